@@ -111,8 +111,8 @@ GRIDS: dict[str, Entry] = {
 }
 
 KEY_ENCODINGS: dict[str, Entry] = {
-    "default": Entry("chunkwise.chunk_key.default:default_keys", zarr3=("default",)),
-    "v2": Entry("chunkwise.chunk_key.v2:v2_keys", zarr3=("v2",)),
+    "default": Entry("chunkwise.chunk_key.zarr3:default_keys", zarr3=("default",)),
+    "v2": Entry("chunkwise.chunk_key.zarr3:v2_keys", zarr3=("v2",)),
 }
 
 # Beyond those of NumPy and ml_dtypes, whose names are in dtype/names.py.
@@ -202,8 +202,8 @@ KVSTORES: dict[str, Entry] = {
     "zip": Entry("chunkwise.spec.kvstores.zip:ZipKvStoreSpec"),
     "ocdbt": Entry("chunkwise.spec.kvstores.ocdbt:OcdbtKvStoreSpec"),
     "reference": Entry("chunkwise.spec.kvstores.reference:ReferenceKvStoreSpec"),
-    "hdf5": Entry("chunkwise.spec.kvstores.hdf5:Hdf5KvStoreSpec"),
-    "tiff_images": Entry("chunkwise.spec.kvstores.tiff_images:TiffImagesKvStoreSpec"),
+    "hdf5": Entry("chunkwise.spec.kvstores.reference:Hdf5KvStoreSpec"),
+    "tiff_images": Entry("chunkwise.spec.kvstores.reference:TiffImagesKvStoreSpec"),
     "object": Entry("chunkwise.spec.kvstores.object:ObjectKvStoreSpec"),
     "kvstack": Entry("chunkwise.spec.kvstores.kvstack:KvStackSpec"),
     "neuroglancer_uint64_sharded": Entry("chunkwise.spec.kvstores.uint64_sharded:ShardedKvStoreSpec"),

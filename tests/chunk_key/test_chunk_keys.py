@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chunkwise.catalogue import key_encodings
-from chunkwise.chunk_key.default import default_keys
 from chunkwise.chunk_key.key_encoding import KeyEncoding
-from chunkwise.chunk_key.v2 import v2_keys
+from chunkwise.chunk_key.zarr3 import default_keys, v2_keys
 from chunkwise.errors import SpecError
 
 ENCODINGS = [

@@ -15,8 +15,8 @@ from chunkwise.driver.n5.attribute_path import (
     remove_attribute,
     set_attribute,
 )
-from chunkwise.driver.n5.uri import parse_n5_uri
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.groups.n5_uri import parse_n5_uri
 
 TABLES = json.loads((Path(__file__).parent / "fixtures" / "paths_and_attributes.json").read_text("utf-8"))
 

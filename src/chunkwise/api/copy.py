@@ -9,12 +9,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
 from chunkwise.dtypes.conversion import implicit_converter
 from chunkwise.dtypes.convert_number import Convert
+from chunkwise.engine.batch import Batch
 from chunkwise.engine.blockwise import work_through
 from chunkwise.engine.combine import WriteFutures, link
 from chunkwise.engine.future import Future, Promise
@@ -67,7 +69,7 @@ class BlockCopy:
         return int(block.size) * _itemsize(self.target)
 
 
-def copy_into(target: TensorStore, source: TensorStore, batch: Any = None) -> WriteFutures:
+def copy_into(target: TensorStore, source: TensorStore, batch: Batch | None = None) -> WriteFutures:
     """Write all elements of `source` to `target`; with a `batch` everything is read before it is written."""
     try:
         copy = BlockCopy(target, source)
@@ -96,7 +98,7 @@ def divide(target: TensorStore, source: TensorStore, block_nbytes: int = BLOCK_N
     return Blocks(target.domain, tuple(origin), shape)
 
 
-def _extents(shape: Any, store: TensorStore) -> list[int]:
+def _extents(shape: Sequence[int | None] | None, store: TensorStore) -> list[int]:
     # Where there is no chunk along a dimension, any cut is as good as another.
     return [n or 1 for n in shape or (None,) * store.rank]
 

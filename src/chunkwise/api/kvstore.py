@@ -14,6 +14,7 @@ from chunkwise.engine.batch import Batch
 from chunkwise.engine.future import Future
 from chunkwise.engine.pool import in_background, pool_of
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
+from chunkwise.kvstore import key_range
 from chunkwise.kvstore.atomic import answers_at_once
 from chunkwise.kvstore.key_range import decode_key, encode_key
 from chunkwise.kvstore.protocol import (
@@ -353,7 +354,7 @@ def _text(value: object, name: str) -> str:
     return value if isinstance(value, str) else decode_key(as_bytes(value, name))
 
 
-def _range(value: object) -> Any:
+def _range(value: object) -> key_range.KeyRange:
     if not isinstance(value, values.KeyRange):
         raise TypeError(f"range must be a KvStore.KeyRange, got {type(value).__name__}")
     return value._bounds()

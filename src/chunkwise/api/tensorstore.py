@@ -391,7 +391,7 @@ class TensorStore(ArrayView):
         return map_future(answer, self._without_waiting(lambda: self._array.count_stored(self._transform)))
 
     def explain(self) -> Explanation:
-        """Return what reading the view would ask of its storage: requests, bytes, shards, cache hits.
+        """Return the requests of a read of the view: their number, bytes, shards, cache hits.
 
         Nothing is read for it.  Print it, or take its numbers; ``chunkwise plan`` shows the same.
 

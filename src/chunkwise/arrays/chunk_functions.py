@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 class VirtualChunkedReadParameters:
-    """What a read function is told besides the domain.
+    """Arguments of a read function besides the domain.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ class _ChunkBatch(Batch):
 
 
 class VirtualChunkedWriteParameters:
-    """What a write function is told besides the domain.
+    """Arguments of a write function besides the domain.
 
     Attributes
     ----------

@@ -34,7 +34,7 @@ class ResizeRequest(NamedTuple):
 
 
 class StorageStatistics(NamedTuple):
-    """How many of the chunks that meet a region are stored.
+    """Numbers of the chunks that meet a region and of those stored.
 
     Attributes
     ----------

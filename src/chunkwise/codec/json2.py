@@ -35,7 +35,7 @@ from chunkwise.extras import needs
 __all__ = ["Json2", "MsgPack2"]
 
 
-def _decode_items(name: str, items: Any, item: ChunkSpec, out: npt.NDArray[Any]) -> None:
+def _decode_items(name: str, items: JSON, item: ChunkSpec, out: npt.NDArray[Any]) -> None:
     """Fill `out` from ``[*values, dtype, shape]``."""
     if not isinstance(items, list) or len(items) < 2 or not isinstance(items[-1], list):
         raise DataCorruptionError(f'"{name}" codec: chunk is not a list that ends in a data type and a shape')

@@ -26,24 +26,11 @@ _SMALLEST_NBYTES = 4 << 20
 
 
 class BoxWrites:
-    """The tasks that write a dask array.
-
-    Parameters
-    ----------
-    source : dask.array.Array
-    target : Indexable
-    rechunk : bool
-        Whether `source` is divided at the chunks of `target` where its blocks can't be put together.
-    shared : set of str
-        Layers of `source` that others need too, so that dask is to compute them.
-
-    Attributes
-    ----------
-    written : dask.array.Array
-        An element for each box, which is there when the box is written.
-    """
+    """Tasks that write a dask array; `written` has an element for each box, there when the box is written."""
 
     def __init__(self, source: Any, target: Indexable, *, rechunk: bool, shared: set[str]) -> None:
+        # `rechunk`: divide the source at the target's chunks where its blocks can't be put together;
+        # `shared`: layers of the source that others need too, so that dask is to compute them.
         self._source, self._target = source, target
         found = None if shared.intersection(getattr(source.dask, "layers", ())) else local_graph(source)
         wanted = 0

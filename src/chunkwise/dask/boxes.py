@@ -18,19 +18,7 @@ _MOST_BLOCKS = 1 << 12
 
 
 class Boxes:
-    """A division of an array into boxes of whole blocks, numbered in C order.
-
-    Parameters
-    ----------
-    chunks : sequence of sequences of int
-        Sizes of the blocks along each dimension.
-    aligned : sequence of (sequence of int or None)
-        Sizes of the target's chunks; None for a dimension that any cut is as good for as another.
-    itemsize : int
-        Bytes of an element.
-    wanted_nbytes : int
-        How large boxes may grow; smaller ones hold one chunk of the target, or the blocks that lie in it.
-    """
+    """Division of an array into boxes of whole blocks, numbered in C order; they grow to `wanted_nbytes`."""
 
     def __init__(
         self,
@@ -39,6 +27,7 @@ class Boxes:
         itemsize: int,
         wanted_nbytes: int,
     ) -> None:
+        # `aligned`: sizes of the target's chunks by dimension; None where any cut is as good as another.
         self._starts = [_edges(sizes) for sizes in chunks]
         every = [np.arange(len(edges)) for edges in self._starts]
         self._cuts = [

@@ -17,7 +17,7 @@ from chunkwise.spec.layout_view import Link, one_to_one
 __all__ = ["LARGEST_N_BLOCKS", "aligned_sizes"]
 
 LARGEST_N_BLOCKS = 10_000_000
-"""How many blocks along one dimension are listed; an array of one element's chunks may have far more."""
+"""Number of blocks along one dimension that are listed; an array may have far more."""
 
 
 def aligned_sizes(view: TensorStore) -> tuple[tuple[int, ...] | None, ...]:

@@ -29,15 +29,7 @@ def forward_slice(term: slice, size: int, origin: int) -> tuple[slice, slice]:
 
 
 class Indexable:
-    """A TensorStore whose indices count from 0, or from the end if negative.
-
-    It can be pickled if the TensorStore can: with what opens it again, not with its elements.
-
-    Parameters
-    ----------
-    view : TensorStore
-        With a finite domain.
-    """
+    """TensorStore whose indices count from 0, or from the end if negative; pickled without its elements."""
 
     __slots__ = ("dtype", "shape", "view")
 

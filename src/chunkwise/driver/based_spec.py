@@ -10,7 +10,7 @@ from chunkwise.binding import JSON, MISSING
 from chunkwise.errors import SpecError
 from chunkwise.spec.driver_spec import DriverSpec
 from chunkwise.spec.kvstore_spec import KvStoreSpec
-from chunkwise.spec.open_mode import OpenMode
+from chunkwise.spec.open_mode import OpenMode, Recheck
 from chunkwise.spec.schema import Schema
 from chunkwise.spec.spec import Spec, parse_driver_spec
 
@@ -36,7 +36,7 @@ class BasedSpec(DriverSpec):
         """Return the spec with another open mode of the base."""
         return self.with_base(self.base._driver.with_open_mode(mode))
 
-    def with_recheck(self, **bounds: Any) -> Self:
+    def with_recheck(self, **bounds: Recheck) -> Self:
         """Return the spec with other staleness bounds of the base."""
         return self.with_base(self.base._driver.with_recheck(**bounds)) if bounds else self
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 from chunkwise.binding import Members
 from chunkwise.driver.chunked.spec import parse_recheck
 from chunkwise.spec.driver_spec import DriverSpec
-from chunkwise.spec.open_mode import OpenMode
+from chunkwise.spec.open_mode import OpenMode, Recheck
 from chunkwise.spec.resource_members import take_resources
 from chunkwise.spec.spec_members import SpecMembers
 
@@ -21,7 +21,7 @@ class SingleValueSpec(DriverSpec):
 
     resource_kinds: ClassVar[tuple[str, ...]] = ("cache_pool", "data_copy_concurrency")
 
-    recheck_cached_data: Any = "open"  # how old what was read may be
+    recheck_cached_data: Recheck = "open"  # how old what was read may be
 
     @property
     def open_mode(self) -> OpenMode:
@@ -33,7 +33,7 @@ class SingleValueSpec(DriverSpec):
         shown = include_defaults or self.recheck_cached_data != "open"
         return {"recheck_cached_data": self.recheck_cached_data} if shown else {}
 
-    def with_recheck(self, **bounds: Any) -> Self:
+    def with_recheck(self, **bounds: Recheck) -> Self:
         """Return the spec with another staleness bound; metadata are data here."""
         for name in ("recheck_cached_metadata", "recheck_cached_data"):
             if name in bounds:

@@ -37,7 +37,7 @@ class ShardLevel:
     index_location: Literal["end", "start"]  # where in the shard its index is
     # ``index_chain(chunks_per_shard)`` is the PreparedChain of the index, a uint64 array of shape
     # ``(*chunks_per_shard, 2)``; its encoded size is fixed.
-    index_chain: Any
+    index_chain: Callable[[tuple[int, ...]], PreparedChain]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +69,13 @@ class StoredArray:
         return self.fill_value.dtype
 
 
-def describe(store: Any, key: str) -> str:
+def describe(store: object, key: str) -> str:
     """Return the name of `key` in `store`, or the quoted key if it has none."""
     own = getattr(store, "describe", None)
     return own(key) if own is not None else f'"{key}"'
 
 
-def failed(error: Exception, operation: str, store: Any, array: StoredArray, key: str) -> Exception:
+def failed(error: Exception, operation: str, store: object, array: StoredArray, key: str) -> Exception:
     """Add to `error` what was being done: ``Error reading "a/0/1": ...``; a note names the cell."""
     if isinstance(error, MemoryError) and not isinstance(error, TooLargeError):
         error = TooLargeError(str(error) or "out of memory")

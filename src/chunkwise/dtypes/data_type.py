@@ -211,7 +211,7 @@ class DataType:
         return DataType, (self._name,)
 
 
-def _name_for(dtype: Any) -> str:
+def _name_for(dtype: object) -> str:
     if isinstance(dtype, str):
         return dtype
     if isinstance(dtype, list):

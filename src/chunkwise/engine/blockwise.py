@@ -31,20 +31,9 @@ def n_block_threads() -> int:
 def work_through(
     blocks: Iterable[B], work: Callable[[B], None], n_threads: int | None = None
 ) -> Future[None]:
-    """Call `work` with each of `blocks`, several at a time, in the order in which they come.
-
-    The first failure is the failure of the future; no block is begun after it, or after the future was
-    cancelled.  The future is done when no thread is at work any more, unless it was cancelled.
-
-    Parameters
-    ----------
-    blocks : iterable
-        Taken from by one thread at a time.
-    work : callable
-        Called in several threads.
-    n_threads : int, optional
-        By default `n_block_threads`.
-    """
+    """Call `work` with each of `blocks`, in order, several at a time; the first failure ends the future."""
+    # No block is begun after a failure or after the future was cancelled.  Unless it was cancelled, the
+    # future is done when no thread is at work any more.
     promise, future = Promise[None].new()
     n = n_threads or n_block_threads()
     left = [n]

@@ -245,7 +245,7 @@ class Group(ReadableGroup):
         fillvalue: Any = None,
         **options: Any,
     ) -> TensorStore:
-        """Do what `create_array` does, with the parameters of h5py.
+        """Make an array as `create_array` does, with the parameters of h5py.
 
         Parameters
         ----------

@@ -12,12 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from chunkwise.api.open import open as open_spec
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.binding import dump
 from chunkwise.dtypes.as_array import as_array
-from chunkwise.dtypes.data_type import DataType
+from chunkwise.dtypes.data_type import DataType, DTypeLike
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.hierarchy.attribute_value import NonFinite, to_json_value
 from chunkwise.hierarchy.attributes import write_first_attributes
@@ -61,13 +62,13 @@ def new_array(
     *,
     format: str,
     shape: Sequence[int] | None,
-    dtype: Any,
+    dtype: DTypeLike | None,
     data: Any,
     chunks: Sequence[int] | str | None,
     shards: Sequence[int] | None,
     codec: Any,
     checksum: bool,
-    fill_value: Any,
+    fill_value: npt.ArrayLike | None,
     dimension_names: Sequence[str | None] | None,
     dimension_units: Sequence[Any] | None,
     attributes: Mapping[str, Any],
@@ -175,7 +176,7 @@ def _auto(outer: Sequence[int], dtype: DataType, *, exact: bool) -> tuple[int, .
 
 
 def _template(
-    shape: Sequence[int] | None, dtype: Any, data: Any, schema_options: Mapping[str, Any]
+    shape: Sequence[int] | None, dtype: DTypeLike | None, data: Any, schema_options: Mapping[str, Any]
 ) -> ArrayTemplate:
     """Return the template with nothing but shape and data type."""
     schema: Schema | None = schema_options.get("schema")

@@ -17,7 +17,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from chunkwise.binding import MISSING, dump
+from chunkwise.binding import JSON, MISSING, dump
 from chunkwise.driver.n5.attribute_path import (
     get_attribute,
     parse_attribute_path,
@@ -214,13 +214,13 @@ def _change_members(node: Node, change: _Change) -> None:
     update_consolidated(location.store, location.path)
 
 
-def _n5_members(node: Node, document: Any) -> dict[str, Any]:
+def _n5_members(node: Node, document: JSON) -> dict[str, Any]:
     if document is None and node.key:
         raise FailedPreconditionError(f"{node.location.text} was deleted meanwhile")
     return _expect_object({} if document is None else document, node.location, "attributes.json")
 
 
-def _with_attributes(location: Location, document: Any, change: _Change) -> Any:
+def _with_attributes(location: Location, document: JSON, change: _Change) -> Any:
     if not isinstance(document, dict):
         raise FailedPreconditionError("zarr.json was deleted or replaced meanwhile")
     attributes = change(dict(_expect_object(document.get("attributes", {}), location, "zarr.json")))
@@ -254,7 +254,7 @@ def _set_n5(document: dict[str, Any], name: str, value: Any) -> dict[str, Any]:
     return {**others, **_expect_members(set_attribute(own, name, value))}
 
 
-def _expect_members(document: Any) -> dict[str, Any]:
+def _expect_members(document: JSON) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise InvalidArgumentError("an attribute of an N5 group or dataset is a member of an object")
     return document

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
+from chunkwise.binding import JSON
 from chunkwise.errors import PermissionDeniedError
 from chunkwise.hierarchy.document import change_document, read_document
 from chunkwise.kvstore.protocol import KvStoreDriver
@@ -61,7 +62,7 @@ def _change_copies(kv: KvStoreDriver, group: str, change: _Change, *, itself: bo
     n_groups = 0
     if _holds(kv, group + ".zmetadata", b"metadata"):
 
-        def zarr2(document: Any) -> Any:
+        def zarr2(document: JSON) -> Any:
             if not isinstance(document, dict) or not isinstance(document.get("metadata"), dict):
                 return document
             copies = _by_depth(change(dict(document["metadata"]), "zarr2"))
@@ -71,7 +72,7 @@ def _change_copies(kv: KvStoreDriver, group: str, change: _Change, *, itself: bo
         n_groups += 1
     if _holds(kv, group + "zarr.json", b"consolidated_metadata"):
 
-        def zarr3(document: Any) -> Any:
+        def zarr3(document: JSON) -> Any:
             consolidated = document.get("consolidated_metadata") if isinstance(document, dict) else None
             if not isinstance(consolidated, dict) or not isinstance(consolidated.get("metadata"), dict):
                 return document
@@ -127,7 +128,7 @@ def _node_changed(
     return {**copies, **current}
 
 
-def _as_copy(document: Any, before: Any) -> Any:
+def _as_copy(document: JSON, before: JSON) -> Any:
     """Return the copy of a ``zarr.json``: a group's has empty consolidated metadata, or those it had."""
     if not isinstance(document, dict) or document.get("node_type") != "group":
         return document

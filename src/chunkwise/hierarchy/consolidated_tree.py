@@ -13,7 +13,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from chunkwise.binding import MISSING
+from chunkwise.binding import JSON, MISSING
 from chunkwise.driver.zarr3.metadata import parse_metadata
 from chunkwise.errors import (
     AbortedError,
@@ -67,7 +67,7 @@ def remove_consolidated(location: Location) -> bool:
         location.store.delete(location.path + ".zmetadata")
         return there
 
-    def without(document: Any) -> Any:
+    def without(document: JSON) -> Any:
         if not isinstance(document, dict):
             return document
         return {name: value for name, value in document.items() if name != "consolidated_metadata"}
@@ -150,7 +150,7 @@ def _write(node: Node, documents: Mapping[str, Any]) -> None:
         change_document(kv, path + ".zmetadata", lambda _: whole)
         return
 
-    def with_copies(document: Any) -> Any:
+    def with_copies(document: JSON) -> Any:
         if not isinstance(document, dict):
             raise FailedPreconditionError("zarr.json was deleted or replaced meanwhile")
         return {**document, "consolidated_metadata": {**EMPTY, "metadata": dict(documents)}}
@@ -194,7 +194,7 @@ def _problems(node: Node, stored: Mapping[str, Any] | None, true: Mapping[str, A
     return out
 
 
-def _comparable(document: Any) -> str:
+def _comparable(document: JSON) -> str:
     """Return text that is equal for documents of equal meaning."""
     if isinstance(document, dict):
         document = {key: value for key, value in document.items() if key not in _SAYS_NOTHING}

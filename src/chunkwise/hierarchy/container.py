@@ -11,6 +11,7 @@ import os
 from itertools import chain
 from typing import Any
 
+from chunkwise.binding import JSON
 from chunkwise.driver.n5.document import load_document
 from chunkwise.driver.n5.version import NUMERIC_VERSION, STRING_VERSION, check_version, parse_version
 from chunkwise.errors import FailedPreconditionError, PermissionDeniedError, SpecError
@@ -70,7 +71,7 @@ def create_container(path: str | os.PathLike[str] | Location, *, text: bool = Fa
     """
     location = locate(path)
 
-    def mark(document: Any) -> Any:
+    def mark(document: JSON) -> Any:
         document = {} if document is None else document
         if not isinstance(document, dict):
             raise FailedPreconditionError(f"{location.describe('attributes.json')}: Expected object")

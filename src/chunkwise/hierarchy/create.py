@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from chunkwise.binding import dump
+from chunkwise.binding import JSON, dump
 from chunkwise.driver.n5.document import is_dataset
 from chunkwise.errors import AlreadyExistsError, InvalidArgumentError
 from chunkwise.hierarchy.attribute_value import to_json_value
@@ -107,11 +107,11 @@ def write_group(
     return made
 
 
-def _write_new(kv: KvStoreDriver, key: str, document: Any) -> bool:
+def _write_new(kv: KvStoreDriver, key: str, document: JSON) -> bool:
     return kv.write(key, _encode(document), if_equal=MISSING_GENERATION) is not None
 
 
-def _encode(document: Any) -> bytes:
+def _encode(document: JSON) -> bytes:
     try:
         return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
     except UnicodeEncodeError:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from chunkwise.binding import dump
+from chunkwise.binding import JSON, dump
 from chunkwise.driver.auto.found_instead import found_instead
 from chunkwise.driver.n5.document import is_dataset, load_document
 from chunkwise.errors import (
@@ -165,7 +165,7 @@ def node_of(location: Location, key: str, found: Stamped) -> Node:
     """Return the node whose document `key`, which is relative to it, has been read."""
     format, kind = _FORMAT_OF[key]
     assert found.value is not None
-    document: Any = {}
+    document: JSON = {}
     error = ""
     try:
         document = load_document(found.value) if format == "n5" else load_json(found.value)

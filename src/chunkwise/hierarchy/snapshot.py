@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
+from chunkwise.binding import JSON
 from chunkwise.hierarchy.node import FormatName
 
 __all__ = ["Entry", "Snapshot", "parse_snapshot"]
@@ -64,7 +65,7 @@ class Snapshot:
         return self._children
 
 
-def parse_snapshot(key: str, document: Any, time: float) -> Snapshot | None:
+def parse_snapshot(key: str, document: JSON, time: float) -> Snapshot | None:
     """Return the snapshot in a ``zarr.json`` or ``.zmetadata``, None if it has no consolidated metadata."""
     entries = _zarr3_entries(document) if key == "zarr.json" else _zarr2_entries(document)
     return None if entries is None else Snapshot("zarr3" if key == "zarr.json" else "zarr2", entries, time)
@@ -88,7 +89,7 @@ def _zarr3_entries(document: Mapping[str, Any]) -> dict[str, Entry] | None:
 _KINDS: dict[str, Literal["array", "group"]] = {".zarray": "array", ".zgroup": "group"}
 
 
-def _zarr2_entries(document: Any) -> dict[str, Entry] | None:
+def _zarr2_entries(document: JSON) -> dict[str, Entry] | None:
     if not isinstance(document, dict) or document.get("zarr_consolidated_format") != 1:
         return None
     copies = document.get("metadata")

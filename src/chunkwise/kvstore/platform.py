@@ -108,7 +108,7 @@ TRAITS = {
     "rename": "replaces a file that nobody has open" if WINDOWS else "replaces a file that others have open",
     "names": "upper and lower case are one" if FOLDS_NAMES else "upper and lower case differ",
 }
-"""What the platform's files have, in words."""
+"""Abilities of the platform's files, in words."""
 
 
 # -- calls that fail for a moment while somebody else has a file open -------------------------------------

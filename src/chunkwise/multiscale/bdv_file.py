@@ -30,7 +30,7 @@ class BdvSetup(NamedTuple):
 
 
 class BdvFile(NamedTuple):
-    """What a file says."""
+    """Content of a file."""
 
     container: str  # path of the N5 container, relative to the file
     setups: Mapping[int, BdvSetup]

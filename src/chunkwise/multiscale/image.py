@@ -123,7 +123,7 @@ class MultiscaleImage:
 
     @property
     def location(self) -> str:
-        """Where the image is, as it was given."""
+        """Location of the image, as it was given."""
         return self._location
 
     @property
@@ -163,7 +163,7 @@ class MultiscaleImage:
 
     @property
     def channels(self) -> tuple[Channel, ...]:
-        """How the channels are shown, as far as the metadata say."""
+        """Display of the channels, as far as the metadata have it."""
         return self._metadata.channels
 
     @property

@@ -1,4 +1,4 @@
-"""What the metadata of an image say, whatever the format: axes, levels, channels."""
+"""Metadata of an image in any format: axes, levels, channels."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Window:
 
 @dataclass(frozen=True)
 class Channel:
-    """How a channel is shown.
+    """Display of a channel.
 
     Attributes
     ----------

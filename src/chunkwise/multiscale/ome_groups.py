@@ -1,4 +1,4 @@
-"""What OME-Zarr groups hold: images with their labels, plates, wells, and series of images."""
+"""Content of OME-Zarr groups: images with their labels, plates, wells, and series of images."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = [
 
 
 class Options(NamedTuple):
-    """How images are read; see `chunkwise.multiscale.open.open_multiscale`."""
+    """Options of reading images; see `chunkwise.multiscale.open.open_multiscale`."""
 
     strict: bool = True
     drafts: bool = False
@@ -48,7 +48,7 @@ class ImageCollection(Members[MultiscaleImage]):
 
     @property
     def location(self) -> str:
-        """Where they are."""
+        """Location of the group."""
         return self._location
 
     def __repr__(self) -> str:
@@ -78,7 +78,7 @@ class Well:
 
     @property
     def location(self) -> str:
-        """Where the well is."""
+        """Location of the well."""
         return self._group.location.text
 
     @property
@@ -135,7 +135,7 @@ class Plate:
 
     @property
     def location(self) -> str:
-        """Where the plate is."""
+        """Location of the plate."""
         return self._group.location.text
 
     @property

@@ -1,1 +1,1 @@
-"""What napari's plugin manager loads: a reader, found by the manifest ``chunkwise/napari.yaml``."""
+"""The plugin of napari: a reader, found by the manifest ``chunkwise/napari.yaml``."""

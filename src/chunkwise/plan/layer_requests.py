@@ -22,7 +22,7 @@ Numbers = npt.NDArray[np.int64]
 Bounds: TypeAlias = tuple[Numbers, Numbers, Numbers]
 
 NO_LAYER = -1
-"""What stands for a layer where there is none."""
+"""Mark of places without a layer."""
 
 # Elements of index arrays are read to memory of their own and scattered from there.  4,000,000 of them in 16
 # layers take 146 ms with 256 KiB, 62 with 1 MiB, 51 to 54 with 4 to 128 MiB.

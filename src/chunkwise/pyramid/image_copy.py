@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from chunkwise.binding import JSON
 from chunkwise.driver.n5.document import load_document
 from chunkwise.driver.n5.members import array_data_type
 from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, UnsupportedError, prefix
@@ -206,7 +207,7 @@ class ImageCopy:
     def _write_attributes(self, path: str, attributes: Mapping[str, Any]) -> None:
         group = self._destination.child(path) if path else self._destination
 
-        def change(document: Any) -> Any:
+        def change(document: JSON) -> Any:
             return {**(document or {}), **attributes}
 
         change_document(group.store, group.path + "attributes.json", change, load=load_document)

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from chunkwise.api.copy import BLOCK_NBYTES
 from chunkwise.api.downsample import downsample
 from chunkwise.api.tensorstore import TensorStore
+from chunkwise.binding import JSON
 from chunkwise.errors import AbortedError, ChunkwiseError
 from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.node import JOURNAL
@@ -282,7 +283,7 @@ class PyramidWriter:
             self._progress(PyramidProgress(level, len(self._writers), self._done, self._nbytes))
 
 
-def _stores(spec: DriverSpec) -> Any:
+def _stores(spec: DriverSpec) -> JSON:
     """Return the arrays that a source is made of, as JSON; of arrays in memory only that they are."""
     store = spec.key_value_store
     if store is not None:

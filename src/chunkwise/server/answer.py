@@ -30,7 +30,7 @@ COMMON = {
 
 
 class Asked(NamedTuple):
-    """What a request says of how it is to be answered."""
+    """Conditions of a request on its answer."""
 
     is_head: bool
     headers: Mapping[str, str]  # names in lower case

@@ -37,7 +37,7 @@ class ConfinedStore:
 
     @property
     def identity(self) -> Any:
-        """That of the files."""
+        """Identity of the files."""
         return self.files.identity
 
     @property

@@ -1,4 +1,4 @@
-"""What a key of a served array or group holds, before anything is read for it."""
+"""Content of a key of a served array or group, before anything is read for it."""
 
 from __future__ import annotations
 

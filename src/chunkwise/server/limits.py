@@ -1,4 +1,4 @@
-"""How many requests are answered at a time, and how much memory they take together."""
+"""Limits on requests that are answered at a time, and on the memory they take together."""
 
 from __future__ import annotations
 

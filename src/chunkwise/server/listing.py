@@ -21,7 +21,7 @@ _PAGE = "<!doctype html>\n<title>{title}</title>\n<h1>{title}</h1>\n<ul>\n{links
 
 
 class Directory(NamedTuple):
-    """What is below a path of a key space: nodes, documents and stored chunks."""
+    """Content below a path of a key space: nodes, documents and stored chunks."""
 
     members: tuple[Member, ...]
     keys: tuple[str, ...]

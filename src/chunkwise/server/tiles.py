@@ -41,7 +41,7 @@ class Plane(NamedTuple):
 
     @property
     def n_elements(self) -> int:
-        """How many elements are read."""
+        """Number of elements that are read."""
         return (self.rows[1] - self.rows[0]) * (self.columns[1] - self.columns[0])
 
     def region(self) -> tuple[int | slice, ...]:

@@ -102,7 +102,7 @@ Served = ServedArray | ServedGroup
 
 
 class Member(NamedTuple):
-    """What a listing tells of a member of a group."""
+    """Member of a group in a listing."""
 
     name: str
     kind: Literal["array", "group"]

@@ -1,4 +1,4 @@
-"""What to give to each client of a server."""
+"""URLs for each client of a server."""
 
 from __future__ import annotations
 

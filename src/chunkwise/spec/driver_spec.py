@@ -14,7 +14,7 @@ from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.index_space import IndexDomain
 from chunkwise.spec.context import Context, ContextResource, ContextSpec
 from chunkwise.spec.kvstore_spec import KvStoreSpec
-from chunkwise.spec.open_mode import OpenMode
+from chunkwise.spec.open_mode import OpenMode, Recheck
 from chunkwise.spec.resource_members import (
     ResourceMembers,
     bind_resources,
@@ -82,7 +82,7 @@ class DriverSpec(ABC):
         """Return the spec with another open mode."""
         return self
 
-    def with_recheck(self, **bounds: Any) -> Self:
+    def with_recheck(self, **bounds: Recheck) -> Self:
         """Return the spec with other staleness bounds."""
         if bounds:
             raise InvalidArgumentError(f'recheck options are not supported by the "{self.driver}" driver')

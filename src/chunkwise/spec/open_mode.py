@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from chunkwise.arguments import as_flag, check_same_type
 from chunkwise.errors import InvalidArgumentError
 
-__all__ = ["OpenMode"]
+__all__ = ["OpenMode", "Recheck"]
+
+Recheck: TypeAlias = bool | float | Literal["open"]
+"""Staleness bound: always or never checked, since opening, or since a time in seconds since the epoch."""
 
 
 @dataclass(slots=True, weakref_slot=True, eq=False, kw_only=True)

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final
 
 from chunkwise.arguments import as_flag, as_float
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.index_space import IndexTransform
 from chunkwise.spec.context import Context
 from chunkwise.spec.driver_spec import DriverSpec
-from chunkwise.spec.open_mode import OpenMode
+from chunkwise.spec.open_mode import OpenMode, Recheck
 from chunkwise.spec.public_kvstore_spec import Spec as PublicKvStoreSpec
 from chunkwise.spec.public_kvstore_spec import as_kvstore_spec
 from chunkwise.spec.schema import Schema
 from chunkwise.spec.schema_keywords import SCHEMA_OPTIONS, SchemaKeywords
 
 __all__ = ["SpecKeywords", "identity_of", "updated_spec"]
-
-_Recheck: TypeAlias = bool | float | Literal["open"] | None
 
 
 class SpecKeywords(SchemaKeywords, total=False):
@@ -35,9 +33,9 @@ class SpecKeywords(SchemaKeywords, total=False):
     strip_context: bool | None
     context: Context | None
     kvstore: PublicKvStoreSpec | None
-    recheck_cached_metadata: _Recheck
-    recheck_cached_data: _Recheck
-    recheck_cached: _Recheck
+    recheck_cached_metadata: Recheck | None
+    recheck_cached_data: Recheck | None
+    recheck_cached: Recheck | None
 
 
 _OPTIONS: Final = tuple(SpecKeywords.__annotations__)
@@ -88,9 +86,11 @@ def identity_of(driver: DriverSpec) -> IndexTransform | None:
     return None if domain is None else IndexTransform.identity(domain)
 
 
-def _recheck(name: str, value: Any) -> Any:
-    if isinstance(value, bool) or (isinstance(value, str) and value == "open"):
+def _recheck(name: str, value: Any) -> Recheck:
+    if isinstance(value, bool):
         return value
+    if isinstance(value, str) and value == "open":
+        return "open"
     try:
         return as_float(value, name)
     except TypeError:

@@ -22,7 +22,7 @@ __all__ = ["ArrayCopyReport", "copy", "plan_copy"]
 
 
 class ArrayCopyReport(NamedTuple):
-    """What `copy` has done.
+    """Result of `copy`.
 
     Attributes
     ----------

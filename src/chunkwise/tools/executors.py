@@ -85,7 +85,7 @@ class OpenExecutor(NamedTuple):
 
 @dataclass
 class Tally:
-    """How many tasks there are, for a display; of stages that haven't begun they may not be known yet."""
+    """Number of tasks, for a display; of stages that haven't begun they may not be known yet."""
 
     n_done: int = 0
     n_begun: int = 0  # of stages that have begun

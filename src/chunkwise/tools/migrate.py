@@ -42,7 +42,7 @@ _DIMENSIONS = "_ARRAY_DIMENSIONS"
 
 
 class Migration(NamedTuple):
-    """What is, or would be, done to an array.
+    """Changes that are, or would be, made to an array.
 
     Attributes
     ----------

@@ -22,7 +22,7 @@ __all__ = ["CASTS", "Cast", "MisfitError", "Narrowing", "measure", "narrowing"]
 
 Cast: TypeAlias = Literal["error", "clamp", "wrap", "scale"]
 CASTS: tuple[Cast, ...] = ("error", "clamp", "wrap", "scale")
-"""What becomes of values that the new type can't hold.
+"""Treatment of values that the new type can't hold.
 
 ``error`` raises; ``clamp`` takes the nearest value that there is; ``wrap`` counts on from the other end of
 an integer type.  ``scale`` maps all values, so that the least becomes the least integer, and the greatest

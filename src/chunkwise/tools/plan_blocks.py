@@ -1,4 +1,4 @@
-"""How an array is copied, decided before anything is read: one pass of blocks, or two with an array between.
+"""Plan of a copy, made before anything is read: one pass of blocks, or two with an array between.
 
 1. A task is a block: one read, one write of whole write objects (chunks or shards) of what it writes to.
 2. One pass, if its blocks read at most 2.5 times the array: chunks of the source that lie in several blocks
@@ -27,7 +27,7 @@ __all__ = ["COPIES", "Grid", "least_memory", "plan_blocks"]
 Edges: TypeAlias = npt.NDArray[np.int64]
 
 MOST_READ = 2.5
-"""How often one pass may read the array before two take its place."""
+"""Number of times that one pass may read the array before two take its place."""
 
 COPIES = 4
 """Blocks that a task has in memory: as it is read, as it is to be written, encoded, and what codecs take."""

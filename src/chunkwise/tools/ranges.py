@@ -1,4 +1,4 @@
-"""Which of the numbers from 0 up to n there are, as ranges: of a billion tasks, some hundred numbers."""
+"""Sets of the numbers from 0 up to n, as ranges: of a billion tasks, some hundred numbers."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class Batch:
 
     @property
     def cost(self) -> float:
-        """That of all its tasks."""
+        """Cost of all its tasks."""
         return (self.stop - self.start) * self.stage.cost
 
 

@@ -21,7 +21,7 @@ __all__ = ["FirstDifference", "ValueDifferences", "as_json", "compare_values", "
 
 
 class FirstDifference(NamedTuple):
-    """Where two arrays differ first, and what is there."""
+    """First place where two arrays differ, and both values."""
 
     where: list[int]
     left: Any  # as JSON
@@ -29,7 +29,7 @@ class FirstDifference(NamedTuple):
 
 
 class ValueDifferences(NamedTuple):
-    """What is different in some blocks of two arrays."""
+    """Differences in some blocks of two arrays."""
 
     nbytes: int
     n_different: int

@@ -75,7 +75,7 @@ class BadKey(NamedTuple):
 
 @dataclass
 class NodeReport:
-    """What `verify` has found at one array or group.
+    """Findings of `verify` at one array or group.
 
     Attributes
     ----------
@@ -125,7 +125,7 @@ class NodeReport:
 
 @dataclass
 class _Some:
-    """How many keys there are of a kind, and the first of them."""
+    """Number of keys of a kind, and the first of them."""
 
     n: int = 0
     keys: list[str] = field(default_factory=list)
@@ -139,7 +139,7 @@ class _Some:
 
 @dataclass
 class _Found:
-    """What was found in some ranges of keys."""
+    """Findings in some ranges of keys."""
 
     n_chunks: int = 0
     n_decoded: int = 0

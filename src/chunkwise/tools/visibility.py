@@ -1,4 +1,4 @@
-"""Whether a worker sees the arrays that it is to read; else they would be full of fill values."""
+"""Check that a worker sees the arrays that it is to read; else they would be full of fill values."""
 
 from __future__ import annotations
 

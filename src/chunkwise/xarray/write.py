@@ -9,19 +9,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+import numpy as np
+
+from chunkwise.api.copy import divide
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.arguments import check_choice
+from chunkwise.dask.write import store as store_dask
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extras import load
 from chunkwise.hierarchy.attribute_value import NonFinite, check_non_finite, to_json_value
 from chunkwise.xarray.encode import Encoded, encode_variable
 from chunkwise.xarray.target import DatasetTarget
 from chunkwise.xarray.update import check_lengths, encode_like, place_in
-from chunkwise.xarray.values import write_values
 
 if TYPE_CHECKING:
     from dask.delayed import Delayed
@@ -178,7 +181,7 @@ def write_dataset(
         check_lengths(at.members(), variables, append_dim)
     if mode != "r+":
         at.prepare()
-    delayed = write_values([(encoded.variable, view()) for encoded, view in jobs], compute=compute)
+    delayed = _write_values([(encoded.variable, view()) for encoded, view in jobs], compute=compute)
     if mode != "r+":
         at.write_attributes(attributes)
     if consolidated or (consolidated is None and mode != "r+" and at.format != "n5"):
@@ -241,3 +244,30 @@ def _mode(mode: str | None, append_dim: Hashable | None, region: Any) -> str:
     if region is not None and mode not in ("a", "r+"):
         raise InvalidArgumentError(f'region needs mode "a" or "r+", not "{mode}"')
     return mode
+
+
+def _write_values(jobs: Sequence[tuple[Any, TensorStore]], *, compute: bool) -> Delayed | None:
+    """Write variables to views of their shapes; return a Delayed of what dask computes, unless `compute`."""
+    lazy = [(variable.data, view) for variable, view in jobs if variable.chunks is not None]
+    for variable, view in jobs:
+        if variable.chunks is None:
+            _write_blocks(variable, view)
+    if compute and not lazy:
+        return None
+    sources, targets = [data for data, _ in lazy], [view for _, view in lazy]
+    if compute:
+        store_dask(sources, targets)
+        return None
+    return store_dask(sources, targets, compute=False)
+
+
+def _write_blocks(variable: Any, view: TensorStore) -> None:
+    # A variable of a file that is open is read in the same blocks: it need not fit in memory.
+    origin = view.origin
+    for block in divide(view, view).domains():
+        index = tuple(
+            slice(lo - at, hi - at)
+            for lo, hi, at in zip(block.inclusive_min, block.exclusive_max, origin, strict=True)
+        )
+        values = np.asarray(variable[index].values if index else variable.values)
+        view[block].write(values).result()

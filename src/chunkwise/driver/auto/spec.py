@@ -10,7 +10,7 @@ from chunkwise.binding import Members
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.spec.context import Context
 from chunkwise.spec.driver_spec import DriverSpec
-from chunkwise.spec.open_mode import OpenMode
+from chunkwise.spec.open_mode import OpenMode, Recheck
 from chunkwise.spec.spec_members import SpecMembers
 
 __all__ = ["AutoSpec", "parse_auto"]
@@ -36,7 +36,7 @@ class AutoSpec(DriverSpec):
         """Return the spec without context and bound resources."""
         return replace(super().strip(), live=None)
 
-    def with_recheck(self, **bounds: Any) -> Self:
+    def with_recheck(self, **bounds: Recheck) -> Self:
         """Return the spec with staleness bounds for the array that is found."""
         return replace(self, recheck={**self.recheck, **bounds})
 

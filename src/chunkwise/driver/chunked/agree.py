@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from chunkwise.binding import dump
+import numpy.typing as npt
+
+from chunkwise.binding import JSON, dump
+from chunkwise.dtypes.data_type import DataType
 from chunkwise.dtypes.fill_value import same_fill
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError, prefix
 from chunkwise.index_space import merge_domains
@@ -71,9 +74,9 @@ def _failed(error: ChunkwiseError) -> FailedPreconditionError:
     return FailedPreconditionError(error.message)
 
 
-def _name(dtype: Any) -> str:
-    return str(dtype.name)
+def _name(dtype: DataType | None) -> str:
+    return str(None if dtype is None else dtype.name)
 
 
-def _json(value: Any) -> Any:
+def _json(value: npt.NDArray[Any]) -> JSON:
     return value.tolist() if value.dtype != object else str(value)

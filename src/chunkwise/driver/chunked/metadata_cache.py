@@ -14,6 +14,7 @@ from collections.abc import Hashable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from chunkwise.binding import JSON
 from chunkwise.cached import json_key, put_bounded
 from chunkwise.driver.chunked.format import Format, Metadata
 from chunkwise.driver.stored_array import StoredArray
@@ -43,13 +44,13 @@ def cached_document(format: Format, raw: bytes) -> tuple[Any, Metadata] | None:
     return _documents.get((format.driver, raw))
 
 
-def cache_document(format: Format, raw: bytes, document: Any, metadata: Metadata) -> None:
+def cache_document(format: Format, raw: bytes, document: JSON, metadata: Metadata) -> None:
     """Keep what `raw` was parsed to."""
     if len(raw) <= _MAX_NBYTES:
         put_bounded(_documents, (format.driver, raw), (document, metadata))
 
 
-def cached_metadata(format: Format, document: Any) -> Metadata:
+def cached_metadata(format: Format, document: JSON) -> Metadata:
     """Return the metadata that `document` says, as ``format.parse_metadata`` does."""
     # A document that differs from an earlier one in shape and attributes alone is not parsed again.
     template = format.template_key(document)

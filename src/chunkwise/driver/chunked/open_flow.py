@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from chunkwise.binding import dump
+from chunkwise.binding import JSON, dump
 from chunkwise.driver.chunked.format import Format, Metadata
 from chunkwise.driver.chunked.metadata_cache import cache_document, cached_document, cached_metadata
 from chunkwise.driver.flow import DeletePrefix, Flow, Get, ListChildren, Put
@@ -167,7 +167,7 @@ def _renewed(request: OpenRequest, known: Opened) -> Flow[Opened | None]:
     return known._replace(time=stamped.time)
 
 
-def _check_container(request: OpenRequest, document: Any) -> None:
+def _check_container(request: OpenRequest, document: JSON) -> None:
     """Raise if the array is itself a container of a version that can't be read."""
     try:
         request.format.check_container(document)
@@ -216,7 +216,7 @@ def _document(request: OpenRequest, raw: bytes) -> Any:
         raise FailedPreconditionError(f"Error reading {request.name}: {_text(e)}") from e
 
 
-def _parse(request: OpenRequest, document: Any) -> Metadata:
+def _parse(request: OpenRequest, document: JSON) -> Metadata:
     try:
         return cached_metadata(request.format, document)
     except ChunkwiseError as e:

@@ -14,7 +14,7 @@ from chunkwise.dtypes.data_type import DataType
 from chunkwise.errors import InvalidArgumentError, SpecError, prefix
 from chunkwise.index_space import IndexDomain, IndexTransform, d
 from chunkwise.spec.driver_spec import DriverSpec
-from chunkwise.spec.open_mode import OpenMode
+from chunkwise.spec.open_mode import OpenMode, Recheck
 from chunkwise.spec.resource_members import take_resources
 from chunkwise.spec.schema import Schema
 from chunkwise.spec.spec_members import SpecMembers
@@ -22,10 +22,12 @@ from chunkwise.spec.spec_members import SpecMembers
 __all__ = ["ChunkedSpec", "parse_recheck"]
 
 
-def parse_recheck(value: JSON) -> Any:
+def parse_recheck(value: JSON) -> Recheck:
     """Read a staleness bound: true, false, "open" or seconds since the epoch."""
-    if isinstance(value, bool) or value == "open":
+    if isinstance(value, bool):
         return value
+    if value == "open":
+        return "open"
     if isinstance(value, int | float):
         return float(value)
     raise SpecError(f'Expected boolean, number, or "open", but received: {dump(value)}')
@@ -45,8 +47,8 @@ class ChunkedSpec(DriverSpec):
     options: Any = None  # the format's own members
     constraints: Any = None  # the ``metadata`` member
     mode: OpenMode = field(default_factory=OpenMode)
-    recheck_cached_metadata: Any = "open"
-    recheck_cached_data: Any = True
+    recheck_cached_metadata: Recheck = "open"
+    recheck_cached_data: Recheck = True
     fill_missing_data_reads: bool = True
     store_data_equal_to_fill_value: bool = False
     # The constraints are the metadata of an array that was open when it was pickled; they are not read

@@ -6,7 +6,13 @@ import re
 from typing import Any
 
 from chunkwise.binding import JSON, dump
-from chunkwise.errors import FailedPreconditionError, NotFoundError, OutOfRangeError, SpecError
+from chunkwise.errors import (
+    ChunkwiseError,
+    FailedPreconditionError,
+    NotFoundError,
+    OutOfRangeError,
+    SpecError,
+)
 
 __all__ = ["MISSING_VALUE", "parse_pointer", "read_at", "written_at"]
 
@@ -74,7 +80,7 @@ def written_at(value: JSON, tokens: tuple[str, ...], new: JSON) -> JSON:
     return root
 
 
-def _index(token: str, array: list[Any], text: str, error: Any = OutOfRangeError) -> int:
+def _index(token: str, array: list[Any], text: str, error: type[ChunkwiseError] = OutOfRangeError) -> int:
     if not _INDEX.fullmatch(token) or int(token) > _LARGEST_INDEX:
         raise FailedPreconditionError(f"JSON Pointer {text} is invalid for array value")
     if int(token) >= len(array):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
 
 from chunkwise.binding import JSON, dump_bytes
 from chunkwise.errors import SpecError
@@ -38,7 +37,7 @@ def dump_document(document: Mapping[str, JSON]) -> bytes:
     return dump_bytes(document)
 
 
-def is_dataset(document: Any) -> bool:
+def is_dataset(document: JSON) -> bool:
     """Return True if the JSON of an ``attributes.json`` is that of a dataset, by n5-java's rule."""
     # A dataset has ``dimensions``, ``blockSize``, ``dataType`` and one of ``compression``,
     # ``compressionType`` (version 0) and ``codecs``; whether they make sense is another question.
@@ -49,6 +48,6 @@ def is_dataset(document: Any) -> bool:
     )
 
 
-def is_marker(document: Any) -> bool:
+def is_marker(document: JSON) -> bool:
     """Return True if an ``attributes.json`` has nothing but the version of a container."""
     return isinstance(document, Mapping) and document.keys() <= {"n5"}

@@ -89,7 +89,7 @@ class PrecomputedFormat:
     contained: ClassVar[bool] = False
 
     chosen: PrecomputedConstraints = field(default_factory=PrecomputedConstraints)
-    schema: Any = None  # what a spec asks for besides; it may tell which scale is meant
+    schema: Schema | None = None  # what a spec asks for besides; it may tell which scale is meant
 
     def of(self, constraints: PrecomputedConstraints, schema: Schema | None = None) -> PrecomputedFormat:
         """Return the format of the scale that a spec asks for."""

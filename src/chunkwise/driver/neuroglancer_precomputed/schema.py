@@ -24,6 +24,7 @@ from chunkwise.driver.neuroglancer_precomputed.members import (
     default_scale_key,
     new_info,
 )
+from chunkwise.dtypes.data_type import DataType
 from chunkwise.errors import (
     AlreadyExistsError,
     ChunkwiseError,
@@ -262,7 +263,9 @@ def with_new_scale(info: Info | None, constraints: PrecomputedConstraints, schem
     return info.with_scale(scale)
 
 
-def _new_scale(constraints: PrecomputedConstraints, schema: Schema, domain: IndexDomain, dtype: Any) -> Scale:
+def _new_scale(
+    constraints: PrecomputedConstraints, schema: Schema, domain: IndexDomain, dtype: DataType
+) -> Scale:
     n_channels = domain.shape[3]
     size: Any = domain.shape[:3]
     codec: Any = PrecomputedCodecSpec.of(constraints.encoding, None)

@@ -35,7 +35,7 @@ from chunkwise.index_space import IndexDomain, IndexTransform
 from chunkwise.spec.context import Context
 from chunkwise.spec.driver_spec import DriverSpec
 from chunkwise.spec.kvstore_spec import KvStoreSpec
-from chunkwise.spec.open_mode import OpenMode
+from chunkwise.spec.open_mode import OpenMode, Recheck
 from chunkwise.spec.resource_members import bind_resources, take_resources
 from chunkwise.spec.schema import Schema
 from chunkwise.spec.spec import Spec
@@ -105,7 +105,7 @@ class StackSpec(DriverSpec):
         """Return the spec with another open mode for all layers."""
         return self._mapped(lambda driver: driver.with_open_mode(mode))
 
-    def with_recheck(self, **bounds: Any) -> Self:
+    def with_recheck(self, **bounds: Recheck) -> Self:
         """Return the spec with other staleness bounds for all layers."""
         return self._mapped(lambda driver: driver.with_recheck(**bounds)) if bounds else self
 

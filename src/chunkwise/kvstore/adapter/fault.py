@@ -89,7 +89,7 @@ class FaultStore:
 
     @property
     def identity(self) -> Any:
-        """That of the base: the storage is the same."""
+        """Identity of the base: the storage is the same."""
         return self.base.identity
 
     def describe(self, key: str) -> str:

@@ -48,29 +48,14 @@ _WAITING = 32  # writes to have under way, which are committed together
 
 
 class Options(NamedTuple):
-    """What is said of a database when it is opened.
+    """Options of a database when it is opened."""
 
-    Attributes
-    ----------
-    config : ConfigMembers
-        How a new one is made, and an existing one has to be.
-    storage : Storage
-    version : VersionName or None
-        The version to read; None for the latest, which can be written to.
-    coalescing : Coalescing or None
-        Which reads share a request; None leaves it to the base.
-    slots : Slots or None
-        Held while nodes are decoded and encoded.
-    cache_nbytes : int
-        Nodes to keep in memory, in bytes, if that is more than are always kept.
-    """
-
-    config: ConfigMembers = ConfigMembers({})
+    config: ConfigMembers = ConfigMembers({})  # of a new one, and demanded of an existing one
     storage: Storage = Storage()
-    version: VersionName | None = None
-    coalescing: Coalescing | None = None
-    slots: Slots | None = None
-    cache_nbytes: int = 0
+    version: VersionName | None = None  # to read; None for the latest, which can be written to
+    coalescing: Coalescing | None = None  # of reads that share a request; None leaves it to the base
+    slots: Slots | None = None  # held while nodes are decoded and encoded
+    cache_nbytes: int = 0  # nodes to keep in memory, if that is more than are always kept
 
 
 _OPTIONS = Options()

@@ -48,7 +48,7 @@ class ReadThroughStore:
 
     @property
     def identity(self) -> Any:
-        """That of the base: the storage is the same."""
+        """Identity of the base: the storage is the same."""
         return self.base.identity
 
     def describe(self, key: str) -> str:

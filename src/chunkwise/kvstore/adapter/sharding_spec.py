@@ -1,4 +1,4 @@
-"""How 64-bit chunk identifiers are spread over shards and minishards, and how a shard is laid out.
+"""Spread of 64-bit chunk identifiers over shards and minishards, and the layout of a shard.
 
 Specification
 -------------

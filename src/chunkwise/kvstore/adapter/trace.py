@@ -51,7 +51,7 @@ class TraceStore:
 
     @property
     def identity(self) -> Any:
-        """That of the base: the storage is the same."""
+        """Identity of the base: the storage is the same."""
         return self.base.identity
 
     def describe(self, key: str) -> str:

@@ -1,4 +1,4 @@
-"""How a database is to be made, as far as it is said: the member ``config`` of a spec."""
+"""Settings of a new database, as far as they are given: the member ``config`` of a spec."""
 
 from __future__ import annotations
 
@@ -17,15 +17,9 @@ _LEVELS = (-131072, 22)
 
 
 class ConfigMembers(NamedTuple):
-    """The fields of a `Config` that are given.
+    """The fields of a `Config` that are given."""
 
-    Attributes
-    ----------
-    given : dict
-        By name of the field.
-    """
-
-    given: Mapping[str, Any]
+    given: Mapping[str, Any]  # by name of the field
 
     def check(self, config: Config) -> None:
         """Raise FailedPreconditionError if a database is made in another way."""

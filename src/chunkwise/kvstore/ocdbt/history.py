@@ -50,18 +50,7 @@ def add_version(
     load: LoadVersions,
     write: Callable[[VersionNode], Place],
 ) -> Manifest:
-    """Return the manifest with one more version, of the next generation.
-
-    Parameters
-    ----------
-    manifest : Manifest
-        Without versions it is that of a new database.
-    version : Version
-    load : callable
-        Reads nodes of versions.
-    write : callable
-        Stores a node of versions and returns where.
-    """
+    """Return the manifest, which may be without versions, with one more, of the next generation."""
     arity = manifest.config.version_tree_arity_log2
     versions, above = manifest.versions, {subtree.height: subtree for subtree in manifest.subtrees}
     if not versions or _run(version.generation, arity, 0) == _run(versions[-1].generation, arity, 0):

@@ -40,33 +40,18 @@ _LEVEL = struct.Struct("<i")
 
 
 class Config(NamedTuple):
-    """How a database is made; it never changes.
+    """Settings of a database; they never change."""
 
-    Attributes
-    ----------
-    uuid : bytes
-        16 bytes.
-    manifest_kind : {"single", "numbered"}
-    max_inline_value_bytes : int
-        Size of the largest value that is stored in a node.
-    max_decoded_node_bytes : int
-        Size of the largest node, before compression.
-    version_tree_arity_log2 : int
-        Versions of a node, and nodes of a node of versions, as a power of two.
-    level : int or None
-        Of zstd; None for no compression.
-    """
-
-    uuid: bytes
-    manifest_kind: str = "single"
-    max_inline_value_bytes: int = 100
-    max_decoded_node_bytes: int = 8 << 20
-    version_tree_arity_log2: int = 4
-    level: int | None = 0
+    uuid: bytes  # 16 bytes
+    manifest_kind: str = "single"  # or "numbered"
+    max_inline_value_bytes: int = 100  # the largest value that is stored in a node
+    max_decoded_node_bytes: int = 8 << 20  # the largest node, before compression
+    version_tree_arity_log2: int = 4  # versions of a node, and nodes of a node of versions, as a power of two
+    level: int | None = 0  # of zstd; None for no compression
 
 
 class Manifest(NamedTuple):
-    """What a manifest says; without `versions` it is that of a database with numbered manifests."""
+    """Content of a manifest; without `versions` it is that of a database with numbered manifests."""
 
     config: Config
     versions: list[Version]

@@ -31,7 +31,7 @@ _FEW_VISITS = 1 << 12
 
 
 class NodeRef(NamedTuple):
-    """What leads to a node, and between which keys its own have to be."""
+    """Reference to a node, with the bounds of its keys."""
 
     place: Place
     shared: bytes  # that its keys begin with and that it doesn't repeat

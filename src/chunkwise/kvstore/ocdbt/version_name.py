@@ -39,7 +39,7 @@ class VersionName(NamedTuple):
 
     @property
     def condition(self) -> str:
-        """What holds of the version, for messages."""
+        """Condition on the version, for messages."""
         return f"commit_time<={self._time}" if self.is_time else f"generation_number={self.number}"
 
     @property

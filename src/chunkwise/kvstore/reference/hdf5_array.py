@@ -194,7 +194,7 @@ def _filters(properties: Any) -> list[Filter]:
 
 
 class _Chunks:
-    """Where the chunks of a dataset are: its index, read once."""
+    """Locations of the chunks of a dataset: its index, read once."""
 
     def __init__(self, dataset: Any, origin: Origin, chunks: tuple[int, ...], shape: tuple[int, ...]) -> None:
         self._grid = tuple(-(-n // c) for n, c in zip(shape, chunks, strict=True))

@@ -40,7 +40,7 @@ _MERE_DIMENSION = b"This is a netCDF dimension but not a netCDF variable"
 
 
 class Conventions(NamedTuple):
-    """What a file was written as."""
+    """Conventions that a file was written by."""
 
     netcdf: bool
     hdmf: bool

@@ -1,4 +1,4 @@
-"""What a table of references is: from each key to bytes, or to where they are.
+"""Tables of references: from each key to bytes, or to their location.
 
 Tables are read from reference files (`json_table`, `parquet_table`) or made from the index that another
 format has of its own: HDF5, TIFF.

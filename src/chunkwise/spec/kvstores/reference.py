@@ -1,4 +1,8 @@
-"""The kvstore ``reference``: keys whose values are byte ranges of other files, by a table of kerchunk's."""
+"""The kvstores ``reference``, ``hdf5`` and ``tiff_images``: keys whose values are byte ranges of other files.
+
+The table of ranges is kerchunk's, in JSON or Parquet; or it is made of an HDF5, NetCDF-4, TIFF or
+OME-TIFF file, to read, as a tree of Zarr v2.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,7 @@ from chunkwise.spec.kvstores.adapter import OneBaseKvStoreSpec
 from chunkwise.spec.reference_targets import Allowed, ReferenceTargets, expect_allowed
 from chunkwise.spec.url import quote_path
 
-__all__ = ["ReferenceKvStoreSpec", "TableKvStoreSpec"]
+__all__ = ["Hdf5KvStoreSpec", "ReferenceKvStoreSpec", "TableKvStoreSpec", "TiffImagesKvStoreSpec"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -101,3 +105,27 @@ def _load(base: KvStoreDriver, key: str, open_target: OpenTarget) -> Loaded:
             f"there are no references: neither {base.describe(key)} nor "
             f"{base.describe(directory + METADATA)} is there"
         ) from None
+
+
+class Hdf5KvStoreSpec(TableKvStoreSpec):
+    """``{"driver": "hdf5", "base": "file:///x.h5", "path": "a/b/"}``, ``file:///x.h5|hdf5:a/b/``."""
+
+    driver: ClassVar[str] = "hdf5"
+
+    def load_table(self) -> LoadTable:
+        """Return the reader of HDF5 files."""
+        from chunkwise.kvstore.reference.hdf5_table import load_hdf5
+
+        return load_hdf5
+
+
+class TiffImagesKvStoreSpec(TableKvStoreSpec):
+    """``{"driver": "tiff_images", "base": "file:///x.tif", "path": "0/"}``, ``file:///x.tif|tiff-images:0/``."""
+
+    driver: ClassVar[str] = "tiff_images"
+
+    def load_table(self) -> LoadTable:
+        """Return the reader of TIFF files."""
+        from chunkwise.kvstore.reference.tiff_table import load_tiff
+
+        return load_tiff
