@@ -65,7 +65,7 @@ class ImageCopy:
         self._xml = self._xml_location() if layout == "bdv" else None
         self.nbytes = 0
         for number, level in enumerate(image.levels):
-            template = self._stack_source(number, next(self._stacks())).template.replaced(self._options)
+            template = self._stack_source(number, next(iter(self._stacks()))).template.replaced(self._options)
             try:
                 target_spec(template, "n5", list(self._options))
             except InvalidArgumentError as e:
