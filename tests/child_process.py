@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 SECONDS = 120.0
-"""How long a child may run if nothing else is said."""
+"""Seconds that a child may run by default."""
 
 # Runs in the child, before its program: the kernel is to kill it when the parent ends, however that ends.
 # The parent may have ended already.  A program of its own, since code between fork and exec may deadlock.

@@ -1,4 +1,4 @@
-"""What holds for every test: helpers that can be imported, processes that end, runs that do not hang."""
+"""Fixtures of all tests: helpers that can be imported, processes that end, runs that do not hang."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ _PLACES = ("CALL", "RESUME", "JUMP_BACKWARD", "POP_JUMP_BACKWARD")
 
 
 class Interrupted(BaseException):
-    """What is raised; it is no Exception, as KeyboardInterrupt is none."""
+    """The interruption; it is no Exception, as KeyboardInterrupt is none."""
 
 
 class _Tracer:
@@ -53,7 +53,7 @@ class _Tracer:
 
 
 class _Places:
-    """Where a function can be interrupted."""
+    """Places at which a function can be interrupted."""
 
     def __init__(self, code: Any) -> None:
         bytecode = dis.Bytecode(code)

@@ -1,14 +1,16 @@
-"""Reading arguments of Python calls as TensorStore does: which objects count as a flag, a number or text.
+"""Arguments of Python calls, read as TensorStore does: objects that count as a flag, a number or text.
 
-Everything here raises TypeError, naming the argument, for an object of another kind.
+An object of another kind is a TypeError that names the argument.
 """
 
 from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import NoReturn, SupportsFloat, SupportsIndex, TypeVar
+
+from chunkwise.errors import InvalidArgumentError
 
 __all__ = [
     "as_flag",
@@ -17,6 +19,7 @@ __all__ = [
     "as_nbytes",
     "as_sequence",
     "as_text",
+    "check_choice",
     "check_same_type",
     "is_text",
 ]
@@ -44,7 +47,7 @@ def as_flag(value: object, name: str) -> bool:
     """Return the truth of None, a boolean, a number, or anything else that defines its own."""
     if value is None or hasattr(type(value), "__bool__"):
         return bool(value)
-    raise TypeError(f"{name} must be a boolean, not {value!r}")
+    raise TypeError(f"Invalid {name}: expected a boolean, but received {value!r}")
 
 
 def as_int64(value: SupportsIndex, name: str) -> int:
@@ -70,6 +73,13 @@ def as_sequence(value: Iterable[T], name: str) -> list[T]:
     if is_text(value) or not isinstance(value, Iterable):
         raise TypeError(f"Invalid {name}")
     return list(value)
+
+
+def check_choice(value: object, name: str, choices: Collection[object]) -> None:
+    """Raise InvalidArgumentError unless `value` is one of `choices`."""
+    if value not in choices:
+        known = ", ".join(map(str, choices))
+        raise InvalidArgumentError(f"{name}: expected one of {known}, not {value!r}")
 
 
 def check_same_type(own: object, other: object) -> None:

@@ -7,7 +7,7 @@ member "level": Expected integer in the range [0, 9], but received: 12``.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -18,6 +18,7 @@ __all__ = [
     "JSON",
     "MISSING",
     "Members",
+    "check_known",
     "dump",
     "dump_bytes",
     "expect_array",
@@ -195,6 +196,13 @@ def parse_array(value: JSON, element: Callable[[JSON], T], length: int | None = 
     return out
 
 
+def check_known(members: Iterable[str], known: Collection[str]) -> None:
+    """Raise for members that are not in `known`."""
+    extra = sorted(set(members) - set(known))
+    if extra:
+        raise SpecError("Object includes extra members: " + ",".join(map(dump, extra)))
+
+
 class Members:
     """The members of one JSON object, taken one at a time; what is left over is an error.
 
@@ -228,5 +236,4 @@ class Members:
 
     def finish(self) -> None:
         """Raise if a member was not taken."""
-        if self._rest:
-            raise SpecError("Object includes extra members: " + ",".join(dump(k) for k in sorted(self._rest)))
+        check_known(self._rest, ())

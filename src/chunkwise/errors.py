@@ -40,6 +40,7 @@ __all__ = [
     "UnsafeWriteError",
     "UnsupportedError",
     "WrongEndpointError",
+    "as_value_error",
     "braced",
     "prefix",
 ]
@@ -141,7 +142,7 @@ class AlreadyExistsError(ChunkwiseError, ValueError, FileExistsError):
 
 
 class FailedPreconditionError(ChunkwiseError, ValueError):
-    """What is stored does not agree with what the caller requires of it.
+    """Stored data do not agree with the caller's requirements.
 
     The text has both values.  Leave out the constraint, or give the one that is stored; after
     another program replaced the array, open it again.
@@ -314,6 +315,14 @@ def prefix(error: E_, context: str) -> E_:
     else:
         error.add_note(context)
     return error
+
+
+def as_value_error(error: OutOfBoundsError) -> ChunkwiseError:
+    """Return the ValueError for what is an IndexError only where users index."""
+    status, _, message = error.message.partition(": ")
+    if status == OutOfRangeError.status:
+        return OutOfRangeError(message)
+    return InvalidArgumentError(error.message)
 
 
 def braced(numbers: Iterable[object]) -> str:

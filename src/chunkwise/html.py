@@ -48,10 +48,8 @@ def chunk_drawing(
     shards: Sequence[int] | None = None,
     labels: Sequence[str] = (),
 ) -> str:
-    """Return an SVG drawing, to scale, of up to three dimensions and their chunks; those of shards are thick.
-
-    The last two dimensions are the front, the one before them goes back; the others are left out.
-    """
+    """Return an SVG drawing, to scale, of the last three dimensions, chunks and shards (thick lines)."""
+    # The last two dimensions are the front; the one before them goes back.
     rank = min(3, len(shape))
     if not rank or not all(shape[-rank:]):
         return ""
@@ -116,7 +114,7 @@ _FACE = 'fill="currentColor" fill-opacity="0.08" stroke="currentColor" stroke-wi
 
 
 def _marks(n: int, step: int, length: float) -> list[float]:
-    """Return where lines are along a side of `length` pixels; none if they would be too dense."""
+    """Return the positions of lines along a side of `length` pixels; none if they would be too dense."""
     count = ceil(n / step) if step else 1
     if count < 2 or length / count < _DENSEST:
         return []

@@ -18,7 +18,7 @@ from chunkwise.kvstore.ocdbt.manifest import Manifest
 from chunkwise.kvstore.ocdbt.node import Inner, read_node
 from chunkwise.kvstore.ocdbt.places import DataFile, Place, is_inside
 from chunkwise.kvstore.ocdbt.versions import Statistics, Subtree, Version, parse_version_node
-from chunkwise.spec.context import Context
+from chunkwise.spec.context import Context, as_context
 
 __all__ = ["dump"]
 
@@ -26,7 +26,7 @@ _LOCATION = re.compile(r"(value|btreenode|versionnode):([^:]*):([^:]*):([0-9]{1,
 
 
 def dump(base: KvStore, node: str | None = None, *, context: Context | None = None) -> Future[Any]:
-    """Return what is stored in a part of an OCDBT database, as JSON with byte strings.
+    """Return the content of a part of an OCDBT database, as JSON with byte strings.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def dump(base: KvStore, node: str | None = None, *, context: Context | None = No
     spec = kvstores.find("ocdbt").parse(Members({"base": base._bound_spec()}))
 
     def read() -> Any:
-        store, _ = spec.bind(context or Context()).open_driver()
+        store, _ = spec.bind(as_context(context)).open_driver()
         database: Database = store.database
         if place is None:
             manifest = database.current().manifest

@@ -14,13 +14,13 @@ _CGROUPS = Path("/sys/fs/cgroup")
 
 
 def n_processors() -> int:
-    """Return how many threads can run at the same time; in a worker of Dask, how many it was given."""
+    """Return the number of threads that can run at the same time; in a Dask worker, of its own."""
     n = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, min(n, _quota() or n, n_dask_threads() or n))
 
 
 def n_dask_threads() -> int:
-    """Return how many threads the Dask workers of this process were given, 0 if there is none."""
+    """Return the number of threads that the Dask workers of this process were given, 0 if there is none."""
     module = sys.modules.get("distributed.worker")
     workers = list(getattr(getattr(module, "Worker", None), "_instances", ()))
     return sum(int(worker.state.nthreads) for worker in workers if hasattr(worker, "state"))

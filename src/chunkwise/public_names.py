@@ -12,17 +12,7 @@ __all__ = ["Later", "name_members"]
 
 
 class Later:
-    """Public names whose modules are loaded when one of their names is asked for.
-
-    Parameters
-    ----------
-    module : dict
-        Globals of the module that users find the names in.
-    names : mapping of str to list of str
-        Public names by the module that defines them.
-    packages : list of str
-        Names of subpackages.
-    """
+    """Public names of a module; the modules that define them are loaded when a name is asked for."""
 
     def __init__(self, module: dict[str, Any], names: Mapping[str, list[str]], packages: list[str]) -> None:
         self._module = module
@@ -38,7 +28,7 @@ class Later:
         return name in self._home or name in self._packages
 
     def load(self, name: str) -> Any:
-        """Return what `name` stands for, and put all names of the modules that are loaded by now in place."""
+        """Return the object called `name`; put the names of all modules that are loaded by now in place."""
         own = self._module["__name__"]
         if name in self._packages:
             return import_module(f"{own}.{name}")

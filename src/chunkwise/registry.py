@@ -64,7 +64,7 @@ class Registry:
         self._found.clear()
 
     def find(self, name: str, format: str = "") -> Any:
-        """Return what `name` means in `format`."""
+        """Return the entry of `name` in `format`."""
         known = self._found.get((format, name))
         if known is not None:
             return known

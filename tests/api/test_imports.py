@@ -1,4 +1,4 @@
-"""What ``import chunkwise`` and a first read of a local array load: nothing that they don't need."""
+"""Modules that ``import chunkwise`` and a first read of a local array load: none that they don't need."""
 
 from __future__ import annotations
 

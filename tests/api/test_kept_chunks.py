@@ -82,7 +82,7 @@ STEPS = st.lists(
 
 
 class Model:
-    """What is stored, and what the pool has of it, chunk by chunk."""
+    """Stored chunks, and those of them that the pool has."""
 
     def __init__(self) -> None:
         self.stored = np.zeros(SHAPE, np.int16)

@@ -1,4 +1,4 @@
-"""What notebooks show: HTML that is well formed, and that nothing from attributes is run in."""
+"""HTML for notebooks: well formed, and nothing from attributes is run in it."""
 
 from xml.etree import ElementTree
 

@@ -1,4 +1,4 @@
-"""What is in the memory of one process is never taken for something else in another."""
+"""Objects in memory that are pickled: another process never takes them for something else."""
 
 import copy
 import os

@@ -1,4 +1,4 @@
-"""What public classes and functions call themselves; weak references to what users hold."""
+"""Names that public classes and functions have; weak references to objects that users hold."""
 
 from __future__ import annotations
 

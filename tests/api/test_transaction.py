@@ -453,7 +453,7 @@ class TestOverlay:
 
 
 class TestModifications:
-    """What is to be done to a value is done to the value that is stored when it is committed."""
+    """Modifications apply to the value that is stored when they are committed."""
 
     @pytest.fixture(params=["memory", "file"])
     def store(self, request, tmp_path):

@@ -36,7 +36,7 @@ JSON = st.recursive(
 
 
 def paths(document: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Where in a document there are values."""
+    """Yield the paths of the values in a document."""
     below = (
         document.items()
         if isinstance(document, dict)

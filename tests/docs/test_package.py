@@ -1,4 +1,4 @@
-"""What the package says of itself in several files agrees; release/check.py checks what is built."""
+"""Statements about the package in several files agree; release/check.py checks the built ones."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ BLOCK = re.compile(r"```(python|console)\n(.*?)```", re.DOTALL)
 
 
 def _promised(code: str) -> list[str]:
-    """What comments after a print, and lines of comments alone at the end, say that is printed."""
+    """Return the output promised by comments after a print and by comment lines at the end."""
     inline = r"print\(.*\)  # (.*)"
     return [m[1] or m[2] for m in re.finditer(rf"{inline}|^# (.*)$", code, flags=re.MULTILINE)]
 

@@ -1,4 +1,4 @@
-"""What groups above an array say of it: N5 container versions, and copies in consolidated metadata."""
+"""Documents of groups above an array: N5 container versions, and consolidated metadata."""
 
 from __future__ import annotations
 

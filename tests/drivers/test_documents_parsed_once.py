@@ -1,4 +1,4 @@
-"""What is known of one metadata document and used for another must be what parsing that one gives."""
+"""Metadata derived from a similar document equals the result of parsing the document itself."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ import chunkwise as ts
 from chunkwise.api import spec_cache
 from chunkwise.driver.chunked import metadata_cache
 from chunkwise.driver.chunked.metadata_cache import cached_metadata, layout_of
+from chunkwise.driver.chunked.record import FieldOptions
 from chunkwise.driver.n5.format import N5Format, N5Options
 from chunkwise.driver.zarr1.format import Zarr1Format
 from chunkwise.driver.zarr2.format import Zarr2Format, Zarr2Options
-from chunkwise.driver.zarr3.format import Zarr3Format, Zarr3Options
+from chunkwise.driver.zarr3.format import Zarr3Format
 from chunkwise.errors import ChunkwiseError
 
 LITTLE = {"name": "bytes", "configuration": {"endian": "little"}}
@@ -69,9 +70,9 @@ N5 = {
     "axes": ["x", "y"],
 }
 FORMATS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
-    "zarr3": (Zarr3Format(), Zarr3Options(), ZARR3),
-    "rectilinear": (Zarr3Format(), Zarr3Options(), RECTILINEAR),
-    "zarr3-void": (Zarr3Format(), Zarr3Options(open_as_void=True), ZARR3),
+    "zarr3": (Zarr3Format(), FieldOptions(), ZARR3),
+    "rectilinear": (Zarr3Format(), FieldOptions(), RECTILINEAR),
+    "zarr3-void": (Zarr3Format(), FieldOptions(open_as_void=True), ZARR3),
     "zarr2": (Zarr2Format(), Zarr2Options(), ZARR2),
     "zarr1": (Zarr1Format(), Zarr2Options(metadata_key="meta"), ZARR1),
     "n5": (N5Format(), N5Options(crop_end_blocks=True), N5),

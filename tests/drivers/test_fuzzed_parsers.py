@@ -232,7 +232,7 @@ def test_one_part_of_a_document(name):
 
 
 def _together(member):
-    """Whether a member is compared with others, whose errors may name those."""
+    """Return True if a member is compared with others, whose errors may name those."""
     # An error of Zarr v1's codec names the "compressor" that it amounts to.
     together = ("shape", "chunks", "chunk_grid", "data_type", "dtype", "filters", "compressor", "dataType")
     return member in (*together, "dimensions", "compression", "compression_opts")

@@ -1,4 +1,4 @@
-"""What reading and writing take beside the result: a few chunks a worker, however large the array is.
+"""Memory that reading and writing take beside the result: a few chunks a worker, whatever the size.
 
 A whole chunk is decoded straight into the result: what is held is the chunk as stored, and what the codec
 gives.  Of a chunk that is wanted in part there is the decoded chunk as well, which most codecs write to

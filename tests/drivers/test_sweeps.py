@@ -53,7 +53,7 @@ def _worker(*arguments, **options):
 
 
 def _expected(shape, n_workers, n_writes):
-    """What is there after all writes of all workers, in whatever order: their columns are their own."""
+    """Return the array after all writes of all workers, in any order: their columns are their own."""
     want = np.zeros(shape, np.uint16)
     for worker in range(n_workers):
         rng = random.Random(worker)

@@ -1,4 +1,4 @@
-"""What Zarr v3 leaves to extensions: grids, codecs, unknown members, short names, node names."""
+"""Extensions of Zarr v3: grids, codecs, unknown members, short names, node names."""
 
 import json
 

@@ -20,7 +20,7 @@ class Lazy:
 
 
 def stored(value, name):
-    """What TensorStore reads back after writing `value` to an array of rank 1."""
+    """Return the value that TensorStore reads back after writing `value` to an array of rank 1."""
     d = dtypes[name]
     store = tensorstore.array(np.broadcast_to(d.zero(), [3]).copy(), dtype=getattr(tensorstore, name))
     with np.errstate(all="ignore"):

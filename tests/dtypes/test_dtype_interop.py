@@ -32,7 +32,7 @@ few = settings(max_examples=60, deadline=None)
 
 
 def of_zarr_python(d):
-    """Whether zarr-python has the type: neither ml_dtypes nor shaped members."""
+    """Return True if zarr-python has the type: neither ml_dtypes nor shaped members."""
     if d.kind == "struct":
         return all(of_zarr_python(DataType(d.memory_dtype[n])) for n in d.memory_dtype.names)
     return d.memory_dtype.subdtype is None and (
@@ -48,7 +48,7 @@ members = structs(simple.filter(of_zarr_python), shapes=False)
 
 
 def older_name(data_type):
-    """What zarr-python 3.1 calls a type: it has neither ``struct`` nor ``r<N>``."""
+    """Return the name of a type in zarr-python 3.1: it has neither ``struct`` nor ``r<N>``."""
     if isinstance(data_type, str) and data_type.startswith("r"):
         return {"name": "raw_bytes", "configuration": {"length_bytes": int(data_type[1:]) // 8}}
     if isinstance(data_type, dict) and data_type["name"] == "struct":

@@ -162,9 +162,9 @@ def test_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         parse_zarr3({"name": "structured", "configuration": {"fields": [["a", "test.key"]]}})
     with pytest.raises(ValueError, match=r"supported data types: .*test\.key"):
         parse_zarr3("test.keys")
-    with pytest.raises(ValueError, match=r'chunkwise has no data type with name: "\{'):
+    with pytest.raises(ValueError, match=r'No TensorStore data type with name: "\{'):
         DataType('{"name": "test.keys"}')
-    with pytest.raises(ValueError, match=r'chunkwise has no data type with name: "\{'):
+    with pytest.raises(ValueError, match=r'No TensorStore data type with name: "\{'):
         DataType('{"name": ' + "[" * 100_000)
     metadata = {"data_type": "test.key", "fill_value": "no hexadecimal", "shape": [2]}
     with pytest.raises(ValueError, match=r'"fill_value": Expected value of test\.key, but received'):

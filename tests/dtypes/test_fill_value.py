@@ -180,11 +180,11 @@ def test_forms_of_zarr2(name, value, raw):
 
 
 BAD_ZARR2 = [
-    ("|b1", 1),
+    ("|b1", 2),
     *(("|u1", v) for v in ("5", 5.5, 256, True, [5])),
     *(("<f4", v) for v in ("nan", "inf", "0x7fc00001", True, [1], "1_0")),
     *(("<c8", v) for v in (1, [1], "AACA", "NaN")),
-    *(("|S5", v) for v in ("YWL/AAAA", 0, "*")),
+    *(("|S5", v) for v in ("YWL/AAAA", 1, "*")),
     *(([["a", "<i4"]], v) for v in (0, "AAA=", [1], {"a": 1})),
 ]
 
@@ -372,3 +372,19 @@ def test_same_fill_is_bitwise():
     boxed[0][()], boxed[1][()], boxed[2][()] = {"a": [np.nan]}, {"a": [float("nan")]}, {"a": [1]}
     assert same_fill(boxed[0], boxed[1])
     assert not same_fill(boxed[1], boxed[2])
+
+
+@pytest.mark.parametrize("stored", ["|S3", "<U2"])
+def test_the_number_0_is_zero_bytes_in_zarr_v2(stored):
+    data_type = parse_zarr2(stored)[0]
+    fill = parse_fill_value_zarr2(0, data_type)
+    assert fill.shape == () and fill.tobytes() == bytes(data_type.itemsize)
+
+
+@pytest.mark.parametrize("value", [0, 1])
+def test_booleans_may_be_numbers_in_zarr_v2_only(value):
+    assert parse_fill_value_zarr2(value, dtype("bool")).item() is bool(value)
+    with pytest.raises(ValueError, match="Expected boolean"):
+        parse_fill_value_zarr3(value, dtype("bool"))
+    with pytest.raises(ValueError, match="Expected boolean"):
+        parse_fill_value_zarr2(2, dtype("bool"))

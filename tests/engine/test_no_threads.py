@@ -1,4 +1,4 @@
-"""Where there is no thread left, or no memory, an operation is done by others or fails; nothing hangs."""
+"""Operations without a thread or memory left: others do them, or they fail; nothing hangs."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ class Asked:
         return self.answer
 
     def covers(self, start: int, stop: int) -> bool:
-        """Whether all whole pages between two addresses were asked for."""
+        """Return True if all whole pages between two addresses were asked for."""
         first, last = -(-start // mmap.PAGESIZE), stop // mmap.PAGESIZE
         asked = {page for a, b in self.ranges for page in range(a // mmap.PAGESIZE, -(-b // mmap.PAGESIZE))}
         return set(range(first, last)) <= asked

@@ -1,4 +1,4 @@
-"""What is selected of chunks, whatever way it is copied: NumPy's outcome."""
+"""Selections of chunks, in each way of copying: NumPy's outcome."""
 
 from __future__ import annotations
 

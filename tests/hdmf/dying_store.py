@@ -10,7 +10,7 @@ __all__ = ["Died", "DyingStore"]
 
 
 class Died(Exception):
-    """What is raised instead of the end of the process."""
+    """Raised in place of the end of the process."""
 
 
 def _raise() -> NoReturn:

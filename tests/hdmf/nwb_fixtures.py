@@ -89,7 +89,7 @@ def seen(value: Any) -> Any:
 
 
 def same(value: Any, expected: Any) -> bool:
-    """Whether a container check holds; Zarr v3 has ASCII bytes as text."""
+    """Return True if a container check holds; Zarr v3 has ASCII bytes as text."""
     if isinstance(expected, dict) and "$bytes_ascii" in expected and value == expected["$bytes_ascii"]:
         return True
     return bool(value == expected)

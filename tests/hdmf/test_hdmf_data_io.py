@@ -1,4 +1,4 @@
-"""How datasets are stored: codecs by name and as objects, in each format, and what is refused."""
+"""Settings of datasets: codecs by name and as objects, in each format, and those that are refused."""
 
 from __future__ import annotations
 

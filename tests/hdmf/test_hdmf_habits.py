@@ -1,4 +1,4 @@
-"""What programs that were written for hdmf-zarr ask of datasets and files, beside reading and writing."""
+"""Uses of datasets and files in programs for hdmf-zarr, beside reading and writing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What older releases of hdmf do otherwise; the oldest that are allowed pass the tests of this folder."""
+"""Differences of older hdmf releases; the oldest allowed pass the tests of this folder."""
 
 from __future__ import annotations
 

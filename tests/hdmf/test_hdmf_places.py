@@ -40,7 +40,7 @@ def _read(path: Path) -> int:
 @pytest.mark.parametrize("io_class", [ZarrIO, NWBZarrIO])
 @pytest.mark.parametrize("mode", ["q", None])
 def test_a_wrong_mode_is_told_before_the_place_is_looked_at(io_class: Any, mode: Any, tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgumentError, match=r"mode is .* expected one of r, r-, r\+"):
+    with pytest.raises(InvalidArgumentError, match=r"mode: expected one of r, r-, r\+"):
         io_class(tmp_path / "none", mode=mode)
 
 
@@ -253,5 +253,5 @@ def test_positional_arguments_have_the_order_of_hdmf(tmp_path: Path) -> None:
         assert io.read().identifier == "content"
     with ZarrIO(tmp_path / "b", "w", manager, None, True) as io:
         assert io.manager is manager
-    with pytest.raises(InvalidArgumentError, match="mode is <"):
+    with pytest.raises(InvalidArgumentError, match=r"mode: expected one of .*, not <"):
         ZarrIO(tmp_path / "a", manager)  # type: ignore[arg-type]

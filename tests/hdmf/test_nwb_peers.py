@@ -1,4 +1,4 @@
-"""What is written here is read equal by hdmf-zarr 0.13 (v2) and 0.14 (v3), in environments of their own."""
+"""Files written here, read by hdmf-zarr 0.13 (v2) and 0.14 (v3) in environments of their own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a directory without a metadata document is: in an N5 container a group, elsewhere nothing unasked."""
+"""Directories without a metadata document: groups in an N5 container, elsewhere only if asked for."""
 
 import json
 

@@ -65,6 +65,14 @@ def test_arrays_are_lazy_views(group):
     assert group["a"].with_transaction(cw.Transaction()).attrs["k"] == 1
 
 
+@pytest.mark.parametrize(
+    ("shape", "dtype", "chunks"), [((10_000, 10_000), "u2", (512, 1024)), (100, "u8", (100,))]
+)
+def test_chunks_by_default(group, shape, dtype, chunks):
+    """They hold about a megabyte, and have a similar extent in all dimensions."""
+    assert group.create_array("a", shape=shape, dtype=dtype).chunk_layout.read_chunk.shape == chunks
+
+
 def test_require(group):
     made = group.require_array("a/b", shape=(3,), dtype="int16", fill_value=0)
     made[...] = 7

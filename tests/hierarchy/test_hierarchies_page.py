@@ -11,12 +11,9 @@ from doc_examples import run_examples
 
 PAGE = Path(__file__).parents[2] / "docs" / "hierarchies.md"
 MODULES = (
-    "chunkwise.hierarchy.attribute_value",
     "chunkwise.hierarchy.node_attributes",
     "chunkwise.groups.group",
     "chunkwise.groups.n5_uri",
-    "chunkwise.groups.new_array",
-    "chunkwise.hierarchy.node_name",
 )
 
 

@@ -67,7 +67,7 @@ def build(group, tree):
 
 
 def assert_ours(group, tree):
-    """What is opened here is `tree`."""
+    """Check that the tree opened here is `tree`."""
     assert dict(group.attrs) == tree["attrs"]
     assert list(group) == sorted(tree["children"])
     for name, child in tree["children"].items():
@@ -82,7 +82,7 @@ def assert_ours(group, tree):
 
 
 def assert_theirs(group, tree, reverse=False):
-    """What zarr-python or z5py has opened is `tree`; z5py reverses the axes of N5."""
+    """Check that the tree opened by zarr-python or z5py is `tree`; z5py reverses the axes of N5."""
     own = {name: value for name, value in dict(group.attrs.items()).items() if name != "n5"}
     assert own == tree["attrs"]
     assert sorted(group.keys()) == sorted(tree["children"])

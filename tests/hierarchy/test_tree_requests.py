@@ -1,4 +1,4 @@
-"""How many requests it takes: one read for an array, one for a tree with consolidated metadata."""
+"""Number of requests: one read for an array, one for a tree with consolidated metadata."""
 
 from __future__ import annotations
 

@@ -219,7 +219,7 @@ def test_random_chains_agree(seed):
 
 
 def oddity(step):
-    """Whether a step meets a defect of TensorStore 0.1.86.
+    """Return True if a step meets a defect of TensorStore 0.1.86.
 
     It resolves dimensions that ``None`` has made anew, and takes away one too many when terms with an
     ellipsis follow ``.diagonal``.

@@ -1,4 +1,4 @@
-"""What must hold for any transform: NumPy's result, the general way's result, and exact inverses."""
+"""Properties of any transform: NumPy's result, the general way's result, and exact inverses."""
 
 import copy
 import pickle

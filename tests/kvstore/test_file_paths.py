@@ -1,4 +1,4 @@
-"""Which keys a file store takes, what links and directories are, and what deleting leaves: as TensorStore."""
+"""Keys, links and directories of a file store, and deleting them: as TensorStore."""
 
 import os
 import shutil

@@ -19,7 +19,7 @@ class Library:
 
 
 class Busy(Exception):
-    """What obstore raises for an answer that asks to come back."""
+    """The error of obstore for an answer that asks to come back."""
 
     def __str__(self):
         return "Server returned non-2xx status code: 503 Service Unavailable: "

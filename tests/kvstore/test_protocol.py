@@ -1,4 +1,4 @@
-"""What a store offers, be its methods its own or those of a store that it hands requests on to."""
+"""Abilities of a store, be its methods its own or those of a store that it hands requests on to."""
 
 from __future__ import annotations
 

@@ -196,7 +196,7 @@ def test_what_is_refused(tmp_path):
         open_n5_blocks(tmp_path / "g")
     with pytest.raises(ValueError, match="can't hold label_multiset"):
         open_n5_blocks(create_and_close(tmp_path, "uint16"), kind="label_multiset")
-    with pytest.raises(ValueError, match="Expected kind"):
+    with pytest.raises(ValueError, match="kind: expected one of"):
         open_n5_blocks(tmp_path / "n", kind="words")
     (tmp_path / "new.n5").mkdir()
     (tmp_path / "new.n5/attributes.json").write_text('{"n5": "5.0.0"}')

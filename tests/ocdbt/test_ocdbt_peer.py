@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import time
 from datetime import UTC, datetime
@@ -55,6 +56,17 @@ def content(kv: tensorstore.KvStore) -> dict[str, bytes]:
 def own_content(store: OcdbtStore) -> dict[str, bytes]:
     read = store.open_reader()
     return {key: bytes(read(key) or b"") for key in store.list()}
+
+
+def test_keys_that_differ_in_zeros_at_their_end(tmp_path: Path) -> None:
+    """Many keys, each with the next one's beginning; TensorStore has the same ones."""
+    words = [
+        decode_key(bytes(letters)) for n in range(1, 7) for letters in itertools.product((0, 1), repeat=n)
+    ]
+    values = {word: word.encode("utf-8", "surrogateescape") for word in words}
+    store = ours(tmp_path)
+    assert store.write_all(values, conditions={}) is None
+    assert own_content(ours(tmp_path)) == content(theirs(tmp_path)) == values
 
 
 @pytest.mark.parametrize("config", CONFIGS)

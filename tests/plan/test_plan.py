@@ -124,7 +124,7 @@ def touched(grid: Any, where: list[np.ndarray], shape: tuple[int, ...]) -> set[t
 
 
 def visit(plan: Any, n_parts: int) -> list[tuple[Any, ...]]:
-    """What a plan says, taken part by part as workers do."""
+    """Return the content of a plan, taken part by part as workers do."""
     out: list[tuple[Any, ...]] = []
     for axes in split(plan.axes, n_parts):
         part = plan._replace(axes=axes)

@@ -1,4 +1,4 @@
-"""What docs/consistency.md promises of files, on simulated macOS and Windows: several processes.
+"""Guarantees of docs/consistency.md for files, on simulated macOS and Windows: several processes.
 
 What a simulation can't show is named there.
 """

@@ -1,4 +1,4 @@
-"""What viewers and other software read of a pyramid."""
+"""Metadata of a pyramid for viewers and other software."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""How pyramids are written: beside an array, within memory, with progress, and after an interruption."""
+"""Writing of pyramids: beside an array, within memory, with progress, and after an interruption."""
 
 import threading
 import tracemalloc

@@ -114,7 +114,7 @@ def run_server(tmp_path: Path) -> Iterator[Callable[..., str]]:
 
 
 class Proxy:
-    """What is between a test and a server."""
+    """Proxy between a test and a server."""
 
     def __init__(self, url: str) -> None:
         self.url = url

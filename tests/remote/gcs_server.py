@@ -1,4 +1,4 @@
-"""What Google Cloud Storage answers to the XML requests that are used, in memory: ``gcs_server.py PORT``."""
+"""Google Cloud Storage in memory, for the XML requests that are used: ``gcs_server.py PORT``."""
 
 from __future__ import annotations
 

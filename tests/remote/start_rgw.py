@@ -122,7 +122,7 @@ def free_port() -> int:
 
 
 def is_up(ceph: tuple[str, ...], run: Path) -> bool:
-    """Whether the monitor knows the storage daemon within a minute."""
+    """Return True if the monitor knows the storage daemon within a minute."""
     for _ in range(30):
         time.sleep(2)
         with Children() as children:

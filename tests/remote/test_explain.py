@@ -1,4 +1,4 @@
-"""What is told of a read before it happens is what happens."""
+"""Explanations of reads, against the requests that the reads make."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who asks: credentials from each place that they can be in, and none where none are."""
+"""Credentials from each place that they can be in, and none where none are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes wrong on the way ends in a right result or in an error that names the cause."""
+"""Faults on the network end in a right result or in an error that names the cause."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def stores(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Callable
     }
 
 
-TABLE = re.search(r"## What each store can do\n\n(.*?)\n\n", PAGE, flags=re.DOTALL)[1]
+TABLE = re.search(r"## Abilities of each store\n\n(.*?)\n\n", PAGE, flags=re.DOTALL)[1]
 ROWS = [[cell.strip() for cell in line.strip("|").split("|")] for line in TABLE.splitlines()[2:]]
 
 

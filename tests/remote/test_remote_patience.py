@@ -1,4 +1,4 @@
-"""How long a server that fails, is silent, or isn't there is waited for, and who is told."""
+"""Time for which a server that fails, is silent or isn't there is waited for, and the messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many requests reading takes, and how long with 20 ms for each."""
+"""Number of requests of a read, and its time with 20 ms for each."""
 
 from __future__ import annotations
 

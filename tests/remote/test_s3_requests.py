@@ -1,4 +1,4 @@
-"""What goes over the wire for a request to S3: how many, where to, how often again."""
+"""Requests to S3 on the wire: their number, their targets, their retries."""
 
 from __future__ import annotations
 

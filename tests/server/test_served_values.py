@@ -1,4 +1,4 @@
-"""What is served has the values that are stored, for every peer that reads it through HTTP."""
+"""Values that are served equal those that are stored, for every peer that reads through HTTP."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ GRIDS = optional(PARTS | {"rank": st.sampled_from([1, 2, 2, 3])}, 3)
 
 
 def outcome(call: Any) -> str:
-    """What a call returns, printed, or the error it raises."""
+    """Return the printed result of a call, or its error."""
     try:
         return repr(call())
     except ValueError as e:

@@ -104,7 +104,7 @@ def shown(schema: Any) -> tuple[Any, ...]:
 
 
 def outcome(call: Any) -> Any:
-    """What a call returns, or the kind and text of the error it raises."""
+    """Return the result of a call, or the kind and text of its error."""
     try:
         return call()
     except (ValueError, IndexError) as e:

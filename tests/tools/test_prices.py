@@ -1,4 +1,4 @@
-"""What a dry run says of requests and prices."""
+"""Requests and prices in a dry run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What workers, and those who have work for them, make sure of before anything is written."""
+"""Checks of workers, and of those who have work for them, before anything is written."""
 
 from __future__ import annotations
 

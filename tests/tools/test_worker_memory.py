@@ -1,4 +1,4 @@
-"""What a worker process takes, and trees that other processes copy."""
+"""Memory of a worker process, and trees that other processes copy."""
 
 from __future__ import annotations
 

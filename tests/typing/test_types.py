@@ -1,4 +1,4 @@
-"""What a type checker sees of the public API."""
+"""The public API as a type checker sees it."""
 
 from __future__ import annotations
 

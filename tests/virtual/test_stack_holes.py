@@ -1,4 +1,4 @@
-"""Where a stack has no layer: what is said, what is read instead, and what a report says of it."""
+"""Places of a stack without a layer: the error, the value read instead, and the report."""
 
 import json
 

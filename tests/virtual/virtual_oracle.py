@@ -71,7 +71,7 @@ def coordinates(transform: IndexTransform) -> list[np.ndarray[Any, Any]]:
 
 
 def gather(array: np.ndarray[Any, Any], origin: Sequence[int], transform: IndexTransform) -> np.ndarray:
-    """What `transform` selects of an array that starts at `origin`."""
+    """Return the selection of `transform` in an array that starts at `origin`."""
     index = tuple(c - o for c, o in zip(coordinates(transform), origin, strict=True))
     return np.broadcast_to(array[index], transform.input_shape)
 

@@ -27,10 +27,14 @@ FutureLike: TypeAlias = Union[Future[T], Awaitable[T], T]  # noqa: UP007
 """A future, something else that can be awaited, or the value itself."""
 
 RecheckCacheOption: TypeAlias = Union[bool, Literal["open"], float]  # noqa: UP007
-"""Whether, or from what time on in seconds since the epoch, what is cached has to be looked up again."""
+"""Staleness bound of cached data.
+
+True: they are checked at each operation; False: never; ``"open"``: if older than the opening of the array;
+a float: if older than that time, in seconds since the epoch.
+"""
 
 DownsampleMethod: TypeAlias = Literal["stride", "median", "mode", "mean", "min", "max"]
-"""How the elements of a cell become one."""
+"""Method that makes one element of a cell of them."""
 
 NumpyIndexTerm: TypeAlias = Union[SupportsIndex, slice, EllipsisType, npt.ArrayLike, None]  # noqa: UP007
 """One term of a NumPy-style index."""
@@ -41,4 +45,4 @@ NumpyIndexingSpec: TypeAlias = Union[NumpyIndexTerm, tuple[NumpyIndexTerm, ...]]
 DimSelectionLike: TypeAlias = Union[  # noqa: UP007
     DimSelection, SupportsIndex, str, bytes, slice, Sequence["DimSelectionLike"]
 ]
-"""What stands between the brackets of ``d[...]``."""
+"""Key of ``d[...]``."""

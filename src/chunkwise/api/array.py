@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 
 from chunkwise.api.tensorstore import TensorStore
+from chunkwise.arguments import as_flag
 from chunkwise.arrays.memory_array import MemoryArray
 from chunkwise.driver.array.spec import ArraySpec
 from chunkwise.dtypes.as_array import as_array
 from chunkwise.dtypes.data_type import DataType, DTypeLike
 from chunkwise.index_space import IndexTransform
-from chunkwise.spec.context import Context
+from chunkwise.spec.context import Context, as_context
 from chunkwise.spec.schema import Schema
 
 __all__ = ["array"]
@@ -60,6 +61,8 @@ def array(
     """
     if isinstance(array, TensorStore):
         array = array.read().result()
+    copy = None if copy is None else as_flag(copy, "copy")
+    write = None if write is None else as_flag(write, "write")
     given = array if isinstance(array, np.ndarray) else None
     if dtype is not None:
         element_type = DataType(dtype)
@@ -77,7 +80,7 @@ def array(
         values = values.copy(order="K")
     writable = values.flags.writeable if write is None else write
     spec = ArraySpec(schema=Schema(dtype=element_type, rank=values.ndim), array=values).bind(
-        context or Context()
+        as_context(context)
     )
     opened = MemoryArray(spec, writable=writable)
     return TensorStore._make(opened, IndexTransform.identity(opened.domain))

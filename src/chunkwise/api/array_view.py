@@ -74,7 +74,7 @@ class ArrayView(WritableIndexingMixin):
         return self.size * self._array.dtype.memory_dtype.itemsize
 
     def nbytes_stored(self) -> int:
-        """Return how many bytes the whole array takes where it is stored, its documents included.
+        """Return the stored size of the whole array in bytes, its documents included.
 
         The keys of the store are listed; those of a million chunks take a while.
 
@@ -102,7 +102,7 @@ class ArrayView(WritableIndexingMixin):
         return str(import_module("chunkwise.dask.token").token_of(self))
 
     def info(self) -> ArrayInfo:
-        """Return what the array is: a mapping, whose text is a table.  Nothing is read."""
+        """Return the properties of the array: a mapping, whose text is a table.  Nothing is read."""
         return array_info(self)
 
     def _repr_html_(self) -> str | None:
@@ -206,7 +206,7 @@ class ArrayInfo(dict[str, Any]):
 
 
 def array_info(view: ArrayView) -> ArrayInfo:
-    """Return what an array or a view of one is; nothing is read."""
+    """Return the properties of an array or a view of one; nothing is read."""
     spec = view._array.spec()
     out = ArrayInfo(driver=spec.driver)
     if spec.kvstore is not None:
@@ -228,7 +228,7 @@ def array_info(view: ArrayView) -> ArrayInfo:
 
 
 def array_html(view: ArrayView) -> str:
-    """Return what notebooks show of an array: its properties, and a drawing of its chunks."""
+    """Return HTML of an array for notebooks: its properties, and a drawing of its chunks."""
     info = array_info(view)
     rows: list[tuple[str, object]] = [(name, _text(value)) for name, value in info.items()]
     rows[-1] = ("size", f"{_size(view.nbytes)} in memory")

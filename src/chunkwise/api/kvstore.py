@@ -22,7 +22,7 @@ from chunkwise.kvstore.protocol import (
     ByteRange,
     KvStoreDriver,
 )
-from chunkwise.spec.context import Context
+from chunkwise.spec.context import Context, as_context
 from chunkwise.spec.kvstore_spec import KvStoreSpec, Locatable
 from chunkwise.spec.pretty import pretty_repr
 from chunkwise.spec.public_kvstore_spec import Spec, as_kvstore_spec
@@ -107,11 +107,10 @@ class KvStore(Locatable):
         ValueError, TypeError
             At once if the spec is malformed; what goes wrong later comes through the future.
         """
-        if context is not None and not isinstance(context, Context):
-            raise TypeError("Invalid context")
+        found = as_context(context)
         check_transaction(transaction)
         parsed = as_kvstore_spec(spec)
-        return _attempt(lambda: cls._make(parsed.bind(context or Context()), transaction))
+        return _attempt(lambda: cls._make(parsed.bind(found), transaction))
 
     # -- what it is -------------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ from chunkwise.errors import (
     ChunkwiseError,
     InvalidArgumentError,
     OutOfBoundsError,
-    OutOfRangeError,
+    as_value_error,
     prefix,
 )
 from chunkwise.index_space import IndexDomain, IndexTransform
@@ -265,11 +265,8 @@ def open_spec(
 def _view(store: TensorStore, transform: IndexTransform) -> TensorStore:
     try:
         return store[transform]
-    except OutOfBoundsError as e:  # an IndexError only when users index
-        status, _, message = e.message.partition(": ")
-        if status == OutOfRangeError.status:
-            raise OutOfRangeError(message) from None
-        raise InvalidArgumentError(e.message) from None
+    except OutOfBoundsError as e:
+        raise as_value_error(e) from None
 
 
 def _reopen(spec: Spec, mode: str, units: DimensionUnits | None = None) -> TensorStore:

@@ -15,7 +15,7 @@ Bounds = Sequence[int | None]
 
 
 def as_bounds(values: Iterable[int | None] | None) -> list[int | None] | None:
-    """Return what a user gave as bounds as a list; raise TypeError for what is no integer or None."""
+    """Return a user's bounds as a list; raise TypeError for anything but integers and None."""
     return None if values is None else [None if v is None else index(v) for v in values]
 
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.api.transaction import Transaction, check_transaction, wrap_of
+from chunkwise.arguments import as_flag, as_text, is_text
 from chunkwise.arrays.based import Base, pool_under
 from chunkwise.arrays.stack import StackArray
 from chunkwise.arrays.stack_layer import Layer, StackLayers
@@ -17,9 +18,10 @@ from chunkwise.driver.stack.combine import combine_layers, final_domain
 from chunkwise.driver.stack.spec import StackSpec, check_options
 from chunkwise.dtypes.as_array import as_array
 from chunkwise.dtypes.data_type import DataType, DTypeLike
-from chunkwise.errors import InvalidArgumentError
+from chunkwise.errors import InvalidArgumentError, OutOfBoundsError, as_value_error
 from chunkwise.index_space import IndexDomain, IndexTransform, d, newaxis
-from chunkwise.spec.context import Context
+from chunkwise.index_space.label import find_dimension
+from chunkwise.spec.context import Context, as_context
 from chunkwise.spec.schema import Schema
 from chunkwise.spec.spec import Spec
 from chunkwise.spec.unit import Unit
@@ -143,15 +145,10 @@ def concat(layers: Iterable[AnyLayer], axis: int | str, **options: Any) -> Tenso
 
 
 def _dimension(axis: int | str, domain: IndexDomain) -> int:
-    rank = domain.rank
-    if isinstance(axis, str):
-        if axis not in domain.labels:
-            known = ", ".join(f'"{label}"' for label in domain.labels)
-            raise InvalidArgumentError(f'Label "{axis}" does not match one of {{{known}}}')
-        return domain.labels.index(axis)
-    if not -rank <= axis < rank:
-        raise InvalidArgumentError(f"Dimension index {axis} is outside valid range [-{rank}, {rank})")
-    return axis % rank
+    try:
+        return find_dimension(as_text(axis, "axis") if is_text(axis) else axis, domain.labels)
+    except OutOfBoundsError as e:
+        raise as_value_error(e) from None
 
 
 def _domain(layer: AnyLayer) -> IndexDomain:
@@ -203,6 +200,7 @@ def _overlay(
 ) -> TensorStore:
     _check_types(layers)
     check_transaction(transaction)
+    read, write = as_flag(read, "read"), as_flag(write, "write")
     schema = check_options(Schema(**options))
     _check_agreement(layers, schema.dtype)
     if layers and schema.rank not in (None, layers[0].rank):
@@ -219,7 +217,7 @@ def _overlay(
     layers, shared = _in_transaction(layers, transaction)
     fill = None if fill_value is None else _fill_value(fill_value, common.dtype)
     unbound = StackSpec(schema=schema, layers=(), common=common, fill_value=fill)
-    spec = unbound.bind(context := context or Context())
+    spec = unbound.bind(context := as_context(context))
     wrap = None if shared is None else wrap_of(shared)
     found: list[Layer] = []
     readable = writable = not layers
@@ -238,8 +236,8 @@ def _overlay(
         domain,
         spec,
         pool_under(spec),
-        readable=readable and bool(read or not write),
-        writable=writable and bool(write or not read),
+        readable=readable and (read or not write),
+        writable=writable and (write or not read),
     )
     return TensorStore._make(array, IndexTransform.identity(domain), shared)
 

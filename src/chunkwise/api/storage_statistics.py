@@ -10,7 +10,7 @@ __all__ = ["StorageStatistics"]
 
 
 class StorageStatistics:
-    """Whether chunks of a region are stored; None for what was not asked.
+    """Storage of the chunks of a region; None for a question that was not asked.
 
     Parameters
     ----------

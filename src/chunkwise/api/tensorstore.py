@@ -25,7 +25,7 @@ from chunkwise.engine.combine import WriteFutures, map_future
 from chunkwise.engine.future import Future
 from chunkwise.engine.memory import check_result, empty_result
 from chunkwise.engine.pool import in_background
-from chunkwise.errors import ChunkwiseError, InvalidArgumentError
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OutOfBoundsError, as_value_error
 from chunkwise.extras import load
 from chunkwise.hierarchy.array_node import ArrayNode
 from chunkwise.index_space import (
@@ -242,7 +242,7 @@ class TensorStore(ArrayView):
         """
         check_batch(batch)
         if can_reference_source_data_indefinitely is not None:
-            _flag(can_reference_source_data_indefinitely, "can_reference_source_data_indefinitely")
+            as_flag(can_reference_source_data_indefinitely, "can_reference_source_data_indefinitely")
         if isinstance(source, TensorStore):
             return copy_into(self, source, batch)
         if batch is not None:
@@ -303,7 +303,7 @@ class TensorStore(ArrayView):
             return TensorStore._make(self._array, transform, self._transaction, self._node)
 
         check_batch(batch)
-        _flag(fix_resizable_bounds, "fix_resizable_bounds")
+        as_flag(fix_resizable_bounds, "fix_resizable_bounds")
 
         def start() -> Future[TensorStore]:
             return map_future(resolved, self._without_waiting(self._array.resolve))
@@ -345,6 +345,9 @@ class TensorStore(ArrayView):
             The view with its new domain; this one keeps its own.
         """
         lows, highs = as_bounds(inclusive_min), as_bounds(exclusive_max)
+        metadata_only = as_flag(resize_metadata_only, "resize_metadata_only")
+        tied = as_flag(resize_tied_bounds, "resize_tied_bounds")
+        expand_only, shrink_only = as_flag(expand_only, "expand_only"), as_flag(shrink_only, "shrink_only")
         if not self._array.writable:
             return Future.failed(InvalidArgumentError("Destination does not support writing."))
         try:
@@ -354,8 +357,8 @@ class TensorStore(ArrayView):
                 self._array.domain,
                 lows,
                 highs,
-                metadata_only=resize_metadata_only,
-                tied=resize_tied_bounds,
+                metadata_only=metadata_only,
+                tied=tied,
                 expand_only=expand_only,
                 shrink_only=shrink_only,
             )
@@ -376,6 +379,8 @@ class TensorStore(ArrayView):
         self, *, query_not_stored: bool = False, query_fully_stored: bool = False
     ) -> Future[StorageStatistics]:
         """Ask whether the chunks that the view meets are stored."""
+        as_flag(query_not_stored, "query_not_stored")
+        as_flag(query_fully_stored, "query_fully_stored")
 
         def answer(counted: Any) -> StorageStatistics:
             return StorageStatistics(
@@ -434,6 +439,7 @@ class TensorStore(ArrayView):
         recheck_cached_metadata, recheck_cached_data, recheck_cached : bool, "open" or float, optional
             See `Spec.update`.
         """
+        retain = as_flag(retain_context, "retain_context") or as_flag(unbind_context, "unbind_context")
         view_spec = getattr(self._array, "view_spec", None)
         if view_spec is not None:
             spec = Spec._of(*view_spec(self._transform))
@@ -448,7 +454,7 @@ class TensorStore(ArrayView):
             assume_cached_metadata=assume_cached_metadata,
             minimal_spec=minimal_spec,
             unbind_context=unbind_context,
-            strip_context=not (retain_context or unbind_context),
+            strip_context=not retain,
             recheck_cached_metadata=recheck_cached_metadata,
             recheck_cached_data=recheck_cached_data,
             recheck_cached=recheck_cached,
@@ -457,7 +463,10 @@ class TensorStore(ArrayView):
 
     def _resolved(self, domain: IndexDomain) -> IndexTransform:
         """Return the transform with its implicit bounds as those of `domain`, the array's."""
-        return IndexTransform.identity(domain).compose(self._transform)
+        try:
+            return IndexTransform.identity(domain).compose(self._transform)
+        except OutOfBoundsError as e:
+            raise as_value_error(e) from None
 
     def __repr__(self) -> str:
         try:
@@ -471,13 +480,6 @@ class TensorStore(ArrayView):
 
 
 Indexable.register(TensorStore)
-
-
-def _flag(value: object, name: str) -> bool:
-    try:
-        return as_flag(value, name)
-    except TypeError:
-        raise TypeError(f"Invalid {name}") from None
 
 
 def _explicit(transform: IndexTransform) -> IndexDomain:

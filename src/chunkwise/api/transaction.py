@@ -133,15 +133,7 @@ class Transaction:
 
 
 def overlay(transaction: Transaction, driver: KvStoreDriver, *, atomic: bool = True) -> KvStoreDriver:
-    """Return `driver` as `transaction` sees it, which keeps back what is written.
-
-    Parameters
-    ----------
-    transaction : Transaction
-    driver : KvStoreDriver
-    atomic : bool
-        Whether several of its keys may be changed atomically (the member ``atomic`` of ``memory``).
-    """
+    """Return `driver` as `transaction` sees it; `atomic` tells if keys may change together."""
     return transaction._state.overlay(driver, atomic=atomic)
 
 

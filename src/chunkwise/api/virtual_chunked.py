@@ -14,7 +14,7 @@ from chunkwise.dtypes.data_type import DTypeLike
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.index_space import IndexDomain, IndexTransform
 from chunkwise.spec.chunk_layout import ChunkLayout
-from chunkwise.spec.context import Context
+from chunkwise.spec.context import Context, as_context
 from chunkwise.spec.schema import Schema
 from chunkwise.spec.unit import Unit
 
@@ -97,7 +97,7 @@ def virtual_chunked(
         write_function=write_function,
         loop=loop or _running_loop(),
     )
-    array = open_virtual_chunked(spec.bind(context or Context()), readable=True, writable=True)
+    array = open_virtual_chunked(spec.bind(as_context(context)), readable=True, writable=True)
     store = TensorStore._make(array, IndexTransform.identity(array.domain), None)
     return store if transaction is None else store.with_transaction(transaction)
 

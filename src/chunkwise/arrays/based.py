@@ -11,8 +11,8 @@ from chunkwise.engine.pool import Pool, pool_of
 from chunkwise.errors import (
     ChunkwiseError,
     OutOfBoundsError,
-    OutOfRangeError,
     UnsupportedError,
+    as_value_error,
     prefix,
 )
 from chunkwise.index_space import IndexTransform
@@ -50,8 +50,8 @@ class Base:
         """Return the transform of a request onto `array`; raise if it leads out."""
         try:
             onto = self.transform.compose(transform)
-        except OutOfBoundsError as e:  # an IndexError only when users index
-            raise OutOfRangeError(e.message.removeprefix(f"{OutOfRangeError.status}: ")) from None
+        except OutOfBoundsError as e:
+            raise as_value_error(e) from None
         return self.array.bounded(onto)
 
     def part(self, request: IndexTransform) -> IndexTransform:

@@ -87,6 +87,8 @@ class DownsampleArray:
 
     def read_into(self, transform: IndexTransform, out: Array) -> Future[Array]:
         """Fill `out` with what `transform`, which is bounded, selects; the future gives `out`."""
+        if not out.size:
+            return Future.ready(out)
         base = self._base.array
         onto = self._base.transform
         if self._reduce is None:

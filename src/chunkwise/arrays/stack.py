@@ -14,7 +14,7 @@ import numpy.typing as npt
 from chunkwise.arrays.based import Base, pool_under
 from chunkwise.arrays.protocol import OpenArray, ResizeRequest, StorageStatistics, WrapStore
 from chunkwise.arrays.stack_layer import Layer, StackLayers, naming
-from chunkwise.arrays.stack_table import LayerBatch, LayerTables, layer_tables
+from chunkwise.arrays.stack_table import LayerTable, LayerTables, layer_tables
 from chunkwise.driver.stack.combine import common_units
 from chunkwise.driver.stack.spec import StackSpec
 from chunkwise.dtypes.data_type import DataType
@@ -154,8 +154,18 @@ class StackArray:
         n_workers = tables.n_workers
         limit = self._pool.codec_limit(n_workers)
 
-        def open_worker(stop: Stop) -> Callable[[LayerBatch], None]:
-            return lambda batch: batch.read(view_of(batch.region), stop, limit)
+        def open_worker(stop: Stop) -> Callable[[tuple[LayerTable, slice]], None]:
+            readers: dict[int, Callable[[slice], None]] = {}
+
+            def read(batch: tuple[LayerTable, slice]) -> None:
+                table, rows = batch
+                reader = readers.get(id(table))
+                if reader is None:
+                    view = view_of(table.region)
+                    reader = readers[id(table)] = table.open_reader(view, stop, limit)
+                reader(rows)
+
+            return read
 
         return self._pool.run(
             tables.batches, open_worker, lambda: None, n_workers=max(1, n_workers), inline=not n_workers

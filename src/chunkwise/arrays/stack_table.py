@@ -25,7 +25,7 @@ from chunkwise.engine.requests import ChunkRequests, TableReader, TableSource
 from chunkwise.engine.strategy import ReadStrategy, read_strategy
 from chunkwise.plan.layer_requests import LayerRequests, Region
 
-__all__ = ["LayerBatch", "LayerTables", "layer_tables"]
+__all__ = ["LayerTable", "LayerTables", "layer_tables"]
 
 Array: TypeAlias = "npt.NDArray[Any]"
 Numbers: TypeAlias = "npt.NDArray[np.int64]"
@@ -47,19 +47,15 @@ class _Copies(NamedTuple):
     def n(self) -> int:
         return len(self.arrays)
 
-    def copy_to(self, view: Array) -> None:
+    def copy_to(self, view: Array, rows: slice) -> None:
         n_fixed = self.start.shape[1] - self.first.shape[1]
-        fixed = self.start[:, :n_fixed].tolist()
-        start, stop = self.start[:, n_fixed:], self.stop[:, n_fixed:]
-        boxes, parts = _boxes(start, stop), _boxes(self.first, self.first + stop - start)
-        for array, at, box, part in zip(self.arrays, fixed, boxes, parts, strict=True):
+        fixed = self.start[rows, :n_fixed].tolist()
+        first, start, stop = self.first[rows], self.start[rows, n_fixed:], self.stop[rows, n_fixed:]
+        boxes, parts = _boxes(start, stop), _boxes(first, first + stop - start)
+        for array, at, box, part in zip(self.arrays[rows], fixed, boxes, parts, strict=True):
             place: Any = (*at, *box, ...)
             selected: Any = (*part, ...)
             view[place] = array[selected]
-
-    def take(self, start: int, stop: int) -> _Copies:
-        some = slice(start, stop)
-        return _Copies(self.arrays[some], self.first[some], self.start[some], self.stop[some])
 
 
 def _boxes(start: Numbers, stop: Numbers) -> Iterator[tuple[slice, ...]]:
@@ -69,16 +65,16 @@ def _boxes(start: Numbers, stop: Numbers) -> Iterator[tuple[slice, ...]]:
     return zip(*map(partial(map, slice), start.T.tolist(), stop.T.tolist()), strict=True)
 
 
-class LayerBatch(NamedTuple):
-    """Requests to layers of one kind that a worker reads at a time."""
+class LayerTable(NamedTuple):
+    """Requests to layers of one kind."""
 
     region: Region  # the region of the stack's request that they belong to
     dims: tuple[int | None, ...]  # as of their sources
     # dimensions of the stack that the layers don't have are the first of the result
     requests: ChunkRequests | _Copies
 
-    def read(self, view: Array, stop: Stop, limit: CodecLimit) -> None:
-        """Read to `view`, which is the result as the region shows it."""
+    def open_reader(self, view: Array, stop: Stop, limit: CodecLimit) -> Callable[[slice], None]:
+        """Return what reads some rows to `view`, the result as the region shows it; for one worker."""
         requests = self.requests
         view = view.transpose(*_absent(self.dims, view.ndim), *[d for d in self.dims if d is not None])
         if None in self.dims:
@@ -86,19 +82,22 @@ class LayerBatch(NamedTuple):
             axes = [None if d is None else slice(None) for d in self.dims]
             view = view[(*[slice(None)] * n_fixed, *axes, ...)]
         if isinstance(requests, _Copies):
-            requests.copy_to(view)
-            return
-        pages = pages_of(view)
-        if pages is not None:
-            pages.prepare(view[requests.hull()])
-        batches = TableReader(requests, view, limit).batches()
-        read_chunks(batches, TableSource(requests, FILES), stop, fill_missing=requests.fill_missing)
+            return partial(requests.copy_to, view)
+        pages, source = pages_of(view), TableSource(requests, FILES)
+        reader, fill_missing = TableReader(requests, view, limit), requests.fill_missing
+
+        def read(rows: slice) -> None:
+            if pages is not None:
+                pages.prepare(view[requests.hull(rows)])
+            read_chunks(reader.batches(rows), source, stop, fill_missing=fill_missing)
+
+        return read
 
 
 class LayerTables(NamedTuple):
     """The tables of a request to a stack."""
 
-    batches: list[LayerBatch]
+    batches: list[tuple[LayerTable, slice]]  # rows that a worker reads at a time
     n_workers: int  # threads to read them with; 0 for the caller's own
     others: list[int]  # numbers of the parts whose layers have to be opened
 
@@ -121,16 +120,19 @@ def layer_tables(
         else:
             rows_of.setdefault(source.kind, []).append(row)
     n_workers = 0
-    batches: list[LayerBatch] = []
+    batches: list[tuple[LayerTable, slice]] = []
     for rows in rows_of.values():
         of_rows = [source for row in rows if (source := sources[row]) is not None]
         requests = _requests(of_rows, *(column[rows] for column in bounds))
         if requests is None or (isinstance(requests, ChunkRequests) and requests.n_chunks > _MAX_CHUNKS):
             others += rows
             continue
-        strategy, some = _divided(requests, len(parts.layers), n_processors)
+        if isinstance(requests, ChunkRequests):
+            requests = requests.in_chunks()
+        strategy, size = _strategy(requests, len(parts.layers), n_processors)
         n_workers = max(n_workers, strategy.n_workers)
-        batches += [LayerBatch(parts.region, of_rows[0].dims, batch) for batch in some]
+        table = LayerTable(parts.region, of_rows[0].dims, requests)
+        batches += [(table, slice(i, i + size)) for i in range(0, requests.n, size)]
     return LayerTables(batches, n_workers, sorted(others))
 
 
@@ -164,15 +166,14 @@ def _requests(
     return ChunkRequests(some.array, prefixes, first, start, stop, some.fill_missing)
 
 
-def _divided(
+def _strategy(
     requests: ChunkRequests | _Copies, n_layers: int, n_processors: int
-) -> tuple[ReadStrategy, list[ChunkRequests | _Copies]]:
-    """Return how a table is read, and its batches, in which each request lies in one chunk."""
+) -> tuple[ReadStrategy, int]:
+    """Return how a table is read, and how many of its rows a worker takes at a time."""
     if isinstance(requests, _Copies):
         n_elements = int((requests.stop - requests.start).prod(axis=1).sum())
         rate, nbytes = 0.0, n_elements * requests.arrays[0].itemsize // requests.n
     else:
-        requests = requests.in_chunks()
         rate, nbytes = requests.array.chain.decode_rate, requests.array.chain.item.nbytes
     strategy = read_strategy(
         source="store",
@@ -181,5 +182,4 @@ def _divided(
         n_chunks=max(requests.n, n_layers),
         n_processors=n_processors,
     )
-    size = max(1, strategy.batch_nbytes // max(1, nbytes))
-    return strategy, [requests.take(i, i + size) for i in range(0, requests.n, size)]
+    return strategy, max(1, strategy.batch_nbytes // max(1, nbytes))

@@ -10,7 +10,7 @@ __all__ = ["KeyEncoding"]
 
 
 class KeyEncoding(NamedTuple):
-    """How the keys of an array's chunks are formed.
+    """Form of the keys of an array's chunks.
 
     Attributes
     ----------

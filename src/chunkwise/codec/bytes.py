@@ -152,7 +152,7 @@ class Bytes(ArrayToBytes):
         return self if self.endian is not None else replace(self, endian="little")
 
     def layout(self, item: ChunkSpec) -> Layout:
-        """Return how the elements of `item` are stored."""
+        """Return the stored type of the elements of `item`."""
         return _layout(item.dtype, self.endian, self.stored)
 
     def encoded_nbytes(self, item: ChunkSpec) -> int:

@@ -78,7 +78,7 @@ class Chain:
         return is_raw(self.stages)
 
     def open_view(self) -> Callable[[Buffer], npt.NDArray[Any]] | None:
-        """Return what gives a chunk as an array over its bytes; None if codecs forbid it."""
+        """Return a function that gives a chunk as an array over its bytes; None if codecs forbid it."""
         return open_raw_view(self.stages)
 
 

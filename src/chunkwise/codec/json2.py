@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -127,17 +127,7 @@ class Json2(ArrayToBytes):
         return codec
 
     def to_json(self, format: str) -> dict[str, Any]:
-        return {
-            "encoding": self.encoding,
-            "skipkeys": self.skipkeys,
-            "ensure_ascii": self.ensure_ascii,
-            "check_circular": self.check_circular,
-            "allow_nan": self.allow_nan,
-            "sort_keys": self.sort_keys,
-            "indent": self.indent,
-            "separators": None if self.separators is None else list(self.separators),
-            "strict": self.strict,
-        }
+        return {**asdict(self), "separators": None if self.separators is None else list(self.separators)}
 
     def open_decoder(self, item: ChunkSpec) -> DecodeInto:
         def decode(encoded: Buffer, out: npt.NDArray[Any]) -> None:
@@ -201,11 +191,7 @@ class MsgPack2(ArrayToBytes):
         return codec
 
     def to_json(self, format: str) -> dict[str, Any]:
-        return {
-            "use_single_float": self.use_single_float,
-            "use_bin_type": self.use_bin_type,
-            "raw": self.raw,
-        }
+        return asdict(self)
 
     def bind(self, item: ChunkSpec) -> Self:
         _msgpack()

@@ -25,9 +25,9 @@ _STORED = 1 << 31
 _INDEPENDENT, _BLOCK_CHECKSUM, _CONTENT_SIZE, _CONTENT_CHECKSUM, _DICTIONARY = 32, 16, 8, 4, 1
 
 
-def compress_block(data: Buffer, acceleration: int = 1) -> memoryview:
+def compress_block(data: Buffer) -> memoryview:
     """Return one bare block."""
-    return memoryview(numcodecs.lz4.compress(data, acceleration))[4:]
+    return memoryview(numcodecs.lz4.compress(data))[4:]
 
 
 def decompress_block(block: memoryview, nbytes: int) -> Buffer:

@@ -9,10 +9,8 @@ Specification: N5 README, "File-system specification", item 4; n5-blosc and n5-z
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from chunkwise import catalogue
-from chunkwise.binding import JSON, Members, dump, expect_object, expect_string
+from chunkwise.binding import JSON, Members, check_known, dump, expect_object, expect_string
 from chunkwise.codec.codec_json import find_codec
 from chunkwise.codec.protocol import BytesToBytes
 from chunkwise.errors import InvalidArgumentError, SpecError
@@ -26,11 +24,11 @@ def parse_compression(value: JSON) -> tuple[dict[str, JSON], tuple[BytesToBytes,
     type = members.take("type", expect_string)
     given = members.rest()
     if type == "raw":
-        _check_members(given, {})
+        check_known(given, {})
         return {"type": "raw"}, ()
     cls = _find(type)
     if cls.n5_defaults is not None:
-        _check_members(given, cls.n5_defaults)
+        check_known(given, cls.n5_defaults)
         for name, expected in cls.n5_required.items():
             if name not in given:
                 raise SpecError(
@@ -39,12 +37,6 @@ def parse_compression(value: JSON) -> tuple[dict[str, JSON], tuple[BytesToBytes,
         given = {**cls.n5_defaults, **given}
     codec = cls.parse("n5", type, given)
     return {"type": type, **codec.to_json("n5")}, (codec,)
-
-
-def _check_members(given: Mapping[str, JSON], documented: Mapping[str, JSON]) -> None:
-    extra = sorted(set(given) - set(documented))
-    if extra:
-        raise SpecError("Object includes extra members: " + ",".join(map(dump, extra)))
 
 
 def read_compression(value: JSON) -> tuple[dict[str, JSON], tuple[BytesToBytes, ...]]:

@@ -27,7 +27,7 @@ import numcodecs.registry
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.binding import JSON, dump, expect_string
+from chunkwise.binding import JSON, check_known, dump, expect_string
 from chunkwise.codec.protocol import ArrayToArray, ChunkSpec
 from chunkwise.errors import CodecError, DataCorruptionError, InvalidArgumentError, SpecError
 
@@ -70,13 +70,11 @@ class NumcodecsFilter(ArrayToArray):
     @classmethod
     def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> Self:
         missing = [m for m in cls.required if m not in configuration]
-        extra = sorted(set(configuration) - {*cls.required, *cls.optional})
         if missing:
             raise SpecError(
                 f'Error parsing object member "{missing[0]}": Expected value, but member is missing'
             )
-        if extra:
-            raise SpecError("Object includes extra members: " + ",".join(dump(m) for m in extra))
+        check_known(configuration, (*cls.required, *cls.optional))
         codec = cls(tuple(sorted((k, _freeze(v)) for k, v in configuration.items())))
         codec._instance()
         if format == "zarr3":
@@ -98,7 +96,7 @@ class NumcodecsFilter(ArrayToArray):
         return self._member(self.encoded_members) or dtype
 
     def next_stored(self, stored: np.dtype[Any]) -> np.dtype[Any]:
-        """Return what is stored after encoding elements that were to be stored as `stored`."""
+        """Return the stored type after encoding of elements that were to be stored as `stored`."""
         decoded = self._member((self.decoded_member,))
         if (
             decoded is not None

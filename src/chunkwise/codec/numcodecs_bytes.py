@@ -24,7 +24,7 @@ from typing import Any, ClassVar, Self
 import numcodecs.registry
 import numpy as np
 
-from chunkwise.binding import JSON, dump
+from chunkwise.binding import JSON, check_known
 from chunkwise.codec.protocol import Buffer, BytesToBytes
 from chunkwise.codec.size import byte_view, size_error
 from chunkwise.errors import CodecError, DataCorruptionError, SpecError
@@ -45,9 +45,7 @@ class NumcodecsBytes(BytesToBytes):
 
     @classmethod
     def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> Self:
-        extra = sorted(set(configuration) - set(cls.members))
-        if extra:
-            raise SpecError("Object includes extra members: " + ",".join(dump(m) for m in extra))
+        check_known(configuration, cls.members)
         codec = cls(
             tuple(sorted((k, tuple(v) if isinstance(v, list) else v) for k, v in configuration.items()))
         )

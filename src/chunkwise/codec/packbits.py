@@ -43,7 +43,7 @@ def _is_pair(dtype: np.dtype[Any]) -> bool:
 
 
 def _component(dtype: np.dtype[Any]) -> tuple[int, int]:
-    """Return how many components an element of `dtype` has and how many bits each."""
+    """Return the number of components of an element of `dtype`, and of bits in each."""
     if dtype.kind == "c":
         return 2, dtype.itemsize * 4
     if _is_pair(dtype):

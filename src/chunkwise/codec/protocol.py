@@ -81,7 +81,7 @@ class Codec(ABC):
     """Data type of the arrays of ``|O`` in Zarr v2 whose first filter it is; None if there are none."""
 
     always_checked: ClassVar[bool] = False
-    """Whether each encoded value has a checksum of its content, which decoding compares."""
+    """True if each encoded value has a checksum of its content, which decoding compares."""
 
     @classmethod
     @abstractmethod
@@ -119,7 +119,7 @@ class Codec(ABC):
 
     @property
     def writes_checksum(self) -> bool:
-        """Whether what this codec writes has a checksum of its content."""
+        """True if encoded values have a checksum of their content."""
         return self.always_checked
 
     def has_checksum(self, encoded: memoryview) -> bool:
@@ -135,10 +135,10 @@ class ArrayToArray(Codec):
     kind: ClassVar[str] = "array->array"
 
     reshapes: ClassVar[bool] = False
-    """Whether the encoded array has other dimensions than the chunk."""
+    """True if the encoded array has other dimensions than the chunk."""
 
     def next_stored(self, stored: np.dtype[Any]) -> np.dtype[Any]:
-        """Return what is stored after encoding elements that were to be stored as `stored`, in Zarr v2.
+        """Return the stored type after encoding of elements that were to be stored as `stored`, in Zarr v2.
 
         Raises
         ------
@@ -149,7 +149,7 @@ class ArrayToArray(Codec):
 
     @abstractmethod
     def output(self, item: ChunkSpec) -> ChunkSpec:
-        """Return what a chunk `item` is after encoding."""
+        """Return the description of a chunk `item` after encoding."""
 
     @abstractmethod
     def open_decoder(self, item: ChunkSpec) -> Callable[[np.ndarray], np.ndarray]:
@@ -168,7 +168,7 @@ class ArrayToBytes(Codec):
     kind: ClassVar[str] = "array->bytes"
 
     keeps_logical_order: ClassVar[bool] = False
-    """Whether elements are encoded in C order whatever ``order`` of Zarr v2 says."""
+    """True if elements are encoded in C order whatever ``order`` of Zarr v2 says."""
 
     def encoded_nbytes(self, item: ChunkSpec) -> int | None:
         """Return the size in bytes after encoding `item`, or None if it depends on the content."""
@@ -259,5 +259,5 @@ class PreparedChain(Protocol):
         ...
 
     def open_view(self) -> Callable[[Buffer], npt.NDArray[Any]] | None:
-        """Return what gives a chunk as an array over its bytes; None if codecs forbid it."""
+        """Return a function that gives a chunk as an array over its bytes; None if codecs forbid it."""
         ...

@@ -1,7 +1,7 @@
 """Storage logic without storage: a flow yields requests and is sent the answers.
 
-Opening, creating and resizing take several round trips whose order matters.  Written as a generator
-that touches no store, that order is told once; `run` drives it over a store, a test over a dict.
+Opening, creating and resizing take several round trips whose order matters.  A generator
+that touches no store states that order once; `run` drives it over a store, a test over a dict.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ class StoredArray:
 
 
 def describe(store: Any, key: str) -> str:
-    """Return what `store` calls `key`, or the quoted key if it has no name of its own for it."""
+    """Return the name of `key` in `store`, or the quoted key if it has none."""
     own = getattr(store, "describe", None)
     return own(key) if own is not None else f'"{key}"'
 

@@ -1,6 +1,7 @@
 """``bool``: one byte per element, 0 or 1.
 
-Fill value: JSON ``true`` or ``false`` in every format (Zarr v3 "Data Types", "Permitted fill values").
+Fill value: JSON ``true`` or ``false`` in every format (Zarr v3 "Data Types", "Permitted fill values"); 0 or
+1, which other writers store and zarr-python reads, in Zarr v2 too.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ def parse_bool(value: JSON, dtype: DataType, notation: Notation) -> npt.NDArray[
     """Return a fill value; in a schema the strings ``"true"`` and ``"false"`` will do too."""
     if notation == "json" and value in ("true", "false"):
         value = value == "true"
+    if notation == "zarr2" and type(value) is int and value in (0, 1):
+        value = value == 1
     return np.array(expect_bool(value))
 
 

@@ -95,17 +95,12 @@ def _float_to_int(array: Array, target: DataType) -> Array:
 
 
 def _out_of_range(whole_numbers: Array, target: DataType, memory: np.dtype[Any]) -> Array:
-    """Convert whole numbers some of which don't fit.
-
-    ============== ============================== =============================================
-    to             wraps                          anything else, NaN included
-    ============== ============================== =============================================
-    8 and 16 bits  what fits int32                0
-    int32, int64   --                             the least value
-    uint32         what fits int32 or uint32      2^31; from 2^32 upwards 0
-    uint64         what fits int64 or uint64      2^63; from 2^64 upwards 0
-    ============== ============================== =============================================
-    """
+    """Convert whole numbers some of which don't fit."""
+    # to             wraps                          anything else, NaN included
+    # 8 and 16 bits  what fits int32                0
+    # int32, int64   --                             the least value
+    # uint32         what fits int32 or uint32      2^31; from 2^32 upwards 0
+    # uint64         what fits int64 or uint64      2^63; from 2^64 upwards 0
     end = 2.0**63 if target.itemsize == 8 else 2.0**31
     top = 2 * end if target.name in ("uint32", "uint64") else end
     wraps = (whole_numbers >= -end) & (whole_numbers < top)

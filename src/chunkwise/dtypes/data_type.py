@@ -138,7 +138,7 @@ class DataType:
 
     @property
     def extension(self) -> Extension | None:
-        """What describes the type, if it is of another package."""
+        """Description of the type, if it is of another package."""
         return self._extension
 
     @property
@@ -166,7 +166,7 @@ class DataType:
         return self._name
 
     def zero(self) -> npt.NDArray[Any]:
-        """Return what an element is where no fill value is given, with shape ``()``.
+        """Return the element where no fill value is given, with shape ``()``.
 
         Zero, false, empty, null, or for ``datetime64`` and ``timedelta64`` not-a-time.
         """
@@ -191,7 +191,7 @@ class DataType:
         return f"dtype({self._name})" if self._name[0] in "[{" else f'dtype("{self._name}")'
 
     def __eq__(self, other: object) -> bool:
-        """Whether `other` is, or names, the same type; None is no data type, and unequal.
+        """Return True if `other` is, or names, the same type; None is no data type, and unequal.
 
         Raises
         ------
@@ -229,7 +229,7 @@ def _name_for(dtype: Any) -> str:
         raise TypeError(f"A data type is a name, a NumPy type or a scalar type, not {dtype!r}")
     found = name_of(dtype)
     if found is None:
-        raise InvalidArgumentError(f"chunkwise has no data type for the NumPy dtype {dtype!r}")
+        raise InvalidArgumentError(f"No TensorStore data type corresponding to NumPy dtype: {dtype!r}")
     return found[0]
 
 
@@ -237,9 +237,7 @@ def _unknown(name: str) -> str:
     from difflib import get_close_matches
 
     near = get_close_matches(name, NAMED, n=1)
-    return f'chunkwise has no data type with name: "{name}"' + (
-        f'; did you mean "{near[0]}"?' if near else ""
-    )
+    return f'No TensorStore data type with name: "{name}"' + (f'; did you mean "{near[0]}"?' if near else "")
 
 
 _INTERNED: dict[str, DataType] = {

@@ -22,7 +22,7 @@ __all__ = ["Extension", "extension_of", "find_extension", "name_of_extension"]
 
 
 class Extension(Protocol):
-    """What a data type of another package is; mostly a frozen dataclass of its options.
+    """Data type of another package; mostly a frozen dataclass of its options.
 
     Attributes
     ----------

@@ -43,7 +43,7 @@ def bits_type(dtype: DataType) -> str:
 
 
 def canonical_nan(dtype: DataType) -> npt.NDArray[Any]:
-    """Return what ``"NaN"`` stands for; not a NaN for the types that have none."""
+    """Return the value of ``"NaN"``; not a NaN for the types that have none."""
     with np.errstate(all="ignore"):
         return np.array(math.nan).astype(dtype.memory_dtype)
 

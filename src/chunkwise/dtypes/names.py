@@ -37,7 +37,7 @@ Kind: TypeAlias = Literal[
 """Family of a data type: the module with its fill values, and its row in the conversion table."""
 
 Notation: TypeAlias = Literal["zarr3", "zarr2", "json"]
-"""Where a fill value is written: a metadata document, or a schema (TensorStore's form)."""
+"""Notation of fill values: that of a metadata document, or of a schema (TensorStore's)."""
 
 _ML_INTS = ("int2", "int4", "uint2", "uint4")
 _ML_FLOATS = (

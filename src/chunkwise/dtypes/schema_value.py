@@ -72,7 +72,7 @@ fill_value_to_json = array_to_json
 
 
 def _element_rank(dtype: DataType) -> int:
-    """Return how deep the lists are that an element is."""
+    """Return the depth of the lists that an element is in JSON."""
     return 1 if dtype.kind == "complex" else getattr(dtype.extension, "fill_rank", 0)
 
 

@@ -132,7 +132,10 @@ def parse_fill_value_zarr2(
 ) -> npt.NDArray[Any] | None:
     """Return member ``fill_value`` of a Zarr v2 array as an array of shape ``()``; None for null."""
     # `stored` is the type with its byte order from `parse_zarr2`; by default little-endian.  Base64 of
-    # structured and complex values is of the bytes as stored.
+    # structured and complex values is of the bytes as stored.  Before zarr-python wrote text as base64, it
+    # wrote 0 for none.
+    if type(value) is int and value == 0 and dtype.kind in ("bytes", "text"):
+        return dtype.zero()
     return None if value is None else parse_element(value, dtype, "zarr2", stored)
 
 

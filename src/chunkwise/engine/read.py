@@ -27,11 +27,10 @@ from chunkwise.engine.shard_layout import shard_layout
 from chunkwise.engine.shards import ShardSource, index_cache
 from chunkwise.engine.sources import (
     FILLED,
-    CacheSource,
     ManySource,
     Source,
     StoreSource,
-    caches_chunks,
+    cache_source,
     store_source,
 )
 from chunkwise.engine.strategy import STAGING_NBYTES, ReadStrategy, read_strategy
@@ -39,10 +38,9 @@ from chunkwise.engine.targets import Batch, Target, lies_in_one_piece
 from chunkwise.errors import NotFoundError
 from chunkwise.fork import Lock
 from chunkwise.index_space import IndexTransform
-from chunkwise.kvstore.adapter.cache import CacheStore
 from chunkwise.kvstore.protocol import Readable
 from chunkwise.kvstore.traits import traits_of
-from chunkwise.plan.axis import PlanAxis
+from chunkwise.plan.axis import PlanAxis, is_indexed
 from chunkwise.plan.partition import Transform
 from chunkwise.plan.plan import Plan, keys, place_in_chunk, plan_read, split
 from chunkwise.plan.shard import ShardAxis, plan_shards, shard_requests, split_shards
@@ -89,10 +87,8 @@ def choose_strategy(
 ) -> ReadStrategy:
     """Return the strategy for a plan; `view` is the result in its order."""
     level = array if array.shard is None else array.shard
-    chain, shape, traits = level.chain, level.grid.chunk_shape, traits_of(store)
-    cache = (
-        CacheSource(array, store) if isinstance(store, CacheStore) and caches_chunks(array, store) else None
-    )
+    chain, shape = level.chain, level.grid.chunk_shape
+    cache = cache_source(array, store)
     if cache is not None and shape is not None and cache.holds_all(keys(plan.axes, array.keys)):
         return read_strategy(
             source="cache",
@@ -101,6 +97,7 @@ def choose_strategy(
             n_chunks=plan.n_chunks,
             n_processors=n_processors,
         )
+    traits = traits_of(store)
     return read_strategy(
         source="shards" if array.shard is not None else "store" if cache is None else "cache",
         decode_rate=chain.decode_rate,
@@ -183,9 +180,10 @@ def _open_chunks(
 ) -> tuple[Batches, OpenWorker[Any]]:
     """Return the batches of a read of whole values, and what opens a worker for them."""
     pages = pages_of(view)
+    cache = cache_source(array, store) if strategy.source == "cache" else None
 
     def open_worker(stop: Stop) -> Callable[[tuple[PlanAxis, ...]], None]:
-        source = CacheSource(array, store) if strategy.source == "cache" else store_source(array, store)
+        source = cache or store_source(array, store)
         target = Target(
             array.chain,
             view,
@@ -247,7 +245,7 @@ def _open_shards(
 
 def _hull(axes: tuple[PlanAxis, ...]) -> tuple[Any, ...]:
     """Return the index of the part of the result that a product of sets fills, or of all of it."""
-    if any(axis.indexed for axis in axes):
+    if is_indexed(axes):
         return (...,)
     return (*(slice(axis.out[0].start, axis.out[-1].stop) for axis in axes), ...)
 
@@ -262,11 +260,11 @@ class SmallReader:
         self._array = array
         self._store: Any = store
         self._key = array.keys.key
-        self._is_cached = caches_chunks(array, store)
+        self._cache = cache_source(array, store)
         self._idle: list[tuple[StoreSource, StagingBuffer]] = []
         chain = array.chain
         strategy = read_strategy(
-            source="cache" if self._is_cached else "store",
+            source="store" if self._cache is None else "cache",
             decode_rate=chain.decode_rate,
             chunk_nbytes=chain.item.nbytes,
             n_chunks=1,
@@ -275,7 +273,7 @@ class SmallReader:
         )
         self._decodes = strategy.n_workers == 0 and chain.item.nbytes <= STAGING_NBYTES
         plain = array.shard is None and array.field is None and array.grid.chunk_shape is not None
-        takes = plain and (self._decodes or self._is_cached)
+        takes = plain and (self._decodes or self._cache is not None)
         self._chunk_shape = tuple(array.grid.chunk_shape or ()) if takes else None
 
     def read_into(
@@ -298,10 +296,8 @@ class SmallReader:
             out[...] = chunks[(0, *inside)]
 
         try:
-            if not self._decodes:
-                assert isinstance(source, CacheSource)
-                if not source.holds(key):
-                    return None
+            if not self._decodes and not (self._cache and self._cache.holds(key)):
+                return None
             read_chunks((Batch((key,), memory, None, copy_out),), source, [], fill_missing=fill_missing)
         except Exception as e:
             return Future.failed(e)
@@ -309,5 +305,4 @@ class SmallReader:
         return Future.ready(out)
 
     def _open(self) -> tuple[StoreSource, StagingBuffer]:
-        source = (CacheSource if self._is_cached else StoreSource)(self._array, self._store)
-        return source, StagingBuffer(self._array.chain, 1)
+        return self._cache or StoreSource(self._array, self._store), StagingBuffer(self._array.chain, 1)

@@ -99,12 +99,6 @@ class ChunkRequests:
         inside = self.first - self._cells * self._chunk
         return list(zip(self.start.tolist(), self.stop.tolist(), inside.tolist(), strict=True))
 
-    def take(self, start: int, stop: int) -> ChunkRequests:
-        """Return a range of the boxes."""
-        some = slice(start, stop)
-        first, begin, end = self.first[some], self.start[some], self.stop[some]
-        return replace(self, prefixes=self.prefixes[some], first=first, start=begin, stop=end)
-
     def in_chunks(self) -> ChunkRequests:
         """Return the boxes divided into those of single chunks, in the order of the result."""
         if self.n_chunks == self.n:
@@ -127,9 +121,10 @@ class ChunkRequests:
         prefixes = [self.prefixes[i] for i in box[order].tolist()]
         return replace(self, prefixes=prefixes, first=first[order], start=start[order], stop=stop[order])
 
-    def hull(self) -> tuple[Any, ...]:
-        """Return the index of the smallest box of the result that holds all of them."""
-        return (*map(slice, self.start.min(axis=0).tolist(), self.stop.max(axis=0).tolist()), ...)
+    def hull(self, rows: slice) -> tuple[Any, ...]:
+        """Return the index of the smallest box of the result that holds some of them."""
+        first, last = self.start[rows].min(axis=0), self.stop[rows].max(axis=0)
+        return (*map(slice, first.tolist(), last.tolist()), ...)
 
     @cached_property
     def _chunk(self) -> Numbers:
@@ -186,18 +181,18 @@ class TableReader:
         # Whole chunks that are pieces of the result's memory are decoded there.
         self._in_place = view.flags.c_contiguous and shape[1:] == view.shape[requests.n_fixed + 1 :]
 
-    def batches(self) -> Iterator[Batch]:
-        """Yield the chunks in the order of the table; each batch is copied out before the next is taken."""
-        requests, memory, capacity = self._requests, self._memory, self._capacity
-        keys, whole = requests.keys, requests.whole
-        begin = 0
-        while begin < requests.n:
+    def batches(self, rows: slice) -> Iterator[Batch]:
+        """Yield some chunks in the order of the table; each batch is copied out before the next is taken."""
+        memory, capacity = self._memory, self._capacity
+        keys, whole = self._requests.keys, self._requests.whole
+        begin, last = rows.start, min(rows.stop, len(keys))
+        while begin < last:
             if whole[begin] and (self._in_place or capacity == 1):
                 yield Batch(keys[begin : begin + 1], memory, [self._place(begin)], None)
                 begin += 1
                 continue
             end = begin + 1
-            while end < requests.n and end - begin < capacity and not (self._in_place and whole[end]):
+            while end < last and end - begin < capacity and not (self._in_place and whole[end]):
                 end += 1
             yield Batch(keys[begin:end], memory, None, partial(self._copy_out, begin))
             begin = end

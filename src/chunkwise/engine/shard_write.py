@@ -36,6 +36,7 @@ from chunkwise.engine.update import (
 from chunkwise.engine.write_batches import WriteBatches, write_chunks
 from chunkwise.errors import UnsafeWriteError, prefix
 from chunkwise.kvstore.protocol import Buffer, Readable, Writable
+from chunkwise.plan.axis import is_indexed
 from chunkwise.plan.partition import Transform
 from chunkwise.plan.plan import chunk_order, plan_write, selections, split, wholes
 from chunkwise.plan.shard import ShardAxis, ShardRequest, plan_shards, shard_requests
@@ -217,7 +218,7 @@ class _ShardWriter:
         coder = self.coders.get(order) or self.coders.setdefault(
             order, Coder(self.chain, order, limit=self.limit)
         )
-        indexed = any(axis.indexed for axis in request.axes)
+        indexed = is_indexed(request.axes)
         numbers = dict(zip(positions.tolist(), range(len(positions)), strict=True))
         body = self.body
         body.clear()

@@ -31,7 +31,7 @@ __all__ = [
     "ManySource",
     "Source",
     "StoreSource",
-    "caches_chunks",
+    "cache_source",
     "decoding_of",
     "store_source",
 ]
@@ -153,21 +153,16 @@ def decoding_of(chain: PreparedChain) -> object | None:
         return None
 
 
-def caches_chunks(array: StoredArray, store: Any) -> bool:
-    """Return True if chunks of `array` are cached decoded; of shards and objects the encoded values are."""
-    return isinstance(store, CacheStore) and array.shard is None and decoding_of(array.chain) is not None
-
-
 class CacheSource(StoreSource):
     """Chunks that a cache pool holds decoded, beside the values that they were decoded from."""
 
     # Arrays with the same key of the same kvstore share a chunk if codecs, shape, type and fill value are
     # equal.
 
-    def __init__(self, array: StoredArray, store: CacheStore) -> None:
+    def __init__(self, array: StoredArray, store: CacheStore, decoding: object) -> None:
         self._array = array
         self._store: Any = store
-        self._decodings: dict[int, tuple[PreparedChain, object]] = {}
+        self._decodings: dict[int, tuple[PreparedChain, object]] = {id(array.chain): (array.chain, decoding)}
 
     def fetch(self, batch: Batch) -> Iterator[Fetched]:
         """Yield chunks that are not to be written to."""
@@ -207,3 +202,11 @@ class CacheSource(StoreSource):
         is_value = view is not None and memory.chain.codecs[-1].kind == "array->bytes"  # no memory of its own
         self._store.put_chunk(key, entry, self.decoding(memory.chain), chunk, 0 if is_value else chunk.nbytes)
         return chunk
+
+
+def cache_source(array: StoredArray, store: Readable) -> CacheSource | None:
+    """Return the source of decoded chunks, for all workers; None if they aren't cached decoded."""
+    if not isinstance(store, CacheStore) or array.shard is not None:
+        return None
+    decoding = decoding_of(array.chain)  # None for objects, of which the encoded values are cached
+    return None if decoding is None else CacheSource(array, store, decoding)

@@ -21,7 +21,7 @@ from chunkwise.codec.protocol import PreparedChain
 from chunkwise.driver.stored_array import StoredField
 from chunkwise.engine.chunk_codec import CodecLimit, StagingBuffer, chain_for, under
 from chunkwise.engine.strategy import STAGING_NBYTES
-from chunkwise.plan.axis import PlanAxis
+from chunkwise.plan.axis import PlanAxis, is_indexed
 from chunkwise.plan.plan import chunk_order, extents, selections, wholes
 
 __all__ = ["Batch", "Target", "lies_in_one_piece", "selected_runs"]
@@ -91,7 +91,7 @@ class Target:
         """Yield the chunks of a product of connected sets; `names` are in the order of the plan."""
         # A batch is to be read, and copied out, before the next one is taken.
         rest, view = iter(names), self._view
-        in_place = self._field is None and not any(axis.indexed for axis in axes)
+        in_place = self._field is None and not is_indexed(axes)
         if self._capacity > 1:
             most = min(self._capacity, axes[-1].n_entries) if axes else 1
             memory = self._memory(self._chain.item.shape, most)
@@ -142,19 +142,16 @@ def selected_runs(
     # Neighbours along the last set are copied together, since what is selected of each along the other sets
     # is the same.  Elements are taken along one index array after the other, in the order in which they lie
     # in memory: NumPy goes through all index arrays at once, with some 10 ns for each element.
-    if (
-        len(axes) != view.ndim
-        or any(len(axis.dims) != 1 or _n_places(axis) != 1 for axis in axes)
-        or not axes
-    ):
+    indexed = [axis for axis in axes if axis.indexed]
+    if not axes or len(axes) != view.ndim or any(len(x.dims) != 1 or len(x.out[0]) != 1 for x in indexed):
         yield from _one_by_one(axes, view, most)
         return
-    if any(map(_repeats, axes)):
+    if any(map(_repeats, indexed)):
         most = 1  # elements along one set times all chunks along the next could be any number
     target = view.transpose(np.argsort(chunk_order(axes)))
     along = [[_Part(axis.dims[0], *pair) for pair in _parts(axis)] for axis in axes[:-1]]
     dim = axes[-1].dims[0]
-    runs = [_join(axes[-1].take(slice(first, first + most))) for first in range(0, axes[-1].n_entries, most)]
+    runs = [_run(axes[-1], slice(i, i + most)) for i in range(0, axes[-1].n_entries, most)]
     for others in product(*along):
         for n, pieces in runs:
             yield n, partial(_copy, target, others, dim, pieces)
@@ -177,15 +174,9 @@ class _Piece(NamedTuple):
     place: Selector
 
 
-def _n_places(axis: PlanAxis) -> int:
-    return len(axis.out[0]) if axis.indexed else 1
-
-
 def _repeats(axis: PlanAxis) -> bool:
     """Return True if more is selected of a chunk than there is, since indices are repeated."""
-    return axis.indexed and any(
-        inside.size > extent for (inside,), extent in zip(axis.chunk, axis.extents[0], strict=True)
-    )
+    return any(inside.size > extent for (inside,), extent in zip(axis.chunk, axis.extents[0], strict=True))
 
 
 def _parts(axis: PlanAxis) -> Iterator[tuple[Selector, Selector]]:
@@ -203,19 +194,20 @@ def _as_slice(places: npt.NDArray[np.int64]) -> Selector:
     return slice(first, first + n) if int(places[-1]) - first == n - 1 else places
 
 
-def _join(axis: PlanAxis) -> tuple[int, list[_Piece]]:
+def _run(axis: PlanAxis, entries: slice) -> tuple[int, list[_Piece]]:
     """Return the number of chunks in a run along `axis`, and what is selected of them."""
-    n = axis.n_entries
+    chunk, out = axis.chunk[entries], axis.out[entries]
+    n = len(chunk)
     if axis.indexed:
         starts = range(0, n * axis.extents[0][0], axis.extents[0][0])
         inside = np.concatenate(
-            [start + each.reshape(-1) for start, (each,) in zip(starts, axis.chunk, strict=True)]
+            [start + each.reshape(-1) for start, (each,) in zip(starts, chunk, strict=True)]
         )
-        places = np.concatenate([place.reshape(-1) for (place,) in axis.out])
+        places = np.concatenate([place.reshape(-1) for (place,) in out])
         order = np.argsort(places)
         return n, [_Piece(0, n, inside[order], _as_slice(places[order]))]
     pieces: list[_Piece] = []
-    for number, (inside, place) in enumerate(zip(axis.chunk, axis.out, strict=True)):
+    for number, (inside, place) in enumerate(zip(chunk, out, strict=True)):
         if pieces and pieces[-1].inside == inside:
             before = pieces[-1]
             pieces[-1] = before._replace(stop=number + 1, place=slice(before.place.start, place.stop))  # type: ignore[union-attr]

@@ -19,7 +19,7 @@ from chunkwise.driver.stored_array import StoredField
 from chunkwise.engine.chunk_codec import CodecLimit, Coder, open_coders
 from chunkwise.engine.pool import Stop
 from chunkwise.engine.strategy import STAGING_NBYTES
-from chunkwise.plan.axis import PlanAxis
+from chunkwise.plan.axis import PlanAxis, is_indexed
 from chunkwise.plan.plan import chunk_order, extents, selections, wholes
 
 __all__ = ["Sink", "WriteBatch", "WriteBatches", "write_chunks"]
@@ -99,7 +99,7 @@ class WriteBatches:
         coder_for = self._coders.get(order) or self._coders.setdefault(
             order, open_coders(self._chain, order, self._field, self._limit)
         )
-        in_order = not any(axis.indexed for axis in axes)
+        in_order = not is_indexed(axes)
         if self._field is None and self._regular and in_order and all(all(axis.whole) for axis in axes):
             shape = self._chain.item.shape
             coder, n = coder_for(shape), self._n_staged(axes, shape)

@@ -38,10 +38,10 @@ class ChunkGrid(Protocol):
         ...
 
     def n_cells(self, dim: int, size: int) -> int:
-        """Return how many cells along `dim` meet ``[0, size)``."""
+        """Return the number of cells along `dim` that meet ``[0, size)``."""
         ...
 
 
 def n_array_cells(grid: ChunkGrid, shape: tuple[int, ...]) -> int:
-    """Return how many cells of `grid` meet an array of `shape`."""
+    """Return the number of cells of `grid` that meet an array of `shape`."""
     return prod(grid.n_cells(dim, size) for dim, size in enumerate(shape))

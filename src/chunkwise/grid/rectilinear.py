@@ -151,7 +151,7 @@ class RectilinearGrid:
         return start, start + size
 
     def n_cells(self, dim: int, size: int) -> int:
-        """Return how many cells along `dim` meet ``[0, size)``."""
+        """Return the number of cells along `dim` that meet ``[0, size)``."""
         return self.cell(dim, size - 1)[0] + 1 if size > 0 else 0
 
     def reaching(self, shape: Sequence[int]) -> RectilinearGrid:
@@ -209,7 +209,7 @@ def parse_sizes(value: JSON) -> Sizes:
 
 
 def sizes_to_json(sizes: Sizes) -> JSON:
-    """Return what `parse_sizes` reads."""
+    """Return the JSON that `parse_sizes` reads."""
     return sizes if isinstance(sizes, int) else [s if isinstance(s, int) else list(s) for s in sizes]
 
 

@@ -71,5 +71,5 @@ class RegularGrid:
         return cell * size, (cell + 1) * size
 
     def n_cells(self, dim: int, size: int) -> int:
-        """Return how many cells along `dim` meet ``[0, size)``."""
+        """Return the number of cells along `dim` that meet ``[0, size)``."""
         return -(-size // self.chunk_shape[dim])

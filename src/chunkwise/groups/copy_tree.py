@@ -74,7 +74,7 @@ def copy_tree(
         ``"3/100"``: do one of 100 parts, which as many processes do without knowing of each other.  Who comes
         last makes the tree; the report of each of the others says how many tasks are left for them, `n_left`.
     progress : callable
-        Is told the path of an array, from the top of the copy, and a number of bytes copied.
+        Called with the path of an array, from the top of the copy, and a number of bytes copied.
     **options
         What the arrays are to have other than in the source: ``chunks``, ``shards``, ``codec``, ``checksum``,
         ``fill_value``, ``dtype``.

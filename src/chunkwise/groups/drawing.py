@@ -134,17 +134,17 @@ class Drawing:
 
 
 def rails(last: Sequence[bool]) -> str:
-    """Return what stands in front of a line below a node; `last` says by depth where no sibling follows."""
+    """Return the text in front of a line below a node; `last` says by depth where no sibling follows."""
     return "".join("    " if end else "│   " for end in last)
 
 
 def branch(last: Sequence[bool]) -> str:
-    """Return what stands in front of the name of a node; see `rails`."""
+    """Return the text in front of the name of a node; see `rails`."""
     return rails(last[:-1]) + ("└── " if last[-1] else "├── ") if last else ""
 
 
 def describe_node(node: Node) -> str:
-    """Return what a node is, in a few words."""
+    """Return the description of a node, in a few words."""
     if node.kind == "group":
         return f"{node.format or 'directory'} group{' (implicit)' if node.implicit else ''}"
     summary = summarize(node)

@@ -22,11 +22,7 @@ __all__ = ["open_n5_uri", "parse_container"]
 
 
 def parse_container(uri: str) -> N5Uri:
-    """Split a URI, with the container as a path or URL that can be opened.
-
-    >>> parse_container("n5://s3://bucket/key.n5?a/b#c[2]")
-    N5Uri(container='s3://bucket/key.n5', group='a/b', attribute='c[2]')
-    """
+    """Split an N5 URI; its container becomes a path or URL that can be opened, without ``n5:``."""
     parsed = parse_n5_uri(uri)
     container = parsed.container
     for word in ("n5://", "n5:"):

@@ -34,7 +34,7 @@ from chunkwise.tools.target import target_spec
 __all__ = ["SCHEMA_OPTIONS", "auto_chunks", "new_array"]
 
 SCHEMA_OPTIONS = ("rank", "domain", "chunk_layout", "schema", "context")
-"""What `chunkwise.open` takes too, and `Group.create_array` passes on."""
+"""Options that `Group.create_array` passes on to `chunkwise.open`."""
 
 _CODEC_MEMBERS = ("codecs", "compressor", "compression")
 _TARGET_NBYTES = 1 << 20
@@ -42,13 +42,7 @@ _LARGEST_NBYTES = 1 << 24
 
 
 def auto_chunks(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
-    """Return chunks of about a megabyte, more for large arrays, of similar extent in all dimensions.
-
-    >>> auto_chunks((10_000, 10_000), 2)
-    (512, 1024)
-    >>> auto_chunks((100,), 8)
-    (100,)
-    """
+    """Return chunks of about 1 MB, more for large arrays, of similar extent in all dimensions."""
     if not shape:
         return ()
     nbytes = math.prod(max(n, 1) for n in shape) * itemsize

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
+from chunkwise.arguments import check_choice
 from chunkwise.driver.auto.found_instead import database_instead
 from chunkwise.driver.n5.version import check_version
 from chunkwise.errors import (
@@ -23,7 +24,7 @@ from chunkwise.hierarchy.new_location import array_above, check_outside_arrays, 
 from chunkwise.hierarchy.node import FormatName, Node, find_node, node_of, nothing_at
 from chunkwise.hierarchy.snapshot import parse_snapshot
 from chunkwise.hierarchy.tree import ExternalLinks, Tree, check_format, check_group
-from chunkwise.spec.context import Context
+from chunkwise.spec.context import Context, as_context
 
 __all__ = ["Mode", "create_group", "open_group"]
 
@@ -89,12 +90,11 @@ def open_group(
     >>> group["raw/em"][2:4].read().result()
     array([2, 3])
     """
-    if mode not in _MODES:
-        raise InvalidArgumentError(f"mode: expected one of {', '.join(_MODES)}, not {mode!r}")
+    check_choice(mode, "mode", _MODES)
     check_non_finite(non_finite)
     if isinstance(place, str) and place.startswith("n5:"):
         raise InvalidArgumentError(f"{place!r} is an N5 URI: open it with open_n5_uri")
-    context = context or Context()
+    context = as_context(context)
     location = locate(place, context)
     wanted = None if format is None else check_format(format, group=True)
     if consolidated and mode != "r":

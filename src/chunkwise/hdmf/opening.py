@@ -27,7 +27,7 @@ _HDF5 = b"\x89HDF\r\n\x1a\n"
 
 
 def is_hdf5(path: str | os.PathLike[str]) -> bool:
-    """Return whether there is an HDF5 file at a local path."""
+    """Return True if there is an HDF5 file at a local path."""
     if not os.path.isfile(path):
         return False
     with open(path, "rb") as f:

@@ -24,6 +24,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from chunkwise.arguments import check_choice
 from chunkwise.binding import dump
 from chunkwise.errors import InvalidArgumentError
 
@@ -37,17 +38,12 @@ _DEPTH = 200
 
 def check_non_finite(choice: object) -> NonFinite:
     """Return `choice` if it is one of the words in the table above."""
-    if choice not in _CHOICES:
-        raise InvalidArgumentError(f"non_finite: expected one of {', '.join(_CHOICES)}, not {choice!r}")
+    check_choice(choice, "non_finite", _CHOICES)
     return choice  # type: ignore[return-value]
 
 
 def to_json_value(value: Any, where: str, non_finite: NonFinite = "error") -> Any:
-    """Return `value`, which messages call `where`, as JSON; raise InvalidArgumentError if JSON can't hold it.
-
-    >>> to_json_value({"scale": np.float32(0.5), "shape": np.array([2, 3])}, "attribute")
-    {'scale': 0.5, 'shape': [2, 3]}
-    """
+    """Return `value` as JSON; raise InvalidArgumentError, which names `where`, if that can't hold it."""
     return _Converter(where, non_finite).convert(value, "", 0)
 
 

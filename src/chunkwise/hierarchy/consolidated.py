@@ -18,7 +18,7 @@ from chunkwise.kvstore.protocol import KvStoreDriver
 __all__ = ["EMPTY", "is_consolidated", "move_consolidated", "update_consolidated"]
 
 EMPTY: dict[str, Any] = {"kind": "inline", "must_understand": False, "metadata": {}}
-"""What a copy of a Zarr v3 group has as its own consolidated metadata."""
+"""Consolidated metadata that a copy of a Zarr v3 group has of its own."""
 
 _Copies = Mapping[str, Mapping[str, Any]]
 

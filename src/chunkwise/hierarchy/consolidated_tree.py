@@ -134,7 +134,7 @@ def subtree_copies(location: Location) -> dict[str, dict[str, Any]]:
 
 
 def copies_of(name: str, node: Node) -> dict[str, Any]:
-    """Return what consolidated metadata have of one node, with the path `name`."""
+    """Return the consolidated metadata of one node, with the path `name`."""
     document = {key: value for key, value in node.document.items() if key != "consolidated_metadata"}
     if node.format == "zarr3":
         if node.kind == "group":

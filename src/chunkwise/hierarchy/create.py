@@ -86,10 +86,8 @@ def check_no_link(tree: Tree, names: Sequence[str]) -> None:
 def write_group(
     location: Location, format: FormatName, attributes: Mapping[str, Any], *, follow: bool = True
 ) -> bool:
-    """Write the documents of a group unless it has them; return True if this call made the group.
-
-    Consolidated metadata above `follow`.
-    """
+    """Write the documents of a group unless it has them; return True if this call made the group."""
+    # Consolidated metadata above `follow`.
     kv, path = location.store, location.path
     if format == "n5":
         if "n5" in attributes:

@@ -46,7 +46,7 @@ _OWN = {"zarr2": "zarr_link", "zarr3": "_LINKS", "n5": "_LINKS"}
 
 
 class Link(NamedTuple):
-    """What a name stands for.
+    """Group or array that another name stands for.
 
     Attributes
     ----------

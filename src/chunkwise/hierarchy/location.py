@@ -12,7 +12,7 @@ from chunkwise.catalogue import DRIVERS, kvstores
 from chunkwise.driver.auto.found_instead import file_kind
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.kvstore.protocol import ByteRange, KvStoreDriver, is_store
-from chunkwise.spec.context import Context
+from chunkwise.spec.context import Context, as_context
 from chunkwise.spec.kvstore_spec import KvStoreSpec, Locatable, is_kvstore_object, parse_kvstore_spec
 from chunkwise.spec.public_kvstore_spec import Spec as StoreSpec
 from chunkwise.spec.spec import Spec
@@ -104,7 +104,7 @@ def locate(place: LocationLike, context: Context | None = None) -> Location:
     if isinstance(place, Locatable):
         return location_of(place._bound_spec())
     if isinstance(place, StoreSpec):
-        return location_of(place._record.bind(context or Context()))
+        return location_of(place._record.bind(as_context(context)))
     if isinstance(place, Spec):
         return _of_json(place.to_json(), str(place.kvstore), context)
     if isinstance(place, Mapping) and not is_kvstore_object("kvstore", place):
@@ -138,7 +138,7 @@ def _of_json(json: Mapping[str, Any], text: str, context: Context | None) -> Loc
     spec = parse_kvstore_spec(kvstore, kvstore_from_url)
     if isinstance(json.get("path"), str) and kvstore is not json:
         spec = spec.joined(json["path"])
-    return location_of(spec.bind(context or Context()), text)
+    return location_of(spec.bind(as_context(context)), text)
 
 
 def location_of(spec: KvStoreSpec, text: str | None = None) -> Location:
@@ -174,5 +174,5 @@ def inside_file(location: Location, context: Context | None = None) -> Location 
     base = location.kvstore()
     spec: KvStoreSpec = kvstores.find(kind).parse(Members({"base": base.with_path(base.path[:-1])}))
     return location_of(
-        spec.bind(context or Context()), f"{location.text.rstrip('/')}|{kind.replace('_', '-')}:"
+        spec.bind(as_context(context)), f"{location.text.rstrip('/')}|{kind.replace('_', '-')}:"
     )

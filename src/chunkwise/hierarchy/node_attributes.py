@@ -95,7 +95,7 @@ class Attributes(MutableMapping[str, Any]):
         return self
 
     def get_path(self, path: str, default: Any = None) -> Any:
-        """Return what is at an attribute path, such as ``multiscales[0]/axes``; `default` if it is missing.
+        """Return the value at an attribute path, such as ``multiscales[0]/axes``; `default` if it is missing.
 
         The syntax is that of N5 in every format: `chunkwise.driver.n5.attribute_path`.
         """

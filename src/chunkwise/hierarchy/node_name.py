@@ -31,13 +31,7 @@ _DOCUMENTS = ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata", "attri
 
 
 def split_path(path: str, base: str = "") -> list[str]:
-    """Return the names along `path` from the root of the tree; without a leading "/" it begins at `base`.
-
-    >>> split_path("b//c/", base="a")
-    ['a', 'b', 'c']
-    >>> split_path("/b", base="a")
-    ['b']
-    """
+    """Return the names from the root along `path`, which is relative to `base` unless it begins with "/"."""
     if not isinstance(path, str):
         raise TypeError(f"paths of nodes are text, got {type(path).__name__}")
     names = [name for name in path.split("/") if name]

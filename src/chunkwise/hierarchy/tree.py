@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
+from chunkwise.arguments import check_choice
 from chunkwise.arrays.chunked import ChunkedArray
 from chunkwise.arrays.from_document import open_from_document
 from chunkwise.binding import dump
@@ -155,8 +156,7 @@ class Tree:
 def check_format(name: str, *, group: bool = False) -> FormatName:
     """Return the format called `name`, be it by the name of its driver; raise if there is none."""
     known = [name for name in _FORMATS if not (group and name == "zarr1")]
-    if name not in known:
-        raise InvalidArgumentError(f"format: expected one of {', '.join(known)}, not {name!r}")
+    check_choice(name, "format", known)
     return _FORMATS[name]
 
 

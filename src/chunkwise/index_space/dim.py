@@ -195,12 +195,12 @@ class Dim:
 
     @property
     def empty(self) -> bool:
-        """Whether the size is 0."""
+        """True if the size is 0."""
         return self._hi == self._lo
 
     @property
     def finite(self) -> bool:
-        """Whether both bounds are finite."""
+        """True if both bounds are finite."""
         return self._lo != -INF and self._hi != UPPER
 
     @property
@@ -214,7 +214,7 @@ class Dim:
 
     @property
     def implicit_lower(self) -> bool:
-        """Whether the lower bound can still change; can be set."""
+        """True if the lower bound can still change; can be set."""
         return self._implicit_lo
 
     @implicit_lower.setter
@@ -223,7 +223,7 @@ class Dim:
 
     @property
     def implicit_upper(self) -> bool:
-        """Whether the upper bound can still change; can be set."""
+        """True if the upper bound can still change; can be set."""
         return self._implicit_hi
 
     @implicit_upper.setter

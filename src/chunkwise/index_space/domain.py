@@ -217,12 +217,12 @@ class IndexDomain(AllDimensionsMixin):
 
     @property
     def implicit_lower_bounds(self) -> tuple[bool, ...]:
-        """Whether the lower bounds are implicit."""
+        """Flags of the lower bounds: True if implicit."""
         return self._implicit_lo
 
     @property
     def implicit_upper_bounds(self) -> tuple[bool, ...]:
-        """Whether the upper bounds are implicit."""
+        """Flags of the upper bounds: True if implicit."""
         return self._implicit_hi
 
     @property

@@ -52,14 +52,14 @@ def _index(m: M, key: Any, mode: Mode) -> M:
 if TYPE_CHECKING:
 
     class Indexable(Protocol):
-        """What can be indexed like an array, giving the same kind of object."""
+        """Object that is indexed like an array and gives its own kind."""
 
         def __getitem__(self, key: Any, /) -> Self: ...
 
 else:
 
     class Indexable(abc.ABC):  # noqa: B024 - nothing derives from it
-        """What can be indexed like an array, giving the same kind of object: transforms, specs, arrays.
+        """Object that is indexed like an array and gives its own kind: a transform, a spec, an array.
 
         Classes are registered, not derived, because a look at an abstract base class takes its time.
         """

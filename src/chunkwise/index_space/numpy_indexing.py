@@ -89,7 +89,7 @@ class _Placed(NamedTuple):
 
 
 def n_dims(term: Any) -> int:
-    """Return how many existing dimensions a term indexes."""
+    """Return the number of existing dimensions that a term indexes."""
     if term is None or term is Ellipsis:
         return 0
     return len(term.arrays) if isinstance(term, ArrayTerm) else 1

@@ -180,7 +180,7 @@ class OutputIndexMap:
 
     @property
     def method(self) -> OutputIndexMethod:
-        """Which of the formulas it is."""
+        """Formula of the map."""
         if self._array is not None:
             return OutputIndexMethod.array
         return OutputIndexMethod.constant if self._dim is None else OutputIndexMethod.single_input_dimension

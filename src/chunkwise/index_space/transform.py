@@ -186,12 +186,12 @@ class IndexTransform(IndexMapping, IndexingMixin):
 
     @property
     def implicit_lower_bounds(self) -> tuple[bool, ...]:
-        """Whether the lower bounds of the domain are implicit."""
+        """Flags of the domain's lower bounds: True if implicit."""
         return self._domain._implicit_lo
 
     @property
     def implicit_upper_bounds(self) -> tuple[bool, ...]:
-        """Whether the upper bounds of the domain are implicit."""
+        """Flags of the domain's upper bounds: True if implicit."""
         return self._domain._implicit_hi
 
     @property

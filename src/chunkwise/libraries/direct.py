@@ -82,7 +82,7 @@ def _open(path: str, symbol: str) -> Any:
 
 
 def _address(buffer: Buffer) -> Any:
-    """Return what ctypes passes as the address of `buffer`, which must not be empty."""
+    """Return the address of `buffer` for ctypes, which must not be empty."""
     # ctypes takes the address of bytes itself, and of what may be written; for the rest NumPy finds it.
     if type(buffer) is bytes:
         return buffer

@@ -25,7 +25,8 @@ from typing import Any, get_args
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.binding import JSON, dump
+from chunkwise.arguments import check_choice
+from chunkwise.binding import JSON
 from chunkwise.chunk_key.key_encoding import KeyEncoding
 from chunkwise.codec import n5_varlength as blocks
 from chunkwise.codec.n5_compression import parse_compression, read_compression
@@ -308,10 +309,8 @@ def open_n5_blocks(place: str | os.PathLike[str] | Location, *, kind: Kind | Non
     >>> chunkwise.open_n5_blocks(path)[0, 1].tolist()
     [7, 8, 9]
     """
-    if kind is not None and kind not in _KINDS:
-        raise InvalidArgumentError(
-            f"Expected kind to be one of {', '.join(_KINDS)}, but received: {dump(kind)}"
-        )
+    if kind is not None:
+        check_choice(kind, "kind", _KINDS)
     location = locate(place)
     key = location.path + ATTRIBUTES_KEY
     raw = location.store.read(key).value

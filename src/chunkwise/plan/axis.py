@@ -8,11 +8,12 @@ one dimension, and is made here; `chunkwise.plan.indexed` makes the others.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from chunkwise.grid.protocol import ChunkGrid
 
-__all__ = ["PlanAxis", "strided_axis"]
+__all__ = ["PlanAxis", "is_indexed", "strided_axis"]
 
 
 class PlanAxis(NamedTuple):
@@ -39,13 +40,18 @@ class PlanAxis(NamedTuple):
         """Return the set with some of its entries only."""
         return PlanAxis(
             self.dims,
-            tuple(along[entries] for along in self.cells),
-            tuple(along[entries] for along in self.extents),
+            tuple([along[entries] for along in self.cells]),
+            tuple([along[entries] for along in self.extents]),
             self.chunk[entries],
             self.out[entries],
             self.whole[entries],
             self.indexed,
         )
+
+
+def is_indexed(axes: Iterable[PlanAxis]) -> bool:
+    """Return True if there are index arrays in a product of sets."""
+    return True in [axis.indexed for axis in axes]
 
 
 def strided_axis(grid: ChunkGrid, dim: int, offset: int, stride: int, size: int) -> PlanAxis:

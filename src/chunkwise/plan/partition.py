@@ -10,14 +10,14 @@ The caller's array is seen transposed and turned around once (``Layout``), inste
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from chunkwise.grid.protocol import ChunkGrid
-from chunkwise.plan.axis import PlanAxis, strided_axis
+from chunkwise.plan.axis import PlanAxis, is_indexed, strided_axis
 from chunkwise.plan.indexed import indexed_axis
 
 __all__ = ["Layout", "OutputMap", "Transform", "in_storage_order", "partition"]
@@ -41,9 +41,9 @@ class Layout(NamedTuple):
                 index.append(-1 if last else 0)
             else:
                 index.append(slice(None, None, -1) if dim in self.flipped else slice(None))
-        kept = sorted(dim for dim in used if dim is not None)
+        kept = sorted([dim for dim in used if dim is not None])
         order = [kept.index(dim) for dim in self.input_dims if dim is not None]
-        expand = tuple(None if dim is None else slice(None) for dim in self.input_dims)
+        expand = [None if dim is None else slice(None) for dim in self.input_dims]
         # the ellipses keep an array of rank 0 an array
         viewed: np.ndarray[Any, Any] = array[(*index, ...)].transpose(order)[(*expand, ...)]
         return viewed
@@ -104,7 +104,8 @@ def partition(
     shape = tuple(transform.input_shape)
     if 0 in shape:
         return (_NOTHING,), Layout((None,) * grid.rank, frozenset(), len(shape))
-    maps = [_simplify(m, transform.input_inclusive_min, shape) for m in transform.output]
+    origin = transform.input_inclusive_min
+    maps = [_simplify(m, origin) for m in transform.output]
     indexed: list[tuple[int, ...]] = []
     strided: list[tuple[int, ...]] = []
     for dims in _connected(maps):
@@ -144,32 +145,28 @@ def partition(
 
 def in_storage_order(axes: tuple[PlanAxis, ...], layout: Layout) -> tuple[tuple[PlanAxis, ...], Layout]:
     """Return the sets in the order of their storage dimensions if each has one, and one axis of the view."""
-    if not any(axis.indexed for axis in axes) or not len(axes) == len(layout.input_dims) == _rank(axes):
+    if not is_indexed(axes) or not len(axes) == len(layout.input_dims) == sum(len(x.dims) for x in axes):
         return axes, layout
     order = sorted(range(len(axes)), key=lambda i: axes[i].dims)
     input_dims = tuple(layout.input_dims[i] for i in order)
     return tuple(axes[i] for i in order), layout._replace(input_dims=input_dims)
 
 
-def _rank(axes: tuple[PlanAxis, ...]) -> int:
-    return sum(len(axis.dims) for axis in axes)
-
-
-def _simplify(m: OutputMap, origin: tuple[int, ...], shape: tuple[int, ...]) -> _Map:
+def _simplify(m: OutputMap, origin: tuple[int, ...]) -> _Map:
     array, stride = m.index_array, m.stride
     if array is not None and stride:
         inputs = frozenset(dim for dim, size in enumerate(array.shape) if size > 1)
         if inputs:
             return _Map(m.offset, stride, inputs, array)
         return _Map(m.offset + stride * int(array.reshape(-1)[0]), 1, frozenset(), None)
-    if m.input_dimension is not None and stride:
-        dim = m.input_dimension
+    dim = m.input_dimension
+    if dim is not None and stride:
         return _Map(m.offset + stride * origin[dim], stride, frozenset((dim,)), None)
     return _Map(m.offset, 1, frozenset(), None)
 
 
-def _connected(maps: list[_Map]) -> Iterator[tuple[int, ...]]:
-    """Yield the storage dimensions of each connected set, ascending, in the order of their first."""
+def _connected(maps: list[_Map]) -> list[tuple[int, ...]]:
+    """Return the storage dimensions of each connected set, ascending, in the order of their first."""
     sets: list[tuple[list[int], set[int]]] = []
     for dim, m in enumerate(maps):
         joined: tuple[list[int], set[int]] = ([dim], set(m.inputs))
@@ -180,7 +177,7 @@ def _connected(maps: list[_Map]) -> Iterator[tuple[int, ...]]:
             else:
                 apart.append(other)
         sets = [*apart, joined]
-    yield from sorted(tuple(sorted(dims)) for dims, _ in sets)
+    return sorted([tuple(sorted(dims)) for dims, _ in sets])
 
 
 def _coordinates(m: _Map, inputs: list[int], shape: tuple[int, ...]) -> npt.NDArray[np.int64]:

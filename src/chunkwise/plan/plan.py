@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol, Self, TypeVar
 from chunkwise.chunk_key.key_encoding import KeyEncoding
 from chunkwise.grid.protocol import ChunkGrid
 from chunkwise.index_space import IndexTransform
-from chunkwise.plan.axis import PlanAxis
+from chunkwise.plan.axis import PlanAxis, is_indexed
 from chunkwise.plan.partition import Layout, Transform, in_storage_order, partition
 
 __all__ = [
@@ -43,7 +43,7 @@ class Plan(NamedTuple):
     @property
     def indexed(self) -> bool:
         """True if there are index arrays in it."""
-        return any(axis.indexed for axis in self.axes)
+        return is_indexed(self.axes)
 
     def keys(self, encoding: KeyEncoding) -> Iterator[str]:
         """Yield the keys of the touched chunks."""
@@ -109,7 +109,7 @@ def selections(axes: Sequence[PlanAxis]) -> tuple[Iterator[tuple[Any, ...]], Ite
     # Each is a tuple for indexing an array, with index arrays and slices in equal places in both.  A trailing
     # Ellipsis makes the outcome of slices a view at rank 0, too.  Where there are index arrays, the axes of
     # the chunk have to be put in the order of the sets first: ``chunk.transpose(chunk_order(axes))``.
-    if not any(axis.indexed for axis in axes):
+    if not is_indexed(axes):
         end = (...,)
         return product(*[axis.chunk for axis in axes], end), product(*[axis.out for axis in axes], end)
     return _flat([_tuples(axis, axis.chunk) for axis in axes]), _flat(
@@ -117,9 +117,9 @@ def selections(axes: Sequence[PlanAxis]) -> tuple[Iterator[tuple[Any, ...]], Ite
     )
 
 
-def chunk_order(axes: Sequence[PlanAxis]) -> tuple[int, ...]:
+def chunk_order(axes: Sequence[_Cells]) -> tuple[int, ...]:
     """Return the storage dimensions in the order in which the selections of a plan name them."""
-    return tuple(dim for axis in axes for dim in axis.dims)
+    return tuple([dim for axis in axes for dim in axis.dims])
 
 
 def _tuples(axis: PlanAxis, selectors: tuple[Any, ...]) -> list[tuple[Any, ...]]:
@@ -133,12 +133,12 @@ def _flat(parts: list[list[tuple[Any, ...]]]) -> Iterator[tuple[Any, ...]]:
 
 
 def _in_storage_order(axes: Sequence[_Cells]) -> bool:
-    return all(axis.dims == (position,) for position, axis in enumerate(axes))
+    return chunk_order(axes) == tuple(range(len(axes)))
 
 
 def _reordered(axes: Sequence[_Cells], along: list[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
     """Yield tuples of the product of sets in storage order; `along` has one entry for each dimension."""
-    dims = [dim for axis in axes for dim in axis.dims]
+    dims = chunk_order(axes)
     if not dims:  # the plan of nothing
         return iter(())
     if len(axes) == 1:
@@ -200,7 +200,7 @@ def split(axes: tuple[A, ...], n_parts: int, n_small: int = 0, smaller: int = 1)
         parts = split(axes, n_parts)
         small = [piece for part in parts[-n_small:] for piece in split(part, smaller)]
         return parts[:-n_small] + small
-    if prod(axis.n_entries for axis in axes) == 0:
+    if 0 in [axis.n_entries for axis in axes]:
         return []
     if n_parts <= 1 or not axes:
         return [axes]

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.index_space import IndexDomain
-from chunkwise.plan.axis import PlanAxis
+from chunkwise.plan.axis import PlanAxis, is_indexed
 from chunkwise.plan.layer_requests import (
     NO_LAYER,
     LayerRequest,
@@ -51,7 +51,7 @@ def resolve_topmost(
         [grid.edges[dim][np.asarray(along)] for dim, along in zip(axis.dims, axis.cells, strict=True)]
         for axis in axes
     ]
-    if not any(axis.indexed for axis in axes):
+    if not is_indexed(axes):
         runs = _resolve_boxes(owner, axes, starts, boxes, numbers)
         check()
         layers, runs = _seen(owner, runs, numbers)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from chunkwise.arguments import check_choice
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.hierarchy.node import FormatName
 from chunkwise.multiscale.image_axes import ImageAxis
@@ -99,7 +100,5 @@ def find_convention(name: str | None, format: str) -> Convention:
         if format not in _BY_FORMAT:
             raise InvalidArgumentError(f"there is no convention for pyramids in {format}")
         name = _BY_FORMAT[format]
-    if name not in CONVENTIONS:
-        known = ", ".join(CONVENTIONS)
-        raise InvalidArgumentError(f'convention: expected one of {known}, but received "{name}"')
+    check_choice(name, "convention", CONVENTIONS)
     return CONVENTIONS[name]

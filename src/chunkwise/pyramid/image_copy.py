@@ -124,7 +124,7 @@ class ImageCopy:
         )
 
     def _level(self, level: ImageLevel) -> Level:
-        """Return what a level is relative to the first, along x, y and z."""
+        """Return the factors of a level relative to the first, along x, y and z."""
         first, image = self._image.levels[0], self._image
         where = f"{self._source.text}: level {level.path}"
         factors = []

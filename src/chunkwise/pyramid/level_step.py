@@ -74,7 +74,7 @@ class LevelStep:
         return nbytes
 
     def nbytes_of(self, tasks: Iterable[tuple[int, int]]) -> int:
-        """Return how many bytes some ranges of tasks write."""
+        """Return the number of bytes that some ranges of tasks write."""
         return sum(self._nbytes(number) for start, stop in tasks for number in range(start, stop))
 
     def _nbytes(self, number: int) -> int:
@@ -99,10 +99,7 @@ def blocks_of_levels(
     nbytes: int,
     n_wanted: int,
 ) -> tuple[int, Blocks]:
-    """Return how many of the targets can be made from one read, and the blocks of the first.
-
-    There are to be `n_wanted` blocks for the workers, if more than one level is made at a time.
-    """
+    """Return the number of targets of one read, and the blocks of the first: `n_wanted` for several."""
     first = targets[0]
     aligned = BlockCopy(first, source).source
     best = 1, divide(first, aligned, nbytes)

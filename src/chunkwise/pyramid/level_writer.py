@@ -77,7 +77,7 @@ class LevelWriter:
             self._location.store.delete(self._location.path + JOURNAL)
 
     def fence(self, journal: Journal) -> Fence:
-        """Return what keeps workers from writing when the level is done."""
+        """Return the guard that keeps workers from writing when the level is done."""
         return Fence(self._location.store, journal.key, journal.owner)
 
     def finish(self) -> TensorStore:

@@ -35,7 +35,7 @@ __all__ = ["Pyramid", "PyramidProgress", "PyramidWriter"]
 
 
 class PyramidProgress(NamedTuple):
-    """How far a pyramid is.
+    """Progress of a pyramid.
 
     Attributes
     ----------
@@ -172,7 +172,7 @@ class PyramidWriter:
             self._journal.begin()
 
     def write(self, wanted: Callable[[], bool]) -> Pyramid | None:
-        """Write what isn't written yet; None if it isn't wanted any more."""
+        """Write the rest; return None if it isn't wanted any more."""
         try:
             pyramid = self._write(wanted)
         except BaseException:  # an interrupt too: what is done by then is not to be done again
@@ -256,7 +256,7 @@ class PyramidWriter:
         return made
 
     def _level_step(self, number: int, source: TensorStore) -> LevelStep:
-        """Return how a level is made, as it was begun or as suits the workers."""
+        """Return the steps of a level, as it was begun or as suits the workers."""
         plan, writers = self._plan, self._writers[number:]
         targets = [writer.target for writer in writers]
         steps = [level.step for level in plan.levels[number + 1 :]]
@@ -283,7 +283,7 @@ class PyramidWriter:
 
 
 def _stores(spec: DriverSpec) -> Any:
-    """Return which arrays a source is made of, as JSON; of arrays in memory only that they are."""
+    """Return the arrays that a source is made of, as JSON; of arrays in memory only that they are."""
     store = spec.key_value_store
     if store is not None:
         return [spec.driver, store.strip().to_json()]

@@ -208,18 +208,14 @@ def _tile(sources: Sources, path: tuple[str, ...], query: Mapping[str, str]) -> 
 
 
 def _thumbnail(sources: Sources, path: tuple[str, ...], query: Mapping[str, str]) -> Content:
-    """Return the pixels of a field of a well, channel by channel; the first line also tells which field."""
+    """Return the pixels of a field of a well, or of its labels; the first line also tells which field."""
     size = _integer(query, "size", 128)
-    found = find_thumbnail(sources, path, query.get("field", ""), _integers(query, "channels"), size)
-    more: dict[str, Any] = {
-        "path": "/".join(found.path),
-        "fields": found.fields,
-        "labels": found.image.is_labels,
-    }
+    channels = _integers(query, "channels")
+    found = find_thumbnail(sources, path, query.get("field", ""), channels, size, query.get("labels", ""))
 
     def make() -> bytes:
         values, damages = found.read()
-        return _pixels(values, damages, **more)
+        return _pixels(values, damages, **found.describe())
 
     return Computed(make, found.nbytes, BINARY)
 

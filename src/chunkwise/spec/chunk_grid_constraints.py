@@ -182,7 +182,7 @@ class GridConstraints:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is known, not even the rank."""
+        """True if nothing is known, not even the rank."""
         return self._rank is None and self._elements is None and not self._shape and not self._aspect_ratio
 
     def set_rank(self, rank: int) -> None:

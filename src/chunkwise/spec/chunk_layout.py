@@ -222,7 +222,7 @@ class ChunkLayout:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is known, not even the rank."""
+        """True if nothing is known, not even the rank."""
         return (
             self._rank is None
             and self._inner_order is None

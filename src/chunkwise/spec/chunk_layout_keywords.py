@@ -58,7 +58,7 @@ class ChunkLayoutKeywords(TypedDict, total=False):
 
 
 GRID_USAGES: Final = ("write_chunk", "read_chunk", "codec_chunk")
-"""What a grid is for, in the order in which constraints are set."""
+"""Usages of grids, in the order in which constraints are set."""
 
 CHUNK_USAGES: Final = {
     "shape": GRID_USAGES[:2],

@@ -21,7 +21,15 @@ from chunkwise.kvstore.memory import MemoryStore
 from chunkwise.spec.pretty import pretty_repr
 from chunkwise.spec.resources.kind import ResourceConfig
 
-__all__ = ["Context", "ContextResource", "ContextSpec", "default_resources", "kind_of", "parse_resource"]
+__all__ = [
+    "Context",
+    "ContextResource",
+    "ContextSpec",
+    "as_context",
+    "default_resources",
+    "kind_of",
+    "parse_resource",
+]
 
 
 _defaults: dict[str, ResourceConfig] = {}  # by kind; a configuration is never changed
@@ -209,7 +217,7 @@ class Context:
 
     @property
     def parent(self) -> Context | None:
-        """Where the search goes on."""
+        """Context in which the search goes on."""
         return self._parent
 
     def __getitem__(self, key: str) -> ContextResource:
@@ -311,10 +319,19 @@ def _default(key: str) -> ResourceConfig:
 
 
 def _cycle(steps: tuple[tuple[Context, str, str], ...]) -> str:
-    """Say how a definition leads back to itself, beginning with the reference that closes the circle."""
+    """Describe a circle of definitions, beginning with the reference that closes it."""
     links = [f"{dump(key)}:{dump(target)}" for _, key, target in (steps[-1], *steps[:-1])]
     return f"Context resource reference cycle: {' -> '.join(links)}"
 
 
 def _unpickle_context(spec: ContextSpec | None, parent: Context | None) -> Context:
     return Context(MISSING if spec is None else spec, parent)
+
+
+def as_context(context: Context | None) -> Context:
+    """Return the context that a call was given, a new one for None."""
+    if context is None:
+        return Context()
+    if not isinstance(context, Context):
+        raise TypeError(f"Invalid context: expected a Context, but received {context!r}")
+    return context

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
@@ -28,7 +29,7 @@ __all__ = ["DriverSpec"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class DriverSpec:
+class DriverSpec(ABC):
     """A driver and its members, in the driver's own index space: a spec without its transform."""
 
     resource_kinds: ClassVar[tuple[str, ...]] = ()
@@ -43,9 +44,9 @@ class DriverSpec:
     # -- for each driver ------------------------------------------------------------------------------
 
     @property
+    @abstractmethod
     def driver(self) -> str:
         """Driver id."""
-        raise NotImplementedError(f"{type(self).__name__}.driver")
 
     def own_members(self, include_defaults: bool) -> dict[str, Any]:
         """Return the driver's own members: all but those that every spec has."""
@@ -56,7 +57,7 @@ class DriverSpec:
         return {}
 
     def effective_schema(self) -> Schema:
-        """Return what is known of the array before it is opened."""
+        """Return the schema that is known before the array is opened."""
         return self.schema
 
     @property
@@ -65,7 +66,7 @@ class DriverSpec:
         return self.kvstore
 
     def url_suffix(self) -> str:
-        """Return what follows the URL of the kvstore; raise UnsupportedError if there is no URL."""
+        """Return the URL after that of the kvstore; raise UnsupportedError if there is no URL."""
         raise UnsupportedError("URL representation not supported")
 
     @property
@@ -109,7 +110,7 @@ class DriverSpec:
         """Return the unbound spec of a bound one as an open array shows it."""
         return self.unbound()
 
-    def check_consistent(self) -> None:
+    def check_consistent(self) -> None:  # noqa: B027  (not every driver has members to compare)
         """Raise if the members contradict each other in rank or data type."""
 
     # -- for all --------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.errors import InvalidArgumentError
+from chunkwise.errors import InvalidArgumentError, OutOfRangeError
 from chunkwise.index_space import IndexDomain, IndexTransform, OutputIndexMap, inf
 from chunkwise.spec.constraint import braces
 
@@ -69,13 +69,20 @@ def view_fill_value(
             else:
                 along = np.arange(fill.shape[o])[:: m.stride]
             position = along.reshape([-1 if d == m.input_dimension else 1 for d in range(rank)])
+        outside = (position < 0) | (position >= fill.shape[o])
+        if outside.any():
+            value, stop = position[outside][0] + first, first + fill.shape[o]
+            raise OutOfRangeError(
+                f"Error transforming fill_value: In index array map for output dimension {o}: "
+                f"Index {value} is outside valid range [{first}, {stop})"
+            )
         index.append(position)
     # The ellipsis makes it an array of rank 0, not an element.
     return unbroadcast(fill[(*index, ...)])
 
 
 def _shown(transform: IndexTransform, m: OutputIndexMap) -> int | None:
-    """Return how many indices of an output dimension the view shows; None if not one after the other."""
+    """Return the number of indices of an output dimension in the view; None if they are not adjacent."""
     if m.index_array is not None:
         return None
     if m.input_dimension is None:

@@ -138,7 +138,7 @@ class KvStoreSpec:
         }
 
     def live(self, kind: str) -> Any:
-        """Return what the bound resource of `kind` is; None if this driver has none."""
+        """Return the bound resource of `kind`; None if this driver has none."""
         resource = self.resources.get(kind)
         return resource.value if isinstance(resource, ContextResource) else None
 

@@ -22,20 +22,7 @@ _LARGEST_POSITIONAL = 15
 
 
 def pretty_repr(name: str, value: Any) -> str:
-    """Return ``name(value)``, broken over lines where `value` doesn't fit on one.
-
-    Parameters
-    ----------
-    name : str
-        What stands before the parenthesis: ``"Schema"``.
-    value : JSON
-        Objects are printed with sorted keys, NaN and infinities as ``null``.
-
-    Examples
-    --------
-    >>> print(pretty_repr("Schema", {"rank": 2, "dtype": "uint8"}))
-    Schema({'dtype': 'uint8', 'rank': 2})
-    """
+    """Return ``name(value)``, keys sorted, broken over lines where `value` doesn't fit on one."""
     return f"{name}({pretty(value)})"
 
 

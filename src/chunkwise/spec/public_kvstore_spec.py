@@ -15,7 +15,7 @@ __all__ = ["Spec", "as_kvstore_spec"]
 
 
 class Spec:
-    """Which kvstore, and the prefix of keys in it.
+    """A kvstore, and a prefix of the keys in it.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What the URLs in reference files lead to, and whether they may.
+"""Targets of the URLs in reference files, and permission to follow them.
 
 A reference file is somebody else's, and it names places.  Those beside and below it, and those on the same
 server or in the same bucket, are read; others only if the caller lists them.  A remote file never leads to

@@ -268,7 +268,7 @@ class Schema(IndexingMixin):
         return out
 
     def is_met_by(self, dtype: DataType, rank: int) -> bool:
-        """Whether it demands nothing but this data type and rank, or not even these."""
+        """Return True if it demands nothing but this data type and rank, or not even these."""
         return (
             (self._rank is None or self._rank == rank)
             and (self._dtype is None or self._dtype == dtype)
@@ -346,7 +346,7 @@ class Schema(IndexingMixin):
         return out
 
     def inverse_transformed(self, transform: IndexTransform) -> Schema:
-        """Return what this schema, of a view made by `transform`, says of the array itself.
+        """Return the schema of the array itself, given this one of a view made by `transform`.
 
         Raises
         ------

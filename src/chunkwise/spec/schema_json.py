@@ -18,7 +18,7 @@ from chunkwise.spec.dimension_units import dimension_units_from_json, dimension_
 if TYPE_CHECKING:
     from chunkwise.spec.schema import Schema
 
-__all__ = ["parse_schema", "schema_to_json"]
+__all__ = ["dtype_from_json", "parse_schema", "schema_to_json"]
 
 _MAX_RANK = 32
 
@@ -60,7 +60,8 @@ def schema_to_json(schema: Schema) -> dict[str, JSON]:
     return out
 
 
-def _dtype_from_json(value: JSON) -> DataType:
+def dtype_from_json(value: JSON) -> DataType:
+    """Return the data type of member ``dtype`` of a schema or a spec."""
     name = expect_string(value)
     try:
         return as_dtype(name)
@@ -69,7 +70,7 @@ def _dtype_from_json(value: JSON) -> DataType:
 
 
 _PARSERS: dict[str, Callable[[Schema, JSON], None]] = {
-    "dtype": lambda s, v: s._set_dtype(_dtype_from_json(v)),
+    "dtype": lambda s, v: s._set_dtype(dtype_from_json(v)),
     "domain": lambda s, v: s._set_domain(IndexDomain(json=v)),
     "chunk_layout": lambda s, v: s._set_layout(ChunkLayout(v)),
     "codec": lambda s, v: s._set_codec(CodecSpec(v)),

@@ -36,7 +36,7 @@ __all__ = ["Spec", "parse_driver_spec"]
 
 
 class Spec(IndexingMixin):
-    """How to open or create an array.
+    """Description of an array to open or create.
 
     Parameters
     ----------
@@ -156,7 +156,7 @@ class Spec(IndexingMixin):
 
     @property
     def open_mode(self) -> OpenMode:
-        """How it is to be opened."""
+        """Open mode."""
         return self._driver.open_mode
 
     @property

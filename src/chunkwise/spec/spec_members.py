@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
-from chunkwise.binding import MISSING, Members, expect_int
-from chunkwise.dtypes.data_type import dtype as as_dtype
+from chunkwise.binding import MISSING, Members, expect_int, expect_string
+from chunkwise.errors import SpecError
 from chunkwise.spec.context import ContextSpec
 from chunkwise.spec.kvstore_spec import KvStoreSpec, parse_kvstore_spec
 from chunkwise.spec.schema import Schema
+from chunkwise.spec.schema_json import dtype_from_json
 from chunkwise.spec.url import kvstore_json_from_url
 
 __all__ = ["SpecMembers", "kvstore_from_url"]
@@ -32,7 +33,7 @@ class SpecMembers:
         """Take the members; also return ``rank``, which is that of the transform if there is one."""
         context = members.take("context", ContextSpec, None)
         schema = members.take("schema", Schema, None) or Schema()
-        members.take("dtype", lambda v: schema._set_dtype(as_dtype(v)), None)
+        members.take("dtype", lambda v: schema._set_dtype(dtype_from_json(v)), None)
 
         def take_rank(value: object) -> int:
             rank = expect_int(value, 0, 32)
@@ -49,3 +50,15 @@ class SpecMembers:
         return members.take(
             "kvstore", lambda v: None if v is MISSING else parse_kvstore_spec(v, kvstore_from_url), None
         )
+
+    def take_kvstore_and_path(self, members: Members) -> KvStoreSpec | None:
+        """Take ``kvstore``, and ``path``, which is joined to its path."""
+        kvstore = self.take_kvstore(members)
+        path = members.take("path", expect_string, None)
+        if path is None:
+            return kvstore
+        if kvstore is None:
+            raise SpecError(
+                'Error parsing object member "path": "path" must be specified in conjunction with "kvstore"'
+            )
+        return kvstore.joined(path)

@@ -54,11 +54,14 @@ def updated_spec(
             raise TypeError(f"unexpected keyword argument {name!r}; expected one of {', '.join(_OPTIONS)}")
     given = {name: value for name, value in options.items() if value is not None}
     driver = _update_mode(driver, given)
-    if given.get("minimal_spec"):
+    minimal, strip, unbind = [
+        as_flag(given.get(name), name) for name in ("minimal_spec", "strip_context", "unbind_context")
+    ]
+    if minimal:
         driver = driver.minimal()
-    if given.get("strip_context"):
+    if strip:
         driver = driver.strip()
-    elif given.get("unbind_context"):
+    elif unbind:
         driver = driver.unbound()
     if "context" in given:
         if not isinstance(given["context"], Context):
@@ -94,15 +97,8 @@ def _recheck(name: str, value: Any) -> Any:
         raise TypeError(f"Invalid {name}") from None
 
 
-def _flag(name: str, value: object) -> bool:
-    try:
-        return as_flag(value, name)
-    except TypeError:
-        raise TypeError(f"Invalid {name}") from None
-
-
 def _update_mode(driver: DriverSpec, given: dict[str, Any]) -> DriverSpec:
-    flags = OpenMode(**{name: _flag(name, given[name]) for name in _OPEN_FLAGS if name in given})
+    flags = OpenMode(**{name: as_flag(given[name], name) for name in _OPEN_FLAGS if name in given})
     if "open_mode" in given:
         if not isinstance(given["open_mode"], OpenMode):
             raise TypeError("Invalid open_mode")

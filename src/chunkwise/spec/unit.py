@@ -6,7 +6,8 @@ import re
 from math import copysign, inf, isinf, isnan, nan
 from typing import Any, NoReturn, overload
 
-from chunkwise.binding import JSON, expect_number, expect_string, parse_array
+from chunkwise.binding import JSON, dump, expect_number, expect_string, parse_array
+from chunkwise.errors import SpecError
 from chunkwise.index_space.label import escape
 
 __all__ = ["Unit"]
@@ -74,7 +75,7 @@ class Unit:
 
     @property
     def multiplier(self) -> float:
-        """How many base units this is."""
+        """Number of base units."""
         return self._multiplier
 
     @property
@@ -182,9 +183,16 @@ def _parse_json(value: JSON) -> tuple[float, str]:
         return _parse_text(value)
     if isinstance(value, int | float) and not isinstance(value, bool):
         return expect_number(value), ""
-    positions = iter((expect_number, expect_string))
+    positions = iter((_expect_positive, expect_string))
     number, base_unit = parse_array(value, lambda item: next(positions)(item), 2)
     return number, base_unit  # type: ignore[return-value]
+
+
+def _expect_positive(value: JSON) -> float:
+    number = expect_number(value)
+    if not 0 < number < inf:
+        raise SpecError(f"Expected finite positive number, but received: {dump(number)}")
+    return number
 
 
 def _factor(value: Any, what: str) -> float:

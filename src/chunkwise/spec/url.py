@@ -65,7 +65,7 @@ def unchained(text: str) -> str:
 
 
 def is_url(text: str) -> bool:
-    """Return whether `text` begins with a URL scheme and ``://``, or with ``file:/``."""
+    """Return True if `text` begins with a URL scheme and ``://``, or with ``file:/``."""
     text = unchained(text)
     return _SCHEME.match(text) is not None and not (WINDOWS and _DRIVE.match(text))
 

@@ -1,4 +1,4 @@
-"""What copies need of an executor, as a suite of tests to inherit from.
+"""Requirements of copies on an executor, as a suite of tests to inherit from.
 
 Examples
 --------
@@ -158,7 +158,7 @@ class ExecutorContract:
         self.wrapped(source, tmp_path / "c.zarr", call, n_calls=2)
 
     def test_results_in_another_order(self, source: str, tmp_path: Path) -> None:
-        """What was submitted first is heard of last."""
+        """The first submitted is heard of last."""
         with self.executor() as executor:
             self.copied(source, tmp_path / "b.zarr", Reversed(executor))
 

@@ -1,4 +1,4 @@
-"""What can befall the tasks of an executor: done twice, late or in another order; a worker that dies."""
+"""Faults of an executor: tasks done twice, late or in another order; a worker that dies."""
 
 from __future__ import annotations
 
@@ -140,14 +140,7 @@ _counting: list[str] = []
 
 
 def die_at_step(step: int, where: str) -> None:
-    """Kill this process when it has opened, renamed, locked or removed files `step` times.
-
-    Parameters
-    ----------
-    step : int
-    where : str
-        Path of a file that is made first; if it is there, some process has died already, and none does.
-    """
+    """Kill this process at its `step`-th file operation, unless `where`, which it makes first, is there."""
     if where in _counting:
         return
     _counting.append(where)

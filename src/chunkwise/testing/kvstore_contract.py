@@ -53,7 +53,7 @@ KEYS = (  # any store has to take these
 
 
 def _is(store: Any, key: str, expected: bytes | None) -> bool:
-    """Return whether every way of reading `key` gives `expected`."""
+    """Return True if every way of reading `key` gives `expected`."""
     value, stamped = store.open_reader()(key), store.read(key)
     if expected is None:
         return value is None and stamped.value is None and stamped.generation == MISSING_GENERATION
@@ -104,7 +104,7 @@ class KvStoreContract:
             assert bytes(store.read("d/k", byte_range=ByteRange(-2)).value or b"") == b"lo"
 
     def test_shard_indexes(self, store: KvStoreDriver) -> None:
-        """What is put into the cache of shard indexes is there until it is evicted."""
+        """An entry of the cache of shard indexes is there until it is evicted."""
         indexes = traits_of(store).shard_indexes
         if indexes is None:
             return
@@ -115,7 +115,7 @@ class KvStoreContract:
         assert indexes.get("d/k") is None
 
     def test_writer(self, store: KvStoreDriver) -> None:
-        """What the faster writer writes and deletes is what everybody reads."""
+        """All readers see the values that the faster writer has written, and none that it has deleted."""
         opener = traits_of(store).open_writer
         if opener is None:
             return

@@ -15,19 +15,9 @@ __all__ = ["Selection", "selections"]
 
 
 class Selection(NamedTuple):
-    """The same selection in two index spaces.
+    """The same selection in two index spaces."""
 
-    Attributes
-    ----------
-    text : str
-        For messages.
-    of_store : callable
-        From a TensorStore, whose origin is 0, to the view of it.
-    of_array : callable
-        From an ndarray of the same shape to the selected elements.
-    """
-
-    text: str
+    text: str  # for messages
     of_store: Callable[[Any], Any]
     of_array: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
 

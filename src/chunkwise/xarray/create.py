@@ -58,7 +58,7 @@ def _with_null(metadata: dict[str, Any]) -> dict[str, Any]:
 
 
 def _fill_value(encoded: Encoded, format: str, *, asked: bool) -> Any:
-    """Return what is read where nothing is stored."""
+    """Return the value that is read where nothing is stored."""
     dtype = encoded.element_type
     value = encoded.layout.get("fill_value") if format == "zarr3" else None
     if value is not None and not asked and not np.can_cast(np.asarray(value).dtype, dtype, "same_kind"):

@@ -26,13 +26,7 @@ _NAMED = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 def fill_value_to_json(value: Any, dtype: np.dtype[Any], format: str) -> Any:
-    """Return the attribute for a value of an array of type `dtype`.
-
-    >>> fill_value_to_json(float("nan"), np.dtype("f4"), "zarr3")
-    'AAAAAAAA+H8='
-    >>> fill_value_to_json(float("nan"), np.dtype("f4"), "n5")
-    'NaN'
-    """
+    """Return the attribute for a fill value: base64 for a float in Zarr v3, ``NaN`` in N5."""
     value = np.asarray(value)[()]
     kind = dtype.kind
     if kind in "iu":

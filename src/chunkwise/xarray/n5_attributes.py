@@ -19,11 +19,7 @@ _TAKEN = (*DATASET_MEMBERS, "compressionType", "codecs", "n5", _MEMBER)
 
 
 def hide_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return attributes that N5 can hold.
-
-    >>> hide_attributes({"units": "m", "long_name": "height"})
-    {'long_name': 'height', 'xarray': {'units': 'm'}}
-    """
+    """Return attributes that N5 can hold: the others move into the attribute ``xarray``."""
     hidden = {name: value for name, value in attributes.items() if name in _TAKEN or value is None}
     shown = {name: value for name, value in attributes.items() if name not in hidden}
     return {**shown, _MEMBER: hidden} if hidden else shown

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from chunkwise.api.tensorstore import TensorStore
+from chunkwise.arguments import check_choice
 from chunkwise.binding import dump
 from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, NotFoundError
 from chunkwise.groups.group import Group
@@ -33,8 +34,8 @@ class DatasetTarget:
         location = place.location if isinstance(place, Group) else locate(place)
         for name in split_path(path or ""):
             location = location.child(name)
-        if format is not None and format not in _FORMATS:
-            raise InvalidArgumentError(f"format: expected one of {', '.join(_FORMATS)}, not {format!r}")
+        if format is not None:
+            check_choice(format, "format", _FORMATS)
         self._location: Location = location
         self._mode = mode
         self._non_finite = non_finite

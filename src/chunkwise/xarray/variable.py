@@ -41,7 +41,7 @@ def open_variable(name: str, member: Member, fill_value_as_mask: bool | None) ->
 
 
 def _encoding(names: tuple[str, ...], member: Member) -> dict[str, Any]:
-    """Return how the array is stored, in the words that `write_dataset` takes."""
+    """Return the encoding of the array, in the words that `write_dataset` takes."""
     stored = _stored(member)
     encoding: dict[str, Any] = {}
     chunks = (stored.grid if stored.shard is None else stored.shard.grid).chunk_shape

@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from chunkwise.api.tensorstore import TensorStore
+from chunkwise.arguments import check_choice
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extras import load
 from chunkwise.hierarchy.attribute_value import NonFinite, check_non_finite, to_json_value
@@ -232,8 +233,7 @@ def write_datatree(
 def _mode(mode: str | None, append_dim: Hashable | None, region: Any) -> str:
     if mode is None:
         mode = "a" if append_dim is not None else "r+" if region is not None else "w-"
-    if mode not in ("w-", "w", "a", "r+"):
-        raise InvalidArgumentError(f'mode: expected one of "w-", "w", "a" and "r+", not {mode!r}')
+    check_choice(mode, "mode", ("w-", "w", "a", "r+"))
     if append_dim is not None and region is not None:
         raise InvalidArgumentError("append_dim and region contradict each other: one grows arrays")
     if append_dim is not None and mode != "a":

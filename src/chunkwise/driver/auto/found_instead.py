@@ -32,7 +32,7 @@ def file_kind(head: bytes) -> str | None:
 
 
 def found_instead(kv: KvStoreDriver, path: str, text: str) -> str:
-    """Return what is at `path`, which is empty or ends in "/" and has no document."""
+    """Return the kind of node at `path`, which is empty or ends in "/" and has no document."""
     head = _attempt(lambda: kv.read(path[:-1], byte_range=ByteRange(0, 4)).value) if path else None
     kind = None if head is None else file_kind(bytes(head))
     if kind is not None:
@@ -96,7 +96,7 @@ def _some(names: list[str]) -> str:
 
 
 def _attempt(look: Callable[[], T]) -> T | None:
-    """Return what `look` finds; None if it can't."""
+    """Return the result of `look`; None if it fails."""
     try:
         return look()
     except ChunkwiseError:

@@ -45,11 +45,11 @@ class CastSpec(BasedSpec):
         return {"base": base}
 
     def effective_schema(self) -> Schema:
-        """Return what is known of the base, with the other type."""
+        """Return the schema of the base, with the other type."""
         return cast_schema(self.base.schema, self.schema.dtype)
 
     def url_suffix(self) -> str:
-        """Return what follows the kvstore: the base, and the cast."""
+        """Return the URL after the kvstore: the base, and the cast."""
         dtype = self.schema.dtype
         assert dtype is not None
         return f"{self.base._driver.url_suffix()}|cast:{dtype.name}"

@@ -38,21 +38,16 @@ class Metadata(Protocol):
 
 
 class Format(Protocol):
-    """One chunked array format.
-
-    `options` are the members of a spec that only this format has (Zarr v2: ``field``); the value that
-    `parse_options` returned, `constraints` what `parse_constraints` returned, and
-    `metadata` what `parse_metadata` or `create` returned; each format has its own classes.
-    """
+    """One chunked array format; each has its own classes of options, constraints and metadata."""
 
     driver: ClassVar[str]
     """Driver id, as a spec names it."""
 
     consolidated: ClassVar[bool]
-    """Whether groups above an array may have copies of its metadata document."""
+    """True if groups above an array may have copies of its metadata document."""
 
     contained: ClassVar[bool]
-    """Whether arrays are in containers whose root tells the version of the format."""
+    """True if arrays are in containers whose root tells the version of the format."""
 
     def parse_options(self, members: Members) -> Any:
         """Take the format's own members out of a spec."""
@@ -67,11 +62,11 @@ class Format(Protocol):
     def constraints_to_json(self, constraints: Any) -> dict[str, Any]: ...
 
     def inner_rank(self, constraints: Any, options: Any) -> int:
-        """Return how many dimensions, the last ones, lie inside each element and can't be resized."""
+        """Return the number of last dimensions that lie inside each element and can't be resized."""
         ...
 
     def constraint_schema(self, constraints: Any, options: Any, schema: Schema) -> Schema:
-        """Return what constraints and `schema` say together, as far as it can be known before opening."""
+        """Return the schema of constraints and `schema` together, as far as it is known before opening."""
         ...
 
     def metadata_key(self, options: Any) -> str:
@@ -83,13 +78,13 @@ class Format(Protocol):
         ...
 
     def is_array(self, document: JSON) -> bool:
-        """Whether a document under the metadata key is an array's; N5 groups and Zarr v3 groups aren't."""
+        """Return True if a document under the metadata key is an array's, not a group's."""
         ...
 
     def parse_metadata(self, document: JSON) -> Metadata: ...
 
     def template_key(self, document: JSON) -> JSON | None:
-        """Return all that metadata follows from but shape and attributes; None if that is not to be told."""
+        """Return all that metadata follows from but shape and attributes; None if that is unknown."""
         ...
 
     def without_attributes(self, metadata: Any) -> Metadata:
@@ -135,7 +130,7 @@ class Format(Protocol):
     def resized(self, metadata: Any, shape: tuple[int, ...]) -> Metadata: ...
 
     def same_but_resized(self, a: Any, b: Any) -> bool:
-        """Whether two documents differ in nothing but extents and attributes."""
+        """Return True if two documents differ in extents and attributes only."""
         ...
 
     def encode(self, metadata: Any) -> bytes:

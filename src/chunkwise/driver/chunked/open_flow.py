@@ -160,7 +160,7 @@ def _check_holds_nothing(request: OpenRequest) -> Flow[None]:
 
 
 def _renewed(request: OpenRequest, known: Opened) -> Flow[Opened | None]:
-    """Return what is known with the time of now; None if the document is another, or gone."""
+    """Return the known metadata with the time of now; None if the document is another, or gone."""
     stamped = yield Get(request.key, known.generation or None)
     if not known.generation or stamped.generation != known.generation:
         return None

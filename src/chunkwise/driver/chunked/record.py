@@ -6,7 +6,8 @@ the array.  ``open_as_void`` gives the stored bytes of each element as an inner 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
 
 from chunkwise.binding import Members, dump, expect_bool, expect_string
 from chunkwise.dtypes.data_type import DataType, dtypes
@@ -15,16 +16,7 @@ from chunkwise.index_space import IndexDomain, inf
 from chunkwise.spec.chunk_layout import ChunkLayout
 from chunkwise.spec.schema import Schema
 
-__all__ = ["Field", "choose_field", "outer_schema", "parse_field_members"]
-
-
-def parse_field_members(members: Members) -> tuple[str | None, bool]:
-    """Take ``field`` and ``open_as_void`` out of a spec."""
-    field = members.take("field", expect_string, None)
-    as_void = members.take("open_as_void", expect_bool, False)
-    if field is not None and as_void:
-        raise SpecError('"field" and "open_as_void" are mutually exclusive')
-    return field, as_void
+__all__ = ["Field", "FieldOptions", "outer_schema"]
 
 
 class Field(NamedTuple):
@@ -35,8 +27,38 @@ class Field(NamedTuple):
     shape: tuple[int, ...]  # inner dimensions
 
 
-def choose_field(dtype: DataType, field: str | None, as_void: bool) -> Field | None:
-    """Return the field that a spec asks for; None if it asks for whole elements."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldOptions:
+    """Members of a spec that choose a field of each element, or its bytes, as the array."""
+
+    field: str | None = None
+    open_as_void: bool = False  # the stored bytes, with an inner dimension for them
+
+    @classmethod
+    def parse(cls, members: Members, **own: Any) -> Self:
+        """Take ``field`` and ``open_as_void`` out of a spec; `own` are a format's further options."""
+        field = members.take("field", expect_string, None)
+        as_void = members.take("open_as_void", expect_bool, False)
+        if field is not None and as_void:
+            raise SpecError('"field" and "open_as_void" are mutually exclusive')
+        return cls(field=field, open_as_void=as_void, **own)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the members that aren't at their default."""
+        out: dict[str, Any] = {} if self.field is None else {"field": self.field}
+        return {**out, "open_as_void": True} if self.open_as_void else out
+
+    def choose(self, dtype: DataType | None) -> Field | None:
+        """Return the field; None for whole elements, or if the data type is not known."""
+        return None if dtype is None else _choose_field(dtype, self.field, self.open_as_void)
+
+    def inner_rank(self, dtype: DataType | None) -> int:
+        """Return the number of dimensions of the array, the last ones, that lie inside each element."""
+        field = self.choose(dtype)
+        return 0 if field is None else len(field.shape)
+
+
+def _choose_field(dtype: DataType, field: str | None, as_void: bool) -> Field | None:
     memory = dtype.memory_dtype
     if as_void:
         if memory.hasobject:
@@ -59,7 +81,7 @@ def choose_field(dtype: DataType, field: str | None, as_void: bool) -> Field | N
 
 
 def outer_schema(schema: Schema, field: Field, shape: tuple[int, ...] | None) -> Schema:
-    """Return what a schema for a field says of the array of records that the field is taken from."""
+    """Return the schema of the array of records, given that of one of its fields."""
     if schema.dtype is not None and schema.dtype != field.dtype:
         raise InvalidArgumentError(
             f"Specified dtype ({schema.dtype.name}) does not match existing value ({field.dtype.name})"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
-from chunkwise.binding import JSON, Members, dump, expect_bool, expect_object, expect_string
+from chunkwise.binding import JSON, Members, dump, expect_bool, expect_object
 from chunkwise.cached import cached_property
 from chunkwise.driver.chunked.format import Format, Metadata
 from chunkwise.driver.chunked.open_flow import OpenRequest
@@ -61,16 +61,7 @@ class ChunkedSpec(DriverSpec):
     @classmethod
     def parse(cls, format: Format, members: Members, common: SpecMembers) -> Self:
         """Take the members of a chunked array's spec; `common` is what every spec has."""
-        kvstore = common.take_kvstore(members)
-        path = members.take("path", expect_string, None)
-        if kvstore is not None:
-            if path is not None:
-                kvstore = kvstore.joined(path)
-            kvstore = kvstore.as_directory()
-        elif path is not None:
-            raise SpecError(
-                'Error parsing object member "path": "path" must be specified in conjunction with "kvstore"'
-            )
+        kvstore = common.take_kvstore_and_path(members)
         mode = OpenMode(
             open=members.take("open", expect_bool, False),
             create=members.take("create", expect_bool, False),
@@ -81,7 +72,7 @@ class ChunkedSpec(DriverSpec):
         options = format.parse_options(members)
         return cls(
             format=format,
-            kvstore=kvstore,
+            kvstore=None if kvstore is None else kvstore.as_directory(),
             options=options,
             constraints=cls.take_constraints(format, members),
             mode=mode,
@@ -96,7 +87,7 @@ class ChunkedSpec(DriverSpec):
 
     @classmethod
     def take_constraints(cls, format: Format, members: Members) -> Any:
-        """Take what constrains the metadata."""
+        """Take the constraints on the metadata."""
         return members.take(
             "metadata", lambda v: format.parse_constraints(expect_object(v)), format.parse_constraints({})
         )
@@ -129,7 +120,7 @@ class ChunkedSpec(DriverSpec):
         return out
 
     def effective_schema(self) -> Schema:
-        """Return what constraints and schema say together, the domain excepted."""
+        """Return the schema of constraints and schema together, without the domain."""
         return self._constraint_schema(self.schema.with_domain(None))
 
     def _constraint_schema(self, schema: Schema) -> Schema:
@@ -172,7 +163,7 @@ class ChunkedSpec(DriverSpec):
         return IndexTransform.identity(domain)[resizable.mark_bounds_implicit[:True]].domain
 
     def check_consistent(self) -> None:
-        """Raise if rank or data type of schema and constraints differ."""
+        """Raise if rank or data type of schema and constraints differ, or the format has no such type."""
         try:
             alone = self._alone
             Schema(rank=self.schema.rank, dtype=self.schema.dtype).merged(
@@ -181,6 +172,8 @@ class ChunkedSpec(DriverSpec):
             self._constrained  # noqa: B018 - the data type is one that the format has
         except InvalidArgumentError as e:
             raise prefix(e, 'Error parsing object member "metadata"') from None
+        if self.schema.dtype is not None:
+            self._constraint_schema(Schema(dtype=self.schema.dtype))
 
     @property
     def open_mode(self) -> OpenMode:
@@ -234,7 +227,7 @@ class ChunkedSpec(DriverSpec):
         return replace(self, lazy=True)
 
     def open_request(self, path: str, describe: Callable[[str], str]) -> OpenRequest:
-        """Return what the open flow needs, of an array whose keys begin with `path`."""
+        """Return the input of the open flow, of an array whose keys begin with `path`."""
         # Messages name a key as `describe` does.
         mode = self.mode.resolved()
         return OpenRequest(

@@ -63,7 +63,7 @@ class DownsampleSpec(BasedSpec):
         return {"base": base}
 
     def effective_schema(self) -> Schema:
-        """Return what is known of the base, at the lower resolution."""
+        """Return the schema of the base, at the lower resolution."""
         known = downsampled_schema(self.base.schema, self.factors, self.method)
         return known if self.schema.domain is None else known.with_domain(self.schema.domain)
 

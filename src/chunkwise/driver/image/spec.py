@@ -9,16 +9,13 @@ As in TensorStore arrays are ``(y, x, channel)`` of ``uint8`` and can be read on
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
-from chunkwise.binding import JSON, Members, expect_bool, expect_int, expect_string
-from chunkwise.driver.chunked.spec import parse_recheck
+from chunkwise.binding import JSON, Members, expect_bool, expect_int
+from chunkwise.driver.single_value_spec import SingleValueSpec, take_members
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.errors import InvalidArgumentError, SpecError
 from chunkwise.index_space import IndexDomain, inf, merge_domains
-from chunkwise.spec.driver_spec import DriverSpec
-from chunkwise.spec.open_mode import OpenMode
-from chunkwise.spec.resource_members import take_resources
 from chunkwise.spec.schema import Schema
 from chunkwise.spec.spec_members import SpecMembers
 
@@ -42,14 +39,11 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class ImageSpec(DriverSpec):
+class ImageSpec(SingleValueSpec):
     """``{"driver": "png", "kvstore": "file:///a.png"}``; the path of the kvstore is the key."""
-
-    resource_kinds: ClassVar[tuple[str, ...]] = ("cache_pool", "data_copy_concurrency")
 
     name: str
     members: dict[str, Any] = field(default_factory=dict)  # those of this format
-    recheck_cached_data: Any = "open"
 
     @property
     def driver(self) -> str:
@@ -58,13 +52,8 @@ class ImageSpec(DriverSpec):
 
     @property
     def page(self) -> int | None:
-        """Which picture of a TIFF file; None if it has one only."""
+        """Picture of a TIFF file; None if it has only one."""
         return self.members.get("page")
-
-    @property
-    def open_mode(self) -> OpenMode:
-        """There is nothing to create."""
-        return OpenMode(open=True)
 
     def own_members(self, include_defaults: bool) -> dict[str, Any]:
         """Return the members of the format that aren't at their default, and the staleness bound."""
@@ -74,9 +63,7 @@ class ImageSpec(DriverSpec):
             for name, value in self.members.items()
             if value is not None and (include_defaults or value != defaults[name])
         }
-        if include_defaults or self.recheck_cached_data != "open":
-            out["recheck_cached_data"] = self.recheck_cached_data
-        return out
+        return {**out, **self.recheck_member(include_defaults)}
 
     def effective_schema(self) -> Schema:
         """Return the schema; the data type and the rank are always the same."""
@@ -102,27 +89,13 @@ class ImageSpec(DriverSpec):
             raise InvalidArgumentError("image domain must have 0-origin")
         return replace(self, schema=own)
 
-    def with_recheck(self, **bounds: Any) -> Self:
-        """Return the spec with another staleness bound; metadata are data here."""
-        for name in ("recheck_cached_metadata", "recheck_cached_data"):
-            if name in bounds:
-                self = replace(self, recheck_cached_data=bounds[name])
-        return self
-
     def url_suffix(self) -> str:
         """Return ``png:``."""
         return f"{self.name}:"
 
 
 def _parse(name: str, members: Members, common: SpecMembers, **own: Any) -> ImageSpec:
-    kvstore = common.take_kvstore(members)
-    path = members.take("path", expect_string, None)
-    if path is not None:
-        if kvstore is None:
-            raise SpecError(
-                'Error parsing object member "path": "path" must be specified in conjunction with "kvstore"'
-            )
-        kvstore = kvstore.joined(path)
+    of_all = take_members(members, common)
     unbounded = IndexDomain(
         inclusive_min=[0] * 3, exclusive_max=[inf + 1] * 3, implicit_upper_bounds=[True] * 3
     )
@@ -133,11 +106,8 @@ def _parse(name: str, members: Members, common: SpecMembers, **own: Any) -> Imag
     spec = ImageSpec(
         name=name,
         schema=Schema(dtype=_UINT8, rank=3),
-        context=common.context,
-        resources=take_resources(members, ImageSpec.resource_kinds),
-        kvstore=kvstore,
         members=own,
-        recheck_cached_data=members.take("recheck_cached_data", parse_recheck, "open"),
+        **of_all,
     ).with_schema(given)
     return (
         spec if spec.schema.domain is not None else replace(spec, schema=spec.schema.with_domain(unbounded))

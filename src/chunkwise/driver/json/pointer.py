@@ -11,25 +11,14 @@ from chunkwise.errors import FailedPreconditionError, NotFoundError, OutOfRangeE
 __all__ = ["MISSING_VALUE", "parse_pointer", "read_at", "written_at"]
 
 MISSING_VALUE: Any = object()
-"""What stands for a value that doesn't exist yet."""
+"""Mark of a value that doesn't exist yet."""
 
 _INDEX = re.compile(r"0|[1-9][0-9]*")
 _LARGEST_INDEX = 2**64 - 1
 
 
 def parse_pointer(pointer: str) -> tuple[str, ...]:
-    """Return the reference tokens of `pointer`; none for the empty one, which means the whole value.
-
-    Raises
-    ------
-    SpecError
-        If it is not a JSON Pointer.
-
-    Examples
-    --------
-    >>> parse_pointer("/a~1b/0")
-    ('a/b', '0')
-    """
+    """Return the reference tokens of a JSON Pointer: ``a/b`` and ``0`` of ``/a~1b/0``."""
     if not pointer:
         return ()
     if not pointer.startswith("/"):
@@ -40,7 +29,7 @@ def parse_pointer(pointer: str) -> tuple[str, ...]:
 
 
 def read_at(value: JSON, tokens: tuple[str, ...]) -> JSON:
-    """Return what is in `value` at a place."""
+    """Return the part of `value` at a pointer."""
     for i, token in enumerate(tokens):
         text = _text(tokens[: i + 1])
         if isinstance(value, dict):

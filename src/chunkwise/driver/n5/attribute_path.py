@@ -48,13 +48,7 @@ def _components(path: str) -> list[str]:
 
 
 def parse_attribute_path(path: str) -> tuple[Token, ...]:
-    """Return the member names and indices along `path`.
-
-    Examples
-    --------
-    >>> parse_attribute_path("multiscales[0]/path")
-    ('multiscales', 0, 'path')
-    """
+    """Return the names and indices along a path: ``multiscales``, 0, ``path`` of ``multiscales[0]/path``."""
     return tuple(
         int(index[1]) if (index := _INDEX.fullmatch(part)) else _ESCAPED.sub(r"\1", part)
         for part in _components(path)

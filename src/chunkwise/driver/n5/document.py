@@ -50,5 +50,5 @@ def is_dataset(document: Any) -> bool:
 
 
 def is_marker(document: Any) -> bool:
-    """Return whether the value of an ``attributes.json`` says nothing but the version of a container."""
+    """Return True if an ``attributes.json`` has nothing but the version of a container."""
     return isinstance(document, Mapping) and document.keys() <= {"n5"}

@@ -71,7 +71,7 @@ class N5Format:
         return 0
 
     def constraint_schema(self, constraints: N5Constraints, options: N5Options, schema: Schema) -> Schema:
-        """Return what constraints and schema say together."""
+        """Return the schema of constraints and schema together."""
         return constraint_schema(constraints, schema)
 
     def metadata_key(self, options: N5Options) -> str:

@@ -51,7 +51,7 @@ def _layout(rank: int, block_size: tuple[int, ...] | None) -> ChunkLayout:
 
 
 def _domain(constraints: N5Constraints, schema: Schema) -> IndexDomain | None:
-    """Return what is known of the domain: the origin, as soon as anything else is."""
+    """Return the known part of the domain: the origin, as soon as anything else is."""
     rank = constraints.rank if constraints.rank is not None else schema.rank
     known = (constraints.dimensions, constraints.axes, schema.domain)
     if rank is None or all(part is None for part in known):
@@ -60,7 +60,7 @@ def _domain(constraints: N5Constraints, schema: Schema) -> IndexDomain | None:
 
 
 def constraint_schema(constraints: N5Constraints, schema: Schema) -> Schema:
-    """Return what the constraints of a spec and its schema say together, as far as they agree."""
+    """Return the schema of the constraints of a spec and of its schema."""
     if schema.dtype is not None:
         array_data_type(schema.dtype)
     rank = constraints.rank if constraints.rank is not None else schema.rank

@@ -27,13 +27,7 @@ class N5Uri(NamedTuple):
 
 
 def parse_n5_uri(text: str) -> N5Uri:
-    """Split a URI; the last ``#`` starts the attribute, the first ``?`` before it the group.
-
-    Examples
-    --------
-    >>> parse_n5_uri("s3://bucket/key.n5?a/b#c[2]")
-    N5Uri(container='s3://bucket/key.n5', group='a/b', attribute='c[2]')
-    """
+    """Split ``container?group#attribute`` at the last ``#`` and the first ``?`` before it."""
     before, hash_mark, attribute = text.rpartition("#")
     if not hash_mark:
         before = text

@@ -17,10 +17,10 @@ from chunkwise.errors import UnsupportedError
 __all__ = ["NUMERIC_VERSION", "STRING_VERSION", "Version", "check_version", "container_key", "parse_version"]
 
 NUMERIC_VERSION = "2.0.0"
-"""What a new container with numeric datasets is marked with: old readers still open it."""
+"""Version of a new container with numeric datasets: old readers still open it."""
 
 STRING_VERSION = "4.0.0"
-"""What a container with ``string`` datasets is marked with."""
+"""Version of a container with ``string`` datasets."""
 
 _NEWEST_MAJOR = 4
 _VERSION = re.compile(r"(\d+)(?:\.(\d+))?(?:\.(\d+))?(.*)", re.DOTALL | re.ASCII)
@@ -39,15 +39,7 @@ class Version(NamedTuple):
 
 
 def parse_version(value: JSON) -> Version | None:
-    """Read the attribute ``n5``; None if it is missing (None) or is no version.
-
-    Examples
-    --------
-    >>> parse_version("2.1.0-SNAPSHOT")
-    Version(major=2, minor=1, patch=0, suffix='-SNAPSHOT')
-    >>> parse_version(4)
-    Version(major=4, minor=0, patch=0, suffix='')
-    """
+    """Read the attribute ``n5``, text or a number; None if it is missing (None) or no version."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
     match = _VERSION.fullmatch(str(value))
@@ -66,15 +58,6 @@ def check_version(value: JSON) -> None:
 
 
 def container_key(path: str) -> str | None:
-    """Return the key of the root document of the container that a dataset is in, as far as its path tells.
-
-    By convention the root is a directory ``*.n5``.  A root without that name is only known to who opened it.
-
-    Examples
-    --------
-    >>> container_key("data/embryo.n5/c0/s0/")
-    'data/embryo.n5/attributes.json'
-    >>> container_key("data/c0/s0/")
-    """
+    """Return the key of the container's root document; None if no directory is named ``*.n5``."""
     end = path.rfind(".n5/", 0, len(path) - 1)
     return None if end < 0 else path[: end + 4] + "attributes.json"

@@ -24,13 +24,7 @@ _NAME = re.compile(r"(-?\d{1,19})-(-?\d{1,19})_(-?\d{1,19})-(-?\d{1,19})_(-?\d{1
 
 
 def chunk_name(starts: Sequence[int], stops: Sequence[int]) -> str:
-    """Return the name of the chunk of the voxels between two corners.
-
-    Examples
-    --------
-    >>> chunk_name((0, 64, -8), (64, 100, 8))
-    '0-64_64-100_-8-8'
-    """
+    """Return the name of the chunk of the voxels between two corners: ``0-64_64-100_-8-8``."""
     return "_".join(f"{start}-{stop}" for start, stop in zip(starts, stops, strict=True))
 
 
@@ -76,7 +70,7 @@ class ClippedGrid(NamedTuple):
         return start, min(start + self.cell_shape[dim], self.shape[dim])
 
     def n_cells(self, dim: int, size: int) -> int:
-        """Return how many cells along `dim` meet ``[0, size)``."""
+        """Return the number of cells along `dim` that meet ``[0, size)``."""
         return -(-size // self.cell_shape[dim])
 
 
@@ -162,7 +156,7 @@ class MortonKeys(NamedTuple):
         return sum((cell[dim] >> bit & 1) << at for at, (dim, bit) in enumerate(self._bits()))
 
     def shard_shape(self, n_bits: int) -> tuple[int, int, int]:
-        """Return how many cells along each dimension share all but the lowest `n_bits` of their codes."""
+        """Return the extent, in cells, of a block whose codes differ in the lowest `n_bits` only."""
         sizes = [1, 1, 1]
         for _, (dim, _) in zip(range(n_bits), self._bits(), strict=False):
             sizes[dim] *= 2

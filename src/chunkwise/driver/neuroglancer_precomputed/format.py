@@ -120,7 +120,7 @@ class PrecomputedFormat:
         return 0
 
     def constraint_schema(self, constraints: PrecomputedConstraints, options: None, schema: Schema) -> Schema:
-        """Return what constraints and schema say together."""
+        """Return the schema of constraints and schema together."""
         return constraint_schema(constraints, schema)
 
     def metadata_key(self, options: None) -> str:

@@ -68,7 +68,7 @@ def parse_dtype(value: JSON) -> DataType:
 
 
 class Encoding(NamedTuple):
-    """How chunks are encoded; None is open."""
+    """Encoding of chunks; members that are None are open."""
 
     name: str | None = None
     jpeg_quality: int | None = None
@@ -130,13 +130,7 @@ def parse_resolution(value: JSON) -> tuple[float, ...]:
 
 
 def default_scale_key(resolution: tuple[float, ...]) -> str:
-    """Return TensorStore's key of a scale.
-
-    Examples
-    --------
-    >>> default_scale_key((8.0, 8.25, 40.0))
-    '8_8.25_40'
-    """
+    """Return TensorStore's key of a scale: ``8_8.25_40`` of ``(8.0, 8.25, 40.0)``."""
     return "_".join(f"{n:.6g}" for n in resolution)
 
 

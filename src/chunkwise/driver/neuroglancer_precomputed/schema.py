@@ -1,4 +1,4 @@
-"""What the members of a scale say of the array, and the choice of the members of a new one.
+"""Schema of the array that a scale describes, and the members of a new scale.
 
 Compatibility
 -------------
@@ -72,7 +72,7 @@ def _domain(
 
 
 def known_domain(constraints: PrecomputedConstraints, schema: Schema) -> IndexDomain:
-    """Return what members and schema say of the domain together."""
+    """Return the domain of members and schema together."""
     own = _domain(constraints.size, constraints.voxel_offset, constraints.n_channels)
     if schema.domain is None:
         return own
@@ -123,7 +123,7 @@ def _merged_layout(own: ChunkLayout, wanted: ChunkLayout) -> ChunkLayout:
 
 
 def constraint_schema(constraints: PrecomputedConstraints, schema: Schema) -> Schema:
-    """Return what members and schema say together, as far as it is known before opening."""
+    """Return the schema of members and schema together, as far as it is known before opening."""
     if schema.dtype is not None:
         check_dtype(schema.dtype)
     out = Schema(rank=4, dtype=constraints.dtype)
@@ -185,7 +185,7 @@ def scale_schema(info: Info, scale: Scale, chunk: Sequence[int]) -> Schema:
 
 
 def find_scale(info: Info, constraints: PrecomputedConstraints, schema: Schema) -> int:
-    """Return which scale of a volume a spec asks for."""
+    """Return the scale of a volume that a spec asks for."""
     if constraints.scale_index is not None:
         if constraints.scale_index >= len(info.scales):
             raise FailedPreconditionError(
@@ -334,7 +334,7 @@ def _choose_sharding(
 
 
 def _shared_bits(keys: MortonKeys, layout: ChunkLayout, size: Sequence[int], chunk: Sequence[int]) -> int:
-    """Return how many of the lowest bits of their codes chunks of one shard may differ in."""
+    """Return the number of lowest bits of their codes in which chunks of one shard may differ."""
     grid = layout.write_chunk
     sizes = list(grid.sizes or (None,) * 4)[:3]
     if all(c is None for c in sizes):

@@ -51,7 +51,7 @@ class PrecomputedSpec(ChunkedSpec):
         return out
 
     def effective_schema(self) -> Schema:
-        """Return what constraints and schema say together."""
+        """Return the schema of constraints and schema together."""
         return self._constraint_schema(self.schema)
 
     @property
@@ -97,7 +97,7 @@ class PrecomputedSpec(ChunkedSpec):
         return replace(spec, schema=Schema(dtype=metadata.dtype, rank=4))
 
     def open_request(self, path: str, describe: Callable[[str], str]) -> OpenRequest:
-        """Return what the open flow needs; the scale must be chosen yet."""
+        """Return the input of the open flow; the scale must be chosen yet."""
         return super().open_request(path, describe)._replace(format=self.precomputed)
 
 

@@ -26,7 +26,7 @@ def combine_layers(
     dtype: DataType | None,
     rank: int | None,
 ) -> Common:
-    """Return what data types and domains of layers agree on; raise with the number of one that doesn't."""
+    """Return the common data type and domain of layers; raise with the number of one that doesn't agree."""
     lower: list[int] = []
     upper: list[int] = []
     labels: tuple[str, ...] = ()

@@ -31,7 +31,7 @@ def elsewhere(driver: DriverSpec, path: str) -> DriverSpec:
 def for_each_kind(
     drivers: tuple[DriverSpec, ...], change: Callable[[DriverSpec], DriverSpec]
 ) -> tuple[DriverSpec, ...]:
-    """Return what `change` makes of each spec, calling it once for specs of one kind."""
+    """Return the result of `change` for each spec, calling it once for specs of one kind."""
     # What it does to a movable spec must not depend on the path, or to an array on its elements.
     known: dict[object, DriverSpec] = {}
     out = []
@@ -59,7 +59,7 @@ def for_each_kind(
 
 
 def kind_of(driver: DriverSpec, kvstore: KvStoreSpec) -> tuple[object, ...]:
-    """Return what is equal for two movable specs that differ only in the path of their kvstores."""
+    """Return a key that is equal for movable specs that differ only in the path of their kvstores."""
     # It is made of identities, and means nothing when the specs are gone.
     return _fields(driver, "kvstore"), _fields(kvstore, "path")
 

@@ -168,7 +168,7 @@ def check_options(schema: Schema) -> Schema:
 
 
 def combined(layers: tuple[Spec, ...], schema: Schema) -> Common:
-    """Return what layers and `schema` agree on."""
+    """Return the schema on which layers and `schema` agree."""
     return combine_layers(((layer.dtype, layer.domain) for layer in layers), schema.dtype, schema.rank)
 
 

@@ -11,7 +11,7 @@ from chunkwise.binding import JSON, Members, dump, dump_bytes, expect_one_of, ex
 from chunkwise.chunk_key.key_encoding import KeyEncoding
 from chunkwise.codec.chain import prepare_chain
 from chunkwise.codec.protocol import ChunkSpec
-from chunkwise.driver.chunked.record import Field, choose_field, outer_schema, parse_field_members
+from chunkwise.driver.chunked.record import FieldOptions, outer_schema
 from chunkwise.driver.chunked.spec import ChunkedSpec
 from chunkwise.driver.stored_array import StoredArray
 from chunkwise.driver.zarr2.constraints import Zarr2Constraints, parse_constraints
@@ -24,7 +24,6 @@ from chunkwise.driver.zarr2.schema import (
     domain_of,
     schema_of,
 )
-from chunkwise.dtypes.data_type import DataType
 from chunkwise.errors import InvalidArgumentError, SpecError
 from chunkwise.grid.regular import RegularGrid
 from chunkwise.index_space import IndexDomain
@@ -34,14 +33,11 @@ from chunkwise.spec.spec_members import SpecMembers
 __all__ = ["Zarr2Format", "Zarr2Options", "parse_zarr2"]
 
 
-@dataclass(frozen=True, slots=True)
-class Zarr2Options:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Zarr2Options(FieldOptions):
     """Members of a spec that only Zarr v2 has."""
 
     metadata_key: str = ".zarray"  # key of the metadata document, relative to the array
-    field: str | None = None  # the field of a structured type that is the array
-    # True if the array is one of the bytes that are stored, with an inner dimension for each element.
-    open_as_void: bool = False
 
 
 class Zarr2Format:
@@ -54,23 +50,16 @@ class Zarr2Format:
     def parse_options(self, members: Members) -> Zarr2Options:
         """Take ``metadata_key``, ``field`` and ``open_as_void``."""
         key = members.take("metadata_key", expect_string, ".zarray")
-        return Zarr2Options(key, *parse_field_members(members))
+        return Zarr2Options.parse(members, metadata_key=key)
 
     def options_to_json(self, options: Zarr2Options) -> dict[str, Any]:
         """Return the members that aren't at their default."""
-        out: dict[str, Any] = {}
-        if options.metadata_key != ".zarray":
-            out["metadata_key"] = options.metadata_key
-        if options.field is not None:
-            out["field"] = options.field
-        if options.open_as_void:
-            out["open_as_void"] = True
-        return out
+        key = options.metadata_key
+        return {**({} if key == ".zarray" else {"metadata_key": key}), **options.to_json()}
 
     def inner_rank(self, constraints: Zarr2Constraints, options: Zarr2Options) -> int:
-        """Return how many dimensions of the array, the last ones, are those of a field."""
-        field = _field(constraints.dtype, options)
-        return 0 if field is None else len(field.shape)
+        """Return the number of dimensions of the array, the last ones, that are those of a field."""
+        return options.inner_rank(constraints.dtype)
 
     def parse_constraints(self, value: JSON) -> Zarr2Constraints:
         """Read the ``metadata`` member of a spec."""
@@ -83,8 +72,8 @@ class Zarr2Format:
     def constraint_schema(
         self, constraints: Zarr2Constraints, options: Zarr2Options, schema: Schema
     ) -> Schema:
-        """Return what constraints and schema say together."""
-        return constraint_schema(constraints, _field(constraints.dtype, options), schema)
+        """Return the schema of constraints and schema together."""
+        return constraint_schema(constraints, options.choose(constraints.dtype), schema)
 
     def metadata_key(self, options: Zarr2Options) -> str:
         """Return ``.zarray``, or what the spec has in its place."""
@@ -114,7 +103,7 @@ class Zarr2Format:
 
     def create(self, constraints: Zarr2Constraints, options: Zarr2Options, schema: Schema) -> Zarr2Metadata:
         """Choose the metadata of a new array."""
-        field = _field(constraints.dtype, options)
+        field = options.choose(constraints.dtype)
         if field is not None:
             schema = outer_schema(schema, field, constraints.shape)
         elif options.field is not None or options.open_as_void:
@@ -132,16 +121,16 @@ class Zarr2Format:
         schema: Schema,
     ) -> None:
         """Raise if stored metadata isn't what a spec asks for."""
-        field = _field(metadata.dtype, options)
+        field = options.choose(metadata.dtype)
         check_metadata(metadata, constraints, schema, field)
 
     def schema_of(self, metadata: Zarr2Metadata, options: Zarr2Options) -> Schema:
         """Return the schema of an existing array."""
-        return schema_of(metadata, _field(metadata.dtype, options))
+        return schema_of(metadata, options.choose(metadata.dtype))
 
     def domain_of(self, metadata: Zarr2Metadata, options: Zarr2Options) -> IndexDomain:
         """Return the domain of an existing array."""
-        field = _field(metadata.dtype, options)
+        field = options.choose(metadata.dtype)
         return domain_of(metadata.shape, () if field is None else field.shape)
 
     def metadata_to_json(self, metadata: Zarr2Metadata) -> dict[str, Any]:
@@ -174,7 +163,7 @@ class Zarr2Format:
     def stored_array(self, metadata: Zarr2Metadata, prefix: str, options: Zarr2Options) -> StoredArray:
         """Return the array as it lies in its kvstore."""
         fill_value = metadata.missing_value()
-        field = _field(metadata.dtype, options)
+        field = options.choose(metadata.dtype)
         if field is not None:
             keys = KeyEncoding("", metadata.separator, "0", len(field.shape)).under(prefix)
             return StoredArray(
@@ -202,10 +191,6 @@ class Zarr2Format:
             store_fill_chunks=metadata.fill_value is None,
             document=metadata.document,
         )
-
-
-def _field(dtype: DataType | None, options: Zarr2Options) -> Field | None:
-    return None if dtype is None else choose_field(dtype, options.field, options.open_as_void)
 
 
 FORMAT = Zarr2Format()

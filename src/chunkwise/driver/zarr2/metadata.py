@@ -84,7 +84,7 @@ class Zarr2Metadata:
         return replace(self, shape=shape, document={**self.document, "shape": list(shape)})
 
     def missing_value(self) -> npt.NDArray[Any]:
-        """Return what a missing chunk reads as: the fill value, or zero where that is null."""
+        """Return the value of missing chunks: the fill value, or zero where that is null."""
         if self.fill_value is not None:
             return self.fill_value
         return self.dtype.zero()

@@ -34,7 +34,7 @@ def fill_of_field(fill: npt.NDArray[Any] | None, stored: _Stored, field: Field) 
 
 
 def record_field(metadata: Zarr2Metadata, field: Field) -> StoredField:
-    """Return how the engine finds a field in decoded chunks of records."""
+    """Return the place of a field in decoded chunks of records."""
     fill = metadata.missing_value()
     if field.name is None:
         return StoredField(_raw(metadata, fill), field.shape, lambda a: a[..., None].view("V1"))

@@ -6,7 +6,14 @@ from typing import Any
 
 from chunkwise.binding import JSON, MISSING
 from chunkwise.driver.chunked.agree import check_schema
-from chunkwise.driver.chunked.domain import at_origin, create_domain, create_dtype, create_layout, fill_scalar
+from chunkwise.driver.chunked.domain import (
+    at_origin,
+    create_domain,
+    create_dtype,
+    create_layout,
+    domain_of_shape,
+    fill_scalar,
+)
 from chunkwise.driver.chunked.record import Field
 from chunkwise.driver.zarr2.codec_spec import DEFAULT_COMPRESSOR, Zarr2CodecSpec
 from chunkwise.driver.zarr2.constraints import Zarr2Constraints, check_constraints
@@ -39,14 +46,9 @@ def schema_of(metadata: Zarr2Metadata, field: Field | None = None) -> Schema:
     )
 
 
-def domain_of(shape: tuple[int, ...], inner: tuple[int, ...]) -> IndexDomain:
+def domain_of(shape: tuple[int | None, ...], inner: tuple[int, ...]) -> IndexDomain:
     """Return the domain of an array, whose inner dimensions can't be resized."""
-    rank = len(shape)
-    return IndexDomain(
-        inclusive_min=[0] * (rank + len(inner)),
-        exclusive_max=[*shape, *inner],
-        implicit_upper_bounds=[True] * rank + [False] * len(inner),
-    )
+    return domain_of_shape(shape, (None,) * len(shape), inner)
 
 
 def _layout(
@@ -63,14 +65,17 @@ def _layout(
 
 
 def constraint_schema(constraints: Zarr2Constraints, field: Field | None, schema: Schema) -> Schema:
-    """Return what the constraints of a spec and its schema say together, as far as they agree."""
+    """Return the schema of the constraints of a spec and of its schema."""
     inner = () if field is None else field.shape
     derived = Schema(dtype=constraints.dtype if field is None else field.dtype)
     if constraints.rank is not None:
         derived.update(rank=constraints.rank + len(inner))
-        if constraints.shape is not None:
-            derived.update(domain=domain_of(constraints.shape, inner))
         derived.update(chunk_layout=_layout(constraints.rank, constraints.chunks, constraints.order, inner))
+    if constraints.shape is not None:
+        derived.update(domain=domain_of(constraints.shape, inner))
+    elif schema.domain is not None:
+        rank = schema.domain.rank - len(inner) if constraints.rank is None else constraints.rank
+        derived.update(domain=domain_of((None,) * rank, inner))
     derived.update(codec=Zarr2CodecSpec.of(constraints.compressor, constraints.filters))
     if constraints.fill_value is not MISSING and constraints.fill_value is not None:
         fill = constraints.fill_value

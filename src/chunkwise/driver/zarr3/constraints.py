@@ -15,13 +15,13 @@ from chunkwise.binding import (
     expect_int,
     expect_object,
     expect_one_of,
-    expect_string,
     parse_array,
 )
 from chunkwise.driver.zarr3.codec_constraints import merge_chains, parse_chain
 from chunkwise.driver.zarr3.metadata import (
     Zarr3Metadata,
     check_transformers,
+    parse_dimension_name,
     parse_extension,
     parse_grid,
     parse_key_encoding,
@@ -113,7 +113,7 @@ def parse_constraints(value: JSON) -> Zarr3Constraints:
         units = parse_units(attributes)
         if units is not None:
             sized("attributes.dimension_units", len(units))
-    names = members.take("dimension_names", lambda v: tuple(parse_array(v, _dimension_name)), None)
+    names = members.take("dimension_names", lambda v: tuple(parse_array(v, parse_dimension_name)), None)
     if names is not None:
         sized("dimension_names", len(names))
         out["dimension_names"] = list(names)
@@ -163,16 +163,12 @@ def _parse_keys(value: JSON) -> JSON:
     return {"name": name, "configuration": dict(configuration)}
 
 
-def _dimension_name(value: JSON) -> str | None:
-    return None if value is None else expect_string(value)
-
-
 def parse_units(attributes: Mapping[str, Any]) -> tuple[Unit | None, ...] | None:
     """Read TensorStore's ``dimension_units`` attribute: unit strings or null; None if it is not there."""
     if "dimension_units" not in attributes:
         return None
     try:
-        texts = parse_array(attributes["dimension_units"], _dimension_name)
+        texts = parse_array(attributes["dimension_units"], parse_dimension_name)
     except SpecError as e:
         raise prefix(e, 'Error parsing object member "dimension_units"') from None
     return tuple(None if text is None else Unit(text) for text in texts)

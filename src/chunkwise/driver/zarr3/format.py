@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from chunkwise.binding import JSON, Members, dump_bytes
@@ -12,14 +11,13 @@ from chunkwise.codec.chain import prepare_chain
 from chunkwise.codec.protocol import ChunkSpec
 from chunkwise.codec.sharding import ShardingIndexed
 from chunkwise.driver.chunked.domain import domain_of_shape
-from chunkwise.driver.chunked.record import Field, choose_field, outer_schema, parse_field_members
+from chunkwise.driver.chunked.record import Field, FieldOptions, outer_schema
 from chunkwise.driver.chunked.spec import ChunkedSpec
 from chunkwise.driver.stored_array import ShardLevel, StoredArray
 from chunkwise.driver.zarr3.constraints import Zarr3Constraints, parse_constraints
 from chunkwise.driver.zarr3.metadata import Zarr3Metadata, chunk_item, parse_metadata
 from chunkwise.driver.zarr3.record import record_chain, record_field
 from chunkwise.driver.zarr3.schema import check_metadata, constraint_schema, create_metadata, schema_of
-from chunkwise.dtypes.data_type import DataType
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.grid.rectilinear import RectilinearGrid
 from chunkwise.grid.regular import RegularGrid
@@ -27,16 +25,7 @@ from chunkwise.index_space import IndexDomain
 from chunkwise.spec.schema import Schema
 from chunkwise.spec.spec_members import SpecMembers
 
-__all__ = ["Zarr3Format", "Zarr3Options", "parse_zarr3"]
-
-
-@dataclass(frozen=True, slots=True)
-class Zarr3Options:
-    """Members of a spec that chunked arrays of other formats may lack."""
-
-    field: str | None = None  # the field of a structured type that is the array
-    # True if the array is one of the bytes that are stored, with an inner dimension for each element.
-    open_as_void: bool = False
+__all__ = ["Zarr3Format", "parse_zarr3"]
 
 
 class Zarr3Format:
@@ -46,18 +35,13 @@ class Zarr3Format:
     consolidated: ClassVar[bool] = True
     contained: ClassVar[bool] = False
 
-    def parse_options(self, members: Members) -> Zarr3Options:
+    def parse_options(self, members: Members) -> FieldOptions:
         """Take ``field`` and ``open_as_void``."""
-        return Zarr3Options(*parse_field_members(members))
+        return FieldOptions.parse(members)
 
-    def options_to_json(self, options: Zarr3Options) -> dict[str, Any]:
+    def options_to_json(self, options: FieldOptions) -> dict[str, Any]:
         """Return the members that aren't at their default."""
-        out: dict[str, Any] = {}
-        if options.field is not None:
-            out["field"] = options.field
-        if options.open_as_void:
-            out["open_as_void"] = True
-        return out
+        return options.to_json()
 
     def parse_constraints(self, value: JSON) -> Zarr3Constraints:
         """Read the ``metadata`` member of a spec."""
@@ -67,18 +51,17 @@ class Zarr3Format:
         """Return the ``metadata`` member of a spec."""
         return constraints.to_json()
 
-    def inner_rank(self, constraints: Zarr3Constraints, options: Zarr3Options) -> int:
-        """Return how many dimensions of the array, the last ones, lie inside each element."""
-        field = _field(constraints.dtype, options)
-        return 0 if field is None else len(field.shape)
+    def inner_rank(self, constraints: Zarr3Constraints, options: FieldOptions) -> int:
+        """Return the number of dimensions of the array, the last ones, that lie inside each element."""
+        return options.inner_rank(constraints.dtype)
 
     def constraint_schema(
-        self, constraints: Zarr3Constraints, options: Zarr3Options, schema: Schema
+        self, constraints: Zarr3Constraints, options: FieldOptions, schema: Schema
     ) -> Schema:
-        """Return what constraints and schema say together."""
-        return constraint_schema(constraints, schema, _field(constraints.dtype, options))
+        """Return the schema of constraints and schema together."""
+        return constraint_schema(constraints, schema, options.choose(constraints.dtype))
 
-    def metadata_key(self, options: Zarr3Options) -> str:
+    def metadata_key(self, options: FieldOptions) -> str:
         """Return ``zarr.json``."""
         return "zarr.json"
 
@@ -106,9 +89,9 @@ class Zarr3Format:
         """Return the metadata without ``attributes``."""
         return metadata.with_attributes({}) if metadata.attributes else metadata
 
-    def create(self, constraints: Zarr3Constraints, options: Zarr3Options, schema: Schema) -> Zarr3Metadata:
+    def create(self, constraints: Zarr3Constraints, options: FieldOptions, schema: Schema) -> Zarr3Metadata:
         """Choose the metadata of a new array."""
-        field = _field(constraints.dtype, options)
+        field = options.choose(constraints.dtype)
         if field is not None:
             schema = outer_schema(schema, field, constraints.shape)
         elif options.field is not None or options.open_as_void:
@@ -119,18 +102,18 @@ class Zarr3Format:
         """Return None: a group can't become an array."""
 
     def check(
-        self, metadata: Zarr3Metadata, constraints: Zarr3Constraints, options: Zarr3Options, schema: Schema
+        self, metadata: Zarr3Metadata, constraints: Zarr3Constraints, options: FieldOptions, schema: Schema
     ) -> None:
         """Raise if stored metadata isn't what a spec asks for."""
-        check_metadata(metadata, constraints, schema, _field(metadata.dtype, options))
+        check_metadata(metadata, constraints, schema, options.choose(metadata.dtype))
 
-    def schema_of(self, metadata: Zarr3Metadata, options: Zarr3Options) -> Schema:
+    def schema_of(self, metadata: Zarr3Metadata, options: FieldOptions) -> Schema:
         """Return the schema of an existing array."""
-        return schema_of(metadata, _field(metadata.dtype, options))
+        return schema_of(metadata, options.choose(metadata.dtype))
 
-    def domain_of(self, metadata: Zarr3Metadata, options: Zarr3Options) -> IndexDomain:
+    def domain_of(self, metadata: Zarr3Metadata, options: FieldOptions) -> IndexDomain:
         """Return the domain of an existing array."""
-        field = _field(metadata.dtype, options)
+        field = options.choose(metadata.dtype)
         return domain_of_shape(metadata.shape, metadata.dimension_names, () if field is None else field.shape)
 
     def metadata_to_json(self, metadata: Zarr3Metadata) -> dict[str, Any]:
@@ -144,7 +127,7 @@ class Zarr3Format:
     def check_container(self, document: JSON) -> None:
         """Do nothing."""
 
-    def companions(self, options: Zarr3Options) -> dict[str, bytes]:
+    def companions(self, options: FieldOptions) -> dict[str, bytes]:
         """Return nothing: all is in ``zarr.json``."""
         return {}
 
@@ -167,10 +150,10 @@ class Zarr3Format:
         """Return the bytes of ``zarr.json``."""
         return dump_bytes(metadata.document)
 
-    def stored_array(self, metadata: Zarr3Metadata, prefix: str, options: Zarr3Options) -> StoredArray:
+    def stored_array(self, metadata: Zarr3Metadata, prefix: str, options: FieldOptions) -> StoredArray:
         """Return the array as it lies in its kvstore."""
         item = chunk_item(metadata.grid, metadata.fill_value)
-        field = _field(metadata.dtype, options)
+        field = options.choose(metadata.dtype)
         if field is not None:
             return _stored_field(metadata, item, field, prefix)
         codec = metadata.codecs[0]
@@ -194,10 +177,6 @@ class Zarr3Format:
             store_fill_chunks=False,
             document=metadata.document,
         )
-
-
-def _field(dtype: DataType | None, options: Zarr3Options) -> Field | None:
-    return None if dtype is None else choose_field(dtype, options.field, options.open_as_void)
 
 
 def _stored_field(metadata: Zarr3Metadata, item: ChunkSpec, field: Field, prefix: str) -> StoredArray:

@@ -44,6 +44,7 @@ __all__ = [
     "chunk_item",
     "first_chunk_shape",
     "make_document",
+    "parse_dimension_name",
     "parse_extension",
     "parse_grid",
     "parse_key_encoding",
@@ -143,7 +144,7 @@ def parse_metadata(document: JSON) -> Zarr3Metadata:
     except InvalidArgumentError as e:
         raise prefix(e, 'Error parsing object member "codecs"') from None
     attributes = members.take("attributes", lambda v: dict(expect_object(v)), {})
-    names = members.take("dimension_names", lambda v: parse_array(v, _dimension_name, rank), None)
+    names = members.take("dimension_names", lambda v: parse_array(v, parse_dimension_name, rank), None)
     members.take("storage_transformers", check_transformers, None)
     for name, value in members.rest().items():
         if not (isinstance(value, Mapping) and value.get("must_understand") is False):
@@ -243,7 +244,8 @@ def _check_reach(grid: ChunkGrid, shape: tuple[int, ...]) -> None:
         raise prefix(e, 'Error parsing object member "chunk_grid"') from None
 
 
-def _dimension_name(value: JSON) -> str | None:
+def parse_dimension_name(value: JSON) -> str | None:
+    """Read the name of one dimension, or null."""
     return None if value is None else expect_string(value)
 
 
@@ -263,7 +265,7 @@ def array_to_bytes_name(dtype: DataType) -> str:
 
 
 def chunk_item(grid: ChunkGrid, fill_value: npt.NDArray[Any]) -> ChunkSpec:
-    """Return what a codec sees of a chunk; of a grid of unequal cells, the first one."""
+    """Return the description of a chunk for its codecs; of a grid of unequal cells, the first one."""
     return ChunkSpec(grid.chunk_shape or first_chunk_shape(grid), fill_value.dtype, fill_value)
 
 

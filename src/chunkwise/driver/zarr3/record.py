@@ -50,7 +50,7 @@ def fill_of_field(fill: npt.NDArray[Any], chain: list[dict[str, Any]], field: Fi
 
 
 def record_field(fill: npt.NDArray[Any], chain: list[dict[str, Any]], field: Field) -> StoredField:
-    """Return how the engine finds a field in decoded chunks of whole elements."""
+    """Return the place of a field in decoded chunks of whole elements."""
     if field.name is None:
         return StoredField(_raw(fill, chain), field.shape, lambda a: a[..., None].view("V1"))
     return StoredField(fill, field.shape, lambda a: a[field.name])

@@ -56,17 +56,19 @@ def _with_inner_units(
 
 
 def constraint_schema(constraints: Zarr3Constraints, schema: Schema, field: Field | None = None) -> Schema:
-    """Return what the constraints of a spec and its schema say together, as far as they agree."""
+    """Return the schema of the constraints of a spec and of its schema."""
     inner = () if field is None else field.shape
     rank = constraints.rank
     derived = Schema(
         rank=None if rank is None else rank + len(inner),
         dtype=constraints.dtype if field is None else field.dtype,
     )
+    asked = None if schema.domain is None else schema.domain.rank - len(inner)
+    outer = rank if asked is None or rank is not None else asked
+    if outer is not None and (asked, constraints.shape, constraints.dimension_names) != (None, None, None):
+        names = constraints.dimension_names or (None,) * outer
+        derived.update(domain=domain_of_shape(constraints.shape or (None,) * outer, names, inner))
     if rank is not None:
-        if constraints.shape is not None or constraints.dimension_names is not None:
-            names = constraints.dimension_names or (None,) * rank
-            derived.update(domain=domain_of_shape(constraints.shape or (None,) * rank, names, inner))
         derived.update(chunk_layout=chain_layout(constraints.codecs, constraints.grid, rank, inner))
     derived.update(codec=Zarr3CodecSpec.of(constraints.codecs))
     if constraints.fill_value is not None:

@@ -69,7 +69,7 @@ class BuilderReferences:
         return normalize_region(given, shape)
 
     def is_here(self, builder: Any) -> bool:
-        """Return whether a builder is one of this store, or of the file that is exported to it."""
+        """Return True if a builder is one of this store, or of the file that is exported to it."""
         source = builder.source
         if source is None:
             return True
@@ -92,7 +92,7 @@ class BuilderReferences:
         return source
 
     def rebased(self, value: Reference, other_io: Any, holder: HdmfStore) -> Reference:
-        """Return what a reference stored in another store is in this one."""
+        """Return the reference in this store that stands for one of another store."""
         try:
             store, path = other_io.stores.resolve(value, holder)
         except BrokenLinkError as e:

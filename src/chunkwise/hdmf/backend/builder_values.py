@@ -38,12 +38,12 @@ _SPEC_WORDS = {
 
 
 def is_reference(value: Any) -> bool:
-    """Return whether a value in a builder is a reference: in one of hdmf's ways, or a builder itself."""
+    """Return True if a value in a builder is a reference: in one of hdmf's ways, or a builder itself."""
     return isinstance(value, ReferenceBuilder | GroupBuilder | DatasetBuilder)
 
 
 def is_scalar(data: Any, element: Element) -> bool:
-    """Return whether data is one value."""
+    """Return True if data is one value."""
     if is_reference(data) or isinstance(data, str | bytes | np.generic):
         return True
     shape = getattr(data, "shape", None)

@@ -157,13 +157,13 @@ def convert(
                 progress=progress or (lambda nbytes: None),
             )
         mode = "w" if overwrite or (copies is not None and copies.begun) else "w-"
-        told = None if progress is None else _RowsAsBytes(progress)
-        if told is not None:
-            options["progress"] = told
+        counted = None if progress is None else _RowsAsBytes(progress)
+        if counted is not None:
+            options["progress"] = counted
         manager = BuildManager(src.manager.type_map)
         with ZarrIO(target, mode, manager, format=format, codec=codec, copies=copies, **options) as out:
-            if told is not None:
-                told.io = out
+            if counted is not None:
+                counted.io = out
             try:
                 out.export(src, write_args={"link_data": False})
             except BaseException:  # an interrupt too
@@ -173,7 +173,7 @@ def convert(
 
 
 def _identity(src: HDMFIO) -> list[Any]:
-    """Return what tells whether a file is the one that a conversion was begun with."""
+    """Return a mark of a file, which shows a conversion that is resumed that it is still the same."""
     if isinstance(src, ZarrIO):
         nodes = sorted((path, node.document) for path, node in src.store.tree.nodes.items())
         return [src.store.location.kvstore_json(), hashlib.sha256(_as_text(nodes).encode()).hexdigest()]
@@ -186,7 +186,7 @@ def _as_text(value: Any) -> str:
 
 
 class _RowsAsBytes:
-    """Progress of streams, told as bytes."""
+    """Progress of streams, in bytes."""
 
     io: ZarrIO
 

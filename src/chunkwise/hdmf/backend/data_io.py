@@ -146,7 +146,7 @@ class ZarrDataIO(DataIO):  # type: ignore[misc, unused-ignore]
 
     @staticmethod
     def is_h5py_dataset(obj: Any) -> bool:
-        """Return whether an object is a dataset of h5py."""
+        """Return True if an object is a dataset of h5py."""
         return (type(obj).__module__, type(obj).__name__) == ("h5py._hl.dataset", "Dataset")
 
     @staticmethod
@@ -185,7 +185,7 @@ class ZarrDataIO(DataIO):  # type: ignore[misc, unused-ignore]
 
 
 def settings_of(data: DataIO) -> Settings:
-    """Return how data in a wrapper of any backend is to be stored."""
+    """Return the storage settings of data in a wrapper of any backend."""
     if isinstance(data, ZarrDataIO):
         return data.settings
     given = getattr(data, "io_settings", None)
@@ -244,7 +244,7 @@ def _from_h5_options(given: dict[str, Any]) -> Settings:
 
 
 def settings_of_h5(dataset: Any) -> Settings:
-    """Return how a dataset of h5py is stored: its chunks, compression, other filters and fill value."""
+    """Return the settings of a dataset of h5py: its chunks, compression, other filters and fill value."""
     filters = codecs_of_h5(dataset)
     compressor: Any = True
     if filters and filters[-1].codec_id != "shuffle":

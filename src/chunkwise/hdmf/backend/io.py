@@ -12,6 +12,7 @@ from hdmf.backends.utils import WriteStatusTracker
 from hdmf.build import BuildManager, TypeMap
 from hdmf.spec import NamespaceCatalog
 
+from chunkwise.arguments import check_choice
 from chunkwise.engine.pool import Pool
 from chunkwise.errors import AlreadyExistsError, FailedPreconditionError, InvalidArgumentError, NotFoundError
 from chunkwise.hdmf.backend.builders import BuilderTree
@@ -34,15 +35,9 @@ from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import KvStoreDriver
 from chunkwise.spec.url import is_url
 
-__all__ = ["MODES", "ZarrIO", "check_mode"]
+__all__ = ["MODES", "ZarrIO"]
 
 MODES = ("r", "r-", "r+", "a", "w", "w-", "x")
-
-
-def check_mode(mode: Any) -> None:
-    """Raise InvalidArgumentError if there is no such mode."""
-    if mode not in MODES:
-        raise InvalidArgumentError(f"mode is {mode!r}, but expected one of {', '.join(MODES)}")
 
 
 _FORMATS: dict[Any, Format] = {"zarr2": "zarr2", "zarr3": "zarr3", "n5": "n5", 2: "zarr2", 3: "zarr3"}
@@ -103,10 +98,10 @@ class ZarrIO(StoreReading, StoreWriting):
     """
 
     _found: HdmfStore | None = None
-    """What is at the path, if that was looked up already: it is parsed once."""
+    """The store at the path, if it was looked up already: it is parsed once."""
 
     _replaces: str | None = None  # "nothing", "file", "keys"
-    """What a new store takes the place of, as long as nothing of it is written."""
+    """Data that a new store replaces, as long as nothing of it is written."""
 
     def __init__(
         self,
@@ -131,7 +126,7 @@ class ZarrIO(StoreReading, StoreWriting):
         herd_path: str | None = None,
         copies: DatasetCopies | None = None,
     ) -> None:
-        check_mode(mode)
+        check_choice(mode, "mode", MODES)
         if format is not None and format not in _FORMATS:
             raise InvalidArgumentError(f"format is {format!r}, but expected zarr2, zarr3 or n5")
         if object_codec_class is not None:
@@ -142,8 +137,7 @@ class ZarrIO(StoreReading, StoreWriting):
             ("region_attributes", region_attributes, ("spec", "compat")),
             ("consolidated", consolidated, (True, False, "check")),
         ):
-            if value not in known:
-                raise InvalidArgumentError(f"{name} is {value!r}, but expected one of {known}")
+            check_choice(value, name, known)
         if mode not in ("r", "r-") and is_read_only(path):
             raise InvalidArgumentError(f"{path} is read-only, so mode {mode!r} is impossible")
         self._place = with_storage_options(path, storage_options)
@@ -232,7 +226,7 @@ class ZarrIO(StoreReading, StoreWriting):
 
     @staticmethod
     def can_read(path: Any) -> bool:
-        """Return whether there is a store with HDMF data at a path or URL; raises nothing."""
+        """Return True if there is a store with HDMF data at a path or URL; raises nothing."""
         try:
             root = open_store(place_of(path, patient=False)).tree.nodes["/"].attributes
             return bool(root) and any(
@@ -242,11 +236,11 @@ class ZarrIO(StoreReading, StoreWriting):
             return False
 
     def is_open(self) -> bool:
-        """Return whether it is open."""
+        """Return True if it is open."""
         return getattr(self, "_store", None) is not None
 
     def is_remote(self) -> bool:
-        """Return whether the store is not in a local file system."""
+        """Return True if the store is not in a local file system."""
         from chunkwise.kvstore.file import FileStore
 
         kv = self.store.location.store

@@ -25,23 +25,14 @@ __all__ = ["LazyDataset", "let_grow"]
 
 
 class LazyDataset(HDMFDataset):  # type: ignore[misc, unused-ignore]
-    """A dataset that is read when it is indexed, as h5py's are.
-
-    Integers, slices, lists and masks select as in h5py; ``dataset[()]`` and ``numpy.asarray`` read all.
-
-    Parameters
-    ----------
-    dataset : Dataset
-    io : ZarrIO
-        Through which it was read, and which says whether it may be changed.
-    """
+    """Dataset that is read when it is indexed, as h5py's are; ``dataset[()]`` reads all of it."""
 
     def __init__(self, dataset: Dataset, io: Any) -> None:
         self._dataset = dataset
         self._io = io
 
     def __eq__(self, other: object) -> bool:
-        """Return whether both are one dataset of a store, as for those of h5py and zarr-python."""
+        """Return True if both are one dataset of a store, as for those of h5py and zarr-python."""
         if not isinstance(other, LazyDataset):
             return NotImplemented
         mine, theirs = self._dataset, other._dataset

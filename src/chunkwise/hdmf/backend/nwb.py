@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from hdmf.build import BuildManager, DatasetBuilder, TypeMap
 
+from chunkwise.arguments import check_choice
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
-from chunkwise.hdmf.backend.io import ZarrIO, check_mode
+from chunkwise.hdmf.backend.io import MODES, ZarrIO
 from chunkwise.hdmf.backend.manager import StoreBuildManager, StoreTypeMap
 from chunkwise.hdmf.backend.spec_cache import cached_versions
 from chunkwise.hdmf.model.place import Place, place_of, with_storage_options
@@ -52,7 +53,7 @@ class NWBZarrIO(ZarrIO):
         aws_region: None = None,
         **options: Any,
     ) -> None:
-        check_mode(mode)
+        check_choice(mode, "mode", MODES)
         for name, value in (("driver", driver), ("aws_region", aws_region)):
             if value is not None:
                 raise InvalidArgumentError(f"{name} is an option of HDF5; it is {value!r}, but must be None")
@@ -88,7 +89,7 @@ class NWBZarrIO(ZarrIO):
 
     @staticmethod
     def can_read(path: Any) -> bool:
-        """Return whether there is a store with an NWB file at a path or URL; raises nothing."""
+        """Return True if there is a store with an NWB file at a path or URL; raises nothing."""
         try:
             store = open_store(place_of(path, patient=False))
             return "nwb_version" in store.attributes("/")
@@ -175,7 +176,7 @@ def read_nwb(path: Place, **options: Any) -> Any:
 
 
 def validate(path: Place, **options: Any) -> list[Any]:
-    """Return what pynwb finds wrong with an NWB file, and its broken links.
+    """Return the errors that pynwb finds in an NWB file, and its broken links.
 
     Parameters
     ----------

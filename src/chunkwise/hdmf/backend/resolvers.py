@@ -51,7 +51,7 @@ class _Resolving(LazyDataset):
         return self._io.reference_to(value, self._dataset.store)
 
     def _stored(self, row: Any) -> Any:
-        """Return what is stored for a row that is added."""
+        """Return the stored form of a row that is added."""
         return self._reference_to(row)
 
     def append(self, arg: Any) -> None:

@@ -1,4 +1,4 @@
-"""What is stored, as groups with attributes: ``ZarrIO.file``, without hdmf's builders."""
+"""Stored groups with their attributes: ``ZarrIO.file``, without hdmf's builders."""
 
 from __future__ import annotations
 

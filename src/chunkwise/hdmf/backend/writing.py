@@ -299,19 +299,19 @@ class StoreWriting(HDMFIO):  # type: ignore[misc, unused-ignore]
         self._tracker.set_written(builder)
 
     def get_written(self, builder: Any, check_on_disk: bool = False) -> bool:
-        """Return whether a builder was written or read; with `check_on_disk` whether it is there now."""
+        """Return True if a builder was written or read; with `check_on_disk`, if it is there now."""
         written = bool(self._tracker.get_written(builder))
         return written and (not check_on_disk or self.get_builder_exists_on_disk(builder))
 
     def get_builder_exists_on_disk(self, builder: Any) -> bool:
-        """Return whether there is an object at the path of a builder; looks into the store."""
+        """Return True if there is an object at the path of a builder; looks into the store."""
         path = path_of(builder)
         if path not in self.store.tree.nodes:
             return self.store.contains(path)  # a link
         return self.store.is_stored(path)
 
     def get_builder_disk_path(self, builder: Any, filepath: str | None = None) -> str:
-        """Return where a builder is stored: the path of the store and that of the object."""
+        """Return the location of a builder: the path of the store and that of the object."""
         base = self._source if filepath is None else os.fspath(filepath)
         return base.rstrip("/") + path_of(builder)
 

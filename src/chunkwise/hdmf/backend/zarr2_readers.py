@@ -15,7 +15,7 @@ __all__ = ["NWBZarrV2IO", "ZarrV2IO", "is_zarr_v2_file"]
 
 
 def is_zarr_v2_file(path: Place, storage_options: dict[str, Any] | None = None) -> bool:
-    """Return whether there is a Zarr v2 array or group at a path or URL; raises nothing."""
+    """Return True if there is a Zarr v2 array or group at a path or URL; raises nothing."""
     try:
         return detect_format(place_of(with_storage_options(path, storage_options))) == "zarr2"
     except (ChunkwiseError, OSError):

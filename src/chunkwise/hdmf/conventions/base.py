@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 OBJECT_NBYTES = 64
-"""What an object counts when chunks are chosen."""
+"""Bytes that an object counts as when chunks are chosen."""
 
 TARGET_NBYTES = 1 << 20
 """Size of a chunk, uncompressed."""

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from chunkwise.codec.codec_json import codec_to_json
+from chunkwise.codec.json2 import Json2
 from chunkwise.errors import UnsupportedError
 from chunkwise.hdmf.conventions.base import Convention, NewArray, dump_json, json_number, record_bytes
 from chunkwise.hdmf.model.element import Element
@@ -21,18 +23,7 @@ from chunkwise.hdmf.model.values import as_values
 
 __all__ = ["JSON2", "Zarr2Convention"]
 
-JSON2 = {
-    "allow_nan": True,
-    "check_circular": True,
-    "encoding": "utf-8",
-    "ensure_ascii": True,
-    "id": "json2",
-    "indent": None,
-    "separators": [",", ":"],
-    "skipkeys": False,
-    "sort_keys": True,
-    "strict": True,
-}
+JSON2 = dict(sorted(codec_to_json(Json2(), "zarr2").items()))
 
 _PICKLED_ZERO = base64.b64encode(b"\x80\x05K\x00.").decode()
 """The fill value of records with objects."""

@@ -224,7 +224,7 @@ def _struct(element: Element, width: int) -> tuple[dict[str, Any], dict[str, Any
 
 
 def is_utf8(values: npt.NDArray[Any]) -> bool:
-    """Return whether bytes can be stored as text."""
+    """Return True if bytes can be stored as text."""
     try:
         for value in values.reshape(-1).tolist():
             value.decode()
@@ -234,7 +234,7 @@ def is_utf8(values: npt.NDArray[Any]) -> bool:
 
 
 def text_of(value: Any, element: Element) -> str:
-    """Return what stands for a value where Zarr v3 has nothing but text."""
+    """Return the text of a value, for places where Zarr v3 has nothing else."""
     if value is None:
         return ""
     if isinstance(value, bytes):

@@ -62,7 +62,7 @@ _NATURAL = ("int64", "float64", "bool")
 
 
 def is_typed(attributes: Mapping[str, Any]) -> bool:
-    """Return whether an object with these attributes has a data type, as what becomes a container has."""
+    """Return True if an object with these attributes has a data type, as what becomes a container has."""
     return "neurodata_type" in attributes or "data_type" in attributes
 
 

@@ -25,7 +25,7 @@ DEFAULT_COMPRESSOR: dict[str, dict[str, Any]] = {
     "zarr3": {"name": "zstd", "configuration": {"level": 0}},
     "n5": {"type": "gzip", "level": 6, "useZlib": False},
 }
-"""What hdmf-zarr compresses with; gzip, which every N5 reader has, for N5."""
+"""Compressor that hdmf-zarr uses; gzip, which every N5 reader has, for N5."""
 
 _NAMED: dict[str, dict[str, Any]] = {
     "gzip": {"name": "gzip", "configuration": {"level": 5}},
@@ -35,7 +35,7 @@ _NAMED: dict[str, dict[str, Any]] = {
         "configuration": {"cname": "lz4", "clevel": 5, "shuffle": "shuffle", "blocksize": 0},
     },
 }
-"""What a name alone means in Zarr v3, where the options may not be left out."""
+"""Options of a codec given by name alone in Zarr v3, where they may not be left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ def _named(name: str, format: Format) -> dict[str, Any]:
 
 
 def _for_n5(name: Any, options: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return what N5 calls a compressor of numcodecs that it has under another name."""
+    """Return the N5 name of a compressor that numcodecs calls otherwise."""
     name = str(name).removeprefix("numcodecs.")
     if name == "zlib":
         return {"type": "gzip", "level": options.get("level", 1), "useZlib": True}

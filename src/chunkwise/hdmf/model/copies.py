@@ -107,7 +107,7 @@ def read_copies(kv: KvStoreDriver, root: str) -> Proven | None:
 
 
 def _is_version(listed: str | None, e_tag: str | None, value: bytes) -> bool:
-    """Return whether a listed ETag is that of a value, which was `e_tag` when the value was read."""
+    """Return True if a listed ETag is that of a value, which was `e_tag` when the value was read."""
     if listed is None or listed.startswith("W/"):  # several values may share a weak ETag
         return False
     bare = listed.strip('"')  # Azure quotes ETags in headers, but not in listings

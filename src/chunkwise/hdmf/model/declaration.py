@@ -45,7 +45,7 @@ class Declaration:
 
 
 def declare(node: StoredNode, format: Format, dtype: np.dtype[Any] | None = None) -> Declaration:
-    """Return what an array holds."""
+    """Return the declared element type of an array."""
     try:
         if format == "zarr2":
             return _zarr2(node)

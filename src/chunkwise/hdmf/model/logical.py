@@ -135,7 +135,7 @@ def _rows(values: npt.NDArray[Any], element: Element) -> npt.NDArray[Any]:
 
 
 def _missing_row(element: Element) -> tuple[Any, ...]:
-    """Return what a row that is not stored reads as."""
+    """Return the value of a row that is not stored."""
     missing: dict[str, Any] = {"text": "", "bytes": b"", "reference": None, "region": None}
     return tuple(
         _missing_row(m.element)

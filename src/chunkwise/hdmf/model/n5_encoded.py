@@ -79,7 +79,7 @@ def restore_number(values: npt.NDArray[Any], element: Element) -> npt.NDArray[An
 
 
 def store_number(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return what numbers of types that N5 lacks are stored as."""
+    """Return the stored form of numbers of types that N5 lacks."""
     if values.dtype.kind == "b":
         return values.astype(np.uint8)
     return np.ascontiguousarray(values).view(np.uint16) if values.dtype == np.float16 else values

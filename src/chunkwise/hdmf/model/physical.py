@@ -151,7 +151,7 @@ class PhysicalArray:
     # -- data -------------------------------------------------------------------------------------
 
     def read(self, key: Any = Ellipsis) -> npt.NDArray[Any]:
-        """Return what an index selects; see `parse_selection`."""
+        """Return the selection of an index; see `parse_selection`."""
         single = self.single_key if self._is_simple(key) else None
         if single is not None:
             values = self._read_single(single)
@@ -215,7 +215,7 @@ class PhysicalArray:
         return spare
 
     def read_selection(self, selection: Selection) -> npt.NDArray[Any]:
-        """Return what a selection names."""
+        """Return the elements of a selection."""
         stored = self.stored
         transform = self._reversed(selection).transform(stored.shape)
         out = np.empty(transform.input_shape, stored.numpy_dtype)

@@ -39,7 +39,7 @@ _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 
 
 def place_of(place: Place, *, patient: bool = True) -> Location:
-    """Return where a store is; symbolic links in local paths are resolved."""
+    """Return the location of a store; symbolic links in local paths are resolved."""
     if isinstance(place, Location):
         return place
     if isinstance(place, KvStore):
@@ -120,7 +120,7 @@ def canonical_source(source: str) -> str:
 
 
 def relative_source(target: str, holder: str) -> str | None:
-    """Return how a link in `holder` names the store `target`; None if only an absolute name could."""
+    """Return the name of the store `target` for a link in `holder`; None if only an absolute name could."""
     if target == holder:
         return "."
     if is_url(target) != is_url(holder):
@@ -137,7 +137,7 @@ def relative_source(target: str, holder: str) -> str | None:
 
 
 def is_absolute(source: str) -> bool:
-    """Return whether a stored source is an absolute path or a URL."""
+    """Return True if a stored source is an absolute path or a URL."""
     return is_url(source) or source.startswith(("/", "\\")) or _DRIVE.match(source) is not None
 
 

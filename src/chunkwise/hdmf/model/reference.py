@@ -32,7 +32,7 @@ def join_path(group: str, name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """Where a link or a reference leads to.
+    """Target of a link or a reference.
 
     Attributes
     ----------

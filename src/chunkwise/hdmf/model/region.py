@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.errors import DataCorruptionError, InvalidArgumentError, OutOfBoundsError
+from chunkwise.hdmf.model.selection import wrapped_index
 
 __all__ = ["normalize_region", "parse_region", "select_region"]
 
@@ -61,7 +62,7 @@ def _points(points: list[list[int]], shape: list[int]) -> dict[str, Any]:
 
 def _from_list(items: list[Any], shape: list[int]) -> dict[str, Any]:
     if items and all(isinstance(item, tuple | list | np.ndarray) for item in items):
-        return _points([[_wrapped(int(i), n) for i, n in _paired(item, shape)] for item in items], shape)
+        return _points([[wrapped_index(int(i), n) for i, n in _paired(item, shape)] for item in items], shape)
     if not all(isinstance(i, int | np.integer) for i in items):
         raise InvalidArgumentError(
             f"Expected a list of integers or of coordinates, but received: {items!r:.100}"
@@ -75,17 +76,11 @@ def _paired(item: Any, shape: list[int]) -> list[tuple[Any, int]]:
     return list(zip(item, shape, strict=True))
 
 
-def _wrapped(i: int, n: int) -> int:
-    if not -n <= i < n:
-        raise OutOfBoundsError(f"index {i} is outside a dimension of {n} elements")
-    return i + n if i < 0 else i
-
-
 def _from_axis_list(indices: list[int], axis: int, shape: list[int], rest: list[slice]) -> dict[str, Any]:
     """Return one box for each index along `axis`; points if that is all there is."""
     if not shape:
         raise InvalidArgumentError("a scalar dataset has no axis to pick along")
-    indices = [_wrapped(i, shape[axis]) for i in indices]
+    indices = [wrapped_index(i, shape[axis]) for i in indices]
     if len(shape) == 1:
         return _points([[i] for i in indices], shape)
     ranges = [range(*part.indices(n)) for part, n in zip(rest, shape, strict=True)]
@@ -122,7 +117,7 @@ def _from_index(index: tuple[Any, ...], shape: list[int]) -> dict[str, Any]:
                 listed = axis, list(picked)
             slices.append([start, max(start, stop), step])
         elif isinstance(part, int | np.integer) and not isinstance(part, bool):
-            i = _wrapped(int(part), n)
+            i = wrapped_index(int(part), n)
             slices.append([i, i + 1, 1])
         elif isinstance(part, list | np.ndarray) and listed is None:
             listed = axis, [int(i) for i in part]
@@ -198,7 +193,7 @@ def parse_region(value: Any, shape: Sequence[int] | None = None) -> dict[str, An
 
 
 def _needed(region: Mapping[str, Any]) -> list[int]:
-    """Return how large the target has to be along each axis."""
+    """Return the least size of the target along each axis."""
     kind, rank = region["type"], len(region["shape"])
     if kind == "all":
         return list(region["shape"])

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from chunkwise.errors import OutOfBoundsError
 from chunkwise.index_space import IndexDomain, IndexTransform
 
-__all__ = ["Selection", "parse_selection"]
+__all__ = ["Selection", "parse_selection", "wrapped_index"]
 
 Term: TypeAlias = "int | slice | npt.NDArray[np.intp]"
 
@@ -45,7 +45,7 @@ class Selection(NamedTuple):
 
 
 def parse_selection(key: Any, shape: Sequence[int]) -> Selection:
-    """Return what an index means for a dataset of the given shape."""
+    """Return the selection of an index in a dataset of the given shape."""
     if (type(key) is slice and key == slice(None)) or key is Ellipsis:
         return Selection(tuple(slice(0, n, 1) for n in shape))
     parts = key if isinstance(key, tuple) else (key,)
@@ -88,10 +88,10 @@ def _term(part: Any, n: int) -> tuple[Term, slice]:
             return slice(0, 0, 1), keep
         return slice(picked[-1], picked[0] + 1, -step), slice(None, None, -1)
     if isinstance(part, int | np.integer) and not isinstance(part, bool | np.bool_):
-        return _index(int(part), n), keep
+        return wrapped_index(int(part), n), keep
     indices = np.asarray(part)
     if indices.ndim == 0 and indices.dtype.kind in "iu":
-        return _index(int(indices), n), keep
+        return wrapped_index(int(indices), n), keep
     if indices.ndim == 1 and indices.dtype.kind == "b":
         if len(indices) != n:
             raise OutOfBoundsError(f"mask of {len(indices)} elements for a dimension of {n}")
@@ -104,7 +104,8 @@ def _term(part: Any, n: int) -> tuple[Term, slice]:
     return np.where(indices < 0, indices + n, indices), keep
 
 
-def _index(i: int, n: int) -> int:
+def wrapped_index(i: int, n: int) -> int:
+    """Return the position that an index means, which counts from the end if negative."""
     if not -n <= i < n:
         raise OutOfBoundsError(f"index {i} is outside a dimension of {n} elements")
     return i + n if i < 0 else i

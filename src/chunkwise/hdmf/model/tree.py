@@ -144,7 +144,7 @@ def _root_attributes(location: Location) -> dict[str, Any] | None:
 
 
 def _said(tree: Tree) -> dict[str, Any]:
-    """Return what a tree says of its nodes, without copies of other documents."""
+    """Return the documents of a tree's nodes, without copies of other documents."""
     return {
         path: (
             node.is_array,

@@ -16,7 +16,7 @@ from chunkwise.hdmf.model.reference import Reference
 __all__ = ["as_values", "guess_element", "shape_of"]
 
 _PLAIN = {"text": str, "bytes": bytes, "reference": Reference}
-"""What values are that need no conversion, by the kind of the element."""
+"""Types of values that need no conversion, by the kind of the element."""
 
 
 def shape_of(data: Any, is_item: Any = None) -> tuple[int, ...]:

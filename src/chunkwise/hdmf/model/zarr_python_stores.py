@@ -25,7 +25,7 @@ _PATHS = {
     "LocalStore": ("root", ""),
     "ZipStore": ("path", "|zip:"),
 }
-"""Which attribute is the path of a store in local files, and what its URL has behind that."""
+"""Attribute that is the path of a store in local files, and the rest of its URL."""
 
 _FSSPEC = ("FsspecStore", "FSStore")
 _MAPPINGS = ("MemoryStore", "KVStore")
@@ -48,19 +48,19 @@ def _kind(place: Any) -> str:
 
 
 def is_store_of_zarr2(place: Any) -> bool:
-    """Return whether a place is a store object of zarr-python 2, which knows nothing but Zarr v2."""
+    """Return True if a place is a store object of zarr-python 2, which knows nothing but Zarr v2."""
     # Those of zarr-python 3 have a member that says whether they may be written to.
     return bool(_kind(place)) and not hasattr(place, "read_only")
 
 
 def is_nested(place: Any) -> bool:
-    """Return whether a place is a store object in which each chunk index is a directory."""
+    """Return True if a place is a store object in which each chunk index is a directory."""
     kind = _kind(place)
     return kind == "NestedDirectoryStore" or (kind == "FSStore" and place.key_separator == "/")
 
 
 def is_read_only(place: Any) -> bool:
-    """Return whether a place is a store object that must not be written to."""
+    """Return True if a place is a store object that must not be written to."""
     return bool(_kind(place)) and bool(getattr(place, "read_only", False))
 
 
@@ -90,7 +90,7 @@ def kvstore_of(place: Any) -> KvStore | None:
 
 
 def name_of(place: Any) -> str:
-    """Return what a store that `kvstore_of` knows is called in messages and links."""
+    """Return the name of a store that `kvstore_of` knows, for messages and links."""
     if _kind(place) in _FSSPEC:
         return str(synchronous(place.fs).unstrip_protocol(place.path)).rstrip("/")
     return f"memory://{id(getattr(place, '_store_dict', place))}"

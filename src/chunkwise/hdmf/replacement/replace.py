@@ -1,6 +1,6 @@
 """Replacement of a dataset by another under its name, safe against being killed."""
 
-# What makes that so is told in `chunkwise.hdmf.replacement.successor`.  Here is who writes: a
+# The reasons are in `chunkwise.hdmf.replacement.successor`.  Here is who writes: a
 # replacement that was begun and not finished, by this process or another, is finished before the next, and
 # when a store is opened for writing.
 

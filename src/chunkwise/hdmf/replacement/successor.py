@@ -31,7 +31,7 @@ def replaced_path(tree: Tree) -> str | None:
 
 
 def is_replacing(tree: Tree) -> bool:
-    """Return whether a dataset is being replaced, or was."""
+    """Return True if a dataset is being replaced, or was."""
     return REPLACING in tree.nodes["/"].attributes
 
 

@@ -38,7 +38,7 @@ class _Block:
         return sum(_size(box) for box in self.filled) == self.values.size
 
     def overlaps(self, box: Box) -> bool:
-        """Return whether a part of the box was filled before."""
+        """Return True if a part of the box was filled before."""
         return any(intersect(box, other) for other in self.filled)
 
     def fill(self, box: Box, values: npt.NDArray[Any]) -> None:
@@ -176,7 +176,7 @@ def slices(box: Box, origin: Sequence[int] | None = None) -> tuple[slice, ...]:
 
 
 def nbytes_of(box: Box, dtype: np.dtype[Any]) -> int:
-    """Return how many bytes the elements of a box have."""
+    """Return the size of the elements of a box in bytes."""
     return _size(box) * dtype.itemsize
 
 
@@ -185,7 +185,7 @@ def _size(box: Box) -> int:
 
 
 def intersect(a: Box, b: Box) -> bool:
-    """Return whether two boxes have an element in common."""
+    """Return True if two boxes have an element in common."""
     return all(i < n and m < j for (i, j), (m, n) in zip(a, b, strict=True))
 
 

@@ -26,7 +26,7 @@ __all__ = ["copy_dataset", "stored_settings"]
 
 
 def stored_settings(source: Dataset, format: Format) -> Settings:
-    """Return how a dataset is stored, as far as `format` can do the same."""
+    """Return the storage settings of a dataset, as far as `format` has the same."""
     if not source.is_array or source.scalar:
         return Settings()
     plain = source.element.is_plain

@@ -76,19 +76,7 @@ class DatasetCopies:
         self._journal: Journal | None = None
 
     def take(self, array: PhysicalArray, element: Element, source: Location, format: Format) -> bool:
-        """Take the copying of a dataset over; return False if it isn't for workers.
-
-        Parameters
-        ----------
-        array : PhysicalArray
-            New and empty.
-        element : Element
-            What the values are.
-        source : Location
-            A stored array with the same values.
-        format : {"zarr2", "zarr3", "n5"}
-            Of `source`: the order of dimensions follows from it.
-        """
+        """Take over copying `source`, in `format`, to a new array; return False if it isn't for workers."""
         if element.kind != "number" or array.size * element.memory_dtype.itemsize < _LEAST_NBYTES:
             return False
         path = array.node.path

@@ -1,7 +1,7 @@
 """Targets of links and references, in the store that holds them or another."""
 
 # A source is relative to the store in which it is *written*, not to the one that was opened first.  Some
-# releases wrote other things; what is tried, in order, is told at `StoreSet.resolve`.
+# releases wrote other things; the order in which places are tried is at `StoreSet.resolve`.
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from chunkwise.spec.url import is_url
 __all__ = ["BrokenLinkError", "BrokenLinkWarning", "ExternalLinks", "StoreSet", "Target"]
 
 ExternalLinks: TypeAlias = Literal["siblings", "any", "none"]
-"""Which other stores may be opened: those near the one that holds the link, all, or none."""
+"""Other stores that may be opened: those near the one that holds the link, all, or none."""
 
 N_LEVELS = 3
-"""How many directories above a store its neighbours may lie in."""
+"""Number of directories above a store in which its neighbours may lie."""
 
 MAX_FOLLOWED = 16
-"""How many links are followed one after the other."""
+"""Number of links that are followed one after the other."""
 
 
 class BrokenLinkError(FailedPreconditionError):
@@ -65,7 +65,7 @@ class StoreSet:
         return [store for store in self._stores.values() if store is not None]
 
     def resolve(self, reference: Reference, holder: HdmfStore) -> Target:
-        """Return what a reference written in the store `holder` means."""
+        """Return the target of a reference written in the store `holder`."""
         rest: list[str] = []
         for _ in range(MAX_FOLLOWED):
             target = self._one(reference, holder)
@@ -161,7 +161,7 @@ class StoreSet:
 
 
 def _is_of(reference: Reference, store: HdmfStore, path: str) -> bool:
-    """Return whether what a store has at a path is known to be the target."""
+    """Return True if the object of a store at a path is known to be the target."""
     node = store.tree.nodes.get(path)
     if node is None or reference.source_object_id is None or reference.source_object_id != store.object_id:
         return False
@@ -170,7 +170,7 @@ def _is_of(reference: Reference, store: HdmfStore, path: str) -> bool:
 
 
 def _other_identity(reference: Reference, store: HdmfStore, path: str) -> str | None:
-    """Return how what a store has at a path is known to be something else; None if it isn't."""
+    """Return the reason why the object of a store at a path is not the target; None if it may be."""
     node = store.tree.nodes.get(path)
     own = None if node is None else node.attributes.get("object_id")
     for what, found, expected in (

@@ -50,13 +50,13 @@ def _object(document: dict[str, Any]) -> Any:
 
 
 def stored_nbytes(dataset: Dataset) -> int:
-    """Return how many bytes are stored of a dataset, its documents included; lists its keys."""
+    """Return the stored size of a dataset in bytes, with its documents; lists its keys."""
     location = dataset.store.location
     return below_nbytes(location.store, location.path + dataset.store.tree.nodes[dataset.path].prefix)
 
 
 def dataset_info(dataset: Dataset) -> ArrayInfo:
-    """Return what is known of a dataset: a mapping, whose text is a table."""
+    """Return the properties of a dataset: a mapping, whose text is a table."""
     filters, compressors = stored_codecs(dataset)
     array = dataset.physical if dataset.is_array else None
     shards = None if array is None or array.inner_chunk_shape == array.chunk_shape else array.chunk_shape

@@ -19,13 +19,7 @@ _CONCURRENCY = 16
 
 
 class UnsyncedStore:
-    """Hands everything to a store, and keeps writes from waiting for the disk until `settle`.
-
-    Attributes
-    ----------
-    base : KvStoreDriver
-        The store.
-    """
+    """Store over `base` whose writes don't wait for the disk until `settle`."""
 
     def __init__(self, base: KvStoreDriver) -> None:
         later: object = base

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -22,7 +23,7 @@ from chunkwise.kvstore.key_range import KeyRange, encode_key
 from chunkwise.kvstore.ocdbt.config import make_config
 from chunkwise.kvstore.ocdbt.edit import edit_tree
 from chunkwise.kvstore.ocdbt.history import add_version, find_generation
-from chunkwise.kvstore.ocdbt.manifest import Manifest
+from chunkwise.kvstore.ocdbt.manifest import Config, Manifest
 from chunkwise.kvstore.ocdbt.node import Child, Node, encode_node
 from chunkwise.kvstore.ocdbt.places import NO_PLACE, DataFile, Place
 from chunkwise.kvstore.ocdbt.tree import NodeRef, entries, find, root_of
@@ -32,10 +33,11 @@ from chunkwise.kvstore.protocol import MISSING_GENERATION
 __all__ = ["Committer", "Storage", "generation_of"]
 
 _ATTEMPTS = 1000
+_MOST_DOUBTFUL = 100  # commits that failed, whose files may be deleted later
 _LONGEST_PAUSE = 0.1  # seconds before another attempt
 # Bytes of a node that is written, if the database allows larger ones: each commit writes whole nodes anew,
 # and a small one is enough for a request.
-_LARGEST_NODE = 1 << 18
+_LARGEST_NODE = 1 << 17
 
 
 class Storage(NamedTuple):
@@ -95,16 +97,30 @@ class _Upload:
         return Place(file, size, len(data))
 
     def write(self) -> None:
-        """Write the files."""
+        """Write the files, or none of them."""
         store, directory = self._database.data
-        for file, parts in self._parts.items():
-            store.write(directory + file.key, b"".join(parts))
+        try:
+            for file, parts in self._parts.items():
+                store.write(directory + file.key, b"".join(parts))
+        except BaseException:
+            with suppress(Exception):  # the first failure is the one to tell
+                self.discard()
+            raise
+
+    @property
+    def files(self) -> list[DataFile]:
+        """The files."""
+        return [*self._parts]
 
     def discard(self) -> None:
         """Delete the files, which no manifest refers to."""
-        store, directory = self._database.data
-        for file in self._parts:
-            store.delete(directory + file.key)
+        _delete(self._database, self.files)
+
+
+def _delete(database: Database, files: Iterable[DataFile]) -> None:
+    store, directory = database.data
+    for file in files:
+        store.delete(directory + file.key)
 
 
 class _Changes:
@@ -172,11 +188,12 @@ class Committer:
         self._lock = _lock_of((manifests.store.identity, manifests.directory))  # of the one who commits
         self._queue_lock = new_lock()
         self._queue: list[Request] = []
+        self._doubtful: list[tuple[Config, Version, list[DataFile]]] = []  # commits that failed
         put_in_order_in_child(self)
 
     def after_fork(self) -> None:
         """Forget what threads of the parent wait for."""
-        self._queue = []
+        self._queue, self._doubtful = [], []
 
     def commit(self, request: Request) -> Request:
         """Return `request` when it is done."""
@@ -242,9 +259,13 @@ class Committer:
         if not changes.values and not changes.deleted:
             return True
 
+        written: list[tuple[Child, Node]] = []
+
         def write_node(node: Node, is_root: bool) -> Child:
             raw, child = database.work(encode_node, node, config.level, is_root)
-            return child._replace(place=upload.put(storage.node_prefix, raw))
+            child = child._replace(place=upload.put(storage.node_prefix, raw))
+            written.append((child, node))
+            return child
 
         def write_versions(node: VersionNode) -> Place:
             raw = database.work(encode_version_node, node, config.version_tree_arity_log2, config.level)
@@ -264,13 +285,39 @@ class Committer:
         version = Version(last.generation + 1, new.place, new.height, new.statistics, max(now, last.time + 1))
         manifest = add_version(manifest, version, load_versions, write_versions)
         upload.write()
-        if database.replace(state, manifest) is not None:
+        try:
+            done = database.replace(state, manifest) is not None
+        except Exception:
+            self._doubtful.append((config, version, upload.files))
+            with suppress(Exception):
+                self._settle(database.current().manifest)
+            raise
+        if done:
+            for child, node in written:
+                database.remember_node(child, node)
+            with suppress(Exception):
+                self._settle(manifest)
             return True
         # It may have been done all the same, if an answer was lost and the request made again.
-        there = database.current().manifest
-        if there is not None and there.config == config:
-            found = find_generation(there, version.generation, load_versions)
-            if found is not None and found == version:
-                return True
+        if self._has(database.current().manifest, config, version):
+            return True
         upload.discard()
         return False
+
+    def _has(self, manifest: Manifest | None, config: Config, version: Version) -> bool:
+        if manifest is None or manifest.config != config:
+            return False
+        load = self._database.load_versions(config.version_tree_arity_log2)
+        return find_generation(manifest, version.generation, load) == version
+
+    def _settle(self, manifest: Manifest | None) -> None:
+        """Delete the files of commits that failed, as far as they can't be done any more."""
+        left = []
+        for config, version, files in self._doubtful[-_MOST_DOUBTFUL:]:
+            if manifest is None or manifest.config != config or not manifest.versions:
+                continue
+            if manifest.latest.generation < version.generation:
+                left.append((config, version, files))  # a late request may still be answered
+            elif not self._has(manifest, config, version):
+                _delete(self._database, files)
+        self._doubtful = left

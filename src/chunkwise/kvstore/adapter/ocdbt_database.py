@@ -21,7 +21,7 @@ from chunkwise.fork import KeyLocks, new_lock
 from chunkwise.kvstore.ocdbt.config import ConfigMembers
 from chunkwise.kvstore.ocdbt.frame import LARGEST_BODY
 from chunkwise.kvstore.ocdbt.manifest import Manifest, encode_manifest, read_manifest
-from chunkwise.kvstore.ocdbt.node import Node
+from chunkwise.kvstore.ocdbt.node import Child, Node
 from chunkwise.kvstore.ocdbt.places import DataFile, Place
 from chunkwise.kvstore.ocdbt.tree import NodeRef, check_keys, read_checked
 from chunkwise.kvstore.ocdbt.versions import Subtree, VersionNode, read_version_node
@@ -236,10 +236,15 @@ class Database:
                 node = self._cached(name)
                 if node is None:
                     node = self._load(ref.place, lambda raw: read_checked(raw, ref))
-                    self._keep(name, node, ref.place.length + _ENTRY_NBYTES * len(node.keys))
+                    self._keep(name, node, _node_nbytes(node, ref.place))
                     return node
         found = node
         return self._load(ref.place, lambda _: check_keys(found, ref), b"")
+
+    def remember_node(self, child: Child, node: Node) -> None:
+        """Keep a node that was written, which the next commit most often begins with."""
+        name = child.place, child.key[: child.shared], node.height
+        self._keep(name, node, _node_nbytes(node, child.place))
 
     def load_versions(self, arity_log2: int) -> Callable[[Subtree], VersionNode]:
         """Return what reads nodes of versions."""
@@ -310,6 +315,11 @@ class Database:
             while self._nbytes > self._cache_nbytes and len(self._nodes) > 1:
                 _, (_, freed) = self._nodes.popitem(last=False)
                 self._nbytes -= freed
+
+
+def _node_nbytes(node: Node, place: Place) -> int:
+    """Return about how much memory a node takes: its text and, for each entry, some objects."""
+    return place.length + _ENTRY_NBYTES * len(node.keys)
 
 
 def _numbered(generation: int) -> str:

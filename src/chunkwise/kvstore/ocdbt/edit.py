@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
+from operator import itemgetter
 from typing import NamedTuple, TypeAlias
 
 from chunkwise.kvstore.key_range import KeyRange
@@ -21,6 +23,7 @@ __all__ = ["NewRoot", "WriteNode", "edit_tree"]
 _ENTRY = 5  # bytes of an entry besides its key and value
 _REFERENCE = 20  # bytes of a place, and of what is told of a node
 _FEWEST_CHILDREN = 2
+_KEY = itemgetter(0)  # of an item
 _SMALL = 4  # a node of less than such a part of the largest is joined with one beside it
 
 
@@ -66,13 +69,11 @@ class _Edit(NamedTuple):
 
     def _of_leaf(self, node: Leaf, keys: KeyRange) -> list[Item]:
         changed = dict(self._within(keys))
-        kept: list[Item] = [
-            entry
-            for entry in node.entries
-            if entry.key not in changed and not any(entry.key in gone for gone in self.deleted)
-        ]
+        kept: list[Item] = [entry for entry in node.entries if entry.key not in changed]
+        for gone in self.deleted:
+            kept = [item for item in kept if item.key not in gone]
         kept += [Entry(key, value) for key, value in changed.items() if value is not None]
-        return sorted(kept, key=lambda item: item.key)
+        return sorted(kept, key=_KEY)
 
     def _of_inner(self, node: Inner, keys: KeyRange) -> list[Item]:
         runs: list[_Run] = []
@@ -107,29 +108,33 @@ class _Edit(NamedTuple):
         return list(self.load(run[0]).entries) if isinstance(run, tuple) else run
 
     def _is_small(self, run: _Run) -> bool:
-        return isinstance(run, list) and sum(_sizes(run)) < self.largest // _SMALL
+        if isinstance(run, tuple):
+            return False
+        # Most are not, which a part of their items shows.
+        return all(size < self.largest // _SMALL for size in accumulate(_sizes(run)))
 
 
 def _sizes(items: Iterable[Item], files: set[DataFile] | None = None) -> Iterator[int]:
     """Yield about how many bytes each item takes in a node that has `files` in its table."""
     files = set() if files is None else files
     for item in items:
-        size = len(item.key)
         place = item.value if isinstance(item, Entry) else item.place if isinstance(item, Child) else NO_PLACE
-        if isinstance(place, Place):
-            size += _REFERENCE
-            if place.file not in files:
-                files.add(place.file)
-                size += len(place.file.base) + len(place.file.relative) + _ENTRY
+        if not isinstance(place, Place):
+            yield len(item.key) + _ENTRY + len(place)
+        elif place.file in files:
+            yield len(item.key) + _REFERENCE
         else:
-            size += _ENTRY + len(place)
-        yield size
+            files.add(place.file)
+            base, relative = place.file
+            yield len(item.key) + _REFERENCE + len(base) + len(relative) + _ENTRY
 
 
 def _drafts(items: list[Item], height: int, largest: int) -> list[Item]:
     """Return nodes of about equal size that hold `items`."""
     total = sum(_sizes(items))
-    target = total / max(1, -(-total // largest))
+    if total <= largest:
+        return [Draft(items[0].key, height, items)] if items else []
+    target = total / -(-total // largest)
     fewest = _FEWEST_CHILDREN if height else 1
     starts, files, size = [0], set[DataFile](), 0
     for i, item in enumerate(items):

@@ -15,6 +15,7 @@ from chunkwise.errors import DataCorruptionError
 __all__ = ["Fields", "varint", "varints"]
 
 _LONGEST = 10  # bytes of an integer of 64 bits
+_FEW = 64  # integers that are encoded sooner one by one
 
 
 class Fields:
@@ -83,7 +84,8 @@ class Fields:
             part = (raw[(ends - sizes)[has] + i] & 0x7F).astype(np.uint64)
             values[has] |= part << np.uint64(7 * i)
         self._at += int(ends[-1])
-        return list(map(int, values))
+        found: list[int] = values.tolist()
+        return found
 
     def finish(self) -> None:
         """Raise DataCorruptionError if bytes are left."""
@@ -103,7 +105,17 @@ def varint(value: int) -> bytes:
 
 def varints(values: Iterable[int]) -> bytes:
     """Return integers in their variable sizes, one after the other."""
-    return b"".join([_SMALL[value] if value < len(_SMALL) else varint(value) for value in values])
-
-
-_SMALL = tuple(varint(value) for value in range(1 << 10))
+    given = list(values)
+    if len(given) < _FEW:
+        return b"".join(map(varint, given))
+    array = np.array(given, np.uint64)
+    sizes = np.ones(len(given), np.intp)
+    for i in range(1, _LONGEST):
+        sizes += array >> np.uint64(7 * i) > 0
+    ends = np.cumsum(sizes)
+    out = np.empty(ends[-1], np.uint8)
+    for i in range(int(sizes.max())):
+        has = sizes > i
+        part = (array[has] >> np.uint64(7 * i)).astype(np.uint8) & 0x7F
+        out[(ends - sizes)[has] + i] = part | (sizes[has] > i + 1) * np.uint8(0x80)
+    return out.tobytes()

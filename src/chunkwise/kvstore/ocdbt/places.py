@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+import numpy as np
+
 from chunkwise.binding import dump
 from chunkwise.errors import DataCorruptionError
 from chunkwise.kvstore.key_range import decode_key
@@ -25,6 +27,8 @@ __all__ = [
 ]
 
 _LONGEST_PATH = 0xFFFF
+_FEW = 64  # strings that are compared sooner one by one
+_LARGEST_TABLE = 1 << 24  # bytes
 _MISSING = (1 << 64) - 1
 
 
@@ -67,7 +71,15 @@ NO_PLACE = Place(NO_FILE, _MISSING, _MISSING)
 
 def prefix_lengths(items: Sequence[bytes]) -> list[int]:
     """Return how many bytes each item but the first shares with the one before."""
-    return [shared_length(a, b) for a, b in pairwise(items)]
+    widest = max(map(len, items), default=0)
+    if len(items) < _FEW or widest == 0 or widest * len(items) > _LARGEST_TABLE:
+        return [shared_length(a, b) for a, b in pairwise(items)]
+    table = np.array(items, f"S{widest}").view(np.uint8).reshape(-1, widest)  # zeros behind shorter ones
+    lengths = np.fromiter(map(len, items), np.intp, len(items))
+    differs = table[1:] != table[:-1]
+    first = np.where(differs.any(axis=1), differs.argmax(axis=1), widest)
+    found: list[int] = np.minimum(first, np.minimum(lengths[1:], lengths[:-1])).tolist()
+    return found
 
 
 def shared_length(a: bytes, b: bytes) -> int:

@@ -22,6 +22,7 @@ function make(name, properties = {}, ...children) {
 
 async function ask(call, query) {
   busy++;
+  document.body.dataset.idle = "false";
   try {
     const response = await fetch(`api/${call}?${new URLSearchParams(query)}`);
     const found = await response.json();
@@ -53,8 +54,8 @@ function redraw() {
       problems(view.panels.flatMap((p) => p.problems || []));
       chunkInfo();
     }
-    if (plate && plate.lead) {
-      plate.draw();
+    if (plate) {
+      if (plate.lead) plate.draw();
       problems(plate.problems);
     }
     const waits = view && [...view.chunkAnswers.values()].some((a) => a.pending);
@@ -104,7 +105,7 @@ function table(rows) {
 // -- opening ------------------------------------------------------------------------------------
 
 async function open(path, wanted = new URLSearchParams()) {
-  const turn = open.turn = (open.turn || 0) + 1;
+  const turn = ++open.turn;
   try {
     const { image, well, plate: found, attributes } = await ask("image", { path });
     if (turn !== open.turn) return; // something else was asked for meanwhile
@@ -114,6 +115,7 @@ async function open(path, wanted = new URLSearchParams()) {
     if (plate) plate.clear();
     view = plate = null;
     for (const id of ["sliders", "contrast", "labels"]) $(id).replaceChildren();
+    point("");
     problems([]);
     $("chunk-info").hidden = true;
     $("grid").disabled = !image;
@@ -121,10 +123,11 @@ async function open(path, wanted = new URLSearchParams()) {
     else if (found) await showPlate(found, path, wanted);
     else showGroup(path, attributes);
   } catch (error) {
-    say(error.message);
+    if (turn === open.turn) say(error.message);
   }
   redraw();
 }
+open.turn = 0;
 
 function showGroup(path, attributes) {
   title(path, "");
@@ -141,16 +144,17 @@ async function showImage(image, path, attributes, wanted) {
   layout();
   restore(wanted);
   settings(attributes);
+  save();
   for (const channel of view.channels) if (!image.labels) contrast(mine, channel, channel.window !== null);
   await Promise.all(wanted.getAll("overlay").map((name) => overlay(name, true)));
 }
 
 async function showPlate(found, path, wanted) {
   const enter = async (field) => {
-    await open(field, new URLSearchParams({ channels: channelText(plate.channels) }));
+    await open(field, kept(plate));
     if (document.activeElement === document.body && view) view.panels[0].canvas.focus({ preventScroll: true });
   };
-  const mine = plate = new PlateView(found, path, { ask, open: enter, changed: redraw });
+  const mine = plate = new PlateView(found, path, { ask, open: enter, changed: redraw, point: showWell });
   title(found.name, `plate of ${found.wells.length} wells, ${found.rows.length} × ${found.columns.length}`);
   $("panels").className = "n1";
   $("panels").replaceChildren(plate.build());
@@ -161,16 +165,22 @@ async function showPlate(found, path, wanted) {
   const cell = Number(wanted.get("cell"));
   if (cell >= 20 && cell <= 512) plate.cell = cell;
   restoreChannels(wanted, plate.channels);
+  restoreOpacity(wanted);
   const choice = make("select", {}, make("option", { value: "", textContent: "first" }), ...[...plate.fields].map((name) => make("option", { value: name, textContent: name })));
   choice.value = plate.field;
   choice.setAttribute("aria-label", "field of view");
   choice.addEventListener("change", () => { plate.show(choice.value); save(); });
   $("sliders").replaceChildren(make("h2", { textContent: "Fields" }), make("label", {}, make("span", { textContent: "field" }), choice));
   channels();
+  save();
+  $("labels").replaceChildren(...labelLinks(plate));
   const from = plate.wells.get(wanted.get("well"));
   if (from) from.cell.focus();
   const { labels } = plate.lead.image;
-  await Promise.all(plate.channels.filter((c) => c.active && !labels).map((channel) => contrast(plate.lead, channel, channel.window !== null)));
+  await Promise.all([
+    ...wanted.getAll("overlay").map((name) => overlay(name, true)),
+    ...mine.channels.filter((c) => c.active && !labels).map((channel) => contrast(mine.lead, channel, channel.window !== null)),
+  ]);
 }
 
 function title(name, more) {
@@ -238,13 +248,21 @@ function settings(attributes) {
   const rows = Object.entries(image.metadata).map(([name, value]) => [name, name === "size" ? bytes(value) : Array.isArray(value) ? value.join(name === "codecs" ? ", " : " × ") : String(value)]);
   rows.push(["axes", image.axes.map((a, d) => `${a.name}${a.unit ? `: ${Number(image.levels[0].scale[d].toPrecision(5))} ${a.unit}` : ""}`).join(", ")]);
   if (image.levels.length > 1) rows.push(["levels", image.levels.map((l) => l.shape.join(" × ")).join("; ")]);
-  $("labels").replaceChildren(...labelLinks(image));
+  $("labels").replaceChildren(...labelLinks(view));
   $("metadata").replaceChildren(make("h2", { textContent: "Metadata" }), table(rows), ...attributesOf(attributes));
+}
+
+// What stays from a plate to its wells and back: channels, labels above them.
+function kept({ channels: all, overlays, opacity }) {
+  const state = new URLSearchParams({ channels: channelText(all) });
+  for (const { label } of overlays) state.append("overlay", label);
+  if (overlays.length) state.set("opacity", opacity);
+  return state;
 }
 
 // The fields of the well that the image belongs to, by name, and the way back to the plate.
 function wellLinks({ path, plate: above, fields, field, acquisitions }) {
-  const keep = () => new URLSearchParams({ channels: channelText(view.channels) });
+  const keep = () => kept(view);
   const choice = make("select", {}, ...fields.map((name) => make("option", {
     value: name, textContent: typeof acquisitions[name] === "number" ? `${name} (acquisition ${acquisitions[name]})` : name })));
   choice.value = field;
@@ -264,45 +282,55 @@ function wellLinks({ path, plate: above, fields, field, acquisitions }) {
   return nodes;
 }
 
-function labelLinks(image) {
-  if (!image.labelImages.length) return [];
-  const opacity = make("input", { type: "range", min: 0, max: 1, step: 0.05, value: view.opacity });
-  opacity.setAttribute("aria-label", "opacity of labels");
-  opacity.addEventListener("input", () => { view.opacity = Number(opacity.value); save(); redraw(); });
-  const mine = view;
+// `mine` is an image, or a plate, whose labels are those of its first field.
+function labelLinks(mine) {
+  const { image, path } = mine.lead || mine;
   mine.overlayBoxes = new Map();
+  if (!image.labelImages.length) return [];
+  const opacity = make("input", { type: "range", min: 0, max: 1, step: 0.05, value: mine.opacity });
+  opacity.setAttribute("aria-label", "opacity of labels");
+  opacity.addEventListener("input", () => { mine.opacity = Number(opacity.value); save(); redraw(); });
   const rows = image.labelImages.map((name) => {
     const on = make("input", { type: "checkbox" });
     on.setAttribute("aria-label", `labels ${name} above the image`);
     on.addEventListener("change", () => overlay(name, on.checked));
     mine.overlayBoxes.set(name, on);
-    const alone = make("button", { textContent: "Alone", title: "Open these labels as an image" });
-    alone.addEventListener("click", () => open(labelPath(name)));
-    return make("div", { className: "channel" }, on, make("span", { textContent: name }), alone);
+    const row = make("div", { className: "channel" }, on, make("span", { textContent: name }));
+    if (mine === view) {
+      const alone = make("button", { textContent: "Alone", title: "Open these labels as an image" });
+      alone.addEventListener("click", () => open(`${path}/labels/${name}`));
+      row.append(alone);
+    }
+    return row;
   });
-  return [make("h2", { textContent: "Labels above the image" }), ...rows, make("label", {}, make("span", { textContent: "opacity" }), opacity)];
+  return [make("h2", { textContent: `Labels above the image${mine === view ? "" : "s"}` }), ...rows, make("label", {}, make("span", { textContent: "opacity" }), opacity)];
 }
 
-function labelPath(name) { return `${view.path}/labels/${name}`; }
-
-// Draw a label image above the one that is shown, or no longer.
+// Draw a label image above what is shown, or no longer: as its box says when the answer comes.
 async function overlay(name, shown) {
-  const mine = view, path = labelPath(name);
-  const before = mine.overlays.find((o) => o.path === path);
-  if (!shown && before) {
-    before.tiles.clear();
-    mine.overlays = mine.overlays.filter((o) => o !== before);
-  } else if (shown && !before && mine.image.labelImages.includes(name)) {
+  const mine = view || plate, { image: main, path: above } = current(), box = mine.overlayBoxes.get(name);
+  if (!box) return;
+  const path = `${above}/labels/${name}`, there = () => mine.overlays.find((o) => o.label === name);
+  const gone = () => mine !== (view || plate);
+  box.checked = shown;
+  if (!shown && there()) {
+    if (there().tiles) there().tiles.clear();
+    mine.overlays = mine.overlays.filter((o) => o !== there());
+  } else if (shown && !there()) {
     try {
       const { image } = await ask("image", { path });
-      if (mine !== view || mine.overlays.some((o) => o.path === path)) return;
-      mine.overlays.push(Object.assign(new View({ ...image, labels: true }, path, redraw), { label: name }));
+      if (gone() || !box.checked || there()) return;
+      if (!image) throw new Error(`there is no image at ${path}`);
+      mine.overlays.push(mine === plate ? { label: name, colors: image.labelColors }
+        : Object.assign(new View({ ...image, labels: true }, path, redraw), { label: name }));
+      const order = ({ label }) => main.labelImages.indexOf(label); // whichever came first
+      mine.overlays.sort((a, b) => order(a) - order(b));
     } catch (error) {
+      if (gone()) return;
+      box.checked = Boolean(there());
       say(error.message);
     }
   }
-  const box = mine.overlayBoxes && mine.overlayBoxes.get(name);
-  if (box) box.checked = mine.overlays.some((o) => o.path === path);
   save();
   redraw();
 }
@@ -319,21 +347,30 @@ function channels() {
     return;
   }
   box.replaceChildren(make("h2", { textContent: "Contrast" }), ...lead.channels.map((channel) =>
-    channelControls(channel, { changed: () => { save(); redraw(); }, auto: () => contrast(lead, channel) })));
+    channelControls(channel, {
+      changed: () => {
+        if (channel.active && !channel.window) contrast(lead, channel);
+        save(); redraw();
+      },
+      auto: () => contrast(lead, channel),
+    })));
 }
 
 // The view whose channels are shown: of a plate that of its first field.
 function current() { return view || (plate && plate.lead); }
 
+// Find the window of a channel; one that is set while the answer is on its way stays.
 async function contrast(mine, channel, keep = false) {
+  const before = channel.window, turn = channel.turn = (channel.turn || 0) + 1;
   const at = mine.shape.map((_, d) => (d === mine.image.channel ? channel.index : mine.image.others.includes(d) ? mine.cross[d] : ""));
   try {
     const found = await ask("contrast", { path: mine.path, at: at.join(",") });
-    if (mine !== current()) return;
-    Object.assign(channel, found, keep ? { window: channel.window } : {});
+    if (mine !== current() || turn !== channel.turn) return;
+    Object.assign(channel, found, keep || channel.window !== before ? { window: channel.window } : {});
     if (channel.show) channel.show();
     save();
   } catch (error) {
+    if (mine !== current() || turn !== channel.turn) return;
     if (!channel.window) channel.window = [0, 1];
     say(error.message);
   }
@@ -403,7 +440,19 @@ function zoomAt(panel, factor, x, y) {
   redraw();
 }
 
-let pointing = null;
+// What stands beside the title: a place at once, what is there as soon as `look` has found it.
+function point(where, look) {
+  const turn = point.turn = (point.turn || 0) + 1;
+  clearTimeout(point.timer);
+  $("pointer").textContent = where;
+  if (!look) return;
+  point.timer = setTimeout(async () => {
+    const found = await look().then((texts) => ` = ${texts.join("; ")}`, (error) => `: ${error.message}`);
+    if (turn === point.turn) $("pointer").textContent = where + found;
+  }, 60);
+}
+
+async function valueAt(path, at) { return (await ask("value", { path, at: at.join(",") })).value; }
 
 function pointTo(panel, x, y) {
   const at = [...view.cross];
@@ -411,33 +460,39 @@ function pointTo(panel, x, y) {
     const dim = panel[axis];
     if (dim === null) continue;
     at[dim] = Math.floor(view.position(panel, axis, offset, length));
-    if (at[dim] < 0 || at[dim] >= view.shape[dim]) { $("pointer").textContent = ""; return; }
+    if (at[dim] < 0 || at[dim] >= view.shape[dim]) { point(""); return; }
   }
   showValue(at);
 }
 
 function showValue(at) {
-  const mine = view, where = at.map((p, dim) => (dim === view.image.channel && !view.image.labels ? null : axisText(dim, p))).filter(Boolean).join("  ");
-  clearTimeout(pointing);
-  $("pointer").textContent = where;
-  pointing = setTimeout(async () => {
-    const several = mine.image.channel !== null && !mine.image.labels;
-    const active = several ? mine.channels.filter((c) => c.active).slice(0, 4) : [null];
-    try {
-      const values = await Promise.all(active.map((c) => ask("value", { path: mine.path, at: at.map((p, d) => (c && d === mine.image.channel ? c.index : p)).join(",") })));
-      const labels = await Promise.all(mine.overlays.map((o) => labelAt(mine, o, at)));
-      if (mine === view) $("pointer").textContent = `${where} = ${[values.map((v) => v.value).join(", "), ...labels].join("; ")}`;
-    } catch (error) {
-      $("pointer").textContent = `${where}: ${error.message}`;
-    }
-  }, 60);
+  const mine = view, { channel, labels } = mine.image;
+  const where = at.map((p, dim) => (dim === channel && !labels ? null : axisText(dim, p))).filter(Boolean).join("  ");
+  const active = channel !== null && !labels ? mine.channels.filter((c) => c.active).slice(0, 4) : [null];
+  point(where, async () => {
+    const values = await Promise.all(active.map((c) => valueAt(mine.path, at.map((p, d) => (c && d === channel ? c.index : p)))));
+    return [values.join(", "), ...await Promise.all(mine.overlays.map((o) => labelAt(mine, o, at)))];
+  });
+}
+
+// What is at a place of a well, in parts of it; `path` is null for none.
+function showWell(path, x, y) {
+  const found = path && plate && plate.lead ? plate.elements(path, x, y) : null;
+  const [image] = found || [];
+  if (!image || !image.path) { point(path || ""); return; }
+  const active = image.channel === null ? [null] : plate.active.slice(0, 4);
+  const value = ({ path: p, at, channel }, c) => valueAt(p, at.map((n, dim) => (dim === channel && c !== null ? c : n)));
+  point(`${path} at ${image.at.filter((_, dim) => dim !== image.channel).join(", ")}`, () => Promise.all([
+    Promise.all(active.map((c) => value(image, c))).then((values) => values.join(", ")),
+    ...found.slice(1).map(async (o) => `${o.label} ${o.path ? await value(o, null) : "-"}`),
+  ]));
 }
 
 async function labelAt(main, overlay, at) {
   const index = [...overlay.cross];
   at.forEach((p, dim) => { const e = main.dimIn(overlay, dim); if (e !== null) index[e] = Math.floor(main.positionIn(overlay, dim, p + 0.5)); });
   if (index.some((p, dim) => p < 0 || p >= overlay.shape[dim])) return `${overlay.label} -`;
-  return `${overlay.label} ${(await ask("value", { path: overlay.path, at: index.join(",") })).value}`;
+  return `${overlay.label} ${await valueAt(overlay.path, index)}`;
 }
 
 // -- keyboard -----------------------------------------------------------------------------------
@@ -461,7 +516,7 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "/") { toggle("tree-pane", "show-tree", true); $("search").focus(); event.preventDefault(); return; }
   const buttons = { g: "grid", d: "theme", t: "show-tree", s: "show-settings", 0: "fit" };
   if (buttons[event.key.toLowerCase()]) { $(buttons[event.key.toLowerCase()]).click(); return; }
-  if (event.key.toLowerCase() === "c" && current()) { current().channels.forEach((channel) => contrast(current(), channel)); return; }
+  if (event.key.toLowerCase() === "c" && current()) { if (!current().image.labels) current().channels.forEach((channel) => contrast(current(), channel)); return; }
   if (event.key.toLowerCase() === "p" && $("to-plate")) { $("to-plate").click(); return; }
   if (plate && "+=-".includes(event.key)) { plate.zoom(event.key === "-" ? 0.8 : 1.25); save(); return; }
   if (!view) return;
@@ -516,10 +571,9 @@ function save() {
   if (plate && plate.field) state.set("field", plate.field);
   if (plate && plate.cell) state.set("cell", Math.round(plate.cell));
   if (view && view.grid) state.set("grid", "1");
-  if (view && view.overlays.length) {
-    for (const { label } of view.overlays) state.append("overlay", label);
-    state.set("opacity", view.opacity);
-  }
+  const { overlays, opacity } = view || plate;
+  for (const { label } of overlays) state.append("overlay", label);
+  if (overlays.length) state.set("opacity", opacity);
   if (!lead.image.labels) state.set("channels", channelText(lead.channels));
   clearTimeout(save.timer);
   save.text = `#${state}`;
@@ -558,10 +612,14 @@ function restore(wanted) {
   const zoom = Number(wanted.get("zoom"));
   if (zoom > 0 && zoom < 1e4) view.zoom = zoom;
   view.grid = wanted.get("grid") === "1";
-  const opacity = Number(wanted.get("opacity") || NaN);
-  if (opacity >= 0 && opacity <= 1) view.opacity = opacity;
+  restoreOpacity(wanted);
   $("grid").setAttribute("aria-pressed", String(view.grid));
   restoreChannels(wanted, view.channels);
+}
+
+function restoreOpacity(wanted) {
+  const opacity = Number(wanted.get("opacity") || NaN);
+  if (opacity >= 0 && opacity <= 1) (view || plate).opacity = opacity;
 }
 
 async function start() {
@@ -572,7 +630,7 @@ async function start() {
   tree = new Tree($("tree"), { ask, choose: (path) => open(path) });
   await tree.fill();
   const first = wanted.get("path") || await tree.first();
-  if (first) await open(first, wanted);
+  if (first && !open.turn) await open(first, wanted); // unless something was chosen meanwhile
   redraw();
 }
 

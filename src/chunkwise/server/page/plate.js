@@ -8,30 +8,41 @@ const AT_A_TIME = 4;
 const TRIED = 8; // wells that are looked at for one that tells of channels
 
 export class PlateView {
-  // `ask` is for answers in JSON; `open` shows a field; `changed` is called when there is something to draw.
-  constructor(plate, path, { ask, open, changed }) {
-    Object.assign(this, { plate, path, ask, open, changed });
+  // `ask` is for answers in JSON; `open` shows a field; `changed` is called when there is something to draw,
+  // and `point` when the pointer is at a place of a well, or no longer.
+  constructor(plate, path, { ask, open, changed, point }) {
+    Object.assign(this, { plate, path, ask, open, changed, point });
     this.lead = null; // a view of the first field that can be read; its channels are those of all wells
     this.field = ""; // the first of each well
     this.fields = new Set();
-    this.wells = new Map(); // by path: {cell, canvas, tiles, channels, size, controller, error, damaged}
-    this.asked = new Set();
+    this.wells = new Map(); // by path: {path, cell, canvas, visible, pictures, drawn}
+    this.overlays = []; // labels that are drawn above: {label, colors}
+    this.opacity = 0.5; // of those
+    this.asked = new Set(); // pictures
+    this.waiting = [];
+    this.failure = ""; // why there is nothing to show
     this.cell = 0; // pixels of a well; 0 to fit
-    this.looked = false; // whether it is known which wells are in sight
-    this.seen = new IntersectionObserver((entries) => {
-      this.looked = true;
-      for (const { target, isIntersecting } of entries) {
-        const well = this.wells.get(target.dataset.well);
-        if (well) well.visible = isIntersecting;
-      }
-      this.changed();
-    });
+    this.looked = 0; // the size of wells with which it is known which of them are in sight
+    this.seen = new IntersectionObserver((entries) => { this.look(entries); this.changed(); });
   }
 
-  get idle() { return this.lead !== null && this.looked && this.asked.size === 0 && !this.waiting.length; }
+  get idle() {
+    return this.failure !== "" || (this.lead !== null && this.looked === this.side && this.asked.size === 0 && !this.waiting.length);
+  }
+  get side() { return this.cell || this.fitting(); }
   get channels() { return this.lead ? this.lead.channels : []; }
   get active() { return this.lead.image.labels ? [] : this.channels.filter((c) => c.active).map((c) => c.index); }
-  get problems() { return [...this.wells].flatMap(([path, w]) => (w.error || w.damaged || []).map((text) => `${path}: ${text}`)); }
+  get problems() {
+    if (this.failure) return [this.failure];
+    return [...this.wells.values()].flatMap(({ path, pictures }) => [...pictures.values()]
+      .filter(({ labels }) => this.kinds.includes(labels)).flatMap((p) => (p.error || p.damaged).map((text) => `${path}: ${text}`)));
+  }
+  // What is shown of each well: "" is the image itself, the others are labels.
+  get kinds() { return ["", ...this.overlays.map(({ label }) => label)]; }
+
+  look(entries) {
+    for (const { target, isIntersecting } of entries) this.wells.get(target.dataset.well).visible = isIntersecting;
+  }
 
   // Find out about channels, from the first well that has an image.
   async start() {
@@ -50,6 +61,7 @@ export class PlateView {
         failure = error;
       }
     }
+    this.failure = failure.message;
     throw failure;
   }
 
@@ -93,14 +105,16 @@ export class PlateView {
       for (const { cell: other } of this.wells.values()) other.tabIndex = -1;
       cell.tabIndex = 0;
     });
-    this.wells.set(path, { cell, canvas, visible: false });
+    canvas.addEventListener("pointermove", ({ offsetX, offsetY }) => this.point(path, offsetX / canvas.clientWidth, offsetY / canvas.clientHeight));
+    canvas.addEventListener("pointerleave", () => this.point(null));
+    this.wells.set(path, { path, cell, canvas, visible: false, pictures: new Map(), drawn: "" });
     this.seen.observe(cell);
     return cell;
   }
 
   fieldOf(path) {
-    const { field } = this.wells.get(path);
-    return `${this.path}/${path}${field === undefined ? "" : `/${field}`}`;
+    const image = this.wells.get(path).pictures.get("");
+    return image && image.tiles ? image.path : `${this.path}/${path}`;
   }
 
   key(event) {
@@ -135,77 +149,124 @@ export class PlateView {
 
   // Ask for what is seen and isn't there, give up what isn't seen any more, draw.
   draw() {
-    const cell = this.cell || this.fitting(), ratio = window.devicePixelRatio || 1;
+    const cell = this.side, ratio = window.devicePixelRatio || 1;
     this.grid.style.setProperty("--cell", `${Math.round(cell)}px`);
-    const size = Math.min(LARGEST, 2 ** Math.ceil(Math.log2(Math.max(cell * ratio, 32))));
-    for (const well of this.wells.values()) {
-      if (well.controller && (!well.visible || this.differs(well.asks, size))) this.giveUp(well);
-      if (well.tiles) this.paint(well);
+    if (this.looked !== cell) { // the browser tells in the next frame what is in sight then
+      requestAnimationFrame(() => { this.look(this.seen.takeRecords()); this.looked = cell; this.changed(); });
     }
-    this.waiting = [...this.wells].filter(([, well]) => well.visible && !well.controller && this.differs(well.has, size));
-    for (const [path, well] of this.waiting.splice(0, Math.max(0, AT_A_TIME - this.asked.size))) this.fetch(path, well, size);
+    const size = Math.min(LARGEST, 2 ** Math.ceil(Math.log2(Math.max(cell * ratio, 32))));
+    this.waiting = [];
+    for (const well of this.wells.values()) {
+      for (const picture of well.pictures.values()) {
+        if (picture.controller && (!well.visible || !this.kinds.includes(picture.labels) || this.differs(picture, picture.asks, size))) this.giveUp(picture);
+      }
+      if (well.pictures.has("")) this.paint(well);
+      if (!well.visible) continue;
+      for (const labels of this.kinds) {
+        const picture = well.pictures.get(labels) || { well, labels, controller: null, has: null, tiles: null, error: null, damaged: [] };
+        if (!picture.controller && this.differs(picture, picture.has, size)) this.waiting.push(picture);
+      }
+    }
+    for (const picture of this.waiting.splice(0, Math.max(0, AT_A_TIME - this.asked.size))) this.fetch(picture, size);
   }
 
   // Whether what a picture was asked for with is less than what is shown now.
-  differs(asked, size) {
-    return !asked || asked.field !== this.field || asked.size < size || this.active.some((i) => !asked.channels.includes(i));
+  differs({ labels }, asked, size) {
+    return !asked || asked.field !== this.field || asked.size < size || (!labels && this.active.some((i) => !asked.channels.includes(i)));
   }
 
-  giveUp(well) {
-    well.controller.abort();
-    well.controller = null;
-    this.asked.delete(well);
+  giveUp(picture) {
+    picture.controller.abort();
+    picture.controller = null;
+    this.asked.delete(picture);
   }
 
   clear() {
     this.seen.disconnect();
-    for (const well of this.asked) this.giveUp(well);
+    for (const picture of this.asked) this.giveUp(picture);
   }
 
-  waiting = [];
-
-  async fetch(path, well, size) {
-    const controller = new AbortController(), channels = this.active;
+  async fetch(picture, size) {
+    const { well, labels } = picture, controller = new AbortController(), channels = this.active;
     const asks = { field: this.field, size, channels };
-    Object.assign(well, { controller, asks });
-    this.asked.add(well);
-    const query = new URLSearchParams({ path: `${this.path}/${path}`, field: this.field, channels: channels.join(","), size });
-    let found = { error: null, damaged: [] };
+    Object.assign(picture, { controller, asks });
+    well.pictures.set(labels, picture);
+    this.asked.add(picture);
+    const query = new URLSearchParams({ path: `${this.path}/${well.path}`, field: this.field, channels: channels.join(","), size, labels });
+    let found = { error: null, damaged: [], tiles: null };
     try {
       const response = await fetch(`api/thumbnail?${query}`, { signal: controller.signal });
-      if (!response.ok) throw new Error((await response.json()).error);
-      const { head, values } = parse(await response.arrayBuffer());
-      const [n, height, width] = head.shape, each = height * width;
-      const tiles = Array.from({ length: n }, (_, i) => ({ values: values.subarray(i * each, (i + 1) * each), height, width, drawn: null, version: "" }));
-      found = { ...found, tiles, labels: head.labels, damaged: [...new Set(head.damaged.map((d) => d.message))] };
-      found.field = head.path.slice(this.path.length + path.length + 2);
-      head.fields.forEach((name) => this.fields.add(name));
-      well.cell.title = `${path}, fields ${head.fields.join(", ")}`;
+      const missing = labels && response.status === 404; // not every field has them
+      if (!response.ok && !missing) throw new Error((await response.json()).error);
+      if (response.ok) found = { ...found, ...pictureOf(parse(await response.arrayBuffer())) };
     } catch (error) {
       if (controller.signal.aborted) return;
-      found = { ...found, error: [String(error.message || error)], tiles: null };
+      found.error = [String(error.message || error)];
     }
-    if (well.controller !== controller) return;
-    this.asked.delete(well);
-    Object.assign(well, found, { controller: null, has: asks });
-    const wrong = well.error || well.damaged;
-    well.cell.classList.toggle("damaged", wrong.length > 0);
-    if (wrong.length) well.cell.title = `${path}: ${wrong.join("; ")}`;
-    if (well.error) well.canvas.width = well.canvas.height = 0;
+    if (picture.controller !== controller) return;
+    this.asked.delete(picture);
+    Object.assign(picture, found, { controller: null, has: asks });
+    if (found.fields) found.fields.forEach((name) => this.fields.add(name));
+    if (!labels) {
+      const wrong = picture.error || picture.damaged;
+      well.cell.classList.toggle("damaged", wrong.length > 0);
+      well.cell.title = `${well.path}${wrong.length ? `: ${wrong.join("; ")}` : `, fields ${found.fields.join(", ")}`}`;
+    }
+    well.drawn = "";
     this.changed();
   }
 
+  // Draw the image of a well, and above it the labels that are shown.
   paint(well) {
-    const shown = this.channels.filter((c) => well.labels || this.active.includes(c.index));
+    const image = well.pictures.get("");
+    const isLabels = image.tiles && image.isLabels;
+    const shown = isLabels ? this.channels.slice(0, 1) : this.channels.filter((c) => c.active && c.window && image.has && image.has.channels.includes(c.index));
     const version = shown.map((c) => `${c.index}${c.color}${c.window}`).join(";");
-    if (well.painted === version && well.drawn === well.tiles) return;
-    Object.assign(well, { painted: version, drawn: well.tiles });
-    const parts = shown.map((c) => {
-      const [low, high] = c.window || [0, 1];
-      return { tile: well.tiles[Math.max(well.has.channels.indexOf(c.index), 0)], low, high, color: rgb(c.color) };
-    });
-    well.canvas.width = well.tiles[0].width; // and it is empty again
-    well.canvas.height = well.tiles[0].height;
-    if (parts.length) well.canvas.getContext("2d").drawImage(paint(parts, well.labels && this.lead.image.labelColors, version, 255), 0, 0);
+    const drawn = [version, this.opacity, ...this.kinds].join(" ");
+    if (well.drawn === drawn || !image.has) return;
+    well.drawn = drawn;
+    const { canvas } = well, first = image.tiles && image.tiles[0];
+    canvas.width = first ? first.width : 0; // and it is empty again
+    canvas.height = first ? first.height : 0;
+    if (!first) return;
+    const context = canvas.getContext("2d");
+    const parts = shown.map((c) => ({ tile: image.tiles[isLabels ? 0 : image.has.channels.indexOf(c.index)], window: c.window, color: rgb(c.color) }));
+    if (parts.length) context.drawImage(paint(parts, isLabels && this.lead.image.labelColors, version, 255), 0, 0);
+    context.globalAlpha = this.opacity;
+    context.imageSmoothingEnabled = false;
+    for (const { label, colors } of this.overlays) {
+      const above = well.pictures.get(label);
+      if (!above || !above.tiles || above.has.field !== image.has.field) continue;
+      const [top, left, bottom, right] = above.place;
+      context.drawImage(paint([{ tile: above.tiles[0] }], colors, "", 0), left * canvas.width, top * canvas.height,
+        (right - left) * canvas.width, (bottom - top) * canvas.height);
+    }
   }
+
+  // What is at a place of a well, in parts of its cell: where that is, and of each picture its path and element.
+  elements(path, x, y) {
+    const { canvas, pictures } = this.wells.get(path), image = pictures.get("");
+    if (!image || !image.tiles) return null;
+    const { width, height } = canvas, longest = Math.max(width, height); // the picture is in the middle of its cell
+    const at = [0.5 + ((y - 0.5) * longest) / height, 0.5 + ((x - 0.5) * longest) / width];
+    return this.kinds.map((label) => {
+      const picture = pictures.get(label);
+      if (!picture || !picture.tiles) return { label, path: null };
+      const [top, left, bottom, right] = picture.place;
+      const index = [...picture.at], inside = [(at[0] - top) / (bottom - top), (at[1] - left) / (right - left)];
+      let there = true;
+      picture.dims.forEach((dim, i) => {
+        if (dim === null) return;
+        index[dim] = Math.floor(inside[i] * picture.extent[i]);
+        if (index[dim] < 0 || index[dim] >= picture.full[dim]) there = false;
+      });
+      return { label, path: there ? picture.path : null, at: index, channel: picture.channel };
+    });
+  }
+}
+
+function pictureOf({ head, values }) {
+  const [n, height, width] = head.shape, each = height * width;
+  const tiles = Array.from({ length: n }, (_, i) => ({ values: values.subarray(i * each, (i + 1) * each), height, width, drawn: null, version: "" }));
+  return { ...head, tiles, damaged: [...new Set(head.damaged.map((d) => d.message))] };
 }

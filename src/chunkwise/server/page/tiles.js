@@ -101,7 +101,7 @@ export function paint(parts, own, version, background) {
 
 function paintSum(pixels, parts) {
   const n = pixels.length / 4;
-  for (const { tile, low, high, color } of parts) {
+  for (const { tile, window: [low, high], color } of parts) {
     const values = tile.values, scale = 1 / (high - low || 1);
     const big = values instanceof BigInt64Array || values instanceof BigUint64Array;
     const [red, green, blue] = color;

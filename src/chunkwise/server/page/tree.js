@@ -9,6 +9,7 @@ export class Tree {
     Object.assign(this, { root, ask, choose });
     this.lists = new Map(); // by path: the promise of the list of its members
     this.current = "";
+    this.wanted = ""; // what is searched for, in lower case
     this.found = document.createElement("ul");
     this.found.id = "found";
     this.found.setAttribute("aria-label", "Found");
@@ -56,6 +57,7 @@ export class Tree {
     const { members } = await this.ask("tree", { path });
     list.replaceChildren(...members.map((m) => this.row(path ? `${path}/${m.name}` : m.name, m)));
     this.mark();
+    this.filter();
     return members;
   }
 
@@ -91,18 +93,21 @@ export class Tree {
 
   // Show what has the text in its path: of the tree as far as it is open, and below it what the server finds.
   search(text) {
-    const wanted = text.trim().toLowerCase();
+    const wanted = this.wanted = text.trim().toLowerCase();
+    this.filter();
+    this.found.replaceChildren();
+    clearTimeout(this.timer);
+    if (wanted) this.timer = setTimeout(() => this.searchServer(wanted), SEARCH_WAITS);
+  }
+
+  filter() {
     const match = (li) => {
       const inside = [...li.querySelectorAll(":scope > ul > li")].map(match).some(Boolean);
-      const found = !wanted || inside || li.dataset.path.toLowerCase().includes(wanted);
+      const found = !this.wanted || inside || li.dataset.path.toLowerCase().includes(this.wanted);
       li.hidden = !found;
       return found;
     };
     for (const li of this.root.children) match(li);
-    this.found.replaceChildren();
-    clearTimeout(this.timer);
-    this.wanted = wanted;
-    if (wanted) this.timer = setTimeout(() => this.searchServer(wanted), SEARCH_WAITS);
   }
 
   async searchServer(wanted) {

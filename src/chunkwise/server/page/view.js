@@ -214,7 +214,7 @@ export class View {
         const several = this.image.channel !== null && !this.image.labels;
         const parts = active.map((c) => ({
           tile: this.tiles.get(this.url("tile", panel, level, [r0, r1, c0, c1], step, several ? c.index : null)),
-          low: c.window ? c.window[0] : 0, high: c.window ? c.window[1] : 1, color: rgb(c.color),
+          window: c.window, color: rgb(c.color),
         }));
         // A pixel may stand for fewer elements at the end; it is drawn whole and cut off there.
         const tall = Math.ceil((r1 - r0) / step) * step, wide = Math.ceil((c1 - c0) / step) * step;
@@ -228,6 +228,7 @@ export class View {
         }
         const good = parts.filter(({ tile }) => tile && !tile.error);
         if (!good.length || good.length < parts.filter(({ tile }) => !tile || !tile.error).length) continue;
+        if (!this.image.labels && active.some((c) => !c.window)) continue; // what is black and white isn't known yet
         const picture = paint(good, this.image.labels && this.image.labelColors, this.version(), above ? 0 : 255);
         context.imageSmoothingEnabled = this.interpolate && !above && (right - left) / picture.width < 1;
         context.drawImage(picture, left, top, right - left, bottom - top);

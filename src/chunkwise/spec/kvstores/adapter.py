@@ -89,15 +89,9 @@ class AdapterKvStoreSpec(KvStoreSpec, ABC):
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class OneBaseKvStoreSpec(AdapterKvStoreSpec):
-    """Base of the specs with one ``base``.
+    """Base of the specs with one ``base``."""
 
-    Attributes
-    ----------
-    below : KvStoreSpec
-        The member ``base``.
-    """
-
-    below: KvStoreSpec
+    below: KvStoreSpec  # the member ``base``
 
     @classmethod
     def parse_members(cls, members: Members) -> dict[str, Any]:

@@ -19,18 +19,7 @@ __all__ = ["AzureKvStoreSpec"]
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class AzureKvStoreSpec(RemoteKvStoreSpec):
-    """``{"driver": "azure", "container": "c", "account_name": "me"}``, ``az://c/``.
-
-    Attributes
-    ----------
-    container : str
-    account_name : str
-        Empty for the account that the environment names.
-    endpoint : str
-        URL of the account's blobs, where that is not Azure's.
-    single_writer : bool
-        Nobody else writes, so conditions on writes need not be kept by the server.
-    """
+    """``{"driver": "azure", "container": "c", "account_name": "me"}``, ``az://c/``."""
 
     driver: ClassVar[str] = "azure"
     protocol: ClassVar[str] = "azure"
@@ -41,13 +30,13 @@ class AzureKvStoreSpec(RemoteKvStoreSpec):
     )
 
     container: str
-    account_name: str = ""
-    endpoint: str = ""
-    single_writer: bool = False
+    account_name: str = ""  # empty for the account that the environment names
+    endpoint: str = ""  # URL of the account's blobs, where that is not Azure's
+    single_writer: bool = False  # nobody else writes, so the server need not keep conditions on writes
 
     @classmethod
     def parse_members(cls, members: Members) -> dict[str, Any]:
-        """Take what says where the container is."""
+        """Take the members that locate the container."""
         return {
             **super().parse_members(members),
             "container": members.take("container", expect_azure_container),

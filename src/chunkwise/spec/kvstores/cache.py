@@ -29,23 +29,13 @@ def _expect_age(value: JSON) -> float:
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class CacheKvStoreSpec(OneBaseKvStoreSpec):
-    """``{"driver": "cache", "base": "s3://b/a/", "directory": "~/.cache/a", "max_age": "1h"}``.
-
-    Attributes
-    ----------
-    directory : str
-        Where the cache is; empty for one in memory that lives as long as the store.
-    total_bytes_limit : int
-        Its size.
-    max_age : float
-        Seconds for which what was read is taken for current.
-    """
+    """``{"driver": "cache", "base": "s3://b/a/", "directory": "~/.cache/a", "max_age": "1h"}``."""
 
     driver: ClassVar[str] = "cache"
 
-    directory: str = ""
+    directory: str = ""  # empty for a cache in memory that lives as long as the store
     total_bytes_limit: int = _LIMIT
-    max_age: float = 0.0
+    max_age: float = 0.0  # seconds for which what was read is taken for current
 
     @classmethod
     def parse_members(cls, members: Members) -> dict[str, Any]:

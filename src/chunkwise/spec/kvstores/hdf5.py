@@ -16,7 +16,7 @@ class Hdf5KvStoreSpec(TableKvStoreSpec):
     driver: ClassVar[str] = "hdf5"
 
     def load_table(self) -> LoadTable:
-        """Return what opens the file."""
+        """Return the reader of HDF5 files."""
         from chunkwise.kvstore.reference.hdf5_table import load_hdf5
 
         return load_hdf5

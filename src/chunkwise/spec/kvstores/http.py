@@ -37,15 +37,7 @@ def _expect_header(value: JSON) -> str:
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class HttpKvStoreSpec(RemoteKvStoreSpec):
-    """``{"driver": "http", "base_url": "https://example.com/a/"}``, ``https://example.com/a/``.
-
-    Attributes
-    ----------
-    base_url : str
-        Without a path, which is that of the spec; perhaps with a query.
-    headers : tuple of str
-        ``name: value``.
-    """
+    """``{"driver": "http", "base_url": "https://example.com/a/"}``, ``https://example.com/a/``."""
 
     driver: ClassVar[str] = "http"
     protocol: ClassVar[str] = "http"
@@ -55,8 +47,8 @@ class HttpKvStoreSpec(RemoteKvStoreSpec):
         "http_request_retries",
     )
 
-    base_url: str
-    headers: tuple[str, ...] = ()
+    base_url: str  # without a path, which is that of the spec; perhaps with a query
+    headers: tuple[str, ...] = ()  # ``name: value``
 
     @classmethod
     def parse_members(cls, members: Members) -> dict[str, Any]:

@@ -67,7 +67,7 @@ def _parse_layer(value: JSON) -> _LayerSpec:
 
 
 def _common(keys: KeyRange) -> int:
-    """Return how many bytes all keys of a range begin with."""
+    """Return the length of the prefix that all keys of a range share."""
     n = len(keys.inclusive_min)
     while n and not (b"" < keys.exclusive_max <= prefix_end(keys.inclusive_min[:n])):
         n -= 1
@@ -76,17 +76,11 @@ def _common(keys: KeyRange) -> int:
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class KvStackSpec(AdapterKvStoreSpec):
-    """``{"driver": "kvstack", "layers": [{"base": "memory://"}, {"base": "file:///a/", "prefix": "a/"}]}``.
-
-    Attributes
-    ----------
-    layers : tuple
-        Later ones have the keys that several claim.
-    """
+    """``{"driver": "kvstack", "layers": [{"base": "file:///a/", "prefix": "a/"}, …]}``."""
 
     driver: ClassVar[str] = "kvstack"
 
-    layers: tuple[_LayerSpec, ...]
+    layers: tuple[_LayerSpec, ...]  # later ones have the keys that several claim
 
     @classmethod
     def parse_members(cls, members: Members) -> dict[str, Any]:

@@ -16,18 +16,12 @@ __all__ = ["MemoryKvStoreSpec"]
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class MemoryKvStoreSpec(KvStoreSpec):
-    """``{"driver": "memory", "path": "a/"}``, ``memory://a/``.
-
-    Attributes
-    ----------
-    atomic : bool
-        Whether transactions of several keys may be atomic.
-    """
+    """``{"driver": "memory", "path": "a/"}``, ``memory://a/``."""
 
     driver: ClassVar[str] = "memory"
     resource_kinds: ClassVar[tuple[str, ...]] = ("memory_key_value_store",)
 
-    atomic: bool = True
+    atomic: bool = True  # whether transactions of several keys may be atomic
 
     @classmethod
     def parse_members(cls, members: Members) -> dict[str, Any]:

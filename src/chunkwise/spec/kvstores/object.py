@@ -45,20 +45,12 @@ def _expect_store(value: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class ObjectKvStoreSpec(KvStoreSpec):
-    """``{"driver": "object", "object": obstore.store.S3Store("bucket"), "path": "a/"}``.
-
-    Attributes
-    ----------
-    store : object
-        The member ``object``.
-    single_writer : bool
-        Nobody else writes.
-    """
+    """``{"driver": "object", "object": obstore.store.S3Store("bucket"), "path": "a/"}``."""
 
     driver: ClassVar[str] = "object"
 
-    store: Any
-    single_writer: bool = False
+    store: Any  # the member ``object``
+    single_writer: bool = False  # nobody else writes, so the server need not keep conditions on writes
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(vars(self))

@@ -38,32 +38,16 @@ _expect_uint64 = partial(expect_int, lo=0, hi=2**64 - 1)
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class OcdbtKvStoreSpec(AdapterKvStoreSpec):
-    """``{"driver": "ocdbt", "base": "file:///db/", "path": "a/"}``, ``file:///db/|ocdbt:@v3/a/``.
-
-    Attributes
-    ----------
-    below : KvStoreSpec
-        The member ``base``, a directory.
-    manifest : KvStoreSpec or None
-        The directory of the manifests, if that is another one.
-    config : ConfigMembers
-        The member ``config``.
-    storage : Storage
-        The members ``*_data_prefix``, ``target_data_file_size`` and ``assume_config``.
-    coalescing : dict
-        The members ``experimental_read_coalescing_*`` that are given.  Reads that share a request are known
-        together, so that none waits for others as long as ``interval`` allows.
-    version : VersionName or None
-        The member ``version``.
-    """
+    """``{"driver": "ocdbt", "base": "file:///db/", "path": "a/"}``, ``file:///db/|ocdbt:@v3/a/``."""
 
     driver: ClassVar[str] = "ocdbt"
     resource_kinds: ClassVar[tuple[str, ...]] = ("cache_pool", "data_copy_concurrency")
 
-    below: KvStoreSpec
-    manifest: KvStoreSpec | None
+    below: KvStoreSpec  # the member ``base``, a directory
+    manifest: KvStoreSpec | None  # the directory of the manifests, if that is another one
     config: ConfigMembers
-    storage: Storage
+    storage: Storage  # the members ``*_data_prefix``, ``target_data_file_size`` and ``assume_config``
+    # The members ``experimental_read_coalescing_*``; no read waits, since those of one request come together.
     coalescing: dict[str, JSON]
     version: VersionName | None
 

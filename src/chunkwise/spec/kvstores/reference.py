@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
@@ -21,19 +22,12 @@ __all__ = ["ReferenceKvStoreSpec", "TableKvStoreSpec"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class TableKvStoreSpec(OneBaseKvStoreSpec):
-    """Base of the specs of stores that are tables of references.
+class TableKvStoreSpec(OneBaseKvStoreSpec, ABC):
+    """Base of the specs of stores that are tables of references."""
 
-    Attributes
-    ----------
-    allow : tuple of Allowed
-        URLs, by what they begin with, that references may lead to beyond what lies beside the file.
-    shared : Context or None
-        Where the resources of other stores come from; set in a bound spec.
-    """
-
+    # URLs, by what they begin with, that references may lead to beyond what lies beside the file
     allow: tuple[Allowed, ...] = ()
-    shared: Context | None = None
+    shared: Context | None = None  # source of the resources of other stores; set in a bound spec
 
     @classmethod
     def parse_members(cls, members: Members) -> dict[str, Any]:
@@ -68,9 +62,9 @@ class TableKvStoreSpec(OneBaseKvStoreSpec):
         """Return the spec with names in place of bound resources."""
         return replace(super().unbound(names), shared=None)
 
+    @abstractmethod
     def load_table(self) -> LoadTable:
-        """Return what reads the table of a file."""
-        raise NotImplementedError
+        """Return the function that reads the table of a file."""
 
     def open_driver(self) -> tuple[KvStoreDriver, str]:
         """Return the store of the table; the path stays a prefix of keys."""
@@ -90,7 +84,7 @@ class ReferenceKvStoreSpec(TableKvStoreSpec):
     driver: ClassVar[str] = "reference"
 
     def load_table(self) -> LoadTable:
-        """Return what reads a JSON file, or a directory of Parquet files."""
+        """Return the reader of a JSON file, or of a directory of Parquet files."""
         return _load
 
 

@@ -24,18 +24,12 @@ __all__ = ["RemoteKvStoreSpec"]
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class RemoteKvStoreSpec(KvStoreSpec):
-    """Base of the specs of stores that are asked over a network.
-
-    Attributes
-    ----------
-    rare : mapping
-        Those of the resources `rare_kinds` that are not the default; unlike `resources` they are shown
-        only then.
-    """
+    """Base of the specs of stores that are asked over a network."""
 
     protocol: ClassVar[str] = ""
     rare_kinds: ClassVar[tuple[str, ...]] = ("request_coalescing",)
 
+    # Resources of `rare_kinds` that are not the default; unlike `resources` they are shown only then.
     rare: ResourceMembers = field(default_factory=dict)
 
     @classmethod

@@ -20,19 +20,7 @@ __all__ = ["S3KvStoreSpec"]
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class S3KvStoreSpec(RemoteKvStoreSpec):
-    """``{"driver": "s3", "bucket": "b", "path": "a/"}``, ``s3://b/a/``.
-
-    Attributes
-    ----------
-    bucket, aws_region, endpoint : str
-    host_header : str
-        Sent to the endpoint in place of its own name; not supported.
-    requester_pays : bool
-    single_writer : bool
-        Nobody else writes, so conditions on writes need not be kept by the server.  An extension.
-    use_conditional_write : bool or None
-        Whether the server is asked to keep conditions on writes; None to try out whether it does.
-    """
+    """``{"driver": "s3", "bucket": "b", "path": "a/"}``, ``s3://b/a/``."""
 
     driver: ClassVar[str] = "s3"
     protocol: ClassVar[str] = "s3"
@@ -47,14 +35,15 @@ class S3KvStoreSpec(RemoteKvStoreSpec):
     bucket: str = ""
     aws_region: str = ""
     endpoint: str = ""
-    host_header: str = ""
+    host_header: str = ""  # not supported; sent in place of the endpoint's own name
     requester_pays: bool = False
+    # Extension: nobody else writes, so the server need not keep conditions on writes.
     single_writer: bool = False
-    use_conditional_write: bool | None = None
+    use_conditional_write: bool | None = None  # whether the server keeps conditions; None to try
 
     @classmethod
     def parse_members(cls, members: Members) -> dict[str, Any]:
-        """Take what says where the bucket is."""
+        """Take the members that locate the bucket."""
         bucket = members.take("bucket", expect_string, "")
         out = {
             **super().parse_members(members),

@@ -16,7 +16,7 @@ class TiffImagesKvStoreSpec(TableKvStoreSpec):
     driver: ClassVar[str] = "tiff_images"
 
     def load_table(self) -> LoadTable:
-        """Return what reads the tables of the file."""
+        """Return the reader of TIFF files."""
         from chunkwise.kvstore.reference.tiff_table import load_tiff
 
         return load_tiff

@@ -17,18 +17,12 @@ __all__ = ["ShardedKvStoreSpec"]
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class ShardedKvStoreSpec(OneBaseKvStoreSpec):
-    """``{"driver": "neuroglancer_uint64_sharded", "base": "file:///v/8_8_40/", "metadata": {…}}``.
-
-    Attributes
-    ----------
-    sharding : Sharding
-        The member ``metadata``, which is ``sharding`` of a scale.
-    """
+    """``{"driver": "neuroglancer_uint64_sharded", "base": "file:///v/8_8_40/", "metadata": {…}}``."""
 
     driver: ClassVar[str] = "neuroglancer_uint64_sharded"
     resource_kinds: ClassVar[tuple[str, ...]] = ("cache_pool", "data_copy_concurrency")
 
-    sharding: Sharding
+    sharding: Sharding  # the member ``metadata``, which is ``sharding`` of a scale
 
     @classmethod
     def parse_members(cls, members: Members) -> dict[str, Any]:

@@ -19,18 +19,12 @@ _COMPRESSIONS = ("store", "deflate", "zstd", "xz")
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class ZipKvStoreSpec(OneBaseKvStoreSpec):
-    """``{"driver": "zip", "base": "file:///a.zip", "path": "b/"}``, ``file:///a.zip|zip:b/``.
-
-    Attributes
-    ----------
-    compression : {"deflate", "store", "zstd", "xz"}
-        Of members that are written.
-    """
+    """``{"driver": "zip", "base": "file:///a.zip", "path": "b/"}``, ``file:///a.zip|zip:b/``."""
 
     driver: ClassVar[str] = "zip"
     resource_kinds: ClassVar[tuple[str, ...]] = ("cache_pool", "data_copy_concurrency")
 
-    compression: str = "deflate"
+    compression: str = "deflate"  # of members that are written: deflate, store, zstd or xz
 
     @classmethod
     def parse_members(cls, members: Members) -> dict[str, Any]:

@@ -32,13 +32,7 @@ def parse_duration(value: JSON) -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """Return the shortest text of a span of time, to the nanosecond.
-
-    Examples
-    --------
-    >>> [format_duration(s) for s in (90, 0.0015, 0, 3600)]
-    ['1m30s', '1.5ms', '0', '1h']
-    """
+    """Return the shortest text of a span of seconds, to the nanosecond: ``1m30s``, ``1.5ms``."""
     if math.isinf(seconds):
         return "inf" if seconds > 0 else "-inf"
     left = round(abs(seconds) * 10**9)

@@ -16,23 +16,15 @@ __all__ = ["CachePool", "CachePoolConfig", "Concurrency", "ConcurrencyLimit", "M
 
 
 class ConcurrencyLimit:
-    """A live limit.
-
-    Attributes
-    ----------
-    limit : int or None
-        How many at a time; None for the number that the whole process shares.
-    slots : Slots or None
-        Held by what counts; None without a limit of its own.
-    pool : object or None
-        The threads, put here by the layer that runs them, on first use.
-    """
+    """Live limit of how much runs at a time."""
 
     __slots__ = ("__weakref__", "limit", "pool", "slots")
 
     def __init__(self, limit: int | None) -> None:
+        # None: the limit and the threads that the whole process shares.
         self.limit = limit
         self.slots = None if limit is None else Slots(limit)
+        # The threads, put here on first use by the layer that runs them.
         self.pool: Any = None
 
 
@@ -67,22 +59,13 @@ class MemoryKeyValueStore(ObjectResource):
 
 
 class CachePool:
-    """A live cache pool.
-
-    Attributes
-    ----------
-    total_bytes_limit : int
-        Bytes to keep beyond use.
-    cache : object or None
-        The cache itself, put here by the layer that caches, on first use.
-    metadata : object or None
-        What is known of open arrays, put here by the layer that opens them.
-    """
+    """Live cache pool of `total_bytes_limit` bytes beyond those in use."""
 
     __slots__ = ("__weakref__", "cache", "metadata", "total_bytes_limit")
 
     def __init__(self, total_bytes_limit: int) -> None:
         self.total_bytes_limit = total_bytes_limit
+        # Put here on first use by the layers that cache chunks and that open arrays.
         self.cache: Any = None
         self.metadata: Any = None
 
