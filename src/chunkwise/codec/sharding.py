@@ -38,13 +38,11 @@ from chunkwise.codec.chain import Chain, prepare_chain, split_chain
 from chunkwise.codec.codec_json import codecs_to_json, parse_codecs
 from chunkwise.codec.crc32c import Crc32c
 from chunkwise.codec.protocol import ArrayToBytes, Buffer, ChunkSpec, Codec, DecodeInto, Encode
+from chunkwise.codec.shard_layout import MISSING
 from chunkwise.codec.size import byte_view
 from chunkwise.errors import ChunkwiseError, DataCorruptionError, InvalidArgumentError, braced, prefix
 
-__all__ = ["MISSING_ENTRY", "ShardingIndexed", "equals_fill_value"]
-
-MISSING_ENTRY = 2**64 - 1
-"""Offset and size, in the index, of an inner chunk that is not stored."""
+__all__ = ["ShardingIndexed", "equals_fill_value"]
 
 
 def _parse_shape(value: JSON) -> tuple[int, ...]:
@@ -120,7 +118,7 @@ class ShardingIndexed(ArrayToBytes):
 
     def index_chain(self, chunks_per_shard: tuple[int, ...]) -> Chain:
         """Return the chain of the index, a uint64 array of shape ``(*chunks_per_shard, 2)``."""
-        fill = np.array(MISSING_ENTRY, np.uint64)
+        fill = np.array(MISSING, np.uint64)
         return prepare_chain(self.index_codecs, ChunkSpec((*chunks_per_shard, 2), fill.dtype, fill))
 
     def open_decoder(self, item: ChunkSpec) -> DecodeInto:
@@ -145,7 +143,7 @@ class ShardingIndexed(ArrayToBytes):
             except ChunkwiseError as e:
                 raise prefix(e, "Error decoding shard index") from None
             for selection, (offset, size) in zip(selections(), index.reshape(-1, 2).tolist(), strict=True):
-                if offset == size == MISSING_ENTRY:
+                if offset == size == MISSING:
                     out[selection] = item.fill_value
                     continue
                 if offset + size > len(view):
@@ -174,7 +172,7 @@ class ShardingIndexed(ArrayToBytes):
             for selection in selections():
                 chunk = array[selection]
                 if equals_fill_value(chunk, item.fill_value):
-                    entries.append((MISSING_ENTRY, MISSING_ENTRY))
+                    entries.append((MISSING, MISSING))
                     continue
                 part = bytes(encode_chunk(chunk))
                 parts.append(part)

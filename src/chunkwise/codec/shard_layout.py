@@ -6,19 +6,18 @@ Source: Zarr v3 codec *sharding_indexed*, "Binary shard format".
 from __future__ import annotations
 
 from math import prod
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.codec.protocol import PreparedChain
-from chunkwise.driver.stored_array import ShardLevel, StoredArray
+from chunkwise.codec.protocol import Buffer, PreparedChain
 from chunkwise.errors import DataCorruptionError, InvalidArgumentError, braced
-from chunkwise.kvstore.protocol import Buffer
 
-__all__ = ["MISSING", "ShardBody", "ShardLayout", "shard_layout"]
+__all__ = ["MISSING", "ShardBody", "ShardLayout"]
 
 MISSING = 2**64 - 1
+"""Offset and length, in the index, of an inner chunk that is not stored."""
 _LARGEST = 2**63 - 1
 
 
@@ -30,6 +29,16 @@ class ShardLayout(NamedTuple):
     index_chain: PreparedChain
     index_nbytes: int  # encoded size of the index
     at_end: bool  # True if the index is the end of the shard, else it is the start
+
+    @classmethod
+    def of(
+        cls, chunks_per_shard: tuple[int, ...], index_chain: PreparedChain, *, at_end: bool
+    ) -> ShardLayout:
+        """Return the layout of shards with that index; raise if its encoded size is not fixed."""
+        nbytes = index_chain.encoded_nbytes
+        if nbytes is None:
+            raise InvalidArgumentError("The codecs of the shard index do not have a fixed encoded size")
+        return cls(chunks_per_shard, prod(chunks_per_shard), index_chain, nbytes, at_end)
 
     def decode(self, encoded: Buffer) -> npt.NDArray[np.uint64]:
         """Return offsets and lengths, shape ``(n_chunks, 2)``, from the encoded index, or raise."""
@@ -73,18 +82,6 @@ class ShardLayout(NamedTuple):
         """Return how messages name an inner chunk: ``shard entry {1, 1}/{2, 2}``."""
         place = np.unravel_index(position, self.chunks_per_shard) if self.chunks_per_shard else ()
         return f"shard entry {braced([int(i) for i in place])}/{braced(self.chunks_per_shard)}"
-
-
-def shard_layout(array: StoredArray, shard: ShardLevel) -> ShardLayout:
-    """Return the layout of the shards of `array`; raise if inner chunks don't divide them."""
-    outer, inner = array.grid.chunk_shape, shard.grid.chunk_shape
-    if outer is None or inner is None or any(o % i for o, i in zip(outer, inner, strict=True)):
-        raise InvalidArgumentError(f"Inner chunks of shape {inner} do not divide shards of shape {outer}")
-    counts = tuple(o // i for o, i in zip(outer, inner, strict=True))
-    chain = shard.index_chain(counts)
-    if chain.encoded_nbytes is None:
-        raise InvalidArgumentError("The codecs of the shard index do not have a fixed encoded size")
-    return ShardLayout(counts, prod(counts), chain, chain.encoded_nbytes, shard.index_location == "end")
 
 
 _NONE = (MISSING, MISSING)
