@@ -25,9 +25,38 @@ from chunkwise.kvstore.protocol import Buffer, ByteRange, Children, KvStoreDrive
 from chunkwise.kvstore.traits import StoreTraits
 from chunkwise.testing.kvstore_contract import KEYS, KvStoreContract
 
-OTHERS = """a/0 a/1/x a/1/y a/10 a0 b c/0/0 é d/k k gone a/k a/b/c a/none nothing/here k/below kk d/v m d/none
-    x/y/z no/k missing a/b/d r .z n a""".split()
-NAMES = sorted({encode_key(name) for name in (*KEYS, *OTHERS, "never there")})
+OTHERS = (
+    "a/0",
+    "a/1/x",
+    "a/1/y",
+    "a/10",
+    "a0",
+    "b",
+    "c/0/0",
+    "é",
+    "d/k",
+    "k",
+    "gone",
+    "a/k",
+    "a/b/c",
+    "a/none",
+    "nothing/here",
+    "k/below",
+    "kk",
+    "d/v",
+    "m",
+    "d/none",
+    "x/y/z",
+    "no/k",
+    "missing",
+    "a/b/d",
+    "r",
+    ".z",
+    "n",
+    "a",
+    "never there",
+)
+NAMES = sorted({encode_key(name) for name in (*KEYS, *OTHERS)})
 
 
 @dataclass(frozen=True)

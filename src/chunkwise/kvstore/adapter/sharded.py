@@ -71,13 +71,17 @@ class _ShardReader:
         except OutOfRangeError as e:
             if self.generation is None:
                 raise DataCorruptionError(f"the shard is shorter than its index: {e.message}") from e
-            self.confirm()
+            self._look()
             raise DataCorruptionError(f"bytes {start} to {stop} are not in the shard: {e.message}") from e
         self._see(part)
         return part.value
 
     def confirm(self) -> None:
-        """Raise _ReplacedError if the shard has another generation now."""
+        """Raise _ReplacedError if nothing was read and the shard has another generation now."""
+        if not self.time:
+            self._look()
+
+    def _look(self) -> None:
         self._see(self._base.read(self._key, byte_range=ByteRange(0, 0), if_not_equal=self.generation))
 
     def _see(self, part: Stamped) -> None:
@@ -103,10 +107,6 @@ class ShardedStore:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.base!r}, {self.path!r})"
-
-    def over(self, base: KvStoreDriver) -> ShardedStore:
-        """Return the same store in another base."""
-        return type(self)(base, self.path, self.format, self.cache_nbytes)
 
     @property
     def traits(self) -> StoreTraits:
@@ -213,8 +213,7 @@ class ShardedStore:
         generation = read.generation
         assert generation is not None
         if bounds is None or generation == if_not_equal:
-            if not read.time:  # the index is an old one
-                read.confirm()
+            read.confirm()
             return Stamped(None, MISSING_GENERATION if bounds is None else generation, read.time)
         start, stop = bounds
         as_is = self.format.stored_as_is
