@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from chunkwise.binding import dump
 from chunkwise.errors import DataCorruptionError, InvalidArgumentError, braced
-from chunkwise.kvstore.adapter.shard_format import Place, ReadPart
+from chunkwise.kvstore.adapter.shard_format import Place, ShardReader
 from chunkwise.kvstore.key_range import decode_key, encode_key
 from chunkwise.kvstore.protocol import Buffer
 
@@ -94,7 +94,7 @@ class IndexedShard:
         """Return the one name."""
         return ("",)
 
-    def read_index(self, part: int, read: ReadPart) -> _Index | None:
+    def read_index(self, part: int, read: ShardReader) -> _Index | None:
         """Return the index.
 
         Of one at the end it takes another request, of no bytes, to see that no entry overlaps it.
@@ -126,7 +126,7 @@ class IndexedShard:
             )
         return _Index(layout, table)
 
-    def read_entries(self, read: ReadPart) -> Iterable[int]:
+    def read_entries(self, read: ShardReader) -> Iterable[int]:
         """Return the cells that have a value, in order."""
         index = self.read_index(0, read)
         return () if index is None else self.layout.present(index.table).tolist()

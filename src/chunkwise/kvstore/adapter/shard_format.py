@@ -1,19 +1,17 @@
-"""What a format of shards tells: which shard has a key, where its value lies, how a shard is put together."""
+"""What a format of shards tells: which shard has a key, where its value lies, how a shard is put together.
+
+A format reads parts of a shard by a `ShardReader`, which notices when another shard has taken its place.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol
 
-from chunkwise.kvstore.protocol import Buffer
+from chunkwise.errors import DataCorruptionError, OutOfRangeError
+from chunkwise.kvstore.protocol import Buffer, ByteRange, KvStoreDriver, Stamped
 
-__all__ = ["EntryIndex", "Place", "ReadPart", "ShardFormat"]
-
-ReadPart: TypeAlias = "Callable[[int, int | None], Buffer | None]"
-"""``read(start, stop)``: bytes of a shard, a range as in `ByteRange`; None if there is no shard.
-
-All calls are about the same shard: it raises if the shard was replaced since the first one.
-"""
+__all__ = ["EntryIndex", "Place", "ReplacedError", "ShardFormat", "ShardReader"]
 
 
 class Place(NamedTuple):
@@ -22,6 +20,45 @@ class Place(NamedTuple):
     shard: str  # the shard's key, without the path of the store
     part: int  # which of the shard's indexes has the entry
     entry: int  # number of the entry; those of a store have the order of keys
+
+
+class ReplacedError(Exception):
+    """The shard is no longer the one whose index was read."""
+
+
+class ShardReader:
+    """Parts of one shard, all of the same generation."""
+
+    def __init__(self, base: KvStoreDriver, key: str, generation: bytes | None = None) -> None:
+        self._base = base
+        self._key = key
+        self.generation = generation  # None until something is read
+        self.time = 0.0  # at which the shard had that generation
+
+    def __call__(self, start: int, stop: int | None) -> Buffer | None:
+        """Return a part, as `ByteRange` has it; None if there is no shard; raise if it was replaced."""
+        try:
+            part = self._base.read(self._key, byte_range=ByteRange(start, stop))
+        except OutOfRangeError as e:
+            if self.generation is None:
+                raise DataCorruptionError(f"the shard is shorter than its index: {e.message}") from e
+            self._look()
+            raise DataCorruptionError(f"bytes {start} to {stop} are not in the shard: {e.message}") from e
+        self._see(part)
+        return part.value
+
+    def confirm(self) -> None:
+        """Raise ReplacedError if nothing was read and the shard has another generation now."""
+        if not self.time:
+            self._look()
+
+    def _look(self) -> None:
+        self._see(self._base.read(self._key, byte_range=ByteRange(0, 0), if_not_equal=self.generation))
+
+    def _see(self, part: Stamped) -> None:
+        if self.generation not in (None, part.generation):
+            raise ReplacedError
+        self.generation, self.time = part.generation, part.time
 
 
 class EntryIndex(Protocol):
@@ -64,11 +101,11 @@ class ShardFormat(Protocol):
         """Return the names of all shards that there may be; `names` lists what there is."""
         ...
 
-    def read_index(self, part: int, read: ReadPart) -> EntryIndex | None:
+    def read_index(self, part: int, read: ShardReader) -> EntryIndex | None:
         """Return one of the indexes of a shard; None if there is no shard."""
         ...
 
-    def read_entries(self, read: ReadPart) -> Iterable[int]:
+    def read_entries(self, read: ShardReader) -> Iterable[int]:
         """Return the numbers of all entries of a shard, in order if the shard has them in order."""
         ...
 

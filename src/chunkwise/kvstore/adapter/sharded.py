@@ -16,12 +16,11 @@ from chunkwise.binding import dump
 from chunkwise.errors import (
     AbortedError,
     ChunkwiseError,
-    DataCorruptionError,
     InvalidArgumentError,
     OutOfRangeError,
     prefix,
 )
-from chunkwise.kvstore.adapter.shard_format import EntryIndex, Place, ShardFormat
+from chunkwise.kvstore.adapter.shard_format import EntryIndex, Place, ReplacedError, ShardFormat, ShardReader
 from chunkwise.kvstore.byte_range import resolve_range
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import (
@@ -50,44 +49,6 @@ T = TypeVar("T")
 class _KnownIndex(NamedTuple):
     generation: bytes  # of the shard
     entries: EntryIndex
-
-
-class _ReplacedError(Exception):
-    """The shard is no longer the one whose index was read."""
-
-
-class _ShardReader:
-    """Parts of one shard, all of the same generation: a `ReadPart`."""
-
-    def __init__(self, base: KvStoreDriver, key: str, generation: bytes | None = None) -> None:
-        self._base = base
-        self._key = key
-        self.generation = generation  # None until something is read
-        self.time = 0.0  # at which the shard had that generation
-
-    def __call__(self, start: int, stop: int | None) -> Buffer | None:
-        try:
-            part = self._base.read(self._key, byte_range=ByteRange(start, stop))
-        except OutOfRangeError as e:
-            if self.generation is None:
-                raise DataCorruptionError(f"the shard is shorter than its index: {e.message}") from e
-            self._look()
-            raise DataCorruptionError(f"bytes {start} to {stop} are not in the shard: {e.message}") from e
-        self._see(part)
-        return part.value
-
-    def confirm(self) -> None:
-        """Raise _ReplacedError if nothing was read and the shard has another generation now."""
-        if not self.time:
-            self._look()
-
-    def _look(self) -> None:
-        self._see(self._base.read(self._key, byte_range=ByteRange(0, 0), if_not_equal=self.generation))
-
-    def _see(self, part: Stamped) -> None:
-        if self.generation not in (None, part.generation):
-            raise _ReplacedError
-        self.generation, self.time = part.generation, part.time
 
 
 class ShardedStore:
@@ -181,7 +142,7 @@ class ShardedStore:
         for _ in range(MOST_LOST):
             try:
                 return attempt()
-            except _ReplacedError:
+            except ReplacedError:
                 continue
         raise AbortedError(
             f"{self.base.describe(shard_key)} was replaced {MOST_LOST} times while it was read"
@@ -190,7 +151,7 @@ class ShardedStore:
     def _read(self, place: Place, byte_range: ByteRange | None, if_not_equal: bytes | None) -> Stamped:
         name = f"{place.part} {place.shard}"
         known: _KnownIndex | None = self._indexes.get(name)
-        read = _ShardReader(self.base, self._shard_key(place), None if known is None else known.generation)
+        read = ShardReader(self.base, self._shard_key(place), None if known is None else known.generation)
         try:
             index = self.format.read_index(place.part, read) if known is None else known.entries
             if index is None:
@@ -199,13 +160,13 @@ class ShardedStore:
             if known is None:
                 self._indexes.put(name, _KnownIndex(read.generation, index), index.nbytes)
             return self._read_entry(read, index.find(place.entry), byte_range, if_not_equal)
-        except _ReplacedError:
+        except ReplacedError:
             self._indexes.evict(name)
             raise
 
     def _read_entry(
         self,
-        read: _ShardReader,
+        read: ShardReader,
         bounds: tuple[int, int] | None,
         byte_range: ByteRange | None,
         if_not_equal: bytes | None,
@@ -321,7 +282,7 @@ class ShardedStore:
         return (key[len(self.path) :] for key in self.base.list(below.start, below.stop))
 
     def _read_entries(self, shard_key: str) -> Iterable[int]:
-        return self.format.read_entries(_ShardReader(self.base, shard_key))
+        return self.format.read_entries(ShardReader(self.base, shard_key))
 
     def list(self, start: str = "", stop: str = "") -> Iterator[str]:
         """Yield the keys in ``[start, stop)``, shard by shard; what has the indexes is read of each."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from chunkwise.binding import dump
 from chunkwise.errors import InvalidArgumentError
-from chunkwise.kvstore.adapter.shard_format import Place, ReadPart
+from chunkwise.kvstore.adapter.shard_format import Place, ShardReader
 from chunkwise.kvstore.adapter.sharding_spec import (
     MinishardIndex,
     Sharding,
@@ -65,7 +65,7 @@ class Uint64Shards:
         """Return those of `names` that are shards."""
         return (name for name in names() if "/" not in name and name.endswith(".shard"))
 
-    def read_index(self, part: int, read: ReadPart) -> MinishardIndex | None:
+    def read_index(self, part: int, read: ShardReader) -> MinishardIndex | None:
         """Return the index of a minishard: two requests."""
         entry = read(16 * part, 16 * part + 16)
         if entry is None:
@@ -74,7 +74,7 @@ class Uint64Shards:
         stored = read(start, stop) if start < stop else b""
         return MinishardIndex.decode(stored or b"", self.sharding)
 
-    def read_entries(self, read: ReadPart) -> Iterable[int]:
+    def read_entries(self, read: ShardReader) -> Iterable[int]:
         """Return the chunks, minishard by minishard; the whole shard is read."""
         shard = read(0, None)
         return () if shard is None else self.decode_shard(shard)
