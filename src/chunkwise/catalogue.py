@@ -207,6 +207,7 @@ KVSTORES: dict[str, Entry] = {
     "object": Entry("chunkwise.spec.kvstores.object:ObjectKvStoreSpec"),
     "kvstack": Entry("chunkwise.spec.kvstores.kvstack:KvStackSpec"),
     "neuroglancer_uint64_sharded": Entry("chunkwise.spec.kvstores.uint64_sharded:ShardedKvStoreSpec"),
+    "zarr3_sharding_indexed": Entry("chunkwise.spec.kvstores.sharding_indexed:ShardingIndexedKvStoreSpec"),
     "cache": Entry("chunkwise.spec.kvstores.cache:CacheKvStoreSpec"),
 }
 

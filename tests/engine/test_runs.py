@@ -13,10 +13,11 @@ from chunkwise.codec.blosc import Blosc
 from chunkwise.codec.bytes import Bytes
 from chunkwise.codec.crc32c import Crc32c
 from chunkwise.codec.gzip import Gzip
+from chunkwise.codec.shard_layout import MISSING
 from chunkwise.codec.zstd import Zstd
+from chunkwise.driver.stored_array import shard_layout
 from chunkwise.engine.pool import Pool
 from chunkwise.engine.read import read_into
-from chunkwise.engine.shard_layout import MISSING, shard_layout
 from chunkwise.engine.write import write_from
 from chunkwise.errors import DataCorruptionError, NotFoundError
 from chunkwise.kvstore.file import FileStore

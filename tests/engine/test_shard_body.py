@@ -11,7 +11,7 @@ from chunkwise.codec.bytes import Bytes
 from chunkwise.codec.chain import prepare_chain
 from chunkwise.codec.crc32c import Crc32c
 from chunkwise.codec.protocol import ChunkSpec
-from chunkwise.engine.shard_layout import MISSING, ShardBody, ShardLayout
+from chunkwise.codec.shard_layout import MISSING, ShardBody, ShardLayout
 
 N = 6
 

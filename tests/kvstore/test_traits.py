@@ -25,9 +25,10 @@ from chunkwise.kvstore.adapter.pending import PendingPart, PendingStore
 from chunkwise.kvstore.adapter.prefix import PrefixStore, whole_store
 from chunkwise.kvstore.adapter.read_through import ReadThroughStore
 from chunkwise.kvstore.adapter.read_through_memory import MemoryEntries
+from chunkwise.kvstore.adapter.sharded import ShardedStore
 from chunkwise.kvstore.adapter.sharding_spec import Sharding
 from chunkwise.kvstore.adapter.trace import TraceStore
-from chunkwise.kvstore.adapter.uint64_sharded import ShardedStore
+from chunkwise.kvstore.adapter.uint64_shards import Uint64Shards
 from chunkwise.kvstore.adapter.value_cache import ValueCache
 from chunkwise.kvstore.adapter.zip import ZipStore
 from chunkwise.kvstore.file import FileStore
@@ -120,7 +121,7 @@ STORES: dict[type, Callable[[Path], Any]] = {
     ),
     # Adapters whose keys are in other ones of their bases.
     OcdbtStore: lambda _: OcdbtStore(Folder(MemoryStore(), "p/"), Folder(MemoryStore(), "p/")),
-    ShardedStore: lambda _: ShardedStore(MemoryStore(), "p/", Sharding(0, "identity", 1, 1)),
+    ShardedStore: lambda _: ShardedStore(MemoryStore(), "p/", Uint64Shards(Sharding(0, "identity", 1, 1))),
     ZarrPythonStore: lambda _: ZarrPythonStore(zarr.storage.MemoryStore()),
 }
 # Where an adapter differs from its base, because of what it does itself.

@@ -6,8 +6,9 @@ import tensorstore as ts
 
 import chunkwise as cw
 from chunkwise.errors import DataCorruptionError
+from chunkwise.kvstore.adapter.sharded import ShardedStore
 from chunkwise.kvstore.adapter.sharding_spec import Sharding, decode_shard, murmurhash3_x86_128
-from chunkwise.kvstore.adapter.uint64_sharded import ShardedStore, chunk_key
+from chunkwise.kvstore.adapter.uint64_shards import Uint64Shards, chunk_key
 from chunkwise.kvstore.memory import MemoryStore
 from chunkwise.kvstore.protocol import MISSING_GENERATION, ByteRange
 
@@ -76,7 +77,7 @@ def test_hash_is_that_of_tensorstore(tmp_path):
 
 def test_conditions_ranges_and_the_last_value_of_a_shard():
     base = MemoryStore()
-    store = ShardedStore(base, "s/", Sharding.parse(metadata()))
+    store = ShardedStore(base, "s/", Uint64Shards(Sharding.parse(metadata())))
     first, second = chunk_key(1), chunk_key(2)
     assert store.write(first, b"hello", if_equal=b"no") is None
     generation = store.write(first, b"hello", if_equal=MISSING_GENERATION)
@@ -97,7 +98,7 @@ def test_many_changes_write_each_shard_once():
             return super().write(key, value, if_equal=if_equal)
 
     base = Counting()
-    store = ShardedStore(base, "", Sharding.parse(metadata()))
+    store = ShardedStore(base, "", Uint64Shards(Sharding.parse(metadata())))
     store.change({chunk_key(n): lambda _, n=n: bytes([n]) for n in range(64)})
     assert base.writes == len(list(base.list())) == 8
     assert all(store.read(chunk_key(n)).value == bytes([n]) for n in range(64))
@@ -105,7 +106,7 @@ def test_many_changes_write_each_shard_once():
 
 def test_a_reader_sees_a_shard_that_was_replaced():
     base = MemoryStore()
-    store, other = (ShardedStore(base, "", Sharding.parse(metadata())) for _ in range(2))
+    store, other = (ShardedStore(base, "", Uint64Shards(Sharding.parse(metadata()))) for _ in range(2))
     store.write(chunk_key(1), b"old")
     assert store.read(chunk_key(1)).value == b"old"
     other.write(chunk_key(0), b"longer than the old one")
@@ -143,7 +144,7 @@ def test_bad_shards(stored, message):
     base = MemoryStore()
     base.write("0.shard", stored)
     with pytest.raises(DataCorruptionError, match=message):
-        ShardedStore(base, "", sharding).read(chunk_key(7))
+        ShardedStore(base, "", Uint64Shards(sharding)).read(chunk_key(7))
     with pytest.raises(DataCorruptionError, match=message):
         decode_shard(stored, sharding)
 
@@ -151,6 +152,6 @@ def test_bad_shards(stored, message):
 def test_a_small_file_does_not_become_a_large_value():
     sharding = Sharding.parse(metadata(data_encoding="gzip"))
     base = MemoryStore()
-    ShardedStore(base, "", sharding).write(chunk_key(7), bytes(1 << 20))
+    ShardedStore(base, "", Uint64Shards(sharding)).write(chunk_key(7), bytes(1 << 20))
     with pytest.raises(DataCorruptionError, match="more than 1000 bytes"):
-        ShardedStore(base, "", sharding, largest_value=1000).read(chunk_key(7))
+        ShardedStore(base, "", Uint64Shards(sharding, largest_value=1000)).read(chunk_key(7))

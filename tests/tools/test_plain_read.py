@@ -94,4 +94,4 @@ def test_nothing_of_the_fast_readers_is_imported() -> None:
         text = (package / f"{name}.py").read_text()
         names = re.findall(r"from chunkwise\.((?:engine|tools)\.\w+) import", text)
         left += {name.replace(".", "/") for name in names} - found
-    assert found == {"tools/plain_read", "engine/shard_layout"}
+    assert found == {"tools/plain_read"}

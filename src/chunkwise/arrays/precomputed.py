@@ -26,7 +26,8 @@ from chunkwise.engine.write import write_from
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.index_space import IndexDomain, IndexTransform, d
 from chunkwise.kvstore.adapter.pending import PendingStore
-from chunkwise.kvstore.adapter.uint64_sharded import ShardedStore
+from chunkwise.kvstore.adapter.sharded import ShardedStore
+from chunkwise.kvstore.adapter.uint64_shards import Uint64Shards
 from chunkwise.kvstore.protocol import KvStoreDriver
 
 __all__ = ["PrecomputedArray", "open_precomputed"]
@@ -51,7 +52,7 @@ class PrecomputedArray(ChunkedArray):
             directory = self._request.path + scale_directory(scale.key)
             # Chunks of which each value may be another: all have a header, and this is more than any needs.
             largest = 2 * self._stored.chain.item.nbytes + (1 << 20)
-            self._chunks = ShardedStore(self._store, directory, scale.sharding, largest)
+            self._chunks = ShardedStore(self._store, directory, Uint64Shards(scale.sharding, largest))
 
     @property
     def store(self) -> KvStoreDriver:

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from chunkwise.binding import dump
+from chunkwise.binding import JSON, dump
 from chunkwise.cached import cached_property
 from chunkwise.codec.codec_json import codec_to_json, codecs_to_json, parse_codecs
 from chunkwise.codec.decode import Stages, is_raw, open_decoder, open_raw_view
@@ -34,7 +34,15 @@ from chunkwise.codec.protocol import (
 )
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, prefix
 
-__all__ = ["Chain", "codecs_to_json", "open_encoder", "parse_codecs", "prepare_chain", "split_chain"]
+__all__ = [
+    "Chain",
+    "codecs_to_json",
+    "open_encoder",
+    "parse_chain",
+    "parse_codecs",
+    "prepare_chain",
+    "split_chain",
+]
 
 
 @dataclass(frozen=True)
@@ -95,6 +103,13 @@ def split_chain(codecs: Sequence[Codec]) -> tuple[list[Any], Any, list[Any]]:
                 f"Expected bytes -> bytes codec, but received: {dump(codec_to_json(codec))}"
             )
     return list(codecs[:n]), codecs[n], list(codecs[n + 1 :])
+
+
+def parse_chain(value: JSON) -> tuple[Codec, ...]:
+    """Read a JSON array of codecs of Zarr v3 that are a chain."""
+    codecs = tuple(parse_codecs(value))
+    split_chain(codecs)
+    return codecs
 
 
 def _bind(codec: Any, item: ChunkSpec) -> Any:

@@ -34,27 +34,19 @@ import numpy.typing as npt
 
 from chunkwise.binding import JSON, Members, expect_int, expect_one_of, parse_array
 from chunkwise.codec.bytes import BITS, Bytes
-from chunkwise.codec.chain import Chain, prepare_chain, split_chain
-from chunkwise.codec.codec_json import codecs_to_json, parse_codecs
+from chunkwise.codec.chain import Chain, parse_chain, prepare_chain
+from chunkwise.codec.codec_json import codecs_to_json
 from chunkwise.codec.crc32c import Crc32c
 from chunkwise.codec.protocol import ArrayToBytes, Buffer, ChunkSpec, Codec, DecodeInto, Encode
+from chunkwise.codec.shard_layout import MISSING, ShardLayout, index_chain
 from chunkwise.codec.size import byte_view
 from chunkwise.errors import ChunkwiseError, DataCorruptionError, InvalidArgumentError, braced, prefix
 
-__all__ = ["MISSING_ENTRY", "ShardingIndexed", "equals_fill_value"]
-
-MISSING_ENTRY = 2**64 - 1
-"""Offset and size, in the index, of an inner chunk that is not stored."""
+__all__ = ["ShardingIndexed", "equals_fill_value"]
 
 
 def _parse_shape(value: JSON) -> tuple[int, ...]:
     return tuple(parse_array(value, lambda v: expect_int(v, 1)))
-
-
-def _parse_chain(value: JSON) -> tuple[Codec, ...]:
-    codecs = tuple(parse_codecs(value))
-    split_chain(codecs)
-    return codecs
 
 
 @dataclass(frozen=True)
@@ -74,8 +66,8 @@ class ShardingIndexed(ArrayToBytes):
         members = Members(configuration)
         codec = cls(
             members.take("chunk_shape", _parse_shape),
-            members.take("codecs", _parse_chain, (Bytes(),)),
-            members.take("index_codecs", _parse_chain, (Bytes("little"), Crc32c())),
+            members.take("codecs", parse_chain, (Bytes(),)),
+            members.take("index_codecs", parse_chain, (Bytes("little"), Crc32c())),
             members.take("index_location", lambda v: expect_one_of(v, ("start", "end")), None),
         )
         members.finish()
@@ -98,11 +90,9 @@ class ShardingIndexed(ArrayToBytes):
                 f"array of rank {len(item.shape)}"
             )
         self.chunks_per_shard(item.shape)
-        index = self.index_chain((1,) * len(item.shape))
-        if index.encoded_nbytes is None:
-            raise InvalidArgumentError(
-                "Invalid index_codecs specified: only fixed-size encodings are supported"
-            )
+        cells = (1,) * len(item.shape)
+        index = self.index_chain(cells)
+        ShardLayout.of(cells, index, at_end=self.index_location != "start")  # raises if there is none
         return replace(self, codecs=self.inner_chain(item).codecs, index_codecs=index.codecs)
 
     def chunks_per_shard(self, shard_shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -120,15 +110,14 @@ class ShardingIndexed(ArrayToBytes):
 
     def index_chain(self, chunks_per_shard: tuple[int, ...]) -> Chain:
         """Return the chain of the index, a uint64 array of shape ``(*chunks_per_shard, 2)``."""
-        fill = np.array(MISSING_ENTRY, np.uint64)
-        return prepare_chain(self.index_codecs, ChunkSpec((*chunks_per_shard, 2), fill.dtype, fill))
+        return index_chain(self.index_codecs, chunks_per_shard)
 
     def open_decoder(self, item: ChunkSpec) -> DecodeInto:
         cells = self.chunks_per_shard(item.shape)
-        index_chain = self.index_chain(cells)
-        index_nbytes = index_chain.encoded_nbytes
+        chain = self.index_chain(cells)
+        index_nbytes = chain.encoded_nbytes
         assert index_nbytes is not None
-        decode_index = index_chain.open_decoder()
+        decode_index = chain.open_decoder()
         decode_chunk = self.inner_chain(item).open_decoder()
         selections = _selections(cells, self.chunk_shape)
         index = np.empty((*cells, 2), np.uint64)
@@ -145,7 +134,7 @@ class ShardingIndexed(ArrayToBytes):
             except ChunkwiseError as e:
                 raise prefix(e, "Error decoding shard index") from None
             for selection, (offset, size) in zip(selections(), index.reshape(-1, 2).tolist(), strict=True):
-                if offset == size == MISSING_ENTRY:
+                if offset == size == MISSING:
                     out[selection] = item.fill_value
                     continue
                 if offset + size > len(view):
@@ -159,10 +148,10 @@ class ShardingIndexed(ArrayToBytes):
 
     def open_encoder(self, item: ChunkSpec) -> Encode:
         cells = self.chunks_per_shard(item.shape)
-        index_chain = self.index_chain(cells)
-        index_nbytes = index_chain.encoded_nbytes
+        chain = self.index_chain(cells)
+        index_nbytes = chain.encoded_nbytes
         assert index_nbytes is not None
-        encode_index = index_chain.open_encoder()
+        encode_index = chain.open_encoder()
         encode_chunk = self.inner_chain(item).open_encoder()
         selections = _selections(cells, self.chunk_shape)
         at_start = self.index_location == "start"
@@ -174,7 +163,7 @@ class ShardingIndexed(ArrayToBytes):
             for selection in selections():
                 chunk = array[selection]
                 if equals_fill_value(chunk, item.fill_value):
-                    entries.append((MISSING_ENTRY, MISSING_ENTRY))
+                    entries.append((MISSING, MISSING))
                     continue
                 part = bytes(encode_chunk(chunk))
                 parts.append(part)

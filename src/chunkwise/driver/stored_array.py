@@ -11,11 +11,12 @@ import numpy.typing as npt
 
 from chunkwise.chunk_key.key_encoding import KeyEncoding
 from chunkwise.codec.protocol import PreparedChain
+from chunkwise.codec.shard_layout import ShardLayout
 from chunkwise.dtypes.data_type import DataType
-from chunkwise.errors import NotFoundError, TooLargeError, braced, prefix
+from chunkwise.errors import InvalidArgumentError, NotFoundError, TooLargeError, braced, prefix
 from chunkwise.grid.protocol import ChunkGrid
 
-__all__ = ["ShardLevel", "StoredArray", "StoredField", "describe", "failed", "missing_chunk"]
+__all__ = ["ShardLevel", "StoredArray", "StoredField", "describe", "failed", "missing_chunk", "shard_layout"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,6 +68,15 @@ class StoredArray:
     def numpy_dtype(self) -> np.dtype[Any]:
         """The NumPy type of the elements in memory, in native byte order."""
         return self.fill_value.dtype
+
+
+def shard_layout(array: StoredArray, shard: ShardLevel) -> ShardLayout:
+    """Return the layout of the shards of `array`; raise if inner chunks don't divide them."""
+    outer, inner = array.grid.chunk_shape, shard.grid.chunk_shape
+    if outer is None or inner is None or any(o % i for o, i in zip(outer, inner, strict=True)):
+        raise InvalidArgumentError(f"Inner chunks of shape {inner} do not divide shards of shape {outer}")
+    counts = tuple(o // i for o, i in zip(outer, inner, strict=True))
+    return ShardLayout.of(counts, shard.index_chain(counts), at_end=shard.index_location == "end")
 
 
 def describe(store: object, key: str) -> str:

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.driver.stored_array import StoredArray
-from chunkwise.engine.shard_layout import MISSING, ShardLayout, shard_layout
+from chunkwise.codec.shard_layout import MISSING, ShardLayout
+from chunkwise.driver.stored_array import StoredArray, shard_layout
 from chunkwise.errors import DataCorruptionError, OutOfRangeError
 from chunkwise.grid.protocol import ChunkGrid
 from chunkwise.kvstore.key_range import KeyRange

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.driver.stored_array import ShardLevel, StoredArray
-from chunkwise.engine.shard_layout import MISSING, shard_layout
+from chunkwise.codec.shard_layout import MISSING
+from chunkwise.driver.stored_array import ShardLevel, StoredArray, shard_layout
 from chunkwise.engine.shards import GAP, LARGEST_REQUEST, WHOLE_SHARE
 from chunkwise.kvstore.byte_range import coalesce_ranges
 from chunkwise.kvstore.protocol import Readable

@@ -18,12 +18,11 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.driver.stored_array import StoredArray
+from chunkwise.driver.stored_array import StoredArray, shard_layout
 from chunkwise.engine.chunk_codec import CodecLimit, StagingBuffer
 from chunkwise.engine.future import Future
 from chunkwise.engine.memory import pages_of
 from chunkwise.engine.pool import OpenWorker, Pool, Stop
-from chunkwise.engine.shard_layout import shard_layout
 from chunkwise.engine.shards import ShardSource, index_cache
 from chunkwise.engine.sources import (
     FILLED,

@@ -17,11 +17,11 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.driver.stored_array import ShardLevel, StoredArray, describe
+from chunkwise.codec.shard_layout import MISSING, ShardBody, ShardLayout
+from chunkwise.driver.stored_array import ShardLevel, StoredArray, describe, shard_layout
 from chunkwise.engine.chunk_codec import CodecLimit, Coder, open_fill_test
 from chunkwise.engine.future import Future
 from chunkwise.engine.pool import Pool, Stop
-from chunkwise.engine.shard_layout import MISSING, ShardBody, ShardLayout, shard_layout
 from chunkwise.engine.strategy import write_strategy
 from chunkwise.engine.update import (
     SingleValueStore,

@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.codec.protocol import PreparedChain
+from chunkwise.codec.shard_layout import MISSING, ShardLayout
 from chunkwise.driver.stored_array import StoredArray, describe, missing_chunk
-from chunkwise.engine.shard_layout import MISSING, ShardLayout
 from chunkwise.engine.sources import Fetched
 from chunkwise.engine.targets import Batch
 from chunkwise.errors import AbortedError, DataCorruptionError, NotFoundError, OutOfRangeError, prefix

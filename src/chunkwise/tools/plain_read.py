@@ -17,9 +17,16 @@ from chunkwise.codec.chain import prepare_chain
 from chunkwise.codec.checksum import has_checksum
 from chunkwise.codec.decode import Stages, open_general_decoder
 from chunkwise.codec.protocol import Buffer, DecodeInto, PreparedChain
+from chunkwise.codec.shard_layout import MISSING, ShardLayout
 from chunkwise.codec.size import byte_view
-from chunkwise.driver.stored_array import ShardLevel, StoredArray, describe, failed, missing_chunk
-from chunkwise.engine.shard_layout import MISSING, ShardLayout, shard_layout
+from chunkwise.driver.stored_array import (
+    ShardLevel,
+    StoredArray,
+    describe,
+    failed,
+    missing_chunk,
+    shard_layout,
+)
 from chunkwise.grid.protocol import ChunkGrid
 from chunkwise.kvstore.protocol import Readable
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.kvstore.adapter.uint64_sharded import chunk_key
+from chunkwise.kvstore.adapter.uint64_shards import chunk_key
 from chunkwise.kvstore.key_range import encode_key
 
 __all__ = ["ClippedGrid", "MortonKeys", "VoxelBoundKeys", "chunk_name", "parse_chunk_name"]

@@ -165,10 +165,15 @@ class MinishardIndex(NamedTuple):
         stops = np.cumsum(gaps + sizes) + sharding.index_nbytes
         return cls(chunks, stops - sizes, stops)
 
-    def find(self, chunk: int) -> tuple[int, int] | None:
+    @property
+    def nbytes(self) -> int:
+        """Size in memory, in bytes."""
+        return sum(column.nbytes for column in self)
+
+    def find(self, entry: int) -> tuple[int, int] | None:
         """Return the bounds of a chunk in the shard; None if it is not stored."""
-        at = int(np.searchsorted(self.chunks, np.uint64(chunk)))
-        if at == len(self.chunks) or int(self.chunks[at]) != chunk:
+        at = int(np.searchsorted(self.chunks, np.uint64(entry)))
+        if at == len(self.chunks) or int(self.chunks[at]) != entry:
             return None
         return int(self.starts[at]), int(self.stops[at])
 

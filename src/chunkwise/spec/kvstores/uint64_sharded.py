@@ -7,8 +7,9 @@ from typing import Any, ClassVar
 
 from chunkwise.binding import Members
 from chunkwise.errors import UnsupportedError
+from chunkwise.kvstore.adapter.sharded import ShardedStore
 from chunkwise.kvstore.adapter.sharding_spec import Sharding
-from chunkwise.kvstore.adapter.uint64_sharded import ShardedStore
+from chunkwise.kvstore.adapter.uint64_shards import Uint64Shards
 from chunkwise.kvstore.protocol import KvStoreDriver
 from chunkwise.spec.kvstores.adapter import OneBaseKvStoreSpec
 
@@ -36,7 +37,8 @@ class ShardedKvStoreSpec(OneBaseKvStoreSpec):
     def open_driver(self) -> tuple[KvStoreDriver, str]:
         """Return the store of the shards; the path stays a prefix of keys."""
         driver, path = self.below.as_directory().open_driver()
-        return ShardedStore(driver, path, self.sharding), self.path
+        cache_nbytes = self.live("cache_pool").total_bytes_limit
+        return ShardedStore(driver, path, Uint64Shards(self.sharding), cache_nbytes), self.path
 
     def to_url(self) -> str:
         """Raise: there is no URL."""

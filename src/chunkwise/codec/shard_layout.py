@@ -5,20 +5,21 @@ Source: Zarr v3 codec *sharding_indexed*, "Binary shard format".
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from math import prod
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.codec.protocol import PreparedChain
-from chunkwise.driver.stored_array import ShardLevel, StoredArray
+from chunkwise.codec.chain import Chain, prepare_chain
+from chunkwise.codec.protocol import Buffer, ChunkSpec, Codec, PreparedChain
 from chunkwise.errors import DataCorruptionError, InvalidArgumentError, braced
-from chunkwise.kvstore.protocol import Buffer
 
-__all__ = ["MISSING", "ShardBody", "ShardLayout", "shard_layout"]
+__all__ = ["MISSING", "ShardBody", "ShardLayout", "index_chain"]
 
 MISSING = 2**64 - 1
+"""Offset and length, in the index, of an inner chunk that is not stored."""
 _LARGEST = 2**63 - 1
 
 
@@ -30,6 +31,16 @@ class ShardLayout(NamedTuple):
     index_chain: PreparedChain
     index_nbytes: int  # encoded size of the index
     at_end: bool  # True if the index is the end of the shard, else it is the start
+
+    @classmethod
+    def of(cls, cells: tuple[int, ...], index_codecs: PreparedChain, *, at_end: bool) -> Self:
+        """Return the layout with `cells` inner chunks along each dimension; raise if it can't be one."""
+        nbytes = index_codecs.encoded_nbytes
+        if nbytes is None:
+            raise InvalidArgumentError(
+                "Invalid index_codecs specified: only fixed-size encodings are supported"
+            )
+        return cls(cells, prod(cells), index_codecs, nbytes, at_end)
 
     def decode(self, encoded: Buffer) -> npt.NDArray[np.uint64]:
         """Return offsets and lengths, shape ``(n_chunks, 2)``, from the encoded index, or raise."""
@@ -63,7 +74,35 @@ class ShardLayout(NamedTuple):
                 f"Shard index entry {entry} with byte range [{index[entry, 0]}, {stops[entry]}) "
                 f"is invalid for shard of size {size}"
             )
+        first, last = (0, size - self.index_nbytes) if self.at_end else (self.index_nbytes, size)
+        overlaps = (index[:, 0] != MISSING) & (index[:, 1] > 0) & ((index[:, 0] < first) | (stops > last))
+        if overlaps.any():
+            entry = int(np.argmax(overlaps))
+            raise DataCorruptionError(
+                f"Shard index entry {entry} with byte range [{index[entry, 0]}, {stops[entry]}) "
+                f"overlaps the index, which leaves [{first}, {last})"
+            )
         return index
+
+    def present(self, index: npt.NDArray[np.uint64]) -> npt.NDArray[np.intp]:
+        """Return the positions of the inner chunks that are stored, in order."""
+        return np.flatnonzero(index[:, 0] != MISSING)
+
+    def bounds(self, index: npt.NDArray[np.uint64], position: int) -> tuple[int, int] | None:
+        """Return where in the shard an inner chunk begins and ends; None if it is not stored."""
+        start, size = index[position].tolist()
+        return None if start == MISSING else (start, start + size)
+
+    def encode_shard(self, chunks: Mapping[int, Buffer]) -> bytes:
+        """Return the shard with the given encoded inner chunks, of which there may be few, by position."""
+        index = np.full((self.n_chunks, 2), MISSING, np.uint64)
+        end = 0 if self.at_end else self.index_nbytes
+        parts = [chunks[position] for position in sorted(chunks)]
+        for position, part in zip(sorted(chunks), parts, strict=True):
+            index[position] = end, len(part)
+            end += len(part)
+        encoded = self.encode(index)
+        return b"".join([*parts, encoded] if self.at_end else [encoded, *parts])
 
     def encode(self, index: npt.NDArray[np.uint64]) -> bytes:
         """Return the encoded form of offsets and lengths."""
@@ -75,16 +114,10 @@ class ShardLayout(NamedTuple):
         return f"shard entry {braced([int(i) for i in place])}/{braced(self.chunks_per_shard)}"
 
 
-def shard_layout(array: StoredArray, shard: ShardLevel) -> ShardLayout:
-    """Return the layout of the shards of `array`; raise if inner chunks don't divide them."""
-    outer, inner = array.grid.chunk_shape, shard.grid.chunk_shape
-    if outer is None or inner is None or any(o % i for o, i in zip(outer, inner, strict=True)):
-        raise InvalidArgumentError(f"Inner chunks of shape {inner} do not divide shards of shape {outer}")
-    counts = tuple(o // i for o, i in zip(outer, inner, strict=True))
-    chain = shard.index_chain(counts)
-    if chain.encoded_nbytes is None:
-        raise InvalidArgumentError("The codecs of the shard index do not have a fixed encoded size")
-    return ShardLayout(counts, prod(counts), chain, chain.encoded_nbytes, shard.index_location == "end")
+def index_chain(codecs: Sequence[Codec], cells: tuple[int, ...]) -> Chain:
+    """Return the chain of the index, a uint64 array of shape ``(*cells, 2)``."""
+    fill = np.array(MISSING, np.uint64)
+    return prepare_chain(codecs, ChunkSpec((*cells, 2), fill.dtype, fill))
 
 
 _NONE = (MISSING, MISSING)
