@@ -1,15 +1,25 @@
 """Copies of trees of tiny arrays: requests and processor time for an array, between all formats.
 
     python benchmarks/trees.py [--arrays 200]
+    python benchmarks/trees.py --files 10000
 
 Requests are those that stores in memory answer, of the source and of the copy.  What a tree costs as a whole
 is left out: a tree is copied, and one of twice as many arrays, and the difference counts.
+
+With --files a tree of so many arrays in files is copied by one worker process: the peak memory of the driver,
+beyond what it has before, and the processor time of both.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from resource import RUSAGE_SELF, getrusage
 
 import numpy as np
 
@@ -32,11 +42,47 @@ def copied(source_format: str, format: str, n: int) -> tuple[int, int, float]:
     return len(source.requests), len(target.requests), time.process_time() - started
 
 
+def in_files(folder: Path, n: int) -> dict[str, float]:
+    """Copy a tree of `n` arrays of files; return what driver and worker took."""
+    group = chunkwise.create_group(folder / "a")
+    for j in range(100):
+        group.create_group(f"g{j}")
+    group.create_array("g0/a0", np.arange(1, 101), chunks=(100,), attributes={"i": 12345})
+    one = (folder / "a/g0/a0/zarr.json").read_text()
+    chunk = (folder / "a/g0/a0/c/0").read_bytes()
+    for i in range(1, n):
+        place = folder / f"a/g{i % 100}/a{i}"
+        (place / "c").mkdir(parents=True)
+        (place / "zarr.json").write_text(one.replace("12345", str(i)))
+        (place / "c/0").write_bytes(chunk)
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        pool.submit(time.process_time).result()
+        before, of_worker = getrusage(RUSAGE_SELF).ru_maxrss, pool.submit(time.process_time).result()
+        started, clock = time.process_time(), time.monotonic()
+        chunkwise.copy_tree(folder / "a", folder / "b", executor=pool, sync=False)
+        return {
+            "arrays": n,
+            "driver, MB of memory beyond what it had": (getrusage(RUSAGE_SELF).ru_maxrss - before) / 1e3,
+            "driver, ms of processor time an array": (time.process_time() - started) / n * 1e3,
+            "worker, ms of processor time an array": (
+                (pool.submit(time.process_time).result() - of_worker) / n * 1e3
+            ),
+            "seconds by the clock": time.monotonic() - clock,
+        }
+
+
 def main() -> None:
     """Print a row for each pair of formats."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--arrays", type=int, default=200)
-    n = parser.parse_args().arrays
+    parser.add_argument("--files", type=int, help="number of arrays in files")
+    parser.add_argument("--folder", help="where they are to be, for a while")
+    arguments = parser.parse_args()
+    if arguments.files is not None:
+        with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+            print(json.dumps(in_files(Path(folder), arguments.files), indent=1))
+        return
+    n = arguments.arrays
     print(f"{'from':<6} {'to':<6} {'read':>6} {'made':>6} {'both':>6}  ms of processor time an array")
     for source in FORMATS:
         for target in FORMATS:

@@ -46,6 +46,8 @@ def test_listing_agrees_with_asking(form, monkeypatch):
             monkeypatch.setattr(module, "_MANY", many)
             viewed = view(store)
             counted.append(viewed._array.count_stored(viewed._transform).result())
+            one = viewed._array.count_stored(viewed._transform, 1).result()
+            assert bool(one.n_stored) == bool(counted[-1].n_stored), "one is looked for"
         assert counted[0] == counted[1]
 
 
@@ -67,3 +69,28 @@ def test_an_array_of_any_extent(tmp_path):
         store[2**39, 2**39] = 1
         assert asked(store) == (False, False)
         assert asked(store[: 2**39]) == (True, False)
+
+
+@pytest.mark.parametrize("form", list(FORMS))
+def test_one_stored_chunk_answers_whether_any_is(form):
+    driver, layout = FORMS[form]
+    kvstore = {"driver": "memory", "path": f"{form}/"}
+    context = ts.Context()
+    store = ts.open(
+        {"driver": driver, "kvstore": kvstore},
+        create=True,
+        dtype="uint8",
+        shape=[20, 19],
+        schema=ts.Schema(chunk_layout=ts.ChunkLayout(layout or {"chunk": {"shape": [2, 3]}})),
+        context=context,
+    ).result()
+    store[...] = 1
+    # All but the first are damaged, which who goes on would see, or missing.
+    files = ts.KvStore.open(kvstore, context=context).result()
+    chunks = sorted(key for key in files.list().result() if b"json" not in key and b".z" not in key)
+    for key in chunks[1:]:
+        files[key] = b"x"
+    assert store.storage_statistics(query_not_stored=True).result().not_stored is False
+    if form == "shards":
+        with pytest.raises(ValueError, match="is shorter than the index of a shard"):
+            store.storage_statistics(query_fully_stored=True).result()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
+from chunkwise.cached import cached_property
 from chunkwise.dtypes.conversion import implicit_converter
 from chunkwise.dtypes.convert_number import Convert
 from chunkwise.engine.batch import Batch
@@ -54,7 +55,12 @@ class BlockCopy:
         self.convert = convert or implicit_converter(source.dtype, target.dtype)
         self.source = source[align(source.domain, target.domain)]
         self.target = target
-        self.blocks = divide(target, self.source, block_nbytes)
+        self._block_nbytes = block_nbytes
+
+    @cached_property
+    def blocks(self) -> Blocks:
+        """Blocks of the target."""
+        return divide(self.target, self.source, self._block_nbytes)
 
     def read(self, block: IndexDomain) -> npt.NDArray[Any]:
         """Return the elements of a block, as they are to be stored."""

@@ -388,7 +388,9 @@ class TensorStore(ArrayView):
                 fully_stored=counted.n_stored == counted.n_chunks if query_fully_stored else None,
             )
 
-        return map_future(answer, self._without_waiting(lambda: self._array.count_stored(self._transform)))
+        most = None if query_fully_stored else 1  # one that is stored is enough to know
+        count = lambda: self._array.count_stored(self._transform, most)  # noqa: E731
+        return map_future(answer, self._without_waiting(count))
 
     def explain(self) -> Explanation:
         """Return the requests of a read of the view: their number, bytes, shards, cache hits.

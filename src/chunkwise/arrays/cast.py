@@ -196,9 +196,9 @@ class CastArray:
         inner._transform = None
         return CastSpec(schema=self._spec.schema, context=self._spec.context, base=inner), onto
 
-    def count_stored(self, transform: IndexTransform) -> Future[StorageStatistics]:
+    def count_stored(self, transform: IndexTransform, most: int | None = None) -> Future[StorageStatistics]:
         """Count the chunks of the base."""
-        return self._base.array.count_stored(self._base.transform.compose(transform))
+        return self._base.array.count_stored(self._base.transform.compose(transform), most)
 
 
 def _native(convert: Convert, source: Array) -> Array:

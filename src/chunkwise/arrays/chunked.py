@@ -346,10 +346,10 @@ class ChunkedArray:
         """Return a spec that opens this array again, with its context resources bound."""
         return self._spec.with_metadata(self._opened.metadata)
 
-    def count_stored(self, transform: IndexTransform) -> Future[StorageStatistics]:
+    def count_stored(self, transform: IndexTransform, most: int | None = None) -> Future[StorageStatistics]:
         """Count the chunks that meet the view, and those of them that are stored."""
         try:
             transform = self.bounded(transform)
-            return Future.ready(StorageStatistics(*count_stored(self._stored, self._store, transform)))
+            return Future.ready(StorageStatistics(*count_stored(self._stored, self._store, transform, most)))
         except ChunkwiseError as e:
             return Future.failed(e)

@@ -143,10 +143,10 @@ class DownsampleArray:
             method=self._spec.method,
         )
 
-    def count_stored(self, transform: IndexTransform) -> Future[StorageStatistics]:
+    def count_stored(self, transform: IndexTransform, most: int | None = None) -> Future[StorageStatistics]:
         """Count the chunks of the base in the region that a view shows."""
         array, region = self.base(self.bounded(transform))
-        return array.count_stored(region)
+        return array.count_stored(region, most)
 
 
 def _scaled(transform: IndexTransform, factors: tuple[int, ...]) -> IndexTransform:

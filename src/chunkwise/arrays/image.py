@@ -127,7 +127,7 @@ class ImageArray:
         """Return a spec that opens this picture again."""
         return self._spec
 
-    def count_stored(self, transform: IndexTransform) -> Future[StorageStatistics]:
+    def count_stored(self, transform: IndexTransform, most: int | None = None) -> Future[StorageStatistics]:
         """Count the picture as one chunk, which is stored."""
         n = 0 if 0 in self.bounded(transform).input_shape else 1
         return Future.ready(StorageStatistics(n, n))

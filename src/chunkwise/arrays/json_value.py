@@ -212,7 +212,7 @@ class JsonArray:
         """Return a spec that opens this value again."""
         return replace(self._spec, schema=Schema(dtype=self.dtype, rank=0))
 
-    def count_stored(self, transform: IndexTransform) -> Future[StorageStatistics]:
+    def count_stored(self, transform: IndexTransform, most: int | None = None) -> Future[StorageStatistics]:
         """Fail: a part of a value is no chunk."""
         return Future.failed(UnsupportedError("Storage statistics not supported"))
 

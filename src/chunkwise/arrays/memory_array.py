@@ -134,7 +134,7 @@ class MemoryArray:
         )
         return spec, IndexTransform(domain, output)
 
-    def count_stored(self, transform: IndexTransform) -> Future[StorageStatistics]:
+    def count_stored(self, transform: IndexTransform, most: int | None = None) -> Future[StorageStatistics]:
         """Count the array as one chunk, which is stored."""
         n = 0 if 0 in self.bounded(transform).input_shape else 1
         return Future.ready(StorageStatistics(n, n))

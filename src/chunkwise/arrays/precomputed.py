@@ -110,11 +110,11 @@ class PrecomputedArray(ChunkedArray):
         """Write `source`, which never changes again."""
         return self.write_from(transform, source)
 
-    def count_stored(self, transform: IndexTransform) -> Future[StorageStatistics]:
+    def count_stored(self, transform: IndexTransform, most: int | None = None) -> Future[StorageStatistics]:
         """Count the chunks that meet the view, and those of them that are stored."""
         try:
             onto = self._onto.compose(self.bounded(transform))
-            return Future.ready(StorageStatistics(*count_stored(self._stored, self._chunks, onto)))
+            return Future.ready(StorageStatistics(*count_stored(self._stored, self._chunks, onto, most)))
         except ChunkwiseError as e:
             return Future.failed(e)
 

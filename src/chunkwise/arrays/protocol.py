@@ -87,7 +87,9 @@ class OpenArray(Protocol):
         """Return a spec that opens this array again, with its context resources bound."""
         ...
 
-    def count_stored(self, transform: IndexTransform) -> Future[StorageStatistics]: ...
+    def count_stored(
+        self, transform: IndexTransform, most: int | None = None
+    ) -> Future[StorageStatistics]: ...
 
     def numpy_dtype(self) -> np.dtype[Any]:
         """The NumPy type of the elements in memory."""

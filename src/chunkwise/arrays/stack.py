@@ -248,7 +248,7 @@ class StackArray:
         layers = tuple(layer.as_spec() for layer in self._layers.layers)
         return replace(self._spec, schema=schema, layers=layers)
 
-    def count_stored(self, transform: IndexTransform) -> Future[StorageStatistics]:
+    def count_stored(self, transform: IndexTransform, most: int | None = None) -> Future[StorageStatistics]:
         """Fail: layers that are hidden would count too."""
         return Future.failed(UnsupportedError("Storage statistics not supported"))
 

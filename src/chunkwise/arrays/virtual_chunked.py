@@ -198,7 +198,7 @@ class VirtualChunkedArray:
         """Return a spec with the functions, which has no JSON form."""
         return self._spec
 
-    def count_stored(self, transform: IndexTransform) -> Future[StorageStatistics]:
+    def count_stored(self, transform: IndexTransform, most: int | None = None) -> Future[StorageStatistics]:
         """Fail: nothing is stored here."""
         return Future.failed(UnsupportedError("Storage statistics not supported"))
 

@@ -11,11 +11,12 @@ import numpy.typing as npt
 
 from chunkwise.codec.shard_layout import MISSING, ShardLayout
 from chunkwise.driver.stored_array import StoredArray, shard_layout
+from chunkwise.errors import DataCorruptionError, OutOfRangeError
 from chunkwise.grid.protocol import ChunkGrid
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import ByteRange, KvStoreDriver
 from chunkwise.plan.partition import Transform
-from chunkwise.plan.plan import plan_read
+from chunkwise.plan.plan import Plan, plan_read
 from chunkwise.plan.shard import plan_shards, shard_requests
 
 __all__ = ["StoredCount", "count_stored", "delete_outside", "stored_cells"]
@@ -32,26 +33,38 @@ class StoredCount(NamedTuple):
     n_stored: int
 
 
-def count_stored(array: StoredArray, store: KvStoreDriver, transform: Transform) -> StoredCount:
-    """Count the chunks that `transform` meets, and those of them that are stored."""
+def count_stored(
+    array: StoredArray, store: KvStoreDriver, transform: Transform, most: int | None = None
+) -> StoredCount:
+    """Count the chunks that `transform` meets, and those of them that are stored, up to `most`."""
     # Of many chunks the stored ones are listed, so that an array much larger than its content costs nothing.
     grid = array.grid if array.shard is None else array.shard.grid
     box = _box(transform, grid)
     if box is not None and prod(map(len, box)) > _MANY:
-        return _count_listed(array, store, box)
-    if array.shard is None:
+        n_chunks, found = prod(map(len, box)), _listed(array, store, box)
+    else:
         plan = plan_read(transform, grid)
-        found = sum(1 for key in plan.keys(array.keys) if _exists(store, key))
-        return StoredCount(plan.n_chunks, found)
-    plan = plan_read(transform, grid)
-    layout = shard_layout(array, array.shard)
+        n_chunks, found = plan.n_chunks, _asked(array, store, plan)
     n_stored = 0
+    for n in found:
+        n_stored += n
+        if most is not None and n_stored >= most:
+            break
+    return StoredCount(n_chunks, n_stored)
+
+
+def _asked(array: StoredArray, store: KvStoreDriver, plan: Plan) -> Iterator[int]:
+    """Yield the numbers of stored chunks, of one object after the other."""
+    if array.shard is None:
+        for key in plan.keys(array.keys):
+            yield int(_exists(store, key))
+        return
+    layout = shard_layout(array, array.shard)
     read_index = _open_index(store, layout)
     for request in shard_requests(plan_shards(plan.axes, layout.chunks_per_shard), array.keys):
         index = read_index(request.key)
         if index is not None:
-            n_stored += int((index[request.positions(), 0] != MISSING).sum())
-    return StoredCount(plan.n_chunks, n_stored)
+            yield int((index[request.positions(), 0] != MISSING).sum())
 
 
 def _box(transform: Transform, grid: ChunkGrid) -> list[range] | None:
@@ -77,18 +90,14 @@ def _box(transform: Transform, grid: ChunkGrid) -> list[range] | None:
     return ranges
 
 
-def _count_listed(array: StoredArray, store: KvStoreDriver, box: list[range]) -> StoredCount:
-    """Count the stored chunks in a box of cells by listing them."""
-    n_chunks = prod(map(len, box))
+def _listed(array: StoredArray, store: KvStoreDriver, box: list[range]) -> Iterator[int]:
+    """Yield the numbers of stored chunks in a box of cells, of one listed object after the other."""
     if array.shard is None:
-        n_stored = sum(
-            all(number in along for number, along in zip(cell, box, strict=True))
-            for _, cell in stored_cells(array, store)
-        )
-        return StoredCount(n_chunks, n_stored)
+        for _, cell in stored_cells(array, store):
+            yield int(all(number in along for number, along in zip(cell, box, strict=True)))
+        return
     layout = shard_layout(array, array.shard)
     read_index = _open_index(store, layout)
-    n_stored = 0
     for key, cell in stored_cells(array, store):
         inside = tuple(
             slice(max(0, along.start - number * n), min(n, max(0, along.stop - number * n)))
@@ -99,8 +108,7 @@ def _count_listed(array: StoredArray, store: KvStoreDriver, box: list[range]) ->
         index = read_index(key)
         if index is not None:
             stored = (index[:, 0] != MISSING).reshape(layout.chunks_per_shard)
-            n_stored += int(stored[inside].sum())
-    return StoredCount(n_chunks, n_stored)
+            yield int(stored[inside].sum())
 
 
 def _open_index(store: KvStoreDriver, layout: ShardLayout) -> Callable[[str], npt.NDArray[np.uint64] | None]:
@@ -108,11 +116,14 @@ def _open_index(store: KvStoreDriver, layout: ShardLayout) -> Callable[[str], np
     fetch = store.open_reader()
 
     def read(key: str) -> npt.NDArray[np.uint64] | None:
-        if layout.at_end:
-            encoded = fetch(key, -layout.index_nbytes) if _exists(store, key) else None
-        else:
-            encoded = fetch(key, 0, layout.index_nbytes)
-        return None if encoded is None else layout.decode(encoded)
+        try:
+            if layout.at_end:
+                encoded = fetch(key, -layout.index_nbytes) if _exists(store, key) else None
+            else:
+                encoded = fetch(key, 0, layout.index_nbytes)
+            return None if encoded is None else layout.decode(encoded)
+        except OutOfRangeError as e:
+            raise DataCorruptionError(f"{store.describe(key)} is shorter than the index of a shard") from e
 
     return read
 

@@ -47,13 +47,16 @@ class Gathered(NamedTuple):
     left_out: list[str]
 
 
-def consolidate(location: Location) -> Gathered:
-    """Write the consolidated metadata of a Zarr group; raise AbortedError if the tree keeps changing."""
+def consolidate(location: Location, *, alone: bool = False) -> Gathered:
+    """Write the consolidated metadata of a Zarr group; raise AbortedError if the tree keeps changing.
+
+    If the caller is `alone`, so that nobody can change the tree meanwhile, it is gone through once.
+    """
     for _ in range(_ATTEMPTS):
         node = _zarr_group(location)
         gathered = gather(node)
         _write(node, gathered.documents)
-        if _problems(node, _stored(_zarr_group(location)), gather(node).documents) == []:
+        if alone or _problems(node, _stored(_zarr_group(location)), gather(node).documents) == []:
             update_consolidated(location.store, location.path)
             return gathered
     raise AbortedError(f"{location.text} was changed by others {_ATTEMPTS} times while it was gone through")

@@ -185,8 +185,8 @@ def copy_arrays(
     """Return a source and a target; `is_stored` says that the source can tell which chunks are missing."""
     blocks = BlockCopy(target, source, convert=narrowing)
     fill = None
-    if is_stored and _have_same_fill(blocks):
-        fill = target.fill_value if target.fill_value is not None else target.dtype.zero()
+    if is_stored:
+        fill = _common_fill(blocks)
     return CopyArrays(blocks.source, target, location, narrowing, fill, blocks.nbytes(target.domain))
 
 
@@ -214,8 +214,9 @@ def _intermediate_metadata(target: TensorStore) -> dict[str, Any] | None:
     return {"shape": list(target.shape), "data_type": data_type, "fill_value": fill}
 
 
-def _have_same_fill(copy: BlockCopy) -> bool:
-    """Return True if a chunk that is missing in the source can be missing in the target."""
+def _common_fill(copy: BlockCopy) -> npt.NDArray[Any] | None:
+    """Return the fill value of the target, None if chunks can't be missing there that are in the source."""
     found, wanted = copy.source.fill_value, copy.target.fill_value
-    zero, other = copy.source.dtype.zero(), copy.target.dtype.zero()
-    return same_fill(copy.convert(zero if found is None else found), other if wanted is None else wanted)
+    found = copy.source.dtype.zero() if found is None else found
+    wanted = copy.target.dtype.zero() if wanted is None else wanted
+    return wanted if same_fill(copy.convert(found), wanted) else None

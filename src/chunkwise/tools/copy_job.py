@@ -9,9 +9,11 @@ from functools import partial
 from math import prod
 from typing import Any, TypeAlias
 
-from chunkwise.api.open import open as open_spec
+from chunkwise.api.open import open as open_json
+from chunkwise.api.open import open_spec
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.arrays.open_chunked import create_document
+from chunkwise.cached import json_key, put_bounded
 from chunkwise.driver.chunked.spec import ChunkedSpec
 from chunkwise.dtypes.conversion import converter
 from chunkwise.dtypes.convert_number import Convert
@@ -26,6 +28,7 @@ from chunkwise.hierarchy.change import delete_below
 from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.node import Node, node_of
 from chunkwise.spec.context import Context
+from chunkwise.spec.open_mode import OpenMode
 from chunkwise.spec.spec import Spec
 from chunkwise.tools.array_template import ArrayTemplate
 from chunkwise.tools.copy_arrays import INTERMEDIATE, copy_arrays
@@ -44,6 +47,8 @@ Done: TypeAlias = Callable[[int, int, int, StepResult], None]
 """Is told the number of a step, the range of its tasks that are done, and what became of them."""
 
 _MASK = (1 << 64) - 1
+_ASSUMED = OpenMode(open=True, assume_metadata=True)
+_MOST_KEPT = 1 << 14  # bytes of the JSON of a spec
 
 
 class CopyJob:
@@ -68,10 +73,16 @@ class CopyJob:
             kvstore = replace(kvstore, resources=kept)
         self._kvstore = kvstore
         self._context = Context({} if sync else {"file_io_sync": False})
-        unstored = {**target.spec, "kvstore": kvstore, "open": True, "assume_metadata": True}
-        self.target = open_spec(unstored, context=self._context).result()
+        spec = self._spec(target)
+        assumed = Spec._of(spec._driver.with_open_mode(_ASSUMED), spec._transform)
+        # Nothing is waited for, so no thread is needed.
+        self.target = open_spec(assumed, None, None, self._context, None).result()
         self.arrays = copy_arrays(source, self.target, destination, narrowing, is_stored=node is not None)
         self.nbytes = self.arrays.nbytes
+
+    def _spec(self, target: Target) -> Spec:
+        spec = _parsed(target.spec)
+        return Spec._of(spec._driver.with_kvstore(self._kvstore), spec._transform)
 
     def follow(self, plan: CopyPlan, *, summed: bool) -> None:
         """Take a plan; with `summed`, fingerprints are wanted also of a single pass."""
@@ -178,17 +189,32 @@ class CopyJob:
         if fingerprint is not None:
             wanted = with_fingerprint(wanted, self.format, fingerprint)
         write_first_attributes(location, self.format, wanted.attributes)
-        spec = Spec({**wanted.spec, "kvstore": self._kvstore})._driver.bind(self._context)
-        assert isinstance(spec, ChunkedSpec), "it has metadata"
-        create_document(spec)
+        bound = self._spec(wanted)._driver.bind(self._context)
+        assert isinstance(bound, ChunkedSpec), "it has metadata"
+        create_document(bound)
 
     def is_there(self) -> bool:
         """Return True if there is an array with the metadata of the copy."""
         try:
-            open_spec({**self.target_spec.spec, "kvstore": self._kvstore, "open": True}).result()
+            open_json({**self.target_spec.spec, "kvstore": self._kvstore, "open": True}).result()
         except ValueError:
             return False
         return True
+
+
+_specs: dict[bytes, Spec] = {}
+
+
+def _parsed(json: dict[str, Any]) -> Spec:
+    """Return the spec of an array that has no kvstore yet; it is not to be changed."""
+    # Arrays of a tree are mostly alike, and one is asked for several times.
+    key = json_key(json, _MOST_KEPT)
+    found = None if key is None else _specs.get(key)
+    if found is None:
+        found = Spec(json)
+        if key is not None:
+            put_bounded(_specs, key, found)
+    return found
 
 
 def planned_job(

@@ -49,8 +49,8 @@ class CopyStep:
 
     def __post_init__(self) -> None:
         self._convert = self.narrowing or implicit_converter(self.source.dtype, self.target.dtype)
-        self._remote = self.source.spec()._driver.is_remote
-        self.is_remote = self._remote or self.target.spec()._driver.is_remote
+        self._remote = _is_remote(self.source)
+        self.is_remote = self._remote or _is_remote(self.target)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return CopyStep, tuple(getattr(self, f.name) for f in fields(self))  # functions can't be pickled
@@ -97,6 +97,12 @@ class CopyStep:
 
 def _read(view: TensorStore) -> npt.NDArray[Any]:
     return view.read().result()
+
+
+def _is_remote(store: TensorStore) -> bool:
+    """Return True if an operation on an array may wait for a network."""
+    remote = getattr(store._array, "is_remote", None)  # a spec takes long to make
+    return bool(store._array.spec().is_remote if remote is None else remote)
 
 
 def _is_missing(view: TensorStore) -> bool:

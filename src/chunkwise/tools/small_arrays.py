@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, NoReturn, Self
+from zlib import compress, decompress
 
 from chunkwise.cached import cached_property
 from chunkwise.errors import prefix
@@ -35,17 +36,26 @@ class SmallArray(NamedTuple):
     key: str  # of its document
     narrowing: Narrowing | None
     nbytes: int
-    text: bytes  # JSON: the document, and what is to be made; there may be very many
+    text: bytes  # compressed JSON: the document, and what is to be made; there may be very many
 
     def node(self, top: Location) -> Node:
         """Return the node of the source."""
-        document = json.loads(self.text)["document"]
-        return Node(location_below(top, self.path), self.format, "array", self.key, document)
+        return Node(
+            location_below(top, self.path),
+            self.format,
+            "array",
+            self.key,
+            json.loads(self.json())["document"],
+        )
 
     def target(self) -> Target:
         """Return what is to be made."""
-        found = json.loads(self.text)
+        found = json.loads(self.json())
         return Target(found["spec"], found["attributes"], ())
+
+    def json(self) -> str:
+        """Return the text."""
+        return decompress(self.text).decode()
 
 
 def small_array(path: str, node: Node, job: CopyJob) -> SmallArray:
@@ -59,7 +69,7 @@ def small_array(path: str, node: Node, job: CopyJob) -> SmallArray:
         node.key,
         job.narrowing,
         job.nbytes,
-        json.dumps(text, separators=(",", ":")).encode(),
+        compress(json.dumps(text, separators=(",", ":")).encode(), 1),
     )
 
 

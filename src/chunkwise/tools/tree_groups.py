@@ -175,7 +175,7 @@ def publish_groups(
         for location in [top] if names else [top.child(name) for name in plan.top_names()]:
             move_consolidated(location.store, location.path, cache(partial(subtree_copies, location)))
     if consolidated:
-        consolidate(top)
+        consolidate(top, alone=True)
 
 
 def _make_group(

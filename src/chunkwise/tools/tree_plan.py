@@ -16,6 +16,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, NamedTuple
 
 from chunkwise.binding import dump
@@ -39,6 +40,8 @@ __all__ = ["N_REQUESTS", "ArrayOptions", "TreePlan", "fitting_attributes", "plan
 
 N_REQUESTS = 16
 """How many documents a server reads or writes at the same time."""
+
+_N_LOOKED_AT = 1024
 
 
 class ArrayOptions(NamedTuple):
@@ -119,15 +122,20 @@ class _Planning:
         # No threads for files: their requests don't wait.
         threads = BlockThreads(N_REQUESTS if is_remote else 0)
         try:
-            level = [self._look(self._source.names, self._source.node)]
+            top = self._look(self._source.names, self._source.node)
+            self._add(top)
+            level = [top]
             while level:
-                below = [
-                    ((*found.names, name), found.node.format) for found in level for name in found.children
-                ]
-                for found in level:
-                    self._add(found)
-                looked = threads.map(lambda at: self._find(*at), below)
-                level = [found for found in looked if found is not None]
+                below = (
+                    ((*above.names, name), above.node.format) for above in level for name in above.children
+                )
+                groups = []
+                while some := list(islice(below, _N_LOOKED_AT)):  # there may be very many arrays
+                    for found in threads.map(lambda at: self._find(*at), some):
+                        if found is not None:
+                            self._add(found)
+                            groups += [found] * bool(found.children)
+                level = groups
         finally:
             threads.shutdown()
         self._made.digest = self._digest.hexdigest()
@@ -197,7 +205,7 @@ class _Planning:
             made.notes += [(path, note) for note in found.notes]
             if isinstance(found.array, SmallArray):
                 made.small.append(found.array)
-                self._note(path, found.array.text.decode())
+                self._note(path, found.array.json())
             else:
                 made.large[path] = job = found.array
                 target = job.target_spec
