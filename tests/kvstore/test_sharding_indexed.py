@@ -279,6 +279,31 @@ def test_an_old_index_is_noticed():
     assert list(base.list()) == []
 
 
+@pytest.mark.parametrize("after", [0, 1, 2])
+@pytest.mark.parametrize("new", [b"", b"short", bytes(1000), None], ids=["empty", "short", "long", "missing"])
+def test_a_shard_that_is_replaced_while_it_is_read(after, new):
+    class Replaced(MemoryStore):
+        """A store in which another writer comes in after some reads."""
+
+        left = None
+
+        def read(self, name, **options):
+            if self.left == 0:
+                self.left = None
+                opened(self).write(key(0, 0), new).result()
+            elif self.left is not None:
+                self.left -= 1
+            return super().read(name, **options)
+
+    base = Replaced()
+    opened(base)[key(0, 0)] = bytes(100)
+    store = opened(base)
+    base.left = after
+    found = store.read(key(0, 0)).result()
+    assert base.left is None
+    assert (found.state, found.value) == (("missing", b"") if new is None else ("value", new))
+
+
 def shard(entries: dict[int, tuple[int, int]], location: str) -> bytes:
     index = np.full((6, 2), 2**64 - 1, "<u8")
     for position, entry in entries.items():
