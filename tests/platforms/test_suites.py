@@ -22,7 +22,8 @@ SUITES = {
     "commands": [
         *(f"cli/test_cli_{page}.py" for page in ("attrs", "hierarchies", "zip")),
         "-k",
-        f"{NOT_LINUX_ALONE} and not any_format and not zarr2 and not what_n5_cannot",
+        f"{NOT_LINUX_ALONE} and not any_format and not zarr2 and not what_n5_cannot and not migrate "
+        "and not diff and not fingerprint",
     ],
 }
 SWEEPS = {
