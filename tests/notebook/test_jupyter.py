@@ -270,6 +270,8 @@ def test_the_classic_notebook_shows_slices_and_tables(browser, place, tmp_path):
         page = _open(browser, f"{url}/notebooks/test.ipynb?token={TOKEN}")
         kernel = "window.Jupyter?.notebook?.kernel"
         page.wait_for_function(f"{kernel}?.is_connected() && {kernel}.widget_manager", timeout=60_000)
+        # Widgets that are shown before the kernel has told about itself stay empty, those of others too.
+        page.wait_for_function(f"Object.keys({kernel}.info_reply).length")
         page.evaluate("window.Jupyter.notebook.execute_all_cells()")
         page.wait_for_function(
             f"window.Jupyter.notebook.get_cells()[{len(CELLS) - 1}].input_prompt_number === {len(CELLS)}",

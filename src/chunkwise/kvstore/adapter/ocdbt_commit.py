@@ -102,7 +102,7 @@ class _Upload:
         try:
             for file, parts in self._parts.items():
                 store.write(directory + file.key, b"".join(parts))
-        except BaseException:
+        except BaseException:  # an interrupt too: files that no manifest names are not to stay
             with suppress(Exception):  # the first failure is the one to tell
                 self.discard()
             raise
@@ -287,15 +287,15 @@ class Committer:
         upload.write()
         try:
             done = database.replace(state, manifest) is not None
-        except Exception:
+        except Exception:  # whatever it was, the manifest may have been stored
             self._doubtful.append((config, version, upload.files))
-            with suppress(Exception):
+            with suppress(Exception):  # the first failure is the one to tell
                 self._settle(database.current().manifest)
             raise
         if done:
             for child, node in written:
                 database.remember_node(child, node)
-            with suppress(Exception):
+            with suppress(Exception):  # the commit is done; files that are left take space only
                 self._settle(manifest)
             return True
         # It may have been done all the same, if an answer was lost and the request made again.
