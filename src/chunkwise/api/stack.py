@@ -11,7 +11,8 @@ import numpy.typing as npt
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.api.transaction import Transaction, check_transaction, wrap_of
 from chunkwise.arguments import as_flag, as_text, is_text
-from chunkwise.arrays.based import Base, pool_under
+from chunkwise.arrays.based import Base
+from chunkwise.arrays.resources import pool_under
 from chunkwise.arrays.stack import StackArray
 from chunkwise.arrays.stack_layer import Layer, StackLayers
 from chunkwise.driver.stack.combine import combine_layers, final_domain

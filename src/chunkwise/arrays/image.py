@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.arrays.cache_pool import cached
 from chunkwise.arrays.memory_array import read_ndarray
 from chunkwise.arrays.protocol import ResizeRequest, StorageStatistics, WrapStore
+from chunkwise.arrays.resources import cached
 from chunkwise.driver.image.pixels import picture_shape, read_pixels
 from chunkwise.driver.image.spec import ImageSpec
 from chunkwise.dtypes.data_type import DataType

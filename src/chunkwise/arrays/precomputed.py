@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy.typing as npt
 
-from chunkwise.arrays.cache_pool import cached
 from chunkwise.arrays.chunked import ChunkedArray
 from chunkwise.arrays.metadata_observers import wrapped
 from chunkwise.arrays.protocol import StorageStatistics, WrapStore
+from chunkwise.arrays.resources import cached
 from chunkwise.arrays.shared_metadata import SharedMetadata
 from chunkwise.driver.chunked.open_flow import Opened
 from chunkwise.driver.flow import run

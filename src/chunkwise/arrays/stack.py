@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.arrays.based import Base, pool_under
+from chunkwise.arrays.based import Base
 from chunkwise.arrays.protocol import OpenArray, ResizeRequest, StorageStatistics, WrapStore
+from chunkwise.arrays.resources import pool_under
 from chunkwise.arrays.stack_layer import Layer, StackLayers, naming
 from chunkwise.arrays.stack_table import LayerTable, LayerTables, layer_tables
 from chunkwise.driver.stack.combine import common_units

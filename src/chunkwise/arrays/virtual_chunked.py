@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.arrays.cache_pool import cache_of
 from chunkwise.arrays.chunk_functions import ChunkFunctions
 from chunkwise.arrays.protocol import ResizeRequest, StorageStatistics, WrapStore
+from chunkwise.arrays.resources import cache_of
 from chunkwise.driver.virtual_chunked.spec import VirtualChunkedSpec
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.engine.batch import as_batched

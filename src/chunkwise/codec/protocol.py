@@ -12,7 +12,7 @@ into them when it is opened.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeAlias
 
 import numpy as np
@@ -28,6 +28,7 @@ __all__ = [
     "DecodeInto",
     "Encode",
     "PreparedChain",
+    "compressors_have_checksum",
 ]
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
@@ -218,6 +219,13 @@ class BytesToBytes(Codec):
     @abstractmethod
     def open_encoder(self) -> Callable[[Buffer], Buffer]:
         """Return a function that encodes any buffer."""
+
+
+def compressors_have_checksum(compressors: Sequence[BytesToBytes], encoded: memoryview) -> bool:
+    """Return True if one of the compressors has stored a checksum; only the last one's bytes can be seen."""
+    return any(codec.always_checked for codec in compressors) or (
+        bool(compressors) and compressors[-1].has_checksum(encoded)
+    )
 
 
 class PreparedChain(Protocol):

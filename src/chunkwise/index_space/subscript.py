@@ -30,9 +30,6 @@ def as_value_error(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) 
         raise error from None
 
 
-R = TypeVar("R")
-
-
 class Subscript(Generic[R]):
     """A method that is called with what stands between brackets; `owner` and `name` are for its text."""
 
