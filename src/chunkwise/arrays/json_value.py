@@ -16,7 +16,7 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.arrays.protocol import ResizeRequest, StorageStatistics, WrapStore
+from chunkwise.arrays.protocol import FixedArray, WrapStore
 from chunkwise.arrays.resources import pool_under
 from chunkwise.binding import JSON, dump
 from chunkwise.driver.json.pointer import MISSING_VALUE, read_at, written_at
@@ -30,10 +30,9 @@ from chunkwise.errors import (
     FailedPreconditionError,
     InvalidArgumentError,
     NotFoundError,
-    UnsupportedError,
     prefix,
 )
-from chunkwise.index_space import IndexDomain, IndexTransform, resolve_bounds
+from chunkwise.index_space import IndexDomain, IndexTransform
 from chunkwise.kvstore.protocol import KvStoreDriver, Stamped
 from chunkwise.kvstore.traits import traits_of
 from chunkwise.spec.schema import Schema
@@ -43,22 +42,10 @@ __all__ = ["JsonArray", "open_json"]
 T = TypeVar("T")
 
 
-class JsonArray:
+class JsonArray(FixedArray):
     """A JSON value, or a part of one, in a key of a kvstore; `outside` is that outside a transaction."""
 
-    __slots__ = (
-        "_domain",
-        "_key",
-        "_known",
-        "_opened",
-        "_outside",
-        "_pool",
-        "_spec",
-        "_store",
-        "_tokens",
-        "readable",
-        "writable",
-    )
+    __slots__ = ("_key", "_known", "_opened", "_outside", "_pool", "_spec", "_store", "_tokens")
 
     def __init__(
         self,
@@ -104,23 +91,10 @@ class JsonArray:
         """The type json."""
         return DataType("json")
 
-    def numpy_dtype(self) -> np.dtype[Any]:
-        """The NumPy type of objects."""
-        return self.dtype.memory_dtype
-
     @property
     def store(self) -> KvStoreDriver:
         """The kvstore."""
         return self._store
-
-    @property
-    def domain(self) -> IndexDomain:
-        """The domain of rank 0."""
-        return self._domain
-
-    def bounded(self, transform: IndexTransform) -> IndexTransform:
-        """Return `transform`: there is nothing to lead out of."""
-        return resolve_bounds(transform, self._domain)
 
     def read_into(self, transform: IndexTransform, out: npt.NDArray[Any]) -> Future[npt.NDArray[Any]]:
         """Fill `out` with the value; the future gives `out`."""
@@ -199,14 +173,6 @@ class JsonArray:
                 self._keep(Stamped(raw, written, time.time()))
                 return
 
-    def resolve(self) -> Future[IndexDomain]:
-        """Return the domain."""
-        return Future.ready(self._domain)
-
-    def resize(self, request: ResizeRequest) -> Future[IndexDomain]:
-        """Fail: there is no bound to change."""
-        return Future.failed(UnsupportedError("Resize not supported"))
-
     def schema(self) -> Schema:
         """Type and domain."""
         return self._spec.effective_schema()
@@ -214,10 +180,6 @@ class JsonArray:
     def spec(self) -> JsonSpec:
         """Return a spec that opens this value again."""
         return replace(self._spec, schema=Schema(dtype=self.dtype, rank=0))
-
-    def count_stored(self, transform: IndexTransform, most: int | None = None) -> Future[StorageStatistics]:
-        """Fail: a part of a value is no chunk."""
-        return Future.failed(UnsupportedError("Storage statistics not supported"))
 
 
 def open_json(spec: JsonSpec, *, readable: bool, writable: bool, wrap: WrapStore | None = None) -> JsonArray:
