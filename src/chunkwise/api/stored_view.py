@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from operator import index
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
 from chunkwise.api.array_view import ArrayView
 from chunkwise.api.explain import Explanation, explain
 from chunkwise.api.storage_statistics import StorageStatistics
 from chunkwise.api.transaction import check_open
 from chunkwise.arguments import as_flag
+from chunkwise.arrays import protocol
 from chunkwise.arrays.protocol import ResizeRequest
 from chunkwise.engine.batch import Batch, check_batch
 from chunkwise.engine.combine import map_future
@@ -126,7 +127,7 @@ class StoredView(ArrayView):
         as_flag(query_not_stored, "query_not_stored")
         as_flag(query_fully_stored, "query_fully_stored")
 
-        def answer(counted: Any) -> StorageStatistics:
+        def answer(counted: protocol.StorageStatistics) -> StorageStatistics:
             return StorageStatistics(
                 not_stored=counted.n_stored == 0 if query_not_stored else None,
                 fully_stored=counted.n_stored == counted.n_chunks if query_fully_stored else None,

@@ -149,7 +149,7 @@ class TensorStore(StoredView):
         batch : Batch, optional
             Reads of one batch start together.
         out : ndarray, optional
-            Where the elements go, in any memory layout; it is the result then, and must not be looked at
+            Array to read into, in any memory layout; it is the result then, and must not be looked at
             before the future is done.  After a failure some of its elements may have been set.
 
         Returns
@@ -303,7 +303,7 @@ class TensorStore(StoredView):
         Parameters
         ----------
         open_mode, open, create, delete_existing, assume_metadata, assume_cached_metadata
-            How it is to be opened; see `OpenMode`.
+            Open mode; see `OpenMode`.
         minimal_spec : bool, optional
             Leave out the metadata.
         retain_context : bool, optional

@@ -21,7 +21,7 @@ from chunkwise.engine.future import Future
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.index_space import IndexTransform, OutputIndexMap
 from chunkwise.plan.ndarray_view import PointView, point_view, strided_view
-from chunkwise.plan.partition import Transform
+from chunkwise.plan.partition import Transform, repeat_first
 from chunkwise.spec.chunk_layout import ChunkLayout
 from chunkwise.spec.schema import Schema
 
@@ -149,10 +149,7 @@ def read_ndarray(source: npt.NDArray[Any], transform: Transform, out: npt.NDArra
     target = _in_order(out, selection, first=True)
     for block in _blocks(selection):
         target[block] = selection.view[_at(selection, block)]
-    for dim in selection.unused:
-        if out.shape[dim] > 1:
-            before = (slice(None),) * dim
-            out[(*before, slice(1, None))] = out[(*before, slice(0, 1))]
+    repeat_first(out, selection.unused)
 
 
 def write_ndarray(target: npt.NDArray[Any], transform: Transform, source: npt.NDArray[Any]) -> None:

@@ -93,17 +93,15 @@ class StackArray(FixedArray):
             return known[1]
 
         def read(base: Base | None, part: LayerRequest) -> Future[Any]:
-            view = view_of(part.region)
+            view, at = view_of(part.region), part.at
             if base is None:
-                view[part.at] = fill_value
+                view[at] = fill_value
                 return Future.ready(None)
             with naming(part.layer):
                 request = base.part(part.request)
             if not part.region.indexed:
-                return base.array.read_into(request, view[part.at])
-            values = np.empty(request.input_shape, out.dtype)
-            base.array.read_into(request, values).result()
-            view[part.at] = values
+                return base.array.read_into(request, view[at])
+            view[at] = base.array.read_into(request, np.empty(request.input_shape, out.dtype)).result()
             return Future.ready(None)
 
         def finish(_: object) -> Array:

@@ -234,13 +234,13 @@ class PreparedChain(Protocol):
     Attributes
     ----------
     item : ChunkSpec
-        What decoding gives.
+        Description of decoded chunks.
     codecs : tuple of Codec
         The bound codecs, in the order of encoding.
     encoded_nbytes : int or None
         Size of every encoded chunk in bytes, or None if it depends on the content.
     is_raw : bool
-        Whether an encoded chunk is its elements as they lie in memory, in C order, and any bytes of that
+        True if an encoded chunk is its elements as they lie in memory, in C order, and any bytes of that
         size are a valid chunk.
     decode_rate, encode_rate : float
         Nanoseconds for each decoded byte, on one thread, without the interpreter lock.

@@ -46,7 +46,7 @@ class IndexDomain(AllDimensionsMixin):
     inclusive_min : sequence of int, optional
         Lower bounds; 0 if only `shape` is given.
     implicit_lower_bounds, implicit_upper_bounds : sequence of bool, optional
-        Which bounds can still change.
+        True for bounds that can still change.
     exclusive_max, inclusive_max, shape : sequence of int, optional
         Upper bounds, in one of three forms.
     labels : sequence of str or None, optional

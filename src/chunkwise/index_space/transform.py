@@ -50,7 +50,7 @@ class IndexTransform(IndexMapping, IndexingMixin):
     input_inclusive_min, input_exclusive_max, input_inclusive_max, input_shape : sequence of int, optional
         Bounds of the domain.
     implicit_lower_bounds, implicit_upper_bounds : sequence of bool, optional
-        Which bounds can still change.
+        True for bounds that can still change.
     input_labels : sequence of str or None, optional
         Labels of the domain.
     domain : IndexDomain or sequence of Dim, optional
