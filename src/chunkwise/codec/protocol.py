@@ -12,7 +12,7 @@ into them when it is opened.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeAlias
 
 import numpy as np
@@ -29,6 +29,7 @@ __all__ = [
     "DecodeInto",
     "Encode",
     "PreparedChain",
+    "compressors_have_checksum",
 ]
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
@@ -242,19 +243,26 @@ class BytesToBytes(Codec):
         """Return a function that encodes any buffer."""
 
 
+def compressors_have_checksum(compressors: Sequence[BytesToBytes], encoded: memoryview) -> bool:
+    """Return True if one of the compressors has stored a checksum; only the last one's bytes can be seen."""
+    return any(codec.always_checked for codec in compressors) or (
+        bool(compressors) and compressors[-1].has_checksum(encoded)
+    )
+
+
 class PreparedChain(Protocol):
     """A codec chain for one chunk shape; immutable and shared by workers.
 
     Attributes
     ----------
     item : ChunkSpec
-        What decoding gives.
+        Description of decoded chunks.
     codecs : tuple of Codec
         The bound codecs, in the order of encoding.
     encoded_nbytes : int or None
         Size of every encoded chunk in bytes, or None if it depends on the content.
     is_raw : bool
-        Whether an encoded chunk is its elements as they lie in memory, in C order, and any bytes of that
+        True if an encoded chunk is its elements as they lie in memory, in C order, and any bytes of that
         size are a valid chunk.
     decode_rate, encode_rate : float
         Nanoseconds for each decoded byte, on one thread, without the interpreter lock.

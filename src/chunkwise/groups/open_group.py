@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 from chunkwise.arguments import check_choice
 from chunkwise.driver.auto.found_instead import database_instead
-from chunkwise.driver.n5.version import check_version
+from chunkwise.driver.n5.document import check_version
 from chunkwise.errors import (
     AlreadyExistsError,
     FailedPreconditionError,

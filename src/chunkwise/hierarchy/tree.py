@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from chunkwise.arguments import check_choice
 from chunkwise.arrays.chunked import ChunkedArray
-from chunkwise.arrays.from_document import open_from_document
+from chunkwise.arrays.open_chunked import open_from_document
 from chunkwise.binding import dump
 from chunkwise.driver.chunked.spec import ChunkedSpec
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError, UnsupportedError

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.driver.n5.version import NUMERIC_VERSION
+from chunkwise.driver.n5.document import NUMERIC_VERSION
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.hdmf.conventions.base import Convention, NewArray
 from chunkwise.hdmf.conventions.zarr3 import text_of
