@@ -188,6 +188,13 @@ class FileStore:
         # Ranges in ascending order that lie close together share a system call.
         return None if other_case(self.root, key) else read_file_ranges(self._path(key), starts, stops)
 
+    def read_size(self, key: str) -> int:
+        """Return the size of the value of `key` in bytes; 0 if it is missing."""
+        try:
+            return os.path.getsize(self._path(key))
+        except MISSING:
+            return 0
+
     def write(self, key: str, value: Buffer, *, if_equal: bytes | None = None) -> bytes | None:
         """Replace the value of `key`; return its new generation, None if the current is not `if_equal`."""
         return self._replace(key, write_all, value, if_equal)

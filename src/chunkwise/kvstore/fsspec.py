@@ -22,9 +22,9 @@ from chunkwise.errors import (
     StorageError,
     UnsafeWriteError,
 )
+from chunkwise.kvstore.bucket import check_object_key
 from chunkwise.kvstore.byte_range import check_range, resolve_range
 from chunkwise.kvstore.key_range import KeyRange, encode_key
-from chunkwise.kvstore.object_key import check_object_key
 from chunkwise.kvstore.protocol import (
     MISSING_GENERATION,
     MOST_LOST,

@@ -28,7 +28,6 @@ from chunkwise.errors import (
     UnavailableError,
     UnsupportedError,
 )
-from chunkwise.kvstore.attempts import Attempts
 from chunkwise.kvstore.byte_range import check_range, resolve_range
 from chunkwise.kvstore.http_request import SECRET_HEADERS, Answer, Bounds, NoAnswerError, send
 from chunkwise.kvstore.object_failure import failure_of_answer
@@ -40,7 +39,7 @@ from chunkwise.kvstore.protocol import (
     Reader,
     Stamped,
 )
-from chunkwise.kvstore.request_limits import Limits, Slots
+from chunkwise.kvstore.request_limits import Attempts, Limits, Slots
 from chunkwise.kvstore.shard_index_cache import ShardIndexCache
 from chunkwise.kvstore.traits import DEFAULT_TRAITS, StoreTraits
 

@@ -1,7 +1,7 @@
 """Requests over HTTP by urllib3, with bounds on what a server may do.
 
 urllib3 keeps connections open and speaks to proxies.  Redirects are followed here, since some of them
-must not be, and requests are made again by `chunkwise.kvstore.attempts` only.
+must not be, and requests are made again by `chunkwise.kvstore.request_limits.Attempts` only.
 """
 
 from __future__ import annotations

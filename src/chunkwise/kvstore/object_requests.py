@@ -6,12 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from chunkwise.errors import ChunkwiseError, CredentialsError, UnsupportedError, prefix
-from chunkwise.kvstore.attempts import Attempts
 from chunkwise.kvstore.bucket import Bucket
 from chunkwise.kvstore.object_connection import Connection
 from chunkwise.kvstore.object_failure import Failure, Kind, failure_of
 from chunkwise.kvstore.object_probe import ConditionalWrites, probe
-from chunkwise.kvstore.request_limits import Limits, Retries
+from chunkwise.kvstore.request_limits import Attempts, Limits, Retries
 
 __all__ = ["Requests"]
 

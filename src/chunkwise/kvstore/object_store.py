@@ -20,11 +20,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from chunkwise.errors import StorageError, UnsafeWriteError
-from chunkwise.kvstore.bucket import Bucket
+from chunkwise.kvstore.bucket import Bucket, check_object_key, is_object_key
 from chunkwise.kvstore.byte_range import check_range, resolve_range
 from chunkwise.kvstore.key_range import KeyRange, encode_key
 from chunkwise.kvstore.object_failure import Failure, Kind
-from chunkwise.kvstore.object_key import check_object_key, is_object_key
 from chunkwise.kvstore.object_probe import ConditionalWrites, update_mode
 from chunkwise.kvstore.object_read import Found, Pages, e_tag_in, fetch, generation_of, version_in
 from chunkwise.kvstore.object_requests import Requests

@@ -30,6 +30,7 @@ __all__ = [
     "RangeReadable",
     "Readable",
     "Reader",
+    "SizeReadable",
     "Stamped",
     "SyncedLater",
     "Writable",
@@ -126,6 +127,14 @@ class RangeReadable(Readable, Protocol):
     """A store that serves several byte ranges of one key for one request."""
 
     def read_ranges(self, key: str, starts: Sequence[int], stops: Sequence[int]) -> list[Buffer] | None: ...
+
+
+class SizeReadable(Readable, Protocol):
+    """A store that knows the size of a value without reading it."""
+
+    def read_size(self, key: str) -> int:
+        """Return the size of the value of `key` in bytes; 0 if it is missing."""
+        ...
 
 
 class ManyReadable(Readable, Protocol):

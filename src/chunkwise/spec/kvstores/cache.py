@@ -13,7 +13,7 @@ from chunkwise.kvstore.adapter.read_through_disk import DiskEntries
 from chunkwise.kvstore.adapter.read_through_memory import Entries, MemoryEntries
 from chunkwise.kvstore.protocol import KvStoreDriver
 from chunkwise.spec.kvstores.adapter import OneBaseKvStoreSpec
-from chunkwise.spec.resources.duration import format_duration, parse_duration
+from chunkwise.spec.resources.kind import format_duration, parse_duration
 
 __all__ = ["CacheKvStoreSpec"]
 

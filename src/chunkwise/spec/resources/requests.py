@@ -9,8 +9,7 @@ from typing import ClassVar
 
 from chunkwise.binding import JSON, dump, expect_int, expect_number
 from chunkwise.errors import SpecError, UnsupportedError
-from chunkwise.spec.resources.duration import format_duration, parse_duration
-from chunkwise.spec.resources.kind import Member, ObjectResource
+from chunkwise.spec.resources.kind import Member, ObjectResource, format_duration, parse_duration
 
 __all__ = ["FileIoRetries", "RateLimiter", "RequestCoalescing", "RequestRetries"]
 
