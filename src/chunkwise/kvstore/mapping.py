@@ -6,7 +6,6 @@ exclude each other in one process.
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Iterator, MutableMapping, Sequence
 from typing import Any, ClassVar
@@ -22,6 +21,7 @@ from chunkwise.kvstore.protocol import (
     Children,
     Reader,
     Stamped,
+    digest_generation,
 )
 from chunkwise.kvstore.traits import DEFAULT_TRAITS, StoreTraits
 
@@ -58,7 +58,7 @@ class MappingStore:
         """Return the value of `key` or a part of it, with its generation."""
         now = time.time()
         value = self._get(key)
-        generation = _generation(value)
+        generation = digest_generation(value)
         if value is None or generation == if_not_equal:
             return Stamped(None, generation, now)
         if byte_range is not None:
@@ -90,15 +90,15 @@ class MappingStore:
         """Replace the value of `key`; return its new generation, None if the current is not `if_equal`."""
         new = bytes(value)
         with _lock:
-            if if_equal and _generation(self._get(key)) != if_equal:
+            if if_equal and digest_generation(self._get(key)) != if_equal:
                 return None
             self._mapping[key] = new
-        return _generation(new)
+        return digest_generation(new)
 
     def delete(self, key: str, *, if_equal: bytes | None = None) -> bytes | None:
         """Delete `key`; return MISSING_GENERATION, None if `if_equal` is not the current generation."""
         with _lock:
-            if if_equal and _generation(self._get(key)) != if_equal:
+            if if_equal and digest_generation(self._get(key)) != if_equal:
                 return None
             self._mapping.pop(key, None)
         return MISSING_GENERATION
@@ -118,7 +118,3 @@ class MappingStore:
         """List one level below `prefix`, in order; keys and prefixes are whole."""
         below = KeyRange.of_prefix(prefix)
         return Children.of(prefix, self.list(below.start, below.stop))
-
-
-def _generation(value: bytes | None) -> bytes:
-    return MISSING_GENERATION if value is None else b"\0" + hashlib.blake2b(value, digest_size=16).digest()

@@ -8,6 +8,7 @@ generation of a key is an opaque ``bytes`` that changes with every write: ``b""`
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeGuard, TypeVar
@@ -35,6 +36,7 @@ __all__ = [
     "SyncedLater",
     "Writable",
     "Writer",
+    "digest_generation",
     "is_store",
     "offers",
 ]
@@ -242,6 +244,11 @@ class KvStoreDriver(Readable, Writable, Listable, Protocol):
     def describe(self, key: str) -> str:
         """Return how messages should name `key`: ``local file "/data/a/0/0"``."""
         ...
+
+
+def digest_generation(value: Buffer | None) -> bytes:
+    """Return the generation of a value in a store that has no generations of its own: a digest of it."""
+    return MISSING_GENERATION if value is None else b"\0" + hashlib.blake2b(value, digest_size=16).digest()
 
 
 def offers(value: object, protocol: Callable[..., P]) -> TypeGuard[P]:
