@@ -25,6 +25,8 @@ __all__ = [
     "open_size",
     "read_ranges",
     "resolve_range",
+    "slice_range",
+    "slice_ranges",
     "stored_nbytes",
 ]
 
@@ -52,6 +54,18 @@ def resolve_range(start: int, stop: int | None, size: int) -> tuple[int, int]:
         error.size = size
         raise error
     return begin, end
+
+
+def slice_range(value: Buffer, start: int, stop: int | None) -> Buffer:
+    """Return the bytes of a range of `value`."""
+    begin, end = resolve_range(start, stop, len(value))
+    return value[begin:end]
+
+
+def slice_ranges(value: Buffer, starts: Sequence[int], stops: Sequence[int]) -> list[Buffer]:
+    """Return the bytes of each range of `value`, without copying them."""
+    view = memoryview(value)
+    return [slice_range(view, start, stop) for start, stop in zip(starts, stops, strict=True)]
 
 
 def read_ranges(

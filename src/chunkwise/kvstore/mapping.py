@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from chunkwise.binding import dump
 from chunkwise.fork import new_lock
-from chunkwise.kvstore.byte_range import resolve_range
+from chunkwise.kvstore.byte_range import slice_range, slice_ranges
 from chunkwise.kvstore.key_range import KeyRange, encode_key
 from chunkwise.kvstore.protocol import (
     MISSING_GENERATION,
@@ -61,10 +61,8 @@ class MappingStore:
         generation = digest_generation(value)
         if value is None or generation == if_not_equal:
             return Stamped(None, generation, now)
-        if byte_range is not None:
-            begin, end = resolve_range(byte_range.start, byte_range.stop, len(value))
-            value = value[begin:end]
-        return Stamped(value, generation, now)
+        part = value if byte_range is None else slice_range(value, *byte_range)
+        return Stamped(part, generation, now)
 
     def open_reader(self) -> Reader:
         """Return a reader of values; what it returns stays valid."""
@@ -73,18 +71,14 @@ class MappingStore:
             value = self._get(key)
             if value is None or (start == 0 and stop is None):
                 return value
-            begin, end = resolve_range(start, stop, len(value))
-            return value[begin:end]
+            return slice_range(value, start, stop)
 
         return read
 
     def read_ranges(self, key: str, starts: Sequence[int], stops: Sequence[int]) -> list[Buffer] | None:
         """Return the bytes of each range of the value of `key`, None if that is missing."""
         value = self._get(key)
-        if value is None:
-            return None
-        pairs = (resolve_range(*pair, len(value)) for pair in zip(starts, stops, strict=True))
-        return [value[begin:end] for begin, end in pairs]
+        return None if value is None else slice_ranges(value, starts, stops)
 
     def write(self, key: str, value: Buffer, *, if_equal: bytes | None = None) -> bytes | None:
         """Replace the value of `key`; return its new generation, None if the current is not `if_equal`."""

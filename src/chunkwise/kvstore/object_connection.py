@@ -26,6 +26,8 @@ from chunkwise.kvstore.request_limits import Retries
 __all__ = ["Connection", "Learned", "learned"]
 
 T = TypeVar("T")
+# Failures of a request that was let in.
+_ANSWERS = ("missing", "mismatch", "exists", "unchanged", "range")
 _MOST = 1000  # buckets of which is known what they answer to
 _ASKED = re.compile(r"Error performing \w+ (\S+) in ")
 
@@ -86,55 +88,45 @@ class Connection:
         library, known = object_library(), self.known
         access = known.access or self.bucket.accesses()[0]
         try:
-            result = self._request(request, library, access)
+            return self._request(request, library, access)
         except Exception as e:
             failure = failure_of(e)
-            if failure.kind in ("missing", "mismatch", "exists", "unchanged", "range"):
-                known.access = access
-                raise
-            other = self.bucket.other_access(access, failure)
-            if other is None:
-                if failure.kind in ("denied", "credentials"):
-                    known.forget_access()
-                raise
-            return self._try(request, library, other, access, e)
-        known.access = access
-        return result
+            other = None if failure.kind in _ANSWERS else self.bucket.other_access(access, failure)
+            if other is not None:
+                return self._other_way(request, library, other, f"{_way(access)}: {failure.detail}", e)
+            if failure.kind in ("denied", "credentials"):
+                known.forget_access()
+            raise
 
-    def _try(
-        self,
-        request: Callable[[Any, Any], T],
-        library: Any,
-        access: Access,
-        first: Access,
-        refusal: Exception,
+    def _other_way(
+        self, request: Callable[[Any, Any], T], library: Any, access: Access, first: str, refusal: Exception
     ) -> T:
-        known, why = self.known, failure_of(refusal)
         try:
-            result = self._request(request, library, access)
+            return self._request(request, library, access)
         except Exception as e:
             failure = failure_of(e)
-            if failure.kind in ("missing", "mismatch", "exists", "unchanged", "range"):
-                known.access = access
+            if failure.kind in _ANSWERS:
                 raise
-            known.forget_access()
-            told = refusal if why.kind == "credentials" and failure.kind == "denied" else e
-            told.add_note(f"{_way(first)}: {why.detail}; {_way(access)}: {failure.detail}")
+            self.known.forget_access()
+            told = refusal if failure.kind == "denied" and failure_of(refusal).kind == "credentials" else e
+            told.add_note(f"{first}; {_way(access)}: {failure.detail}")
             if told is e:
                 raise
             raise refusal from None
-        known.access = access
-        return result
 
     def _request(self, request: Callable[[Any, Any], T], library: Any, access: Access) -> T:
         try:
-            return request(library, self._store(library, access))
+            result = request(library, self._store(library, access))
         except Exception as e:
             said = str(e).partition("\n\nDebug source")[0]
             asked = _ASKED.search(said)
-            if asked is None or not asked[1].startswith(self.bucket.credential_services):
-                raise
-            raise CredentialsError(f"No credentials: {said}") from e
+            if asked is not None and asked[1].startswith(self.bucket.credential_services):
+                raise CredentialsError(f"No credentials: {said}") from e
+            if failure_of(e).kind in _ANSWERS:
+                self.known.access = access
+            raise
+        self.known.access = access
+        return result
 
     def _store(self, library: Any, access: Access) -> Any:
         key = os.getpid(), access, self.retries

@@ -195,22 +195,18 @@ def sync_file(fd: int) -> None:
 
 def sync_path(path: str) -> None:
     """Wait until the data of the file `path` is on disk; a file that has gone needs no waiting."""
-    try:
-        [fd] = map(open_file, [path], [WRITE | NO_FOLLOW], [0])
-    except FileNotFoundError:
-        return
-    try:
-        sync_file(fd)
-    finally:
-        os.close(fd)
+    _sync_named(path, WRITE | NO_FOLLOW)
 
 
 def sync_directory(directory: str) -> None:
     """Wait until the names in `directory` are on disk; a directory that has gone needs no waiting."""
-    if not _DIRECTORY:  # the file system's journal has to do
-        return
+    if _DIRECTORY:  # else the file system's journal has to do
+        _sync_named(directory, READ | _DIRECTORY)
+
+
+def _sync_named(path: str, flags: int) -> None:
     try:
-        [fd] = map(os.open, [directory], [READ | _DIRECTORY])
+        [fd] = map(open_file, [path], [flags], [0])
     except FileNotFoundError:
         return
     try:

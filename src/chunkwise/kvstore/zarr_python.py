@@ -22,7 +22,7 @@ from chunkwise.errors import (
     UnsupportedError,
 )
 from chunkwise.fork import KeyLocks
-from chunkwise.kvstore.byte_range import check_range, resolve_range
+from chunkwise.kvstore.byte_range import check_range, slice_range
 from chunkwise.kvstore.key_range import KeyRange, encode_key
 from chunkwise.kvstore.protocol import (
     MISSING_GENERATION,
@@ -121,8 +121,7 @@ class ZarrPythonStore:
             value = self._load(key)
             generation = digest_generation(value)
             if value is not None and byte_range is not None:
-                begin, end = resolve_range(start, stop, len(value))
-                value = value[begin:end]
+                value = slice_range(value, start, stop)
         if value is None:
             return Stamped(None, MISSING_GENERATION, now)
         return Stamped(None if generation == if_not_equal else value, generation, now)
@@ -149,10 +148,7 @@ class ZarrPythonStore:
                 return part
         # Empty, or too short: what is wrong with the range depends on the size of the value.
         value = self._requests.get(key)
-        if value is None:
-            return None
-        begin, end = resolve_range(start, stop, len(value))
-        return value[begin:end]
+        return None if value is None else slice_range(value, start, stop)
 
     def read_ranges(self, key: str, starts: Sequence[int], stops: Sequence[int]) -> list[Buffer] | None:
         """Return the bytes of each range of the value of `key`, None if it is missing."""

@@ -21,7 +21,14 @@ from chunkwise.errors import (
     prefix,
 )
 from chunkwise.fork import new_lock
-from chunkwise.kvstore.byte_range import check_range, coalesce_ranges, read_ranges, resolve_range
+from chunkwise.kvstore.byte_range import (
+    check_range,
+    coalesce_ranges,
+    read_ranges,
+    resolve_range,
+    slice_range,
+    slice_ranges,
+)
 from chunkwise.kvstore.protocol import (
     MISSING_GENERATION,
     Buffer,
@@ -177,8 +184,7 @@ class ReferenceStore:
             return None
         if not isinstance(reference, Part):
             value = reference if isinstance(reference, bytes) else reference()
-            pairs = zip(starts, stops, strict=True)
-            return [memoryview(value)[slice(*resolve_range(*pair, len(value)))] for pair in pairs]
+            return slice_ranges(value, starts, stops)
         if reference.stop is not None:
             size = reference.stop - reference.start
             for pair in zip(starts, stops, strict=True):
@@ -286,8 +292,7 @@ class _Targets:
             begin, end = resolve_range(start, stop, reference.stop - reference.start)
             return self.part(key, Part(reference.url, reference.start + begin, reference.start + end))
         value = memoryview(reference if isinstance(reference, bytes) else reference())
-        begin, end = resolve_range(start, stop, len(value))
-        return value[begin:end]
+        return slice_range(value, start, stop)
 
     def part(self, key: str, part: Part, *, whole: bool = False) -> Buffer:
         """Return bytes of another value; that it has so many is seen before memory is taken for them."""

@@ -61,24 +61,20 @@ class AdapterKvStoreSpec(KvStoreSpec, ABC):
 
     def unbound(self, names: Mapping[int, str] | None = None) -> Self:
         """Return the spec with names in place of bound resources throughout."""
-        out = super().unbound(names)
-        if names is None:
-            found: dict[int, str] = {}
-            self.name_bound(found, {} if self.context is None else dict(self.context.to_json()))
-            names = found
+        out, names = super().unbound(names), self._own_names() if names is None else names
         return out.with_bases(tuple(base.unbound(names) for base in self.bases()))
+
+    def _own_names(self) -> dict[int, str]:
+        found: dict[int, str] = {}
+        self.name_bound(found, {} if self.context is None else dict(self.context.to_json()))
+        return found
 
     def to_json(
         self, include_defaults: bool = False, *, names: Mapping[int, str] | None = None
     ) -> dict[str, Any]:
         """Return the JSON form."""
-        if names is None:
-            found: dict[int, str] = {}
-            self.name_bound(found, {} if self.context is None else dict(self.context.to_json()))
-            inner: Mapping[int, str] = found
-        else:
-            inner = names
         out = super().to_json(include_defaults, names=names)
+        inner = self._own_names() if names is None else names
         out.update(self.base_members([base.to_json(include_defaults, names=inner) for base in self.bases()]))
         return dict(sorted(out.items()))
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from chunkwise.binding import JSON, Members, expect_int, expect_string
-from chunkwise.errors import SpecError, UnsupportedError
+from chunkwise.errors import SpecError
 from chunkwise.kvstore.adapter.prefix import PrefixStore
 from chunkwise.kvstore.adapter.read_through import ReadThroughStore
 from chunkwise.kvstore.adapter.read_through_disk import DiskEntries
@@ -66,7 +66,3 @@ class CacheKvStoreSpec(OneBaseKvStoreSpec):
         else:
             entries = MemoryEntries(self.total_bytes_limit)
         return ReadThroughStore(base, entries, max_age=self.max_age), self.path
-
-    def to_url(self) -> str:
-        """Raise: there is no URL."""
-        raise UnsupportedError("URL representation not supported")

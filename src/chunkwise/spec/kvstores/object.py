@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from chunkwise.binding import MISSING, Members, expect_bool
-from chunkwise.errors import SpecError, UnsupportedError
+from chunkwise.errors import SpecError
 from chunkwise.kvstore.file import FileStore
 from chunkwise.kvstore.foreign_bucket import ForeignBucket, is_obstore
 from chunkwise.kvstore.fsspec import FsspecStore, is_fsspec, synchronous
@@ -81,10 +81,6 @@ class ObjectKvStoreSpec(KvStoreSpec):
     def open_driver(self) -> tuple[KvStoreDriver, str]:
         """Return the store; the path stays a prefix of keys."""
         return _opened(self.store, self.single_writer), self.path
-
-    def to_url(self) -> str:
-        """Raise: there is no URL."""
-        raise UnsupportedError("URL representation not supported")
 
 
 def _opened(store: Any, single_writer: bool) -> KvStoreDriver:
