@@ -18,7 +18,7 @@ from typing import NamedTuple, TypeVar
 
 from chunkwise.errors import ChunkwiseError
 from chunkwise.kvstore.file_error import file_error
-from chunkwise.kvstore.file_path import LOCK_SUFFIX, check_case, path_of
+from chunkwise.kvstore.file_path import LOCK_SUFFIX, check_case, is_suspect, path_of
 from chunkwise.kvstore.file_protocol import (
     attempt_under_lock,
     current_generation,
@@ -221,8 +221,7 @@ def _open_write(
         return True
 
     def write(key: str, value: Buffer) -> None:
-        rooted = "/" + key  # is_suspect, without the call
-        if "/." in rooted or "//" in rooted or rooted[-1] == "/" or "__lock" in key or "\0" in key:
+        if is_suspect(key):
             return general(key, value)
         path = root + key
         replaced = False
