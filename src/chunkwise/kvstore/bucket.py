@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 from chunkwise.binding import dump
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.kvstore.object_failure import Failure
-from chunkwise.kvstore.request_limits import Retries
+from chunkwise.kvstore.request_limits import ANSWER_TIMEOUT, Retries
 
 __all__ = ["Access", "Bucket", "Provider", "check_object_key", "client_options", "is_object_key"]
 
@@ -30,7 +30,7 @@ def client_options(retries: Retries) -> dict[str, Any]:
     return {
         "connect_timeout": timedelta(seconds=retries.connect_timeout),
         "read_timeout": timedelta(seconds=retries.request_timeout),
-        "timeout": timedelta(seconds=max(900.0, retries.request_timeout)),
+        "timeout": timedelta(seconds=max(ANSWER_TIMEOUT, retries.request_timeout)),
         "pool_idle_timeout": "30s",
         "user_agent": "chunkwise",
     }

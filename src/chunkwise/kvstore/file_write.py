@@ -132,7 +132,7 @@ def _unlink(path: str) -> bool:
     return True
 
 
-def make_directories(directory: str, *, sync: bool, attempts: int = 16) -> None:
+def make_directories(directory: str, *, sync: bool, attempts: int = MOST_LOST) -> None:
     """Make `directory` and those above it that are missing; with `sync` also their names are on disk."""
     # Others may delete what was just made, hence `attempts`; but a file system that takes no new directories,
     # as /proc, says the same each time.

@@ -28,7 +28,7 @@ __all__ = ["Connection", "Learned", "learned"]
 T = TypeVar("T")
 # Failures of a request that was let in.
 _ANSWERS = ("missing", "mismatch", "exists", "unchanged", "range")
-_MOST = 1000  # buckets of which is known what they answer to
+_MOST = 1000  # buckets whose connections are kept: a server of many users' data must not collect them
 _ASKED = re.compile(r"Error performing \w+ (\S+) in ")
 
 

@@ -24,7 +24,8 @@ from chunkwise.kvstore.request_limits import Retries
 
 __all__ = ["Found", "Pages", "e_tag_in", "fetch", "generation_of", "version_in"]
 
-# Each attempt reads the whole body; other failures are obstore's to try again.
+# Further attempts, with delays of 15 s in all by default.  Each reads the whole body; other failures are
+# obstore's to try again.
 _BODY_ATTEMPTS = 4
 _PAGE = 1000  # keys, as many as S3 lists in one answer
 

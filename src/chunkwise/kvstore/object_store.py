@@ -45,11 +45,10 @@ __all__ = ["ObjectStore"]
 _READ: tuple[Kind, ...] = ("missing", "unchanged")
 _RANGES: tuple[Kind, ...] = ("missing", "range")
 _CONDITION: tuple[Kind, ...] = ("mismatch", "exists")
-# Larger values are sent in parts, each of which can be tried again alone.
-# S3 takes 10,000 parts of 5 MiB and more, and deletes 1000 keys at a time.
-_MULTIPART = 1 << 24
+# Bytes of a part, as the AWS CLI has them.  Values of more than two are sent in parts, each of which can be
+# tried again alone.  S3 takes 10,000 parts of 5 MiB and more, and deletes 1000 keys at a time.
 _PART = 1 << 23
-_MOST_PARTS = 9000
+_MOST_PARTS = 10_000
 _DELETE_BATCH = 1000
 
 
@@ -225,7 +224,7 @@ class ObjectStore:
     def _put(self, key: str, value: memoryview, mode: Any) -> bytes | None:
         if self.bucket.keeps_buffers:  # workers use theirs again
             value = memoryview(bytes(value))
-        multipart = mode is None and len(value) > _MULTIPART
+        multipart = mode is None and len(value) > 2 * _PART
         part = max(_PART, -(-len(value) // _MOST_PARTS))
 
         def put(library: Any, store: Any) -> Any:

@@ -63,7 +63,7 @@ HELD = (errno.EAGAIN, errno.EACCES)
 _IN_USE = (5, 32, 33)  # Windows' ERROR_ACCESS_DENIED, ERROR_SHARING_VIOLATION, ERROR_LOCK_VIOLATION
 _PATIENCE = 10.0  # seconds that a file which should be moved or removed may be open elsewhere
 _OPEN_PATIENCE = 1.0  # a file is being replaced for a moment only
-_LONG = 240  # characters; beyond 260 a path needs a prefix
+_LONG = 240  # characters; from 260 on a path needs a prefix, a directory from 248 on, and lock files add 7
 _RESERVED = frozenset(
     ["CON", "PRN", "AUX", "NUL", *(f"{name}{n}" for name in ("COM", "LPT") for n in "123456789¹²³")]
 )
@@ -143,6 +143,7 @@ def replace(source: str, target: str) -> None:
 
 
 def _patiently(call: Callable[..., T], *arguments: object, patience: float) -> T:
+    # From less than the finest tick of Windows' clock, 1 ms, to more than the usual one, 15.6 ms.
     pause, end = 0.0005, time.monotonic() + patience
     while True:
         try:

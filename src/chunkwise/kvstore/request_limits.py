@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 from chunkwise.fork import new_lock, put_in_order_in_child
 
 __all__ = [
+    "ANSWER_TIMEOUT",
     "DEFAULT_CONCURRENCY",
     "Attempts",
     "Coalescing",
@@ -32,6 +33,7 @@ __all__ = [
 _LOG = logging.getLogger("chunkwise.retries")
 _CONNECT_TIMEOUT = 4.0  # seconds; TCP asks again after 1 and 3 without an answer
 _CONNECTION_PATIENCE = 2.0  # seconds, as docs/remote.md says
+ANSWER_TIMEOUT = 900.0  # seconds that an answer may take in all, as docs/remote.md says
 DEFAULT_CONCURRENCY = 32  # TensorStore's for requests to object stores
 _MOST_SLOTS = 1 << 15  # a limit may be any 64-bit number; Linux has no more threads by default
 
@@ -41,7 +43,7 @@ T = TypeVar("T")
 class Retries(NamedTuple):
     """Number of further attempts, after delays, in seconds, that double up to `max_delay`."""
 
-    max_retries: int = 32
+    max_retries: int = 32  # this and the delays are TensorStore's
     initial_delay: float = 1.0
     max_delay: float = 32.0
     request_timeout: float = 60.0  # seconds that a server may be silent during a request
@@ -57,6 +59,7 @@ class Retries(NamedTuple):
 
     def config(self) -> dict[str, Any]:
         """Return the same for obstore."""
+        # What obstore allows by itself, 180 s, for the requests; the delays, each with as much by chance.
         total = sum(self.delay(n) for n in range(min(self.max_retries, 1000)))
         return {
             "max_retries": self.max_retries,

@@ -11,7 +11,10 @@ from typing import Any, Protocol
 
 from chunkwise.fork import new_lock, put_in_order_in_child
 
-__all__ = ["RenamedShardIndexes", "ShardIndexCache", "ShardIndexes"]
+__all__ = ["LEAST_INDEX_NBYTES", "RenamedShardIndexes", "ShardIndexCache", "ShardIndexes"]
+
+LEAST_INDEX_NBYTES = 1 << 26
+"""Bytes of indexes that are kept in any case: those of 4 million inner chunks of Zarr v3, 16 bytes each."""
 
 
 class ShardIndexes(Protocol):
@@ -33,7 +36,7 @@ class ShardIndexes(Protocol):
 class ShardIndexCache:
     """Entries by key, up to a limit in bytes; the least recently used are evicted first."""
 
-    def __init__(self, limit: int = 1 << 26) -> None:
+    def __init__(self, limit: int = LEAST_INDEX_NBYTES) -> None:
         self.limit = limit
         self._n_bytes = 0
         self._entries: OrderedDict[str, tuple[Any, int]] = OrderedDict()

@@ -25,7 +25,7 @@ from chunkwise.kvstore.ocdbt.node import Child, Node
 from chunkwise.kvstore.ocdbt.places import DataFile, Place
 from chunkwise.kvstore.ocdbt.tree import NodeRef, check_keys, read_checked
 from chunkwise.kvstore.ocdbt.versions import Subtree, VersionNode, read_version_node
-from chunkwise.kvstore.protocol import MISSING_GENERATION, Buffer, ByteRange, KvStoreDriver
+from chunkwise.kvstore.protocol import MISSING_GENERATION, MOST_LOST, Buffer, ByteRange, KvStoreDriver
 from chunkwise.kvstore.request_limits import Slots
 from chunkwise.kvstore.traits import traits_of
 
@@ -33,10 +33,8 @@ __all__ = ["MANIFEST", "Database", "Folder", "MissingFileError", "State"]
 
 MANIFEST = "manifest.ocdbt"
 _NUMBERED = re.compile(r"manifest\.([0-9a-f]{16})")
-_NUMBERED_KEPT = 128  # numbered manifests; older ones say nothing that these don't lead to
-_ATTEMPTS = 100
-_ENTRY_NBYTES = 300  # of an entry of a node in memory, about
-_FEWEST_NBYTES = 1 << 26  # of nodes that are kept in memory, however small the cache pool
+_NUMBERED_KEPT = 128  # numbered manifests, as in TensorStore; these lead to what older ones say
+_ENTRY_NBYTES = 230  # of the Python objects of an entry that is a place (`tracemalloc`)
 
 T = TypeVar("T")
 
@@ -87,7 +85,7 @@ class Database:
         self.manifests = manifests
         self.config = config  # as far as it is required
         self._slots = slots  # one is held while a node is decoded or encoded
-        self._cache_nbytes = max(cache_nbytes, _FEWEST_NBYTES)
+        self._cache_nbytes = max(cache_nbytes, LARGEST_BODY)  # the largest node is kept in any case
         self._lock = new_lock()
         self._known = _UNKNOWN
         self._looking, self._looked = new_lock(), 0.0  # the lock, and when it began, of a look at manifests
@@ -131,7 +129,7 @@ class Database:
     def _look(self) -> State:
         known, began = self._known, time.time()
         store, key = self.manifests.store, self.manifests.directory + MANIFEST
-        for _ in range(_ATTEMPTS):
+        for _ in range(MOST_LOST):
             found = store.read(key, if_not_equal=known.generation or None)
             manifest = known.manifest
             if found.generation == MISSING_GENERATION:

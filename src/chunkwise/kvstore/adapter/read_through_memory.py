@@ -6,10 +6,9 @@ from collections import OrderedDict
 from typing import Any, NamedTuple, Protocol
 
 from chunkwise.fork import new_lock, put_in_order_in_child
+from chunkwise.kvstore.adapter.value_cache import ENTRY_OVERHEAD
 
 __all__ = ["Entries", "Entry", "MemoryEntries", "Part"]
-
-_COST = 200  # bytes of Python objects for each key
 
 
 class Part(NamedTuple):
@@ -111,4 +110,4 @@ class MemoryEntries:
 
 
 def _size(part: Part, entry: Entry) -> int:
-    return len(entry.value) + len(entry.generation) + len(part.key) + _COST
+    return len(entry.value) + len(entry.generation) + len(part.key) + ENTRY_OVERHEAD

@@ -34,12 +34,10 @@ from chunkwise.kvstore.protocol import (
     Reader,
     Stamped,
 )
-from chunkwise.kvstore.shard_index_cache import ShardIndexCache
+from chunkwise.kvstore.shard_index_cache import LEAST_INDEX_NBYTES, ShardIndexCache
 from chunkwise.kvstore.traits import StoreTraits, traits_of
 
 __all__ = ["ShardedStore", "SingleShardStore"]
-
-_LEAST_CACHE = 1 << 26  # bytes of indexes that are kept in any case
 
 T = TypeVar("T")
 
@@ -59,7 +57,7 @@ class ShardedStore:
         self.path = path
         self.format = format
         self.cache_nbytes = cache_nbytes  # of indexes to keep, if that is more than are always kept
-        self._indexes = ShardIndexCache(max(cache_nbytes, _LEAST_CACHE))
+        self._indexes = ShardIndexCache(max(cache_nbytes, LEAST_INDEX_NBYTES))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.base, self.path, self.format, self.cache_nbytes)

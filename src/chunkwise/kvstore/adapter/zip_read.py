@@ -41,7 +41,7 @@ _LOCATOR = Struct("<4sLQL")
 _END64 = Struct("<4sQ2H2L4Q")
 _LOCAL = Struct("<4s5H3L2H")
 _UTF8, _ENCRYPTED = 1 << 11, 1
-_SLACK = 64
+_SLACK = 46 + _END.size  # an entry of the directory has 46 bytes and a name
 
 TAIL_SIZE = _END.size + 0xFFFF + _LOCATOR.size + _END64.size
 """Bytes at the end of any archive that surely hold its end records."""

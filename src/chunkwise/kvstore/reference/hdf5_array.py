@@ -20,13 +20,12 @@ from chunkwise.errors import DataCorruptionError, UnsupportedError
 from chunkwise.kvstore.protocol import Buffer
 from chunkwise.kvstore.reference.hdf5_attributes import reference_json
 from chunkwise.kvstore.reference.hdf5_filters import Filter, add_filters, filter_documents, is_suffix
-from chunkwise.kvstore.reference.table import Part, Reference, blocks_of
+from chunkwise.kvstore.reference.table import BLOCK_NBYTES, Part, Reference, blocks_of
 
 __all__ = ["ChunkSource", "Hdf5Array", "Origin", "describe_dataset"]
 
-_BLOCK_NBYTES = 1 << 22  # of data that has no chunks
-_BLOCK_ITEMS = 1 << 16  # of text and objects
-_MOST_CHUNKS = 100_000_000  # whatever shape the file claims
+_BLOCK_ITEMS = 1 << 16  # of text and objects: 4 MiB, if an item takes 64 bytes
+_MOST_CHUNKS = 100_000_000  # whatever shape the file claims; their index takes 3.2 GB
 JSON2: dict[str, JSON] = {
     "allow_nan": True,
     "check_circular": True,
@@ -107,7 +106,7 @@ def describe_dataset(
             why = "chunks without some of the filters"
     itemsize = max(1, element.stored.itemsize * prod(element.inner))
     blocks = chunks or blocks_of(
-        outer, itemsize, _BLOCK_ITEMS * itemsize if element.filters else _BLOCK_NBYTES
+        outer, itemsize, _BLOCK_ITEMS * itemsize if element.filters else BLOCK_NBYTES
     )
     grid = tuple(-(-n // c) for n, c in zip(outer, blocks, strict=True))
     inner_grid = grid + (1,) * len(element.inner)

@@ -15,11 +15,29 @@ from chunkwise.errors import ChunkwiseError, DataCorruptionError
 from chunkwise.kvstore.key_range import KeyRange, encode_key
 from chunkwise.kvstore.protocol import Buffer, Children
 
-__all__ = ["Part", "Reference", "SortedKeys", "Table", "blocks_of", "expect_part", "read_by"]
+__all__ = [
+    "BLOCK_NBYTES",
+    "LARGEST_OFFSET",
+    "Part",
+    "Reference",
+    "SortedKeys",
+    "Table",
+    "blocks_of",
+    "expect_part",
+    "read_by",
+]
 
 T = TypeVar("T")
 
-_LARGEST = 1 << 62  # offsets and sizes beyond are no positions in any storage
+LARGEST_OFFSET = 1 << 62
+"""Offsets and sizes beyond are no positions in any storage."""
+
+BLOCK_NBYTES = 1 << 22
+"""Bytes of a block, about, of an array that is stored as a whole.
+
+128 MiB of HDF5 take 21 ms of processor time with these, 31 ms with 256 KiB, 25 ms with 16 MiB; 100 x 100
+elements of them take 0.4 ms, 0.06 ms and 2.2 ms.
+"""
 
 
 class Part(NamedTuple):
@@ -85,12 +103,12 @@ def expect_part(key: str, url: JSON, offset: JSON = 0, length: JSON = None) -> P
         return Part(url)
     for value, name in ((offset, "an offset"), (length, "a length")):
         if not _is_position(value):
-            raise _invalid(key, f"{name} of 0 to {_LARGEST}", value)
+            raise _invalid(key, f"{name} of 0 to {LARGEST_OFFSET}", value)
     return Part(url, int(offset), int(offset) + int(length))
 
 
 def _is_position(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _LARGEST
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LARGEST_OFFSET
 
 
 def _invalid(key: str, expected: str, value: JSON) -> DataCorruptionError:

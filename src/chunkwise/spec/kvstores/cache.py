@@ -17,7 +17,7 @@ from chunkwise.spec.resources.kind import format_duration, parse_duration
 
 __all__ = ["CacheKvStoreSpec"]
 
-_LIMIT = 1 << 30
+_LIMIT = 1 << 30  # bytes, where the spec has no limit of its own
 
 
 def _expect_age(value: JSON) -> float:

@@ -20,7 +20,7 @@ from chunkwise.spec.kvstores.adapter import OneBaseKvStoreSpec
 __all__ = ["ShardingIndexedKvStoreSpec"]
 
 _HIGHEST_RANK = 31  # the index has a dimension more
-_MOST_CELLS = 1 << 30
+_MOST_CELLS = 1 << 30  # as in TensorStore
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
