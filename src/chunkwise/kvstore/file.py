@@ -22,7 +22,7 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from copy import copy
 from typing import IO, Any, TypeVar
@@ -111,7 +111,7 @@ class FileStore:
         )
 
     @property
-    def identity(self) -> Any:
+    def identity(self) -> Hashable:
         """The directory with symbolic links resolved, once; the options are not part of it."""
         return "file", os.path.normcase(self.real_root)
 

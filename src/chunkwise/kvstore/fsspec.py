@@ -10,7 +10,7 @@ changes when it is written: its ETag, checksum, date and size.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
 from chunkwise.binding import dump
@@ -97,7 +97,7 @@ class FsspecStore:
         return not _protocols(self.fs).isdisjoint({"file", "local", "memory"})
 
     @property
-    def identity(self) -> Any:
+    def identity(self) -> Hashable:
         """The file system, as fsspec tells them apart, and the path."""
         return "fsspec", hash(self.fs), self.root
 

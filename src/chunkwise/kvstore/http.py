@@ -16,7 +16,7 @@ from __future__ import annotations
 import base64
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote, urlsplit
 
@@ -91,7 +91,7 @@ class HttpStore:
         return f"HttpStore({self.url('')!r})"
 
     @property
-    def identity(self) -> Any:
+    def identity(self) -> Hashable:
         """The URL."""
         return "http", self._root, self._query
 

@@ -7,8 +7,8 @@ exclude each other in one process.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, MutableMapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Hashable, Iterator, MutableMapping, Sequence
+from typing import ClassVar
 
 from chunkwise.binding import dump
 from chunkwise.fork import new_lock
@@ -44,7 +44,7 @@ class MappingStore:
         return value if value is None or isinstance(value, bytes) else memoryview(value).tobytes()
 
     @property
-    def identity(self) -> Any:
+    def identity(self) -> Hashable:
         """A value that is equal only for this very mapping."""
         return "mapping", id(self._mapping)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NoReturn
 from weakref import WeakValueDictionary
 
@@ -63,7 +63,7 @@ class MemoryStore:
         return self.__copy__()
 
     @property
-    def identity(self) -> Any:
+    def identity(self) -> Hashable:
         """A value that is equal only for this very storage."""
         return "memory", self._storage
 

@@ -21,6 +21,7 @@ from chunkwise.fork import new_lock
 from chunkwise.kvstore.bucket import Access, Bucket
 from chunkwise.kvstore.object_failure import failure_of
 from chunkwise.kvstore.object_library import object_library
+from chunkwise.kvstore.object_probe import ConditionalWrites
 from chunkwise.kvstore.request_limits import Retries
 
 __all__ = ["Connection", "Learned", "learned"]
@@ -38,9 +39,9 @@ class Learned:
     def __init__(self) -> None:
         self.access: Access | None = None  # the way that worked
         # Stores of obstore, which keep connections open, by process, access and retries.
-        self.stores: dict[Any, Any] = {}
+        self.stores: dict[tuple[int, Access, Retries], Any] = {}
         self.exists = False  # the bucket is known to be there
-        self.conditional: Any = None  # see `chunkwise.kvstore.object_probe`
+        self.conditional: ConditionalWrites | None = None
         self.lock = new_lock()
 
     def forget_access(self) -> None:

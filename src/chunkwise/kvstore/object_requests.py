@@ -95,8 +95,7 @@ class Requests:
                     found, failure = self.run("write", key, lambda library, store: probe(library, store, key))
                     assert found is not None, failure
                     known.conditional = found
-        tried: ConditionalWrites = known.conditional
-        return tried
+        return known.conditional
 
     def _bucket_exists(self) -> bool:
         """Return True if a "not found" without a reason is about the key; asks once."""

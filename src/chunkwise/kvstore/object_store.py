@@ -16,7 +16,7 @@ Keys with empty components, ``.``, ``..``, control characters, or that are not U
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 from chunkwise.errors import StorageError, UnsafeWriteError
@@ -79,7 +79,7 @@ class ObjectStore:
         return f"ObjectStore({self.bucket!r})"
 
     @property
-    def identity(self) -> Any:
+    def identity(self) -> Hashable:
         """The bucket and the server."""
         return self.bucket.identity
 
@@ -185,11 +185,11 @@ class ObjectStore:
             resolve_range(*pair, meta["size"])
         raise StorageError(f"Failed to read {self.bucket.url(key)}: the server does not answer ranges")
 
-    def _head(self, key: str) -> Any | None:
+    def _head(self, key: str) -> Mapping[str, Any] | None:
         meta, _ = self._requests.run("read", key, lambda library, store: library.head(store, key), _READ)
         return meta
 
-    def _generation(self, meta: Any) -> bytes:
+    def _generation(self, meta: Mapping[str, Any]) -> bytes:
         return generation_of(meta, by_version=self.bucket.by_version)
 
     # -- writing --------------------------------------------------------------------------------------
@@ -221,7 +221,7 @@ class ObjectStore:
     def _is_safe(self, key: str) -> bool:
         return self.single_writer or self.conditional_writes(key).safe
 
-    def _put(self, key: str, value: memoryview, mode: Any) -> bytes | None:
+    def _put(self, key: str, value: memoryview, mode: str | dict[str, str] | None) -> bytes | None:
         if self.bucket.keeps_buffers:  # workers use theirs again
             value = memoryview(bytes(value))
         multipart = mode is None and len(value) > 2 * _PART

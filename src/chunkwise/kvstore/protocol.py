@@ -9,7 +9,7 @@ generation of a key is an opaque ``bytes`` that changes with every write: ``b""`
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeGuard, TypeVar
 
@@ -238,7 +238,7 @@ class KvStoreDriver(Readable, Writable, Listable, Protocol):
     """
 
     @property
-    def identity(self) -> Any: ...
+    def identity(self) -> Hashable: ...
     @property
     def traits(self) -> StoreTraits: ...
     def describe(self, key: str) -> str:

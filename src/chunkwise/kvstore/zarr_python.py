@@ -11,7 +11,7 @@ caller promises to be the only writer.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -99,7 +99,7 @@ class ZarrPythonStore:
         return self.single_writer or self._kind in _OF_ONE_PROCESS
 
     @property
-    def identity(self) -> Any:
+    def identity(self) -> Hashable:
         """The store object; a copy from a pickle is the same if zarr-python says so."""
         return "zarr", _Identity(self.store, by_value=self._kind not in _OF_ONE_PROCESS)
 

@@ -14,7 +14,7 @@ it for several, is not there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from chunkwise.binding import dump
@@ -106,7 +106,7 @@ class OcdbtStore:
         )
 
     @property
-    def identity(self) -> Any:
+    def identity(self) -> Hashable:
         """The identity of the base, with the directory and the version."""
         folders = [(folder.store.identity, folder.directory) for folder in (self.data, self.manifests)]
         return "ocdbt", *folders, self.options.version

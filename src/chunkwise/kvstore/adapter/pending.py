@@ -9,9 +9,8 @@ committed.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from itertools import count
-from typing import Any
 
 from chunkwise.errors import AbortedError, UnsupportedError
 from chunkwise.fork import new_rlock
@@ -88,7 +87,7 @@ class PendingStore(SameKeysStore):
         return f"PendingStore({self.base!r})"
 
     @property
-    def identity(self) -> Any:
+    def identity(self) -> Hashable:
         """Equal only for this store of this transaction."""
         return "pending", id(self), self.base.identity
 

@@ -5,8 +5,7 @@ A class that derives from it reads, writes and deletes in its own way.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Hashable, Iterator
 
 from chunkwise.kvstore.protocol import Children, KvStoreDriver
 from chunkwise.kvstore.traits import StoreTraits, traits_of
@@ -33,7 +32,7 @@ class SameKeysStore:
         )
 
     @property
-    def identity(self) -> Any:
+    def identity(self) -> Hashable:
         """Identity of the base: the storage is the same."""
         return self.base.identity
 

@@ -8,7 +8,7 @@ else has replaced it, so many values are better written at once, by `ShardedStor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -84,7 +84,7 @@ class ShardedStore:
         )
 
     @property
-    def identity(self) -> Any:
+    def identity(self) -> Hashable:
         """The identity of the base, with what makes the values."""
         return "sharded", self.base.identity, self.path, self.format
 

@@ -17,7 +17,7 @@ written at once, in a transaction.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from chunkwise.binding import dump
@@ -112,7 +112,7 @@ class ZipStore:
         )
 
     @property
-    def identity(self) -> Any:
+    def identity(self) -> Hashable:
         """The identity of the base, with the key."""
         return "zip", self.base.identity, self.key
 

@@ -6,7 +6,7 @@ A table is read when it is needed first, and again when its file has changed sin
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -89,7 +89,7 @@ class ReferenceStore:
         return f"ReferenceStore({self.kind!r}, {self.base!r}, {self.key!r})"
 
     @property
-    def identity(self) -> Any:
+    def identity(self) -> Hashable:
         """The identity of the base, with the key."""
         return self.kind, self.base.identity, self.key
 

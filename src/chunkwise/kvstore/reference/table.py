@@ -6,6 +6,7 @@ format has of its own: HDF5, TIFF.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
@@ -17,6 +18,7 @@ from chunkwise.kvstore.protocol import Buffer, Children
 
 __all__ = [
     "BLOCK_NBYTES",
+    "CHUNK_NAME",
     "LARGEST_OFFSET",
     "Part",
     "Reference",
@@ -28,6 +30,9 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+
+CHUNK_NAME = re.compile(r"\d{1,18}(\.\d{1,18})*")
+"""Names of chunks in Zarr v2, with numbers of at most 64 bits."""
 
 LARGEST_OFFSET = 1 << 62
 """Offsets and sizes beyond are no positions in any storage."""

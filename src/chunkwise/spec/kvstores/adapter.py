@@ -5,11 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from chunkwise.binding import JSON, MISSING, Members, expect_object
 from chunkwise.spec.context import Context
 from chunkwise.spec.kvstore_spec import KvStoreSpec, parse_kvstore_spec
+
+if TYPE_CHECKING:
+    from chunkwise.spec.resources.live import ConcurrencyLimit
 
 __all__ = ["AdapterKvStoreSpec", "OneBaseKvStoreSpec", "expect_kvstore"]
 
@@ -40,7 +43,7 @@ class AdapterKvStoreSpec(KvStoreSpec, ABC):
         """True if one of the stores below is."""
         return any(base.is_remote for base in self.bases())
 
-    def copy_limit(self) -> Any:
+    def copy_limit(self) -> ConcurrencyLimit | None:
         """Return the first limit with a number, here or in a store below; else None."""
         return super().copy_limit() or next(filter(None, (base.copy_limit() for base in self.bases())), None)
 
