@@ -87,7 +87,7 @@ class Bucket(Protocol):
         ...
 
     def url(self, key: str) -> str:
-        """Return how messages and people name a key."""
+        """Return the name of a key in messages."""
         ...
 
     def accesses(self) -> tuple[Access, ...]:
@@ -103,7 +103,7 @@ class Bucket(Protocol):
         ...
 
     def advice(self, failure: Failure) -> str:
-        """Return what the user could do about a failure, beyond what holds for any store."""
+        """Return advice on a failure, beyond what holds for any store."""
         ...
 
 

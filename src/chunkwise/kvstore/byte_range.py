@@ -121,7 +121,7 @@ def open_size(store: Readable) -> Callable[[str], int]:
 
 
 def stored_nbytes(store: KvStoreDriver, prefix: str) -> int:
-    """Return how many bytes are stored under keys with a prefix; lists them."""
+    """Return the number of bytes that are stored under keys with a prefix; lists them."""
     keys = KeyRange.of_prefix(prefix) if prefix else KeyRange()
     if offers(store, EntryListable):
         return sum(entry.size for entry in store.list_entries(keys.start, keys.stop))

@@ -118,7 +118,7 @@ def _attempt_by_renaming_the_lock(
     sync: bool,
     stamped: Callable[[bytes], None] | None,
 ) -> bool:
-    # Whether the lock file is ours to be removed; None if there is no lock to be dropped.
+    # True if the lock file is ours to be removed; None if there is no lock to be dropped.
     mine: bool | None = flags == _EXCLUSIVE
     made = True
     try:

@@ -124,7 +124,7 @@ def write_all(fd: int, value: Buffer) -> None:
 
 
 def _unlink(path: str) -> bool:
-    """Remove the file `path`; return whether there was one."""
+    """Remove the file `path`; return True if there was one."""
     try:
         remove(path)
     except FileNotFoundError:

@@ -107,7 +107,7 @@ def _shown(url: str) -> str:
 
 
 def _refusal(before: str, there: str) -> str:
-    """Return why a redirect is not followed, empty if it is."""
+    """Return the reason not to follow a redirect, empty if there is none."""
     old, new = urlsplit(before), urlsplit(there)
     if new.scheme not in ("http", "https") or (old.scheme, new.scheme) == ("https", "http"):
         return f"expected the scheme {old.scheme}" + (" or https" if old.scheme == "http" else "")

@@ -55,7 +55,7 @@ _lock = new_lock()
 
 
 def learned(bucket: Bucket) -> Learned:
-    """Return what is known of a bucket; the least recently used of very many are forgotten."""
+    """Return the facts about a bucket; the least recently used of very many are forgotten."""
     key = bucket.identity, bucket
     with _lock:
         found = _buckets.get(key)

@@ -87,7 +87,7 @@ class Requests:
                     raise
 
     def conditional_writes(self, key: str) -> ConditionalWrites:
-        """Return what the server does with conditions; tried out once for the bucket, close to `key`."""
+        """Return the conditions that the server honours; tried once for the bucket, close to `key`."""
         known = self._connection.known
         if known.conditional is None:
             with known.lock:

@@ -252,7 +252,7 @@ class ObjectStore:
         return MISSING_GENERATION if meta is None else self._generation(meta)
 
     def conditional_writes(self, key: str) -> ConditionalWrites:
-        """Return what the server does with conditions; tried out once for the bucket, close to `key`."""
+        """Return the conditions that the server honours; tried once for the bucket, close to `key`."""
         if self.use_conditional_write is False:
             return ConditionalWrites(create=False, replace=False, quoted=False)
         return self._requests.conditional_writes(key)

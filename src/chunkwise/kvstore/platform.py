@@ -220,7 +220,7 @@ def _sync_named(path: str, flags: int) -> None:
 
 
 def name_fault(name: str, *, system: str = sys.platform) -> str:
-    """Return why no file can have the name `name`, a component of a path; empty if one can."""
+    """Return the reason that no file can be called `name`, a component of a path; empty if one can."""
     if system == "darwin" and any("\ud800" <= c <= "\udfff" for c in name):
         return "macOS takes names in UTF-8 only"
     if system != "win32":

@@ -242,7 +242,7 @@ class KvStoreDriver(Readable, Writable, Listable, Protocol):
     @property
     def traits(self) -> StoreTraits: ...
     def describe(self, key: str) -> str:
-        """Return how messages should name `key`: ``local file "/data/a/0/0"``."""
+        """Return the name of `key` in messages: ``local file "/data/a/0/0"``."""
         ...
 
 

@@ -130,7 +130,7 @@ class Slots:
             self._free.put(None)
 
     def call(self, work: Callable[..., T], *arguments: Any) -> T:
-        """Return what `work` returns, which has a slot while it runs."""
+        """Return the result of `work`, which has a slot while it runs."""
         free = self._free
         [_] = map(free.get, (True,))  # unpacked: see chunkwise.kvstore.file_protocol
         try:

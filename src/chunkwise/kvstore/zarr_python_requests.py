@@ -59,7 +59,7 @@ class ZarrPythonRequests:
         return f"{dump(key)} in {type(self.store).__name__}"
 
     def get(self, key: str, start: int = 0, stop: int | None = None) -> memoryview | None:
-        """Return what the store gives for a byte range, which may be less; None if `key` is missing."""
+        """Return the bytes of a range, which may be fewer; None if `key` is missing."""
         request = None if start == 0 and stop is None else self._range(start, stop)
         try:
             if self.synchronous:
@@ -75,7 +75,7 @@ class ZarrPythonRequests:
     def get_ranges(
         self, key: str, starts: Sequence[int], stops: Sequence[int]
     ) -> Sequence[memoryview | None]:
-        """Return what one round of requests gives; None for what has to be asked for again."""
+        """Return the bytes of each range by one round of requests; None for those to be asked for again."""
         if self.synchronous:
             return [None] * len(starts)
 

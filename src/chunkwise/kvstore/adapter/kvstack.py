@@ -39,7 +39,7 @@ class Layer(NamedTuple, Generic[B]):
     path: str = ""  # put in front of the rest of the key in the store
 
     def inner(self, key: str) -> str:
-        """Return what `key` is called in the store."""
+        """Return the name of `key` in the store."""
         return self.path + decode_key(encode_key(key)[self.strip :])
 
     def below(self, keys: KeyRange) -> KeyRange | None:

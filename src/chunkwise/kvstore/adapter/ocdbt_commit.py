@@ -45,7 +45,7 @@ _LARGEST_NODE = 1 << 17
 
 
 class Storage(NamedTuple):
-    """Where new data goes, and what begins a new database.
+    """Paths of new data files, and the first version of a new database.
 
     Attributes
     ----------

@@ -50,12 +50,12 @@ class Folder(NamedTuple):
     directory: str
 
     def describe(self, name: str) -> str:
-        """Return how messages call a file."""
+        """Return the name of a file in messages."""
         return self.store.describe(self.directory + name)
 
 
 class State(NamedTuple):
-    """What the manifests said when they were looked at.
+    """State of the manifests when they were last read.
 
     Attributes
     ----------
@@ -245,7 +245,7 @@ class Database:
         self._keep(name, node, _node_nbytes(node, child.place))
 
     def load_versions(self, arity_log2: int) -> Callable[[Subtree], VersionNode]:
-        """Return what reads nodes of versions."""
+        """Return a function that reads nodes of versions."""
 
         def load(subtree: Subtree) -> VersionNode:
             name = subtree, arity_log2
@@ -271,7 +271,7 @@ class Database:
             raise prefix(e, f"Error reading the node at byte {place.offset} of {where}") from None
 
     def read_node(self, place: Place, read: Callable[[Buffer, bytes], T]) -> T:
-        """Return what `read` makes of a node, given its bytes and what paths in it are relative to."""
+        """Return the result of `read` for the bytes of a node and the path that its paths are relative to."""
         return self._load(place, lambda raw: read(raw, place.file.base))
 
     def read_place(self, place: Place, start: int = 0, stop: int | None = None) -> Buffer:

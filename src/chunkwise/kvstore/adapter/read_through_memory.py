@@ -31,7 +31,7 @@ class Entries(Protocol):
     """The storage of a cache."""
 
     def get(self, part: Part) -> Entry | None:
-        """Return what is kept, None if nothing."""
+        """Return the entry, None if there is none."""
         ...
 
     def put(self, part: Part, entry: Entry) -> None:
@@ -66,7 +66,7 @@ class MemoryEntries:
         return MemoryEntries, (self.limit,)
 
     def get(self, part: Part) -> Entry | None:
-        """Return what is kept, None if nothing."""
+        """Return the entry, None if there is none."""
         with self._lock:
             found = self._entries.get(part)
             if found is not None:

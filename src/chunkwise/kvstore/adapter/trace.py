@@ -34,7 +34,7 @@ class TraceStore(SameKeysStore):
         return f"TraceStore({self.base!r})"
 
     def count(self, operation: str) -> int:
-        """Return how many requests were of the kind `operation`."""
+        """Return the number of requests of the kind `operation`."""
         return sum(r.operation == operation for r in self.requests)
 
     def read(

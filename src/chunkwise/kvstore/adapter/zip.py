@@ -258,7 +258,7 @@ class ZipStore:
             return self.base.read(self.key, if_not_equal=known)
 
     def _open_get(self, generation: bytes) -> Get:
-        """Return what reads the archive of a generation, and no other."""
+        """Return a reader of the archive of a generation, and of no other."""
 
         def get(start: int, stop: int) -> Buffer:
             try:

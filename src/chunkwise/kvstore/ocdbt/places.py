@@ -69,7 +69,7 @@ NO_PLACE = Place(NO_FILE, _MISSING, _MISSING)
 
 
 def prefix_lengths(items: Sequence[bytes]) -> list[int]:
-    """Return how many bytes each item but the first shares with the one before."""
+    """Return the number of bytes that each item but the first shares with the one before."""
     widest = max(map(len, items), default=0)
     if widest == 0 or widest * len(items) > _LARGEST_TABLE:
         return [shared_length(a, b) for a, b in pairwise(items)]
@@ -82,7 +82,7 @@ def prefix_lengths(items: Sequence[bytes]) -> list[int]:
 
 
 def shared_length(a: bytes, b: bytes) -> int:
-    """Return how many bytes `a` and `b` both begin with."""
+    """Return the length of the longest common prefix of `a` and `b`."""
     n = min(len(a), len(b))
     different = int.from_bytes(a[:n]) ^ int.from_bytes(b[:n])
     return n - (different.bit_length() + 7) // 8

@@ -95,7 +95,7 @@ class Hdf5Table:
         return make
 
     def note(self, key: str) -> str:
-        """Return why the array at a prefix of keys is read by h5py; empty if it isn't."""
+        """Return the reason that h5py reads the array at a prefix of keys; empty if it doesn't."""
         node = self._node(key.rstrip("/"))
         why = "" if node is None or node.array is None else node.array.by_h5py
         return f"read by h5py, one chunk at a time: {why}" if why else ""

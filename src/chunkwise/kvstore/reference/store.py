@@ -233,7 +233,7 @@ class ReferenceStore:
         return out
 
     def note(self, prefix: str) -> str:
-        """Return why the values of an array's keys are made by a library; empty if they lie somewhere."""
+        """Return the reason that a library makes the values of an array; empty if they lie somewhere."""
         return self.table.note(prefix)
 
     def target(self, url: str) -> tuple[KvStoreDriver, str]:

@@ -77,7 +77,7 @@ class Table(Protocol):
         ...
 
     def some_url(self) -> str | None:
-        """Return where chunks are, for instance; None if that can't be told without reading."""
+        """Return the URL of some chunk; None if that can't be told without reading."""
         ...
 
 
@@ -138,7 +138,7 @@ def blocks_of(shape: tuple[int, ...], itemsize: int, largest: int) -> tuple[int,
 
 
 def read_by(library: str, what: str, work: Callable[[], T]) -> T:
-    """Return what `work` does by a library, which may raise anything for data that it doesn't like."""
+    """Return the result of `work`, by a library that may raise anything for data that it doesn't like."""
     try:
         return work()
     except (ChunkwiseError, ImportError, MemoryError):

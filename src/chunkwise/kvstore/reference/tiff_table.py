@@ -106,7 +106,7 @@ class TiffTable:
             raise prefix(e, f"Error reading chunk {dump(key)}") from None
 
     def note(self, key: str) -> str:
-        """Return why tifffile decodes the chunks of an array; empty if it doesn't."""
+        """Return the reason that tifffile decodes the chunks of an array; empty if it doesn't."""
         array = self._arrays.get(key.rstrip("/"))
         return "" if array is None or not array.by_tifffile else f"decoded by tifffile: {array.by_tifffile}"
 

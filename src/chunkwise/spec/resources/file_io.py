@@ -15,7 +15,7 @@ __all__ = ["FileIoLocking", "FileIoMode", "FileIoSync"]
 
 @dataclass(frozen=True)
 class FileIoSync:
-    """``true`` or ``false``: whether a write is on disk when it is done."""
+    """``true`` if a write is on disk when it is done, or ``false``."""
 
     inline: ClassVar[bool] = True
 
