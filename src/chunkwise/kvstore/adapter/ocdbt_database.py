@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import re
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
@@ -27,6 +26,7 @@ from chunkwise.kvstore.ocdbt.tree import NodeRef, check_keys, read_checked
 from chunkwise.kvstore.ocdbt.versions import Subtree, VersionNode, read_version_node
 from chunkwise.kvstore.protocol import MISSING_GENERATION, MOST_LOST, Buffer, ByteRange, KvStoreDriver
 from chunkwise.kvstore.request_limits import Slots
+from chunkwise.kvstore.shard_index_cache import LEAST_INDEX_NBYTES, ShardIndexCache
 from chunkwise.kvstore.traits import traits_of
 
 __all__ = ["MANIFEST", "Database", "Folder", "MissingFileError", "State"]
@@ -85,14 +85,12 @@ class Database:
         self.manifests = manifests
         self.config = config  # as far as it is required
         self._slots = slots  # one is held while a node is decoded or encoded
-        self._cache_nbytes = max(cache_nbytes, LARGEST_BODY)  # the largest node is kept in any case
         self._lock = new_lock()
         self._known = _UNKNOWN
         self._looking, self._looked = new_lock(), 0.0  # the lock, and when it began, of a look at manifests
         self._failure: Exception | None = None
         self._node_locks = KeyLocks()  # so that each is read once
-        self._nodes: OrderedDict[Any, Any] = OrderedDict()  # they never change
-        self._nbytes = 0
+        self._nodes = ShardIndexCache(max(cache_nbytes, LEAST_INDEX_NBYTES))  # they never change
 
     def work(self, function: Callable[..., T], *arguments: Any) -> T:
         """Call what decodes or encodes."""
@@ -228,13 +226,13 @@ class Database:
     def load_node(self, ref: NodeRef) -> Node:
         """Return a node of the B+tree."""
         name = ref.place, ref.shared, ref.height
-        node: Node | None = self._cached(name)
+        node: Node | None = self._nodes.get(name)
         if node is None:
             with self._node_locks.of(name):
-                node = self._cached(name)
+                node = self._nodes.get(name)
                 if node is None:
                     node = self._load(ref.place, lambda raw: read_checked(raw, ref))
-                    self._keep(name, node, _node_nbytes(node, ref.place))
+                    self._nodes.put(name, node, _node_nbytes(node, ref.place))
                     return node
         found = node
         return self._load(ref.place, lambda _: check_keys(found, ref), b"")
@@ -242,17 +240,17 @@ class Database:
     def remember_node(self, child: Child, node: Node) -> None:
         """Keep a node that was written, which the next commit most often begins with."""
         name = child.place, child.key[: child.shared], node.height
-        self._keep(name, node, _node_nbytes(node, child.place))
+        self._nodes.put(name, node, _node_nbytes(node, child.place))
 
     def load_versions(self, arity_log2: int) -> Callable[[Subtree], VersionNode]:
         """Return a function that reads nodes of versions."""
 
         def load(subtree: Subtree) -> VersionNode:
             name = subtree, arity_log2
-            node: VersionNode | None = self._cached(name)
+            node: VersionNode | None = self._nodes.get(name)
             if node is None:
                 node = self._load(subtree.place, lambda raw: read_version_node(raw, subtree, arity_log2))
-                self._keep(name, node, _ENTRY_NBYTES * (len(node.versions) + len(node.subtrees)))
+                self._nodes.put(name, node, _ENTRY_NBYTES * (len(node.versions) + len(node.subtrees)))
             return node
 
         return load
@@ -295,24 +293,6 @@ class Database:
         """Return the error for a data file that is not there."""
         where, manifest = self.data.describe(file.key), self.manifests.describe(MANIFEST)
         return MissingFileError(f"{where}, to which {manifest} leads, is missing")
-
-    def _cached(self, name: Any) -> Any:
-        with self._lock:
-            found = self._nodes.get(name)
-            if found is None:
-                return None
-            self._nodes.move_to_end(name)
-            return found[0]
-
-    def _keep(self, name: Any, node: Any, nbytes: int) -> None:
-        with self._lock:
-            if name in self._nodes:
-                return
-            self._nodes[name] = node, nbytes
-            self._nbytes += nbytes
-            while self._nbytes > self._cache_nbytes and len(self._nodes) > 1:
-                _, (_, freed) = self._nodes.popitem(last=False)
-                self._nbytes -= freed
 
 
 def _node_nbytes(node: Node, place: Place) -> int:
