@@ -330,7 +330,7 @@ class Schema(IndexingMixin):
         transform : IndexTransform
             From the view to the array.
         keep_domain : bool
-            Whether the domain of the transform is that of the view; not so if this schema has none.
+            The domain of the transform is that of the view; False if this schema has none.
         """
         out = Schema()
         out._rank = transform.input_rank
