@@ -17,9 +17,9 @@ from chunkwise.hierarchy.array_node import ArrayNode, array_node
 from chunkwise.hierarchy.node_attributes import Attributes
 from chunkwise.html import chunk_drawing, panel, table
 from chunkwise.index_space import IndexDomain, IndexTransform, WritableIndexingMixin, inf
+from chunkwise.kvstore.byte_range import stored_nbytes
 from chunkwise.kvstore.file import FileStore
 from chunkwise.kvstore.memory import MemoryStore
-from chunkwise.kvstore.stored_size import stored_nbytes
 from chunkwise.spec.chunk_layout import ChunkLayout
 from chunkwise.spec.codec_spec import CodecSpec
 from chunkwise.spec.schema import Schema

@@ -18,9 +18,9 @@ from chunkwise.errors import ChunkwiseError, prefix
 from chunkwise.grid.protocol import n_array_cells
 from chunkwise.hierarchy.node import Node
 from chunkwise.index_space import IndexDomain, IndexTransform
+from chunkwise.kvstore.byte_range import open_size
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import EntryListable, offers
-from chunkwise.kvstore.stored_size import open_size
 from chunkwise.spec.schema import Schema
 
 __all__ = ["Occupancy", "array_nbytes", "is_same_array", "occupancy", "stored_array"]

@@ -15,10 +15,10 @@ from chunkwise.engine.pool import in_background
 from chunkwise.errors import OutOfRangeError
 from chunkwise.hierarchy.location import Location, LocationLike, locate, location_of
 from chunkwise.kvstore.atomic import answers_at_once
+from chunkwise.kvstore.byte_range import open_size, stored_nbytes
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import MISSING_GENERATION, ByteRange
 from chunkwise.kvstore.protocol import Buffer as Bytes
-from chunkwise.kvstore.stored_size import open_size, stored_nbytes
 from chunkwise.spec.context import Context
 from chunkwise.spec.kvstore_spec import KvStoreSpec, Locatable
 from chunkwise.spec.kvstores.object import ObjectKvStoreSpec

@@ -10,7 +10,7 @@ from chunkwise.api.array_view import ArrayInfo
 from chunkwise.errors import ChunkwiseError
 from chunkwise.hdmf.model.codecs import codec_document
 from chunkwise.hdmf.storage.dataset import Dataset
-from chunkwise.kvstore.stored_size import stored_nbytes as below_nbytes
+from chunkwise.kvstore.byte_range import stored_nbytes as below_nbytes
 
 __all__ = ["codec_objects", "dataset_info", "stored_codecs", "stored_nbytes"]
 
