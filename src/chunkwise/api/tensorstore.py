@@ -27,7 +27,7 @@ from chunkwise.engine.memory import check_result, empty_result
 from chunkwise.engine.pool import in_background
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OutOfBoundsError, as_value_error
 from chunkwise.extras import load
-from chunkwise.hierarchy.array_node import ArrayNode
+from chunkwise.hierarchy.node_attributes import ArrayNode
 from chunkwise.index_space import (
     Indexable,
     IndexDomain,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
-from typing import Any, TypeAlias
+from typing import Any
 
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.arguments import as_nbytes
@@ -25,9 +25,7 @@ from chunkwise.tools.executors import Workers, workers_of
 from chunkwise.tools.narrowing import Cast
 from chunkwise.tools.tree_copy import CopyReport, TreeCopy
 
-__all__ = ["Group", "Member"]
-
-Member: TypeAlias = "Group | TensorStore"
+__all__ = ["Group"]
 
 
 class Group(WritableGroup):

@@ -173,7 +173,7 @@ class N5Blocks:
     def __iter__(self) -> Iterator[tuple[int, ...]]:
         """Yield the positions of the stored blocks inside the dataset, sorted."""
         rank = len(self.shape)
-        keys = KeyRange.of_prefix(self._keys.prefix) if self._keys.prefix else KeyRange()
+        keys = KeyRange.of_prefix(self._keys.prefix)
         found = (self._keys.cell(key, rank) for key in self._location.store.list(keys.start, keys.stop))
         yield from sorted(
             cell

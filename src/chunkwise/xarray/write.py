@@ -24,7 +24,7 @@ from chunkwise.extras import load
 from chunkwise.hierarchy.attribute_value import NonFinite, check_non_finite, to_json_value
 from chunkwise.xarray.encode import Encoded, encode_variable
 from chunkwise.xarray.target import DatasetTarget
-from chunkwise.xarray.update import check_lengths, encode_like, place_in
+from chunkwise.xarray.update import check_lengths, encode_like, find_region, place_in
 
 if TYPE_CHECKING:
     from dask.delayed import Delayed
@@ -159,8 +159,6 @@ def write_dataset(
     variables, attributes = xr.conventions.encode_dataset_coordinates(dataset)
     attributes = to_json_value(dict(attributes), "attributes of the dataset", non_finite)
     if region is not None:
-        from chunkwise.xarray.region import find_region  # xarray itself is loaded when it is needed
-
         region = find_region(xr, dataset, region, at.require)
     jobs: list[tuple[Encoded, Callable[[], TensorStore]]] = []
     for name, variable in variables.items():
