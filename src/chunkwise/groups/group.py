@@ -123,9 +123,9 @@ class Group(WritableGroup):
         source : str, Group or TensorStore
             A path in this tree; or a group or whole array of any tree, format and store.
         path : str
-            Where the copy is to be; groups above it are made.
+            Path of the copy; groups above it are made.
         options : mapping, optional
-            What the arrays are to have other than in the source: ``chunks``, ``shards``, ``codec``,
+            Properties of the arrays that differ from the source: ``chunks``, ``shards``, ``codec``,
             ``checksum``, ``fill_value``, ``dtype``.
         resume : bool
             Go on with an unfinished copy: what is there already is kept.
@@ -137,12 +137,12 @@ class Group(WritableGroup):
             Whether chunks are on the disk before an array is there; without, a power failure can leave a copy
             that looks whole but isn't.
         cast : {"error", "clamp", "wrap", "scale"}
-            What becomes of values that another ``dtype`` can't hold: an error, the nearest value that it has,
+            Treatment of values that another ``dtype`` can't hold: an error, the nearest value that it has,
             what is left of an integer that wraps around, or all values scaled to its range.
         keep_fingerprint : bool
             Keep a fingerprint of the elements of each array as its attribute ``chunkwise_fingerprint``.
         executor : concurrent.futures.Executor, optional
-            Who copies the blocks of arrays, as for `chunkwise.copy`.
+            Executor of the copy of blocks, as for `chunkwise.copy`.
         memory : int or str, optional
             Bytes that a worker process may use for the copy of an array, such as ``"2GB"``.
         progress : callable

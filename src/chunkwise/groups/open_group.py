@@ -55,12 +55,12 @@ def open_group(
     Parameters
     ----------
     place : str, path-like, Spec, KvStore, KvStore.Spec or JSON
-        Where it is.
+        Location of the group.
     mode : {"r", "r+", "a", "w", "w-"}
         ``r``: it must exist, nothing is changed.  ``r+``: it must exist.  ``a``: it is made if it is
         missing.  ``w``: it is made, and what is there is deleted.  ``w-``: it is made, nothing may be there.
     format : {"zarr3", "zarr2", "n5"}, optional
-        Which documents to look for; what to make.  By default what is there; for a new one what the name
+        Format to look for or to make.  By default that of what is there; for a new one what the name
         says, ``*.n5``, or else Zarr v3.  A directory without a document is a group of that format, and
         none without, except in an N5 container.
     attributes : mapping, optional
@@ -69,9 +69,9 @@ def open_group(
         Whether to take the whole tree from its consolidated metadata, without a look at the nodes
         themselves.  By default with mode ``r``, if there are any; true demands them.
     context : Context, optional
-        Where the resources of a spec, and of arrays, come from.
+        Source of the resources of a spec, and of arrays.
     non_finite : {"error", "string", "literal"}
-        What is done with NaN and infinities in attributes.
+        Treatment of NaN and infinities in attributes.
     external_links : bool or callable
         Whether links that lead to other trees are followed.  A function gets the source as the link has it,
         and the URL that it means, and returns whether it may be followed.  The other tree is opened

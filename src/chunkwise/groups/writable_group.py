@@ -82,7 +82,7 @@ class WritableGroup(ReadableGroup):
         ----------
         path : str
         data : array_like or TensorStore, optional
-            What is written to it; shape and data type are by default those of the data.
+            Values to write; shape and data type are by default those of the data.
         shape : sequence of int, or int
         dtype : dtype_like
         chunks : sequence of int or "auto"
@@ -96,7 +96,7 @@ class WritableGroup(ReadableGroup):
             Whether each chunk is to have a checksum, by which reads and ``chunkwise verify`` find damage:
             ``crc32c`` in Zarr v3, that of the compressor elsewhere.
         fill_value : scalar, optional
-            What is read where nothing is stored.  N5 has none but 0.
+            Value of elements that are not stored.  N5 has none but 0.
         dimension_names : sequence of (str or None), optional
             Zarr v2 keeps them in the attribute ``_ARRAY_DIMENSIONS``, N5 in ``axes``.
         dimension_units : sequence of (Unit, str or None), optional
@@ -175,9 +175,9 @@ class WritableGroup(ReadableGroup):
         ----------
         path : str
         shape, dtype
-            What an array that is there must have, where they are given.
+            If given, those that an existing array must have.
         **options
-            What a new array is to have; see `create_array`.
+            Properties of a new array; see `create_array`.
 
         Raises
         ------

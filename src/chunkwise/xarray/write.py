@@ -121,12 +121,12 @@ def write_dataset(
     append_dim : str, optional
         Grow variables that are there along this dimension; those without it are written over.
     region : mapping of str to (slice or "auto"), or "auto", optional
-        Where along some dimensions of the stored arrays the dataset is to be written; ``"auto"`` is where
-        its coordinates are stored.  Every variable must have one of these dimensions.
+        Part of the stored arrays to write, along some dimensions; with ``"auto"`` the part where the
+        coordinates of the dataset are stored.  Every variable must have one of these dimensions.
     compute : bool
         Whether to write what dask computes; otherwise it is written when the result is computed.
     non_finite : {"literal", "string", "error"}
-        What becomes of NaN and infinities in attributes, for which JSON has no words: bare words, which
+        Treatment of NaN and infinities in attributes, for which JSON has no words: bare words, which
         xarray's own engine writes, and which strict readers refuse; text; or an error.
 
     Returns

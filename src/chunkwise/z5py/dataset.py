@@ -48,7 +48,7 @@ class Dataset:
     Attributes
     ----------
     file : File
-        What it was opened from.
+        The file that it is in.
 
     Examples
     --------
