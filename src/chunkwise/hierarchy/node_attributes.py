@@ -293,9 +293,7 @@ class ArrayNode:
         return None if self.path is None else "/" + self.path
 
 
-def array_node(
-    array: Any, path: str = "", *, writable: bool = True, non_finite: NonFinite = "error"
-) -> ArrayNode:
+def array_node(array: Any, path: str = "", *, writable: bool = True) -> ArrayNode:
     """Return the node of an open array, whose path from the root of its tree is `path`."""
     spec = array.spec()
     format = FORMATS.get(spec.driver)
@@ -304,4 +302,4 @@ def array_node(
     location = location_of(spec.kvstore)
     node = Node(location, format, "array", ARRAY_KEYS[format], array.document)
     frozen = "" if writable else f"{location.text} was opened for reading only"
-    return ArrayNode(node, path, Attributes(node, frozen=frozen, non_finite=non_finite))
+    return ArrayNode(node, path, Attributes(node, frozen=frozen))

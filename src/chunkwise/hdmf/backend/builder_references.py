@@ -11,6 +11,7 @@ from chunkwise.errors import InvalidArgumentError
 from chunkwise.hdmf.backend.builders import ROOT
 from chunkwise.hdmf.backend.h5_source import h5_dataset_of
 from chunkwise.hdmf.backend.region_builder import RegionReference
+from chunkwise.hdmf.model.attributes import object_id_of
 from chunkwise.hdmf.model.place import canonical_source, relative_source
 from chunkwise.hdmf.model.reference import Reference, canonical_path, join_path
 from chunkwise.hdmf.model.region import normalize_region
@@ -97,11 +98,11 @@ class BuilderReferences:
             warnings.warn(f"reference to {value.path}: {e.message}", BrokenLinkWarning, stacklevel=2)
             return value
         here = canonical_source(store.source) in (canonical_source(self.io.source), self.export_source)
-        object_id = store.tree.nodes[path].attributes.get("object_id")
+        own = object_id_of(store.tree.nodes[path].attributes)
         return Reference(
             path,
             "." if here else self.name_of(store.source),
-            value.object_id if not isinstance(object_id, str) else object_id,
+            value.object_id if own is None else own,
             store.object_id,
             value.region,
         )
@@ -124,5 +125,4 @@ def path_of(builder: Any) -> str:
 def identity_of(builder: Any) -> str | None:
     """Return the identity of the object that a builder is of; None if it has none."""
     attributes = getattr(builder, "attributes", None)
-    value = None if attributes is None else attributes.get("object_id")
-    return value if isinstance(value, str) else None
+    return None if attributes is None else object_id_of(attributes)

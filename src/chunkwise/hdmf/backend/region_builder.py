@@ -24,7 +24,7 @@ class RegionReference(_Base or ReferenceBuilder):  # type: ignore[misc, unused-i
     Parameters
     ----------
     region : slice, tuple, list, mask, or mapping
-        What is meant; see `chunkwise.hdmf.model.region.normalize_region`.
+        The selected part; see `chunkwise.hdmf.model.region.normalize_region`.
     builder : DatasetBuilder
         The dataset.
 

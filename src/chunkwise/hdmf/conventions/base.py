@@ -30,7 +30,6 @@ from chunkwise.hdmf.model.logical import dump_identity, dump_reference
 from chunkwise.hdmf.model.physical import PhysicalArray
 from chunkwise.hdmf.model.reference import Reference
 from chunkwise.hdmf.model.tree import Format, StoredNode, Tree
-from chunkwise.hdmf.model.values import as_values
 
 __all__ = [
     "Convention",
@@ -85,7 +84,7 @@ class Convention(ABC):
 
     # -- references -------------------------------------------------------------------------------
 
-    def reference_attribute(self, value: Reference, *, compat: bool = False) -> dict[str, Any]:
+    def reference_attribute(self, value: Reference, *, compat: bool) -> dict[str, Any]:
         """Return an attribute that is a reference; `compat` concerns regions in Zarr v2."""
         key = "_REFERENCE" if value.region is None else "_REGION_REFERENCE"
         return {key: dump_reference(value, full=False)}
@@ -118,9 +117,9 @@ class Convention(ABC):
 
     # -- values -----------------------------------------------------------------------------------
 
-    def as_values(self, values: Any, element: Element) -> npt.NDArray[Any]:
-        """Return values of users as an array; see `chunkwise.hdmf.model.values.as_values`."""
-        return as_values(values, element)
+    def can_stream(self, element: Element) -> bool:
+        """Return True if values of a type are in one array of plain elements, which is written in pieces."""
+        return element.is_plain
 
     @abstractmethod
     def to_stored(self, values: Any, element: Element, array: PhysicalArray) -> npt.NDArray[Any]:

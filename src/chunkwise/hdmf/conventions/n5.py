@@ -85,6 +85,9 @@ class N5Convention(Convention):
     def consolidated(self, tree: Tree) -> dict[str, bytes]:
         return {}
 
+    def can_stream(self, element: Element) -> bool:
+        return element.kind == "number"
+
     def to_stored(self, values: Any, element: Element, array: PhysicalArray) -> npt.NDArray[Any]:
         return store_number(as_values(values, element))
 

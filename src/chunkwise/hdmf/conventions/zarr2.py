@@ -35,7 +35,7 @@ class Zarr2Convention(Convention):
     format: Format = "zarr2"
     links_member = "zarr_link"
 
-    def reference_attribute(self, value: Reference, *, compat: bool = False) -> dict[str, Any]:
+    def reference_attribute(self, value: Reference, *, compat: bool) -> dict[str, Any]:
         if value.region is not None and compat:
             return {"_REGION_REFERENCE": dump_reference(value, full=True)}
         word = "object" if value.region is None else "region"

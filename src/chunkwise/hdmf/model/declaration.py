@@ -44,7 +44,7 @@ class Declaration:
     indirect: Mapping[str, str] | None = None
 
 
-def declare(node: StoredNode, format: Format, dtype: np.dtype[Any] | None = None) -> Declaration:
+def declare(node: StoredNode, format: Format) -> Declaration:
     """Return the declared element type of an array."""
     try:
         if format == "zarr2":

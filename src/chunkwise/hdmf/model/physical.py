@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from chunkwise.binding import Members
 from chunkwise.cached import put_bounded
-from chunkwise.codec.protocol import DecodeInto
+from chunkwise.codec.protocol import DecodeInto, PreparedChain
 from chunkwise.driver.chunked.metadata_cache import cached_metadata, layout_of
 from chunkwise.driver.n5.format import N5Format
 from chunkwise.driver.stored_array import StoredArray
@@ -82,7 +82,7 @@ class PhysicalArray:
         format: Format,
         node: StoredNode,
         pool: Pool,
-        decoders: dict[int, Any],
+        decoders: dict[int, tuple[PreparedChain, list[DecodeInto]]],
         values: Mapping[str, bytes | None],
     ) -> None:
         self.location = location
@@ -211,8 +211,7 @@ class PhysicalArray:
         if known is None:
             known = chain, []  # with the chain, so that its identity is not given to another
             put_bounded(self._decoders, id(chain), known)
-        spare: list[DecodeInto] = known[1]
-        return spare
+        return known[1]
 
     def read_selection(self, selection: Selection) -> npt.NDArray[Any]:
         """Return the elements of a selection."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from chunkwise.errors import DataCorruptionError, InvalidArgumentError
 
-__all__ = ["Reference", "canonical_path", "join_path", "parse_reference", "split_path"]
+__all__ = ["Reference", "canonical_path", "join_path", "parent_path", "parse_reference", "split_path"]
 
 
 def split_path(path: str) -> list[str]:
@@ -28,6 +28,11 @@ def canonical_path(path: str) -> str:
 def join_path(group: str, name: str) -> str:
     """Return the path of a child."""
     return f"/{name}" if group == "/" else f"{group}/{name}"
+
+
+def parent_path(path: str) -> str:
+    """Return the path of the group that an object is in."""
+    return path.rpartition("/")[0] or "/"
 
 
 @dataclass(frozen=True, slots=True)
