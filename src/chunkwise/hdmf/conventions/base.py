@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -175,12 +176,7 @@ def choose_chunks(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
     """Return chunks of about 1 MiB: all of a small dataset, whole rows of a larger one where they fit."""
     chunks = [max(1, int(n)) for n in shape]
     # Halving the longest axis keeps pieces compact; the first goes first, as data grows along it.
-    while chunks:
-        nbytes = itemsize
-        for n in chunks:
-            nbytes *= n
-        if nbytes <= TARGET_NBYTES or max(chunks) == 1:
-            break
+    while itemsize * math.prod(chunks) > TARGET_NBYTES and max(chunks, default=1) > 1:
         axis = max(range(len(chunks)), key=lambda i: (chunks[i], -i))
         chunks[axis] = -(-chunks[axis] // 2)
     return tuple(chunks)
@@ -204,9 +200,7 @@ def choose_shards(shape: Sequence[int], chunks: Sequence[int], itemsize: int) ->
     """Return shards of whole chunks, of at most 64 MiB, and no larger than the dataset needs."""
     shards = list(chunks)
     for axis, (extent, chunk) in enumerate(zip(shape, chunks, strict=True)):
-        others = itemsize
-        for n in (*shards[:axis], *shards[axis + 1 :]):
-            others *= n
+        others = itemsize * math.prod((*shards[:axis], *shards[axis + 1 :]))
         n_wanted = max(1, -(-extent // chunk))
         n_fitting = max(1, SHARD_NBYTES // max(1, others * chunk))
         shards[axis] = chunk * min(n_wanted, n_fitting)

@@ -17,7 +17,7 @@ from chunkwise.hdmf.model.logical import infer_element, to_logical
 from chunkwise.hdmf.model.n5_encoded import decode_items, encoded_shape, restore_number
 from chunkwise.hdmf.model.physical import PhysicalArray
 from chunkwise.hdmf.model.reference import join_path, parent_path
-from chunkwise.hdmf.model.selection import Selection, parse_selection
+from chunkwise.hdmf.model.selection import parse_selection
 from chunkwise.hdmf.model.values import as_values
 
 if TYPE_CHECKING:
@@ -173,8 +173,7 @@ class Dataset:
             return self._values(key)
         if self._kept is None:
             self._kept = self._values(...)
-        selection = parse_selection(key, self.shape)
-        return _select(self._kept, selection)
+        return parse_selection(key, self.shape).of(self._kept)
 
     def value(self) -> Any:
         """Return the value of a scalar dataset: text, bytes, a reference, a NumPy scalar or record."""
@@ -202,12 +201,12 @@ class Dataset:
             values = np.empty(self.stored_shape, element.memory_dtype)
         else:
             values = self._decoded(self.path, element, self.stored_shape)
-        return _select(values, parse_selection(key, self.stored_shape))
+        return parse_selection(key, self.stored_shape).of(values)
 
     def _decoded(self, path: str, element: Element, shape: tuple[int, ...]) -> npt.NDArray[Any]:
         """Return the values of an encoded group of N5, or of a member of one."""
         node = self.store.tree.nodes.get(path)
-        n = int(np.prod(shape, dtype=np.int64))
+        n = math.prod(shape)
         if node is not None and node.is_array:
             return restore_number(self.store.physical(path).read(), element).reshape(shape)
         if element.kind != "compound":
@@ -295,21 +294,3 @@ class Dataset:
 
 def _objects(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return values.astype(object) if values.dtype.kind in "US" else values
-
-
-def _select(values: npt.NDArray[Any], selection: Selection) -> npt.NDArray[Any]:
-    arrays = [i for i, term in enumerate(selection.terms) if not isinstance(term, int | slice)]
-    if len(arrays) > 1:
-        for axis in arrays:
-            values = np.take(values, selection.terms[axis], axis)  # type: ignore[arg-type]
-        terms = tuple(slice(None) if i in arrays else term for i, term in enumerate(selection.terms))
-    else:
-        terms = selection.terms
-    out = values[terms] if terms else values
-    if not isinstance(out, np.ndarray) or out is values:
-        boxed = np.empty((), values.dtype)
-        if out is values:
-            return values if selection.finish is None else selection.finish(values)
-        boxed[()] = out
-        return boxed
-    return out if selection.finish is None else selection.finish(out)
