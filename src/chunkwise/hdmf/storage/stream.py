@@ -36,8 +36,8 @@ StreamProgress = Callable[[str, int, "int | None"], None]
 class StreamOptions(NamedTuple):
     """Limit on what waits to be stored, and the function that is told of progress."""
 
-    buffer_nbytes: int = BUFFER_NBYTES
-    progress: StreamProgress | None = None
+    buffer_nbytes: int
+    progress: StreamProgress | None
 
 
 class ArrayStream:
