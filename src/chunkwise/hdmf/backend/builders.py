@@ -73,12 +73,6 @@ class BuilderTree:
             found = self._targets[key] = self.at(*self.stores.resolve(reference, holder))
         return found
 
-    def forget(self, store: HdmfStore, path: str) -> None:
-        """Forget the builder of an object that was deleted."""
-        self._builders.pop((store.source, path), None)
-        self._complete.discard((store.source, path))
-        self._referring.pop((store.source, path), None)
-
     def adopt(self, store: HdmfStore, path: str, builder: Any) -> None:
         """Take a builder that was written as that of the stored object."""
         key = (store.source, path)

@@ -23,7 +23,6 @@ from chunkwise.hdmf.model.reference import Reference, join_path, parent_path
 from chunkwise.hdmf.model.tree import StoredNode
 from chunkwise.hdmf.storage.store import HdmfStore
 from chunkwise.hdmf.storage.unsynced import UnsyncedStore
-from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import KvStoreDriver, Writer
 from chunkwise.kvstore.traits import traits_of
 
@@ -229,15 +228,3 @@ class NodeWriter:
         for m in element.members:
             out[m.name] = np.arange(values.size).reshape(values.shape) if m.name in sides else values[m.name]
         return changed, out, {"_REGION_FIELDS": sides}
-
-    def delete(self, path: str) -> None:
-        """Delete a group or dataset and everything below it."""
-        keys = KeyRange.of_prefix(self.store.location.path + path[1:] + "/")
-        self.store.location.store.delete_range(keys.start, keys.stop)
-        tree = self.store.tree
-        for at in [at for at in tree.nodes if at == path or at.startswith(path + "/")]:
-            del tree.nodes[at]
-            tree.children.pop(at, None)
-        tree.children[parent_path(path)].remove(path.rpartition("/")[2])
-        self.store.changed(path)
-        self.changed = True
