@@ -15,7 +15,7 @@ from hdmf.spec import NamespaceCatalog
 
 from chunkwise.errors import ChunkwiseError
 from chunkwise.hdmf.backend.builder_factory import BuilderFactory
-from chunkwise.hdmf.backend.region_builder import RegionReference
+from chunkwise.hdmf.backend.builder_references import ROOT, RegionReference
 from chunkwise.hdmf.backend.resolvers import resolver_of
 from chunkwise.hdmf.model.attributes import data_type_of, map_references, references_in
 from chunkwise.hdmf.model.element import bytes_
@@ -25,8 +25,6 @@ from chunkwise.hdmf.storage.resolve import BrokenLinkError, BrokenLinkWarning, S
 from chunkwise.hdmf.storage.store import HdmfStore
 
 __all__ = ["BuilderTree"]
-
-ROOT = "root"
 
 
 class BuilderTree:

@@ -10,9 +10,9 @@ from hdmf.backends.io import HDMFIO
 from hdmf.build import DatasetBuilder, GroupBuilder
 
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.hdmf.backend.builder_references import RegionReference
 from chunkwise.hdmf.backend.builders import BuilderTree
 from chunkwise.hdmf.backend.lazy import LazyDataset, let_grow
-from chunkwise.hdmf.backend.region_builder import RegionReference
 from chunkwise.hdmf.backend.spec_cache import load_cached_namespaces, unknown_type
 from chunkwise.hdmf.backend.stored_group import StoredGroup
 from chunkwise.hdmf.model.attributes import is_typed

@@ -27,9 +27,8 @@ import numpy.typing as npt
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.hdmf.model.codecs import Settings
 from chunkwise.hdmf.model.element import Element
-from chunkwise.hdmf.model.logical import dump_identity, dump_reference
 from chunkwise.hdmf.model.physical import PhysicalArray
-from chunkwise.hdmf.model.reference import Reference
+from chunkwise.hdmf.model.reference import Reference, dump_identity, dump_reference
 from chunkwise.hdmf.model.tree import Format, StoredNode, Tree
 
 __all__ = [

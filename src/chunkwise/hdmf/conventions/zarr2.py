@@ -15,9 +15,9 @@ from chunkwise.codec.json2 import Json2
 from chunkwise.errors import UnsupportedError
 from chunkwise.hdmf.conventions.base import Convention, NewArray, dump_json, json_number, record_bytes
 from chunkwise.hdmf.model.element import Element
-from chunkwise.hdmf.model.logical import dump_identity, dump_reference, map_objects
+from chunkwise.hdmf.model.logical import map_objects
 from chunkwise.hdmf.model.physical import PhysicalArray
-from chunkwise.hdmf.model.reference import Reference
+from chunkwise.hdmf.model.reference import Reference, dump_identity, dump_reference
 from chunkwise.hdmf.model.tree import Format, StoredNode, Tree
 from chunkwise.hdmf.model.values import as_values
 

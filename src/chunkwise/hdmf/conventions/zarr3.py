@@ -23,9 +23,9 @@ from chunkwise.hdmf.conventions.base import (
 )
 from chunkwise.hdmf.model.codecs import codec_document
 from chunkwise.hdmf.model.element import Element
-from chunkwise.hdmf.model.logical import dump_reference, map_objects
+from chunkwise.hdmf.model.logical import map_objects
 from chunkwise.hdmf.model.physical import PhysicalArray
-from chunkwise.hdmf.model.reference import Reference
+from chunkwise.hdmf.model.reference import Reference, dump_reference
 from chunkwise.hdmf.model.tree import Format, StoredNode, Tree
 from chunkwise.hdmf.model.values import as_values
 from chunkwise.hierarchy.consolidated import EMPTY

@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.errors import ChunkwiseError, DataCorruptionError, OutOfBoundsError, UnsupportedError, prefix
+from chunkwise.hdmf.conventions.n5 import decode_items, encoded_shape, restore_number
 from chunkwise.hdmf.model.attributes import load_attributes, object_id_of
 from chunkwise.hdmf.model.declaration import Declaration, declare
 from chunkwise.hdmf.model.element import Element
 from chunkwise.hdmf.model.logical import infer_element, to_logical
-from chunkwise.hdmf.model.n5_encoded import decode_items, encoded_shape, restore_number
 from chunkwise.hdmf.model.physical import PhysicalArray
 from chunkwise.hdmf.model.reference import join_path, parent_path
 from chunkwise.hdmf.model.selection import parse_selection

@@ -17,7 +17,6 @@ from chunkwise.hdmf.conventions.zarr3 import is_utf8, longest_text
 from chunkwise.hdmf.model.codecs import Settings
 from chunkwise.hdmf.model.copies import COPIES, dump_copies, read_values
 from chunkwise.hdmf.model.element import Element, Member, number, region
-from chunkwise.hdmf.model.n5_encoded import store_number
 from chunkwise.hdmf.model.physical import DOCUMENT_KEYS, PhysicalArray
 from chunkwise.hdmf.model.reference import Reference, join_path, parent_path
 from chunkwise.hdmf.model.tree import StoredNode
@@ -185,8 +184,6 @@ class NodeWriter:
         array = self.create(new)
         if values.size:
             stored = convention.to_stored(values, element, array)
-            if self.store.format == "n5":
-                stored = store_number(stored)
             array.write(..., stored.reshape(array.shape)).result()
 
     def create(self, new: NewArray) -> PhysicalArray:
