@@ -28,6 +28,19 @@ CASES = {
     "few threads for the store": (("store", ZSTD, 4 * MIB, 64, {"io_limit": 1}), ("store", "direct", 1)),
     "a cache": (("cache", ZSTD, 8 * KIB, 64, {}), ("cache", "direct", 0)),
     "shards": (("shards", ZSTD, 64 * KIB, 4096, {}), ("shards", "staged", 2)),
+    "many small chunks decoded together": (
+        ("store", ZSTD, 8 * KIB, 4096, {"batches": True}),
+        ("store", "staged", 2),
+    ),
+    "many tiny chunks decoded together are one thread's": (
+        ("store", ZSTD, KIB, 4096, {"batches": True}),
+        ("store", "staged", 1),
+    ),
+    "shards of small chunks": (("shards", ZSTD, 8 * KIB, 4096, {}), ("shards", "staged", 1)),
+    "shards of small chunks decoded together": (
+        ("shards", ZSTD, 8 * KIB, 4096, {"batches": True}),
+        ("shards", "staged", 2),
+    ),
     "shards of large chunks": (("shards", ZSTD, 4 * MIB, 64, {}), ("shards", "direct", 2)),
 }
 
@@ -40,6 +53,26 @@ def test_cases(case):
     found = read_strategy(source=source, decode_rate=rate, chunk_nbytes=nbytes, n_chunks=n_chunks, **facts)
     assert found[:3] == expected
     assert found.batch_nbytes > 0
+
+
+@pytest.mark.parametrize(
+    ("source", "rate", "nbytes", "facts", "together"),
+    [
+        ("store", ZSTD, 8 * KIB, {}, True),
+        ("store", ZSTD, 64 * KIB, {}, False),  # worth a thread alone
+        ("shards", ZSTD, 64 * KIB, {}, True),
+        ("shards", ZSTD, 256 * KIB, {}, False),  # too few of them are staged
+        ("store", ZSTD, 8 * KIB, {"batches": False}, False),
+        ("store", ZSTD, 8 * KIB, {"in_place": True}, False),
+        ("store", ZSTD, 8 * KIB, {"request_concurrency": 32}, False),
+        ("cache", ZSTD, 8 * KIB, {}, False),
+    ],
+)
+def test_chunks_decoded_together(source, rate, nbytes, facts, together):
+    """One call decodes a batch where the codecs can, chunks are small, and the store answers at once."""
+    facts = {"n_processors": 2, "batches": True, **facts}
+    found = read_strategy(source=source, decode_rate=rate, chunk_nbytes=nbytes, n_chunks=4096, **facts)
+    assert found.together is together
 
 
 def test_batches_of_slow_shards():
