@@ -46,9 +46,8 @@ def run(arguments: argparse.Namespace) -> int:
         return _draw(arguments)
     with start(arguments, arguments.paths) as server:
         url = _neuroglancer(server) if arguments.neuroglancer else server.url
-        if arguments.neuroglancer:
-            print(f"{'viewer':<13} {url}", flush=True)
-        show_urls(server, json=arguments.json)
+        viewer = {"viewer": url} if arguments.neuroglancer else {}
+        show_urls(arguments, {**viewer, **server.urls()})
         if not arguments.no_browser:
             webbrowser.open(url)
         server.wait()
