@@ -13,8 +13,8 @@ from chunkwise.api.copy import divide
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.dtypes.fill_value import same_fill, same_object
 from chunkwise.plan.blocks import Blocks
-from chunkwise.tools.copy_check import read_plainly
-from chunkwise.tools.visibility import check_array_visible
+from chunkwise.tools.plain_read import read_plainly
+from chunkwise.tools.stored_node import check_array_visible
 from chunkwise.tools.work import Crew, Work
 
 __all__ = ["FirstDifference", "ValueDifferences", "as_json", "compare_values", "same_json"]

@@ -4,7 +4,7 @@ A chunk is bad if it can't be decoded to what the metadata promise: it is trunca
 another shape, or a checksum that differs.  In a shard the index and each inner chunk are checked.  Chunks
 are read the plain way (`chunkwise.tools.plain_read`).  Without a checksum, values that decode may still
 be wrong, so chunks that have one are counted.  A fingerprint that was kept tells also of chunks that were
-swapped or are missing (`chunkwise.tools.kept_fingerprint`).
+swapped or are missing (`chunkwise.tools.fingerprint`).
 
 A task is a range of keys, which the worker lists: nobody has a list of all of them.
 """
@@ -31,10 +31,9 @@ from chunkwise.hierarchy.node import DOCUMENTS, JOURNAL, FormatName, Node, requi
 from chunkwise.hierarchy.walk import walk
 from chunkwise.kvstore.key_range import KeyRange, encode_key
 from chunkwise.tools.executors import Workers, threads_here, workers_of
-from chunkwise.tools.kept_fingerprint import chunk_fingerprint, fill_fingerprint, kept_fingerprint
+from chunkwise.tools.fingerprint import chunk_fingerprint, fill_fingerprint, kept_fingerprint
 from chunkwise.tools.plain_read import PlainReader
-from chunkwise.tools.stored_node import stored_array
-from chunkwise.tools.visibility import check_node_visible
+from chunkwise.tools.stored_node import check_node_visible, stored_array
 from chunkwise.tools.work import Crew, Work
 
 __all__ = ["BadKey", "NodeReport", "verify", "verify_nodes"]
