@@ -1,4 +1,4 @@
-"""What the page asks for: the tree, images, tiles, values, chunks."""
+"""Answers to the page: the tree, images, tiles, values, chunks."""
 
 from __future__ import annotations
 
