@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 

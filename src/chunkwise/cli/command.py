@@ -29,7 +29,7 @@ class UsageError(Exception):
     """A command line that can't be carried out; exit status 2."""
 
 
-def add_json(parser: argparse.ArgumentParser, default: Any = False) -> None:
+def add_json(parser: argparse.ArgumentParser, default: object = False) -> None:
     """Declare --json."""
     parser.add_argument("--json", action="store_true", default=default, help="print JSON")
 
@@ -39,12 +39,12 @@ def message(text: str) -> None:
     print(f"chunkwise: {text}", file=sys.stderr, flush=True)
 
 
-def as_json(value: Any) -> str:
+def as_json(value: object) -> str:
     """Return data as JSON; numbers that JSON lacks become strings, as in Zarr metadata."""
     return json.dumps(_printable(value), indent=2, ensure_ascii=False)
 
 
-def show(arguments: argparse.Namespace, value: Any, *lines: object) -> None:
+def show(arguments: argparse.Namespace, value: object, *lines: object) -> None:
     """Print the command's data: `value` as JSON with --json, else `lines`."""
     if arguments.json:
         print(as_json(value))
@@ -54,7 +54,7 @@ def show(arguments: argparse.Namespace, value: Any, *lines: object) -> None:
     sys.stdout.flush()  # a command that goes on, such as `serve`, has said it
 
 
-def tell(arguments: argparse.Namespace, value: Any, text: str) -> None:
+def tell(arguments: argparse.Namespace, value: object, text: str) -> None:
     """Say that the command, which has no data, is done: `value` as JSON with --json, else `text`."""
     if arguments.json:
         print(as_json(value))
@@ -87,7 +87,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
         part.unlink(missing_ok=True)
 
 
-def _printable(value: Any) -> Any:
+def _printable(value: object) -> Any:
     """Return `value` with tuples and arrays as lists, and NaN and infinities as strings."""
     if hasattr(value, "tolist"):
         value = value.tolist()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import time
 from contextlib import ExitStack
-from typing import Any
 
+from chunkwise.api.tensorstore import TensorStore
 from chunkwise.cli.command import UsageError, message, show
 from chunkwise.cli.options import (
     add_memory,
@@ -22,7 +22,7 @@ from chunkwise.cli.progress import Progress, add_quiet, progress_of
 from chunkwise.cli.quantities import format_pace, format_shape
 from chunkwise.cli.region import select
 from chunkwise.fork import new_lock
-from chunkwise.hierarchy.location import locate
+from chunkwise.hierarchy.location import Location, locate
 from chunkwise.pyramid.convention import CONVENTIONS
 from chunkwise.pyramid.downsample_pyramid import DEFAULT_MEMORY, downsample_pyramid
 from chunkwise.pyramid.pyramid_writer import Pyramid, PyramidProgress
@@ -106,7 +106,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("a pyramid of a spec file needs a DST")
     if arguments.region is not None and arguments.destination is None:
         raise UsageError("a pyramid of a --region needs a DST")
-    source: Any
+    source: TensorStore | Location
     if is_spec or arguments.region is not None:
         source = select(open_source(arguments.source), arguments.region or "...")
     else:

@@ -20,7 +20,7 @@ _LOGGER = "chunkwise.retries"
 _BETWEEN_MESSAGES = 1.0  # seconds: many requests that are under way fail together
 
 
-def add_server_arguments(parser: argparse.ArgumentParser, default: Any = None) -> None:
+def add_server_arguments(parser: argparse.ArgumentParser, default: object = None) -> None:
     """Declare the options that every command has."""
     parser.add_argument(
         "--retries",

@@ -13,6 +13,7 @@ from chunkwise.cli.command import rows_as_lines, show
 from chunkwise.cli.quantities import format_nbytes
 from chunkwise.kvstore.platform import TRAITS
 from chunkwise.libraries import LIBRARIES
+from chunkwise.libraries.library import Library
 from chunkwise.processors import memory_limit, n_processors
 from chunkwise.version import __version__
 
@@ -54,7 +55,7 @@ def _system_info() -> dict[str, Any]:
     }
 
 
-def _used(library: Any) -> str | None:
+def _used(library: Library[Any]) -> str | None:
     try:
         library()
     except ImportError:

@@ -62,7 +62,7 @@ def get_reader(path: str | Sequence[str]) -> Callable[[Any], list[LayerData]] | 
     if not paths or any(images is None for images in found):
         return None
 
-    def read(_: Any) -> list[LayerData]:
+    def read(_: object) -> list[LayerData]:
         return [layer for images in found for layer in layers_of(images or [])]
 
     return read

@@ -85,7 +85,7 @@ class Server:
         """Return what to give to neuroglancer, napari, zarr-python, TensorStore and fsspec."""
         return ready_urls(self.url, self.sources)
 
-    def keep(self, thing: Any) -> None:
+    def keep(self, thing: object) -> None:
         """Let something live as long as the server does."""
         self._kept.append(thing)
 

@@ -73,11 +73,11 @@ def _line_of(text: bytes, name: str) -> int:
     return next(found, len(lines))
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return type(value) is int and value >= 0
 
 
-def _is_range(value: Any, n: int) -> bool:
+def _is_range(value: object, n: int) -> bool:
     return (
         isinstance(value, list)
         and len(value) == 2
@@ -86,7 +86,7 @@ def _is_range(value: Any, n: int) -> bool:
     )
 
 
-def _are_ranges(value: Any, n_tasks: list[int]) -> bool:
+def _are_ranges(value: object, n_tasks: list[int]) -> bool:
     return (
         isinstance(value, list)
         and len(value) == len(n_tasks)
@@ -97,7 +97,7 @@ def _are_ranges(value: Any, n_tasks: list[int]) -> bool:
     )
 
 
-def _are_fingerprints(value: Any, n_tasks: list[int]) -> bool:
+def _are_fingerprints(value: object, n_tasks: list[int]) -> bool:
     return (
         isinstance(value, list)
         and len(value) == len(n_tasks)

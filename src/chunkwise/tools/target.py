@@ -215,7 +215,7 @@ def _zarr3_chunks(
     return out
 
 
-def _is_array_codec(entry: Any) -> bool:
+def _is_array_codec(entry: object) -> bool:
     """Return True if a codec comes before the compressors."""
     name = entry if isinstance(entry, str) else expect_object(entry).get("name", "")
     return bool(registered.find(name, "zarr3").kind != "bytes->bytes")

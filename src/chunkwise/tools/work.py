@@ -223,7 +223,7 @@ class Crew:
         ranges, tally = list(pending), self.workers.tally
         tally.n_begun += sum(max(0, stop - start) for start, stop in ranges)
 
-        def counted(start: int, stop: int, result: Any) -> None:
+        def counted(start: int, stop: int, result: object) -> None:
             tally.n_done += stop - start
             done(start, stop, result)
 
