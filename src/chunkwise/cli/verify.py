@@ -12,6 +12,7 @@ from chunkwise.cli.quantities import format_duration, format_nbytes, plural
 from chunkwise.hdmf.check_links import broken_links
 from chunkwise.hierarchy.location import locate
 from chunkwise.hierarchy.node import node_or_file
+from chunkwise.tools.parts import parse_part
 from chunkwise.tools.verify import NodeReport, verify_nodes
 
 __all__ = ["add_arguments", "run"]
@@ -21,6 +22,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("path", metavar="PATH", help="array or group")
     add_on(parser)
+    parser.add_argument(
+        "--part",
+        metavar="I/N",
+        help="do one of N parts, as in a SLURM array; a fingerprint that was kept takes a run over all",
+    )
     add_quiet(parser)
 
 
@@ -28,15 +34,17 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command; the exit status is 1 if anything is bad."""
     location = locate(arguments.path)
     root = node_or_file(location)
+    part = None if arguments.part is None else parse_part(arguments.part)
     workers = workers_of(arguments)
     reports: list[NodeReport] = []
     with progress_of(arguments, "verifying", None, workers=workers) as progress:
-        for report in verify_nodes(root, workers, progress.advance):
+        for report in verify_nodes(root, workers, progress.advance, part):
             reports.append(report)
             if not arguments.json:
                 progress.clear()
                 _show(report, location.path)
-    broken = broken_links(arguments.path) if root.kind == "group" else []
+    with_links = root.kind == "group" and (part is None or part.number == 1)
+    broken = broken_links(arguments.path) if with_links else []
     n_bad = sum(len(report.bad) for report in reports) + len(broken)
     out = [_as_json(report, location.path) for report in reports]
     out += [{"name": link.where, "kind": "link", "bad": [{"reason": link.reason}]} for link in broken]
