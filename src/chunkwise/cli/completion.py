@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from chunkwise.cli.command import required
+from chunkwise.cli.command import required, show
 
 __all__ = ["SHELLS", "add_arguments", "run"]
 
@@ -28,7 +28,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     parser = make_parser(COMMANDS)
     _mark_paths(parser, shtab.FILE)
-    print(shtab.complete(parser, arguments.shell))
+    script = shtab.complete(parser, arguments.shell)
+    show(arguments, {"shell": arguments.shell, "script": script}, script)
     return 0
 
 

@@ -126,7 +126,7 @@ def _spec(path: str, spec: dict[str, Any], *, json: bool) -> None:
         return
     kinds = ", ".join(f"{n} {name}" for name, n in drivers.most_common())
     what = f"stack of {plural(len(layers), 'layer')} ({kinds})" if stacked else f"view ({spec['driver']})"
-    rows = [("format", what), ("shape", format_shape(store.shape)), ("data type", store.dtype.name)]
+    rows = [("format", what), ("shape", format_shape(store.shape)), ("dtype", store.dtype.name)]
     if any(store.origin):
         rows.append(("origin", ", ".join(map(str, store.origin))))
     rows += _named(store.domain.labels, store.dimension_units)
