@@ -53,8 +53,7 @@ _SIGNED = ("--fill-value", "--region", "--concat", "--stack")
 
 _FAILED, _USAGE = 1, 2
 
-# What the library raises for wrong input, failing storage and packages that are not installed; anything else is
-# a defect of chunkwise.
+# What the library raises for wrong input, failing storage and missing packages; anything else is a defect.
 _EXPECTED = (
     ChunkwiseError, MissingPackageError, OSError, ValueError, IndexError, NotImplementedError, OverflowError,
     MemoryError,
