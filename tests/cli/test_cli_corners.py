@@ -180,3 +180,11 @@ def test_a_scheduler_without_distributed_is_a_message(
     monkeypatch.setitem(sys.modules, "distributed", None)
     result = run("cp", tmp_path / "a", tmp_path / "b", "--on", "tcp://localhost:1")
     assert result.status == 1 and "needs distributed: pip install" in result.err
+
+
+def test_a_path_that_leads_into_a_file_is_told_how_to_write(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.h5").write_bytes(b"\x89HDF\r\n\x1a\n")
+    result = run("info", tmp_path / "a.h5" / "group" / "data")
+    assert result.status == 1
+    assert f'is an HDF5 file, what is in it is "{tmp_path / "a.h5"}|hdf5:group/data"' in result.err
+    assert "nothing is there" in run("info", tmp_path / "b.h5" / "group").err
