@@ -10,7 +10,7 @@ from chunkwise.cli.command import UsageError, message, print_json
 from chunkwise.cli.cp_tree import run_copy_tree, show_left
 from chunkwise.cli.options import add_memory, add_on, workers_of
 from chunkwise.cli.progress import progress_of
-from chunkwise.cli.quantities import format_duration, format_nbytes, format_pace
+from chunkwise.cli.quantities import format_duration, format_nbytes, format_pace, format_ratio
 from chunkwise.cli.region import index_of
 from chunkwise.cli.template_options import (
     add_template_arguments,
@@ -241,7 +241,7 @@ def _report(
         return
     text = format_pace(copied, seconds) if copied else format_nbytes(copied)
     if stored.ratio is not None:
-        text += f", stored in {format_nbytes(stored.stored_nbytes)} ({stored.ratio:.2f} times smaller)"
+        text += f", stored in {format_nbytes(stored.stored_nbytes)} ({format_ratio(stored.ratio)})"
     if verify_seconds is not None:
         text += f"; every element compared in {format_duration(verify_seconds)}: equal"
     print(f"{arguments.source} -> {arguments.destination} ({format}): {text}")

@@ -9,7 +9,7 @@ from typing import Any
 
 from chunkwise.arrays.stack import StackArray
 from chunkwise.cli.command import UsageError, message, print_json, print_rows
-from chunkwise.cli.quantities import format_nbytes, format_shape, plural
+from chunkwise.cli.quantities import format_nbytes, format_ratio, format_shape, plural
 from chunkwise.cli.system_info import system_info
 from chunkwise.errors import ChunkwiseError
 from chunkwise.groups.open_group import open_group
@@ -216,7 +216,7 @@ def _rows(
         rows.append(("stored", share))
         size = f"{format_nbytes(stored.stored_nbytes)} for {format_nbytes(stored.nbytes)}"
         if stored.ratio is not None:
-            size += f" ({stored.ratio:.2f} times smaller)"
+            size += f" ({format_ratio(stored.ratio)})"
         rows.append(("size", size))
     return rows
 
