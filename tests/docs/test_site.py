@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 
 
-@pytest.mark.parametrize(("page", "n_asserts"), [("coming-from", 11), ("zarr", 4)])
+@pytest.mark.parametrize(("page", "n_asserts"), [("coming-from", 12), ("zarr", 4)])
 def test_examples(page, n_asserts, tmp_path):
     """All examples run, one after the other, as they stand."""
     code = "\n".join(re.findall(r"```python\n(.*?)```", (DOCS / f"{page}.md").read_text(), flags=re.DOTALL))
