@@ -77,7 +77,7 @@ class Dataset:
 
     @property
     def n_threads(self) -> int:
-        """How many threads decode and encode chunks."""
+        """Number of threads that decode and encode chunks."""
         return self._n_threads
 
     @n_threads.setter
@@ -131,7 +131,7 @@ class Dataset:
 
     @property
     def is_zarr(self) -> bool:
-        """Whether it is in a Zarr format, not N5."""
+        """True in a Zarr format, False in N5."""
         return not self._is_n5
 
     @property

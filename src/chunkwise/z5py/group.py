@@ -78,7 +78,7 @@ class Group(Mapping[str, Member]):
 
     @property
     def is_zarr(self) -> bool:
-        """Whether it is in a Zarr format, not N5."""
+        """True in a Zarr format, False in N5."""
         return self._group.format != "n5"
 
     @property
