@@ -49,3 +49,10 @@ def test_the_commands_that_take_a_spec_are_those_whose_help_says_so() -> None:
         if not action.option_strings and "*.json with" in (action.help or "")
     }
     assert told == found
+
+
+def test_texts_name_commands_that_there_are() -> None:
+    root = Path(__file__).parents[2]
+    for path in (*(root / "src").rglob("*.py"), *(root / "docs").glob("*.md"), root / "README.md"):
+        named = set(re.findall(r"(?:`|\$ )chunkwise ([a-z]+)", path.read_text()))
+        assert named <= set(COMMANDS), path

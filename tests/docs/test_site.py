@@ -53,6 +53,9 @@ def test_reference():
         "table = members.page()\n"
         "for name, member in (('s3', 'aws_region'), ('n5', 'blockSize'), ('blosc', 'clevel')):\n"
         "    assert f'| `{name}` | `{member}` |' in table, name\n"
+        "for row in ('`zarr` | `zarr_format` | `2`', '`zip` | `compression` | string | `\"deflate\"`'):\n"
+        "    assert f'| {row} |' in table, row\n"
+        "assert not any(private in table for private in ('| tuple |', 'None', '_LIMIT', 'expect'))\n"
         "assert '`NotFoundError`' in reference.error_page()\n"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
