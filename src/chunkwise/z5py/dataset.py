@@ -41,7 +41,7 @@ def _context(n_threads: int) -> Context:
 
 
 class Dataset:
-    """An array of a `File`, in C order: of N5 the dimensions are turned round.
+    """An array of a `File`, in C order: the dimensions of N5 are reversed.
 
     Made by `Group.create_dataset`, `Group.require_dataset` and ``group[name]``.
 
