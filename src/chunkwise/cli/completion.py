@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
 from chunkwise.cli.command import required, show
 
@@ -33,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _mark_paths(parser: argparse.ArgumentParser, mark: Any) -> None:
+def _mark_paths(parser: argparse.ArgumentParser, mark: object) -> None:
     """Tell shtab which arguments are paths, in all subcommands."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):

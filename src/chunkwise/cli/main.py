@@ -14,7 +14,7 @@ from importlib import import_module
 from io import TextIOWrapper
 from typing import NoReturn
 
-from chunkwise.cli.command import UsageError, message
+from chunkwise.cli.command import UsageError, add_json, message
 from chunkwise.cli.servers import add_server_arguments, with_servers
 from chunkwise.errors import ChunkwiseError
 from chunkwise.extras import MissingPackageError
@@ -133,7 +133,7 @@ def make_parser(wanted: Container[str] = COMMANDS) -> argparse.ArgumentParser:
         )
         if name in wanted:
             module = import_module(f"chunkwise.cli.{name}")
-            command.add_argument("--json", action="store_true", help="print JSON")
+            add_json(command)
             module.add_arguments(command)
             add_server_arguments(command)
             command.set_defaults(run=module.run)

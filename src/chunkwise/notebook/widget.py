@@ -91,7 +91,7 @@ class SliceWidget(anywidget.AnyWidget):
             return
         self._answer(drawn, number)
 
-    def _answer(self, drawn: Drawn, number: Any) -> None:
+    def _answer(self, drawn: Drawn, number: object) -> None:
         with self.hold_sync():  # one message
             self.png = drawn.png
             self.shown = {

@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from chunkwise.api.tensorstore import TensorStore
+from chunkwise.arrays.chunked import ChunkedArray
 from chunkwise.codec.chain import prepare_chain
-from chunkwise.codec.checksum import has_checksum
 from chunkwise.codec.decode import Stages, open_general_decoder
-from chunkwise.codec.protocol import Buffer, DecodeInto, PreparedChain
+from chunkwise.codec.protocol import Buffer, DecodeInto, PreparedChain, compressors_have_checksum
 from chunkwise.codec.shard_layout import MISSING, ShardLayout
 from chunkwise.codec.size import byte_view
 from chunkwise.driver.stored_array import (
@@ -28,9 +29,11 @@ from chunkwise.driver.stored_array import (
     shard_layout,
 )
 from chunkwise.grid.protocol import ChunkGrid
+from chunkwise.index_space import IndexTransform, OutputIndexMap, OutputIndexMethod
 from chunkwise.kvstore.protocol import Readable
+from chunkwise.plan.ndarray_view import strided_view
 
-__all__ = ["Piece", "PlainReader"]
+__all__ = ["Piece", "PlainReader", "read_plainly"]
 
 Array = npt.NDArray[Any]
 
@@ -104,7 +107,7 @@ class PlainReader:
             stages, decode = known
             elements = np.empty(shape, chain.item.dtype)
             decode(value, elements)
-            covered = has_checksum(stages, value)
+            covered = _has_checksum(stages, value)
         except Exception as e:
             return Piece(name, at, None, False, e)
         field = self._array.field
@@ -134,6 +137,14 @@ class PlainReader:
         return out
 
 
+def _has_checksum(stages: Stages, encoded: Buffer) -> bool:
+    """Return True if a checksum in `encoded` covers all values of the chunk."""
+    view = byte_view(encoded)
+    if stages.compressors:
+        return compressors_have_checksum(stages.compressors, view)
+    return stages.serializer.has_checksum(view)
+
+
 def _cells(grid: ChunkGrid, dim: int, start: int, stop: int) -> range:
     return range(grid.cell(dim, start)[0], grid.cell(dim, stop - 1)[0] + 1) if stop > start else range(0)
 
@@ -150,3 +161,35 @@ def _overlap(
         inside.append(slice(begin - first, end - first))
         place.append(slice(begin - a, end - a))
     return (*inside, ...), (*place, ...)
+
+
+def read_plainly(view: TensorStore) -> npt.NDArray[Any]:
+    """Return the elements of `view`, which is of slices."""
+    # An array that is made of others has no chunks that could be read one by one.
+    array = view._array
+    if not isinstance(array, ChunkedArray):
+        return view.read().result()
+    transform = array.bounded(view._transform)
+    low, shape = transform.input_inclusive_min, transform.input_shape
+    start, stop, shifted = [], [], []
+    for m in transform.output:
+        assert m.method != OutputIndexMethod.array, "a view of slices"
+        first = last = m.offset
+        if m.input_dimension is not None and m.stride is not None:
+            lowest, n = low[m.input_dimension], shape[m.input_dimension]
+            first, last = sorted(m.offset + m.stride * i for i in (lowest, lowest + n - 1))
+        start.append(first)
+        stop.append(max(first, last + 1))
+        shifted.append(_shifted(m, first))
+    box = PlainReader(array.stored, array.store).read(start, stop, fill_missing=array.fill_missing)
+    inside = IndexTransform(input_inclusive_min=low, input_shape=shape, output=shifted)
+    found = strided_view(box, inside)
+    assert found is not None, "there are no index arrays"
+    return found
+
+
+def _shifted(m: OutputIndexMap, by: int) -> OutputIndexMap:
+    """Return `m` for an array that begins at `by`."""
+    if m.stride is None or m.input_dimension is None:
+        return OutputIndexMap(offset=m.offset - by)
+    return OutputIndexMap(offset=m.offset - by, stride=m.stride, input_dimension=m.input_dimension)

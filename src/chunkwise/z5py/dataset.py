@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.api.tensorstore import TensorStore
-from chunkwise.arrays.from_document import open_from_document
+from chunkwise.arrays.open_chunked import open_from_document
 from chunkwise.codec.n5_header import VARLENGTH
 from chunkwise.codec.n5_varlength import decode_elements, encode_elements
 from chunkwise.driver.chunked.spec import ChunkedSpec
@@ -48,7 +48,7 @@ class Dataset:
     Attributes
     ----------
     file : File
-        What it was opened from.
+        The file that it is in.
 
     Examples
     --------
