@@ -7,7 +7,9 @@ Needs argparse-manpage.
 
 from __future__ import annotations
 
+import argparse
 import sys
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -26,7 +28,24 @@ def man_page() -> str:
     page.date = datetime.now(tz=UTC).strftime("%Y-%m-%d")
     page.source = f"chunkwise {__version__}"
     page.manual = "chunkwise"
+    page.add_section("examples and notes", "=", "\n".join(_notes(parser, "chunkwise")))
     return str(page)
+
+
+def _notes(parser: argparse.ArgumentParser, prog: str) -> Iterator[str]:
+    """Yield the text below the help of each command, which argparse-manpage leaves out."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name, command in action.choices.items():
+                if command.epilog:
+                    yield f".SS {prog} {name}\n.nf"
+                    yield from (f"\\&{_escaped(line)}" for line in command.epilog.strip("\n").splitlines())
+                    yield ".fi"
+                yield from _notes(command, f"{prog} {name}")
+
+
+def _escaped(line: str) -> str:
+    return line.replace("\\", "\\e").replace("-", "\\-")
 
 
 if __name__ == "__main__":
