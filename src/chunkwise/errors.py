@@ -52,7 +52,7 @@ class ChunkwiseError(Exception):
     Attributes
     ----------
     message : str
-        What happened, without the status.
+        Text of the error, without the status.
     status : str
         Upper-case status word that starts the text, or the empty string.
     """

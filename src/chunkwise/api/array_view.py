@@ -13,8 +13,7 @@ from chunkwise.api.transaction import Transaction
 from chunkwise.arrays.protocol import OpenArray
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError
-from chunkwise.hierarchy.array_node import ArrayNode, array_node
-from chunkwise.hierarchy.node_attributes import Attributes
+from chunkwise.hierarchy.node_attributes import ArrayNode, Attributes, array_node
 from chunkwise.html import chunk_drawing, panel, table
 from chunkwise.index_space import IndexDomain, IndexTransform, WritableIndexingMixin, inf
 from chunkwise.kvstore.byte_range import stored_nbytes
@@ -99,7 +98,7 @@ class ArrayView(WritableIndexingMixin):
 
     def __dask_tokenize__(self) -> str:
         # The layer of dask is above this one.
-        return str(import_module("chunkwise.dask.token").token_of(self))
+        return str(import_module("chunkwise.dask.convert").token_of(self))
 
     def info(self) -> ArrayInfo:
         """Return the properties of the array: a mapping, whose text is a table.  Nothing is read."""

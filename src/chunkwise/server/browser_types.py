@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from chunkwise.api.cast import cast
 from chunkwise.api.tensorstore import TensorStore
+from chunkwise.api.views import cast
 from chunkwise.driver.n5.members import ITEM_NBYTES
 from chunkwise.errors import UnsupportedError
 

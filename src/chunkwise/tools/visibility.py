@@ -7,9 +7,9 @@ from itertools import islice
 
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.errors import FailedPreconditionError
-from chunkwise.hierarchy.array_node import array_node
 from chunkwise.hierarchy.location import location_of
 from chunkwise.hierarchy.node import FORMATS, Node, find_documented
+from chunkwise.hierarchy.node_attributes import array_node
 from chunkwise.spec.driver_spec import DriverSpec
 from chunkwise.tools.stored_node import is_same_array
 

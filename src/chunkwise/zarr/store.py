@@ -40,11 +40,11 @@ class Store(zarr.abc.store.Store, Locatable):
     Parameters
     ----------
     kvstore : str, path-like, mapping, KvStore, KvStore.Spec or store object
-        What `chunkwise.open_group` takes: a path, a URL, a spec or its JSON, an open kvstore.
+        Path, URL, spec or its JSON, or open kvstore, as `chunkwise.open_group` takes it.
     read_only : bool
         Refuse writes and deletions.
     context : Context, optional
-        Where shared resources come from; by default new ones.
+        Source of shared resources; by default new ones.
 
     Raises
     ------
@@ -122,7 +122,7 @@ class Store(zarr.abc.store.Store, Locatable):
         key : str
         prototype : zarr.core.buffer.BufferPrototype
         byte_range : RangeByteRequest, OffsetByteRequest or SuffixByteRequest, optional
-            What exceeds the value is left out.
+            The part beyond the value is left out.
         """
         return await self._run(lambda: self.get_sync(key, prototype=prototype, byte_range=byte_range))
 
