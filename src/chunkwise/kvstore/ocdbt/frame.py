@@ -22,8 +22,8 @@ _HEAD = struct.Struct(">I")
 _LENGTH = struct.Struct("<Q")
 _CRC = struct.Struct("<I")
 _SIZE = _HEAD.size + _LENGTH.size + 2 + _CRC.size  # version and compression take a byte each
-# Bytes that are tried first, or eight times the encoded ones if those are more: a node of 128 KiB takes 145 us
-# of processor time, with memory for the largest 250 us.
+# Bytes that are tried first, or eight times the encoded ones if those are more: a node of 128 KiB takes
+# 145 us of processor time, with memory for the largest 250 us.
 _FIRST = 1 << 16
 
 
