@@ -31,6 +31,7 @@ def client_options(retries: Retries) -> dict[str, Any]:
         "connect_timeout": timedelta(seconds=retries.connect_timeout),
         "read_timeout": timedelta(seconds=retries.request_timeout),
         "timeout": timedelta(seconds=max(ANSWER_TIMEOUT, retries.request_timeout)),
+        # Less than servers wait before they close a connection: nginx 75 s, load balancers of AWS 60 s.
         "pool_idle_timeout": "30s",
         "user_agent": "chunkwise",
     }

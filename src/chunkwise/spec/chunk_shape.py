@@ -36,7 +36,7 @@ __all__ = [
     "complete_chunk_shape",
 ]
 
-DEFAULT_ELEMENTS: Final = 1024 * 1024
+DEFAULT_ELEMENTS: Final = 1024 * 1024  # of a chunk, as in TensorStore
 
 
 def choose_chunk_shape(layout: ChunkLayout, extents: Sequence[int | None]) -> tuple[int, ...]:

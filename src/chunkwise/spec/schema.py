@@ -9,9 +9,7 @@ import numpy.typing as npt
 
 from chunkwise.binding import JSON, MISSING, plain_json
 from chunkwise.dtypes.data_type import DataType
-from chunkwise.errors import (
-    InvalidArgumentError,
-)
+from chunkwise.errors import InvalidArgumentError
 from chunkwise.index_space import IndexDomain, IndexingMixin, IndexTransform, merge_domains
 from chunkwise.spec.chunk_layout import ChunkLayout
 from chunkwise.spec.codec_spec import CodecSpec

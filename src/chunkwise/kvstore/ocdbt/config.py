@@ -13,7 +13,7 @@ from chunkwise.kvstore.ocdbt.manifest import KINDS, MAX_ARITY_LOG2, MAX_INLINE, 
 
 __all__ = ["ConfigMembers", "format_config", "make_config", "parse_config"]
 
-_LEVELS = (-131072, 22)
+_LEVELS = (-131072, 22)  # of zstd
 
 
 class ConfigMembers(NamedTuple):

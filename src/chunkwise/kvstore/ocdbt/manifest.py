@@ -33,6 +33,7 @@ __all__ = [
 
 MAGIC = 0x0CDB3A2A
 KINDS = ("single", "numbered")
+# Limits of TensorStore, whose defaults `Config` has.
 MAX_INLINE = 1 << 20
 MAX_ARITY_LOG2 = 16
 MAX_NODE = (1 << 32) - 1

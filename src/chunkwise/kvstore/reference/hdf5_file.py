@@ -27,8 +27,8 @@ from chunkwise.kvstore.value_file import ValueFile
 
 __all__ = ["Hdf5File", "Hdf5Files"]
 
-_MOST_LINKS = 32  # followed for one path
-_MOST_FILES = 64  # each is open, and others may be named in it
+_MOST_LINKS = 32  # followed for one path, twice as many as HDF5 follows by itself
+_MOST_FILES = 64  # each is open, with up to 64 MiB of blocks, and others may be named in it
 _DEEPEST = 8  # virtual datasets of virtual datasets
 
 Box = tuple[slice, ...]

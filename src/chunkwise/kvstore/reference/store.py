@@ -44,8 +44,8 @@ from chunkwise.kvstore.traits import StoreTraits, traits_of
 __all__ = ["LoadTable", "Loaded", "OpenTarget", "ReferenceStore"]
 
 _RECHECK = 1.0  # seconds for which the table of a file that is asked for over a network is current
-_UNCHECKED = 1 << 24  # bytes of a range that are asked for without a look whether there are so many
-_MOST_AT_ONCE = 1 << 25  # bytes that are read at once for several keys
+_UNCHECKED = 1 << 24  # bytes for which memory is taken without a look if the file has so many
+_MOST_AT_ONCE = 2 * _UNCHECKED  # bytes that are read at once for several keys
 
 
 class Loaded(NamedTuple):

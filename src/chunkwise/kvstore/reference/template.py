@@ -22,7 +22,7 @@ __all__ = ["Scope", "render"]
 Scope: TypeAlias = Mapping[str, "str | int"]
 
 _HOLE = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
-_LONGEST = 1 << 16  # characters of a template and of what it gives
+_LONGEST = 1 << 16  # characters of a template and of its text: no URL is as long, templates call each other
 _LONGEST_EXPRESSION = 1000  # characters
 
 

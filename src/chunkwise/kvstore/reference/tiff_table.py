@@ -6,7 +6,6 @@ are called 0, 1 and so on; other images are groups called ``image1``, ``image2``
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -14,21 +13,25 @@ from xml.etree import ElementTree
 
 from chunkwise.binding import JSON, dump
 from chunkwise.errors import DataCorruptionError, TooLargeError, prefix
-from chunkwise.extras import load as load_package
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import Children, KvStoreDriver
 from chunkwise.kvstore.reference.store import Loaded, OpenTarget
 from chunkwise.kvstore.reference.table import CHUNK_NAME, Reference, SortedKeys, read_by
 from chunkwise.kvstore.reference.tiff_array import Source, TiffArray, describe_level
-from chunkwise.kvstore.reference.tiff_planes import Planes, TiffFiles, names_other_files, planes_of, tag_of
+from chunkwise.kvstore.reference.tiff_planes import (
+    Planes,
+    TiffFiles,
+    names_other_files,
+    open_tiff,
+    planes_of,
+    tag_of,
+)
 from chunkwise.kvstore.value_file import ValueFile
 
 __all__ = ["TiffTable", "load_tiff"]
 
-# A small file can name itself as its next page again and again, and XML takes many times its size in memory.
-_MOST_PAGES = 1_000_000
-_MOST_IMAGES = 1000
-_LONGEST_XML = 1 << 26  # characters
+_MOST_IMAGES = 1000  # each makes documents and tables of its own
+_LONGEST_XML = 1 << 26  # characters, which take many times their size in memory
 _ORDER = "TCZYX"
 _KINDS = {"T": "time", "C": "channel", "S": "channel"}
 _UNITS = {
@@ -40,12 +43,11 @@ _UNITS = {
 
 def load_tiff(base: KvStoreDriver, key: str, open_target: OpenTarget) -> Loaded:
     """Read the tables of a TIFF file."""
-    tifffile = load_package("tifffile", "reading TIFF files")
     file = ValueFile(base, key)
     where = base.describe(key)
 
     def read() -> TiffTable:
-        with tifffile.TiffFile(io.BufferedReader(file), name="image.tif", _multifile=False) as tiff:
+        with open_tiff(file) as tiff:
             return TiffTable(tiff, TiffFiles(tiff, file, key, open_target))
 
     return Loaded(read_by("tifffile", where, read), key, file.generation)
@@ -55,8 +57,6 @@ class TiffTable:
     """The images of a file."""
 
     def __init__(self, tiff: Any, files: TiffFiles) -> None:
-        if len(tiff.pages) > _MOST_PAGES:
-            raise TooLargeError(f"TIFF file of {len(tiff.pages)} pages, expected at most {_MOST_PAGES}")
         self._documents: dict[str, bytes] = {}
         self._arrays: dict[str, TiffArray] = {}
         self._errors: dict[str, Exception] = {}
