@@ -1,4 +1,4 @@
-"""Arguments that make domains and transforms: bounds as parallel sequences, and output index maps, checked."""
+"""Arguments that make domains and transforms, checked: bounds as parallel sequences, output index maps."""
 
 from __future__ import annotations
 
