@@ -16,8 +16,8 @@ import random
 import resource
 
 from chunkwise.index_space import IndexDomain
+from chunkwise.tools.journal_document import Ranges
 from chunkwise.tools.plan_blocks import Grid, plan_blocks
-from chunkwise.tools.ranges import Ranges
 
 BATCH_SECONDS, WINDOW = 30.0, 2
 

@@ -60,7 +60,8 @@ def test_a_port_in_use(array: Path, free_port: int, capsys: pytest.CaptureFixtur
     with chunkwise.serve(array, port=free_port):
         for command in (["serve"], ["view", "--no-browser"]):
             assert main([*command, str(array), "--port", str(free_port)]) == 1
-            assert f"port {free_port} of 127.0.0.1 is in use" in capsys.readouterr().err
+            words = f"chunkwise: port {free_port} of 127.0.0.1 is in use; choose another"
+            assert capsys.readouterr().err.startswith(words)
 
 
 def test_the_application_answers_without_a_server_of_ours(array: Path) -> None:

@@ -12,7 +12,7 @@ import tensorstore
 
 import chunkwise as cw
 from chunkwise.errors import DataCorruptionError, NotFoundError
-from chunkwise.tools.copy_check import read_plainly
+from chunkwise.tools.plain_read import read_plainly
 
 DATA = np.random.default_rng(0).integers(0, 99, (30, 20, 7)).astype("u2")
 SHARDS = {

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chunkwise.tools.ranges import Ranges
+from chunkwise.tools.journal_document import Ranges
 
 RUNS = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 8)), max_size=15)
 

@@ -53,6 +53,43 @@ def test_every_damaged_chunk_is_found(array: Path, kind: str, processes: Executo
     assert report.notes == ["key neither chunk nor metadata: stray"]
 
 
+@pytest.mark.parametrize("n", [2, 12])
+def test_parts_find_together_what_one_run_finds(tmp_path: Path, n: int) -> None:
+    tree = cw.create_group(tmp_path / "t.zarr")
+    for number in range(7):  # of one task each
+        tree.create_array(f"small{number}", VALUES[:4, :4], chunks=(2, 2))
+    tree.create_array("large", VALUES, chunks=(3, 5))
+    for path in (tmp_path / "t.zarr/large/c/7/3", tmp_path / "t.zarr/small2/c/0/1"):
+        path.write_bytes(path.read_bytes()[:-1])
+    (tmp_path / "t.zarr/large/stray").write_bytes(b"")
+    (tmp_path / "t.zarr/small5/zarr.json").write_bytes(b"{}")
+    whole = list(cw.verify(tmp_path / "t.zarr"))
+    parts = [list(cw.verify(tmp_path / "t.zarr", part=f"{number}/{n}")) for number in range(1, n + 1)]
+    assert max(map(len, parts)) < len(whole), "small arrays are shared out"
+    found = [report for reports in parts for report in reports]
+    assert {report.name for report in found} == {report.name for report in whole}
+    for report in whole:
+        own = [other for other in found if other.name == report.name]
+        assert sorted(bad for other in own for bad in other.bad) == report.bad
+        assert sum(other.n_chunks for other in own) == report.n_chunks
+        assert [note for other in own for note in other.notes] == report.notes
+
+
+def test_a_part_of_an_array_with_a_fingerprint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from chunkwise.cli.main import main
+
+    cw.create_array(tmp_path / "a.zarr", VALUES, chunks=(3, 5))
+    cw.copy(tmp_path / "a.zarr", tmp_path / "b.zarr", keep_fingerprint=True)
+    chunks(tmp_path / "b.zarr")[0].unlink()
+    for number in (1, 2):
+        assert main(["verify", str(tmp_path / "b.zarr"), "--part", f"{number}/2"]) == 0
+        out = capsys.readouterr().out
+        assert "of all parts, so it wasn't compared" in out and "no checksum covers the values" in out
+    assert main(["verify", str(tmp_path / "b.zarr")]) == 1
+    assert main(["verify", str(tmp_path / "b.zarr"), "--part", "3/2"]) == 1
+    assert "expected I/N" in capsys.readouterr().err
+
+
 def test_ranges_of_keys_are_all_keys(array: Path) -> None:
     step = VerifyStep(require_node(locate(array)))
     kv = step.node.location.store

@@ -24,7 +24,7 @@ from chunkwise.engine.future import Future
 from chunkwise.engine.memory import check_result, empty_result
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.extras import load
-from chunkwise.hierarchy.array_node import ArrayNode
+from chunkwise.hierarchy.node_attributes import ArrayNode
 from chunkwise.index_space import (
     Indexable,
     IndexDomain,

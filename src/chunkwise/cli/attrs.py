@@ -7,8 +7,9 @@ import json
 from typing import Any
 
 from chunkwise.binding import MISSING, dump
-from chunkwise.cli.command import UsageError, print_json, show
+from chunkwise.cli.command import UsageError, show
 from chunkwise.cli.options import parse_json
+from chunkwise.cli.servers import add_action_arguments
 from chunkwise.driver.n5.attribute_path import parse_attribute_path, set_attribute
 from chunkwise.errors import InvalidArgumentError, NotFoundError
 from chunkwise.hierarchy.attributes import get_attribute_value, read_attributes, remove_attribute_value
@@ -40,37 +41,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     remove = actions.add_parser("rm", help="remove one attribute")
     for action in (get, change, remove):
         action.add_argument("key", metavar="KEY")
-        action.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON")
     change.add_argument("value", metavar="JSON", help="the value; text needs its quotes")
     change.add_argument("more", metavar="KEY JSON", nargs="*", help="others to be set at the same time")
+    for action in (get, change, remove):
+        add_action_arguments(action)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     location = locate(arguments.path)
-    if arguments.action == "set":
-        _set(location, _pairs([arguments.key, arguments.value, *arguments.more]))
-        return _done(arguments, location)
-    if arguments.action == "rm":
-        _remove(location, arguments.key)
-        return _done(arguments, location)
     if arguments.action == "get":
         value = _get(location, arguments.key)
         show(arguments, value, _text(value))
         return 0
-    attributes = read_attributes(location)
-    show(arguments, attributes, *(f"{name} = {_text(value)}" for name, value in attributes.items()))
+    if arguments.action == "set":
+        _set(location, _pairs([arguments.key, arguments.value, *arguments.more]))
+    elif arguments.action == "rm":
+        _remove(location, arguments.key)
+    if arguments.json or arguments.action is None:
+        attributes = read_attributes(location)
+        show(arguments, attributes, *(f"{name} = {_text(value)}" for name, value in attributes.items()))
     return 0
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
-
-
-def _done(arguments: argparse.Namespace, location: Location) -> int:
-    if arguments.json:
-        print_json(read_attributes(location))
-    return 0
 
 
 def _pairs(words: list[str]) -> list[tuple[str, Any]]:

@@ -14,13 +14,14 @@ from chunkwise.extras import needs
 
 __all__ = [
     "UsageError",
+    "add_json",
+    "as_json",
     "message",
-    "print_json",
-    "print_rows",
-    "printable",
     "replacing",
     "required",
+    "rows_as_lines",
     "show",
+    "tell",
 ]
 
 
@@ -28,29 +29,42 @@ class UsageError(Exception):
     """A command line that can't be carried out; exit status 2."""
 
 
+def add_json(parser: argparse.ArgumentParser, default: object = False) -> None:
+    """Declare --json."""
+    parser.add_argument("--json", action="store_true", default=default, help="print JSON")
+
+
 def message(text: str) -> None:
     """Tell the user something that is not the command's data."""
     print(f"chunkwise: {text}", file=sys.stderr, flush=True)
 
 
-def print_json(value: Any) -> None:
-    """Print the command's data as JSON; numbers that JSON lacks become strings, as in Zarr metadata."""
-    print(json.dumps(printable(value), indent=2, ensure_ascii=False))
+def as_json(value: object) -> str:
+    """Return data as JSON; numbers that JSON lacks become strings, as in Zarr metadata."""
+    return json.dumps(_printable(value), indent=2, ensure_ascii=False)
 
 
-def print_rows(rows: Iterable[tuple[str, object]]) -> None:
-    """Print labels with what they stand for, one a line."""
-    for label, value in rows:
-        print(f"{label:<12} {value}")
-
-
-def show(arguments: argparse.Namespace, value: Any, *lines: object) -> None:
+def show(arguments: argparse.Namespace, value: object, *lines: object) -> None:
     """Print the command's data: `value` as JSON with --json, else `lines`."""
     if arguments.json:
-        print_json(value)
+        print(as_json(value))
     else:
         for line in lines:
             print(line)
+    sys.stdout.flush()  # a command that goes on, such as `serve`, has said it
+
+
+def tell(arguments: argparse.Namespace, value: object, text: str) -> None:
+    """Say that the command, which has no data, is done: `value` as JSON with --json, else `text`."""
+    if arguments.json:
+        print(as_json(value))
+    else:
+        message(text)
+
+
+def rows_as_lines(rows: Iterable[tuple[str, object]], width: int = 12) -> Iterator[str]:
+    """Yield labels with what they stand for, one a line."""
+    return (f"{label:<{width}} {value}" for label, value in rows)
 
 
 @contextmanager
@@ -73,20 +87,20 @@ def replacing(path: str | Path) -> Iterator[Path]:
         part.unlink(missing_ok=True)
 
 
-def printable(value: Any) -> Any:
+def _printable(value: object) -> Any:
     """Return `value` with tuples and arrays as lists, and NaN and infinities as strings."""
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, dict):
-        return {key: printable(item) for key, item in value.items()}
+        return {key: _printable(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [printable(item) for item in value]
+        return [_printable(item) for item in value]
     if isinstance(value, float) and value != value:
         return "NaN"
     if isinstance(value, float) and value in (float("inf"), float("-inf")):
         return "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, complex):
-        return [printable(value.real), printable(value.imag)]
+        return [_printable(value.real), _printable(value.imag)]
     if isinstance(value, bytes):
         return value.decode("utf-8", "backslashreplace")
     return value

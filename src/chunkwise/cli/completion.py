@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
-from chunkwise.cli.command import required
+from chunkwise.cli.command import required, show
 
 __all__ = ["SHELLS", "add_arguments", "run"]
 
@@ -28,11 +27,12 @@ def run(arguments: argparse.Namespace) -> int:
 
     parser = make_parser(COMMANDS)
     _mark_paths(parser, shtab.FILE)
-    print(shtab.complete(parser, arguments.shell))
+    script = shtab.complete(parser, arguments.shell)
+    show(arguments, {"shell": arguments.shell, "script": script}, script)
     return 0
 
 
-def _mark_paths(parser: argparse.ArgumentParser, mark: Any) -> None:
+def _mark_paths(parser: argparse.ArgumentParser, mark: object) -> None:
     """Tell shtab which arguments are paths, in all subcommands."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):

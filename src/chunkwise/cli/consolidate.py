@@ -9,7 +9,7 @@ from chunkwise.cli.command import UsageError, message, show
 from chunkwise.cli.quantities import plural
 from chunkwise.hierarchy.consolidated_tree import check_consolidated, consolidate, remove_consolidated
 from chunkwise.hierarchy.location import locate
-from chunkwise.hierarchy.node import require_node
+from chunkwise.hierarchy.node import Node, require_node
 
 __all__ = ["add_arguments", "run"]
 
@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _check(arguments: argparse.Namespace, node: Any) -> int:
+def _check(arguments: argparse.Namespace, node: Node) -> int:
     key = ".zmetadata" if node.format == "zarr2" else "zarr.json"
     raw = node.location.store.read(node.location.path + key).value
     there = raw is not None and (node.format == "zarr2" or "consolidated_metadata" in node.document)

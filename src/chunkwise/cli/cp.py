@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import time
-from typing import Any
 
-from chunkwise.cli.command import UsageError, message, print_json
-from chunkwise.cli.cp_tree import run_copy_tree, show_left
+from chunkwise.binding import JSON
+from chunkwise.cli.command import UsageError, message, show
+from chunkwise.cli.cp_tree import copy_options, run_copy_tree, show_copy, show_left
 from chunkwise.cli.options import add_memory, add_on, workers_of
-from chunkwise.cli.progress import progress_of
-from chunkwise.cli.quantities import format_duration, format_nbytes, format_pace
+from chunkwise.cli.progress import add_quiet, progress_of
+from chunkwise.cli.quantities import format_duration, format_nbytes, format_pace, format_ratio
 from chunkwise.cli.region import index_of
 from chunkwise.cli.template_options import (
     add_template_arguments,
@@ -22,9 +21,9 @@ from chunkwise.hierarchy.location import Location, locate
 from chunkwise.hierarchy.node import require_node
 from chunkwise.tools.array_copy import ArrayCopy
 from chunkwise.tools.copy_source import CopySource, source_in_file, stored_source
-from chunkwise.tools.narrowing import CASTS, Cast, MisfitError, measure
+from chunkwise.tools.narrowing import CASTS, MisfitError, measure
 from chunkwise.tools.parts import parse_part
-from chunkwise.tools.prices import PRICES, parse_prices, price_json, price_lines
+from chunkwise.tools.prices import PRICES, Prices, parse_prices, price_json, price_lines
 from chunkwise.tools.spec_file import read_spec_file
 from chunkwise.tools.stored_node import occupancy, stored_array
 
@@ -98,7 +97,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="keep a fingerprint of the elements as an attribute, with which `chunkwise verify` finds also "
         "chunks that are missing or were swapped",
     )
-    parser.add_argument("--quiet", action="store_true", help="show no progress")
+    add_quiet(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -139,9 +138,8 @@ def _copy(arguments: argparse.Namespace, source: CopySource, destination: Locati
     format = choose_format(arguments, destination, source.template.format)
     options = template_options(arguments, source.store.dtype)
     check_ranks(options, source.store.rank)
-    cast: Cast = arguments.cast or "error"
     extent = None
-    if cast == "scale":
+    if arguments.cast == "scale":
         size = source.store.size * source.store.dtype.memory_dtype.itemsize
         with progress_of(arguments, "measuring", size) as progress:
             extent = measure(source.store, progress.advance)
@@ -151,15 +149,11 @@ def _copy(arguments: argparse.Namespace, source: CopySource, destination: Locati
         destination,
         format,
         options,
-        resume=arguments.resume,
         overwrite=arguments.overwrite,
-        memory=arguments.memory,
-        sync=not arguments.no_sync,
-        cast=cast,
         extent=extent,
         workers=workers,
         part=None if arguments.part is None else parse_part(arguments.part),
-        keep_fingerprint=arguments.keep_fingerprint,
+        **copy_options(arguments),
     )
     if arguments.dry_run:
         _show_plan(arguments, copy, source.location, destination)
@@ -174,10 +168,9 @@ def _copy(arguments: argparse.Namespace, source: CopySource, destination: Locati
         if copy.nbytes_done:
             message(f"going on after {format_nbytes(copy.nbytes_done)}")
         try:
-            started = time.monotonic()
             with progress_of(arguments, "copying", copy.nbytes, copy.nbytes_done, workers) as progress:
                 copy.run(progress.advance)
-            seconds = time.monotonic() - started
+            seconds = progress.seconds
         except MisfitError as e:
             raise MisfitError(f"{e.message}; --cast says what is to become of such values") from None
         changed = "" if copy.narrowing is None else str(copy.narrowing)
@@ -188,28 +181,26 @@ def _copy(arguments: argparse.Namespace, source: CopySource, destination: Locati
         return 0
     verify_seconds = None
     if arguments.verify:
-        started = time.monotonic()
         with progress_of(arguments, "verifying", copy.nbytes, 0, workers) as progress:
             copy.verify(progress.advance)
-        verify_seconds = time.monotonic() - started
+        verify_seconds = progress.seconds
     copy.finish()
     _report(arguments, copy, destination, format, seconds, verify_seconds)
     return 0
 
 
-def _show_plan(arguments: argparse.Namespace, copy: ArrayCopy, source: Any, destination: Location) -> None:
+def _show_plan(arguments: argparse.Namespace, copy: ArrayCopy, source: JSON, destination: Location) -> None:
     """Print what a copy would do, and what it would cost."""
-    drivers = source.get("driver") if isinstance(source, dict) else None, destination.base.get("driver")
-    prices = [PRICES.get(str(driver)) for driver in drivers]
     if arguments.prices is not None:
-        prices = [parse_prices(arguments.prices)] * 2
-    if arguments.json:
-        print_json({**copy.plan.to_json(), "requests": price_json(copy.plan, prices[0], prices[1])})
-        return
-    print(copy.plan)
+        own = parse_prices(arguments.prices)
+        prices: tuple[Prices | None, Prices | None] = own, own
+    else:
+        drivers = source.get("driver") if isinstance(source, dict) else None, destination.base.get("driver")
+        prices = PRICES.get(str(drivers[0])), PRICES.get(str(drivers[1]))
     sharded = copy.target.chunk_layout.read_chunk.shape != copy.target.chunk_layout.write_chunk.shape
-    for line in price_lines(copy.plan, prices[0], prices[1], None if sharded else copy.plan.n_puts[-1]):
-        print(line)
+    n_chunks = None if sharded else copy.plan.n_puts[-1]
+    out = {**copy.plan.to_json(), "requests": price_json(copy.plan, *prices)}
+    show(arguments, out, copy.plan, *price_lines(copy.plan, *prices, n_chunks))
 
 
 def _report(
@@ -223,25 +214,19 @@ def _report(
     node = require_node(destination)
     stored = occupancy(node, stored_array(node))
     copied = copy.nbytes - copy.nbytes_done
-    if arguments.json:
-        out: dict[str, Any] = {
-            "source": arguments.source,
-            "destination": arguments.destination,
-            "format": format,
-            "shape": copy.target.shape,
-            "dtype": copy.target.dtype.name,
-            "bytes": copy.nbytes,
-            "stored_bytes": stored.stored_nbytes,
-            "copied_bytes": copied,
-            "seconds": seconds,
-            "verified": verify_seconds is not None,
-            "notes": copy.notes,
-        }
-        print_json(out)
-        return
+    out = {
+        "shape": copy.target.shape,
+        "dtype": copy.target.dtype.name,
+        "bytes": copy.nbytes,
+        "stored_bytes": stored.stored_nbytes,
+        "copied_bytes": copied,
+        "seconds": seconds,
+        "verified": verify_seconds is not None,
+        "notes": copy.notes,
+    }
     text = format_pace(copied, seconds) if copied else format_nbytes(copied)
     if stored.ratio is not None:
-        text += f", stored in {format_nbytes(stored.stored_nbytes)} ({stored.ratio:.2f} times smaller)"
+        text += f", stored in {format_nbytes(stored.stored_nbytes)} ({format_ratio(stored.ratio)})"
     if verify_seconds is not None:
         text += f"; every element compared in {format_duration(verify_seconds)}: equal"
-    print(f"{arguments.source} -> {arguments.destination} ({format}): {text}")
+    show_copy(arguments, format, out, text)

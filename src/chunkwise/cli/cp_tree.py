@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from chunkwise.cli.command import UsageError, message, print_json, show
+from chunkwise.cli.command import UsageError, message, show
 from chunkwise.cli.options import workers_of
 from chunkwise.cli.progress import progress_of
 from chunkwise.cli.quantities import format_nbytes, format_pace, plural
@@ -19,9 +18,9 @@ from chunkwise.tools.copy_plan import CopyPlan
 from chunkwise.tools.tree_copy import CopyReport
 from chunkwise.tools.tree_plan import TreePlan
 
-__all__ = ["INCOMPLETE", "run_copy_tree", "show_left"]
+__all__ = ["copy_options", "run_copy_tree", "show_copy", "show_left"]
 
-INCOMPLETE = 3
+_INCOMPLETE = 3
 """Exit status of a copy that lacks something of the source, since the format has no place for it."""
 
 _ONE_ARRAY = {
@@ -35,7 +34,7 @@ _ONE_ARRAY = {
 
 
 def run_copy_tree(arguments: argparse.Namespace, source: Location, destination: Location) -> int:
-    """Copy the group at `source` and all in it; return `INCOMPLETE` if something was left out."""
+    """Copy the group at `source` and all in it; return `_INCOMPLETE` if something was left out."""
     for option, name in _ONE_ARRAY.items():
         if getattr(arguments, option) not in (None, False):
             raise UsageError(f"{name} is for single arrays; the arrays of a hierarchy keep theirs")
@@ -48,21 +47,16 @@ def run_copy_tree(arguments: argparse.Namespace, source: Location, destination: 
     format = choose_format(arguments, destination, root.format)
     if format == "zarr1":
         raise UsageError("Zarr v1 has no groups")
-    started = time.monotonic()
     work = prepare_tree_copy(
         source,
         destination,
         format=format,
         options=template_options(arguments),
-        resume=arguments.resume,
         overwrite=arguments.overwrite,
         verify=arguments.verify,
-        sync=not arguments.no_sync,
-        cast=arguments.cast or "error",
-        keep_fingerprint=arguments.keep_fingerprint,
         executor=workers,
-        memory=arguments.memory,
         part=arguments.part,
+        **copy_options(arguments),
     )
     if arguments.dry_run:
         _show_plan(arguments, format, work.plan)
@@ -75,7 +69,26 @@ def run_copy_tree(arguments: argparse.Namespace, source: Location, destination: 
     if report.n_left is not None:
         show_left(arguments, [report.n_left])
         return 0
-    return _report(arguments, format, report, time.monotonic() - started)
+    return _report(arguments, format, report, progress.seconds)
+
+
+def copy_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the options that a copy of an array, a hierarchy and an image have under the same names."""
+    return {
+        "resume": arguments.resume,
+        "sync": not arguments.no_sync,
+        "cast": arguments.cast or "error",
+        "memory": arguments.memory,
+        "keep_fingerprint": arguments.keep_fingerprint,
+    }
+
+
+def show_copy(
+    arguments: argparse.Namespace, format: str, out: Mapping[str, Any], text: str, *lines: str
+) -> None:
+    """Print what was, or would be, copied."""
+    ends = {"source": arguments.source, "destination": arguments.destination, "format": format}
+    show(arguments, {**ends, **out}, f"{ends['source']} -> {ends['destination']} ({format}): {text}", *lines)
 
 
 def show_left(arguments: argparse.Namespace, left: Sequence[int]) -> None:
@@ -101,20 +114,13 @@ def _copy_image(arguments: argparse.Namespace, source: Location, destination: Lo
 
     image = ImageCopy(source, destination, arguments.layout, template_options(arguments))
     workers = workers_of(arguments)
-    how = {
-        "resume": arguments.resume,
-        "sync": not arguments.no_sync,
-        "cast": arguments.cast or "error",
-        "memory": arguments.memory,
-        "keep_fingerprint": arguments.keep_fingerprint,
-    }
+    how = copy_options(arguments)
     if arguments.dry_run:
         _show_image_plan(arguments, image.nbytes, image.plans(workers=workers, **how))
         return 0
     if not (arguments.overwrite or arguments.resume):
         image.check_free()
     open_target(destination, "n5", resume=arguments.resume, overwrite=arguments.overwrite)
-    started = time.monotonic()
     with progress_of(arguments, "copying", image.nbytes, workers=workers) as progress:
         report = image.run(
             workers=workers,
@@ -122,78 +128,68 @@ def _copy_image(arguments: argparse.Namespace, source: Location, destination: Lo
             progress=lambda _, nbytes: progress.advance(nbytes),
             **how,
         )
-    return _report(arguments, "n5", report, time.monotonic() - started)
+    return _report(arguments, "n5", report, progress.seconds)
 
 
 def _show_image_plan(arguments: argparse.Namespace, nbytes: int, plans: dict[str, CopyPlan]) -> None:
     """Print how the levels of an image would be copied."""
     out = {
-        "source": arguments.source,
-        "destination": arguments.destination,
-        "format": "n5",
         "arrays": len(plans),
         "bytes": nbytes,
         "larger_arrays": {path: plan.to_json() for path, plan in plans.items()},
     }
     size = f"{plural(len(plans), 'array')}, {format_nbytes(nbytes)}"
-    lines = (f"{path}: {plan}" for path, plan in plans.items())
-    show(arguments, out, f"{arguments.source} -> {arguments.destination} (n5): {size}", *lines)
+    show_copy(arguments, "n5", out, size, *(f"{path}: {plan}" for path, plan in plans.items()))
 
 
 def _show_plan(arguments: argparse.Namespace, format: str, plan: TreePlan) -> None:
     """Print what a copy would do."""
     found = plan.to_json()
-    if arguments.json:
-        ends = {"source": arguments.source, "destination": arguments.destination, "format": format}
-        print_json({**ends, **found})
-        return
-    for path, note in plan.notes:
-        message(f"{path or '.'}: {note}")
-    for path, why in plan.left_out:
-        message(f"{path or '.'}: array is left out: {why}")
-    parts = [plural(found["groups"], "group"), plural(found["arrays"], "array")]
-    if plan.links:
-        parts.append(plural(found["links"], "link"))
-    parts.append(format_nbytes(plan.nbytes))
-    print(f"{arguments.source} -> {arguments.destination} ({format}): {', '.join(parts)}")
+    if not arguments.json:
+        _say(*plan.notes, *_left_out(plan.left_out))
+    size = f"{_counts(found['groups'], found['arrays'], found['links'])}, {format_nbytes(plan.nbytes)}"
+    lines = [f"{path}: {job.plan}" for path, job in plan.large.items()]
     if plan.small:
-        print(f"{plural(len(plan.small), 'small array')}, each a task of one pass")
-    for path, job in plan.large.items():
-        print(f"{path}: {job.plan}")
+        lines.insert(0, f"{plural(len(plan.small), 'small array')}, each a task of one pass")
+    show_copy(arguments, format, found, size, *lines)
 
 
 def _report(arguments: argparse.Namespace, format: str, report: CopyReport, seconds: float) -> int:
-    lost = [(path, f"array is left out: {why}") for path, why in report.left_out]
-    lost += [(path, note) for path, note in report.notes if _is_loss(note)]
+    lost = [*_left_out(report.left_out), *((path, note) for path, note in report.notes if _is_loss(note))]
     kept = [(path, note) for path, note in report.notes if not _is_loss(note)]
-    for path, note in (*kept, *lost):
+    _say(*kept, *lost)
+    out = {
+        "groups": report.n_groups,
+        "arrays": report.n_arrays,
+        "links": report.n_links,
+        "bytes": report.nbytes,
+        "seconds": seconds,
+        "verified": arguments.verify,
+        "notes": [{"path": path, "note": note} for path, note in kept],
+        "left_out": [{"path": path, "note": note} for path, note in lost],
+    }
+    counts = _counts(report.n_groups, report.n_arrays, report.n_links)
+    text = f"{counts}, {format_pace(report.nbytes, seconds)}"
+    if arguments.verify:
+        text += "; every element compared: equal"
+    if lost:
+        text += f"; {plural(len(lost), 'thing')} left out"
+    show_copy(arguments, format, out, text)
+    return _INCOMPLETE if lost else 0
+
+
+def _say(*notes: tuple[str, str]) -> None:
+    for path, note in notes:
         message(f"{path or '.'}: {note}")
-    if arguments.json:
-        out: dict[str, Any] = {
-            "source": arguments.source,
-            "destination": arguments.destination,
-            "format": format,
-            "groups": report.n_groups,
-            "arrays": report.n_arrays,
-            "links": report.n_links,
-            "bytes": report.nbytes,
-            "seconds": seconds,
-            "verified": arguments.verify,
-            "notes": [{"path": path, "note": note} for path, note in kept],
-            "left_out": [{"path": path, "note": note} for path, note in lost],
-        }
-        print_json(out)
-    else:
-        parts = [plural(report.n_groups, "group"), plural(report.n_arrays, "array")]
-        if report.n_links:
-            parts.append(plural(report.n_links, "link"))
-        text = f"{', '.join(parts)}, {format_pace(report.nbytes, seconds)}"
-        if arguments.verify:
-            text += "; every element compared: equal"
-        if lost:
-            text += f"; {plural(len(lost), 'thing')} left out"
-        print(f"{arguments.source} -> {arguments.destination} ({format}): {text}")
-    return INCOMPLETE if lost else 0
+
+
+def _left_out(arrays: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    return ((path, f"array is left out: {why}") for path, why in arrays)
+
+
+def _counts(n_groups: int, n_arrays: int, n_links: int) -> str:
+    links = [plural(n_links, "link")] if n_links else []
+    return ", ".join([plural(n_groups, "group"), plural(n_arrays, "array"), *links])
 
 
 def _is_loss(note: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from chunkwise.cli.command import message, print_json
+from chunkwise.cli.command import message, tell
 from chunkwise.cli.options import add_on, workers_of
 from chunkwise.cli.progress import progress_of
 from chunkwise.cli.quantities import plural
@@ -61,8 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
     except (ChunkwiseError, OSError, ValueError, NotImplementedError) as e:
         message(str(e))
         return _TROUBLE
-    if arguments.json and not arguments.quiet:
-        print_json([difference._asdict() for difference in found])
-    elif not arguments.quiet:
-        message(plural(len(found), "difference") if found else "no differences")
+    if not arguments.quiet:
+        text = plural(len(found), "difference") if found else "no differences"
+        tell(arguments, [difference._asdict() for difference in found], text)
     return _DIFFERENT if found else 0

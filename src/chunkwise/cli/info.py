@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from chunkwise.arrays.stack import StackArray
-from chunkwise.cli.command import UsageError, message, print_json, print_rows
-from chunkwise.cli.quantities import format_nbytes, format_shape, plural
-from chunkwise.cli.system_info import system_info
+from chunkwise.cli.command import UsageError, message, rows_as_lines, show
+from chunkwise.cli.quantities import format_nbytes, format_ratio, format_shape, plural
+from chunkwise.cli.system_info import show_system
 from chunkwise.errors import ChunkwiseError
 from chunkwise.groups.open_group import open_group
 from chunkwise.hierarchy.attributes import read_attributes
@@ -27,7 +27,7 @@ from chunkwise.tools.summary import ArraySummary, summarize
 
 __all__ = ["add_arguments", "run"]
 
-FORMATS = {"zarr3": "Zarr v3", "zarr2": "Zarr v2", "zarr1": "Zarr v1", "n5": "N5"}
+_FORMATS = {"zarr3": "Zarr v3", "zarr2": "Zarr v2", "zarr1": "Zarr v1", "n5": "N5"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,11 +52,11 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.system:
         if arguments.no_count:
             raise UsageError("--no-count is for a PATH, not for --system")
-        _system(json=arguments.json)
+        show_system(arguments)
         return 0
     spec = read_spec_file(arguments.path)
     if spec is not None:
-        _spec(arguments.path, spec, json=arguments.json)
+        _spec(arguments, spec)
         return 0
     # Of another archive the error says what to type, as for all commands.
     is_image = arguments.path.endswith(".ozx")
@@ -73,70 +73,44 @@ def run(arguments: argparse.Namespace) -> int:
     except ChunkwiseError as e:
         error = e.message
     attributes = read_attributes(node.location)
-    if arguments.json:
-        print_json(_as_json(arguments.path, node, summary, attributes, stored, error))
-    else:
-        print_rows(_rows(node, summary, attributes, stored))
+    out = _as_json(arguments.path, node, summary, attributes, stored, error)
+    show(arguments, out, *rows_as_lines(_rows(node, summary, attributes, stored)))
     if error:
         message(f"this array can't be read: {error}")
         return 1
     return 0
 
 
-def _system(*, json: bool) -> None:
-    info = system_info()
-    if json:
-        print_json(info)
-        return
-    info["memory"] = format_nbytes(info["memory"])
-    extras = info.pop("extras")
-    for label, value in info.items():
-        if not isinstance(value, dict):
-            print(f"{label:<16} {value}")
-    for part in ("libraries", "files", "packages"):
-        print(f"\n{part}")
-        for label, value in info[part].items():
-            print(f"  {label:<14} {value or 'not installed'}")
-    print("\nextras")
-    for extra, packages in extras.items():
-        found = ", ".join(f"{name} {version or 'not installed'}" for name, version in packages.items())
-        print(f"  {extra:<14} {found}")
-
-
-def _spec(path: str, spec: dict[str, Any], *, json: bool) -> None:
+def _spec(arguments: argparse.Namespace, spec: dict[str, Any]) -> None:
     """Print what the array is; of a stack also how its layers lie, of which none is opened."""
-    store = open_source(path)
+    store = open_source(arguments.path)
     stacked = isinstance(store._array, StackArray)
     layers = spec["layers"] if stacked else []
     drivers = Counter(_driver(layer) for layer in layers)
     report = report_stack(store) if stacked else None
-    if json:
-        out: dict[str, Any] = {
-            "path": path,
-            "kind": "array",
-            "driver": spec["driver"],
-            "dtype": store.dtype.name,
-            "domain": store.domain.to_json(),
-            "shape": list(store.shape),
-            "dimension_units": [None if unit is None else str(unit) for unit in store.dimension_units],
-        }
-        if report is not None:
-            out.update(drivers=dict(drivers), **report.to_json())
-        print_json(out)
-        return
+    out: dict[str, Any] = {
+        "path": arguments.path,
+        "kind": "array",
+        "driver": spec["driver"],
+        "dtype": store.dtype.name,
+        "domain": store.domain.to_json(),
+        "shape": list(store.shape),
+        "dimension_units": [None if unit is None else str(unit) for unit in store.dimension_units],
+    }
     kinds = ", ".join(f"{n} {name}" for name, n in drivers.most_common())
     what = f"stack of {plural(len(layers), 'layer')} ({kinds})" if stacked else f"view ({spec['driver']})"
-    rows = [("format", what), ("shape", format_shape(store.shape)), ("data type", store.dtype.name)]
+    rows = [("format", what), ("shape", format_shape(store.shape)), ("dtype", store.dtype.name)]
     if any(store.origin):
         rows.append(("origin", ", ".join(map(str, store.origin))))
     rows += _named(store.domain.labels, store.dimension_units)
     if report is not None:
+        out.update(drivers=dict(drivers), **report.to_json())
         if store.fill_value is not None:
             rows.append(("fill value", str(store.fill_value)))
         rows.append(("gaps", plural(report.n_missing, "element") if report.n_missing else "none"))
         overlapping = f"{plural(report.n_overlaps, 'pair')} of layers, {report.n_hidden:,} hidden"
         rows.append(("overlaps", overlapping if report.n_overlaps else "none"))
-    print_rows(rows)
+    show(arguments, out, *rows_as_lines(rows))
 
 
 def _named(names: Sequence[str | None] | None, units: Sequence[object] | None) -> list[tuple[str, str]]:
@@ -161,26 +135,22 @@ def _group(node: Node, arguments: argparse.Namespace) -> int:
     n_groups = len(nodes) - n_arrays
     attributes = read_attributes(node.location)
     image = _image(node)
-    if arguments.json:
-        print_json(
-            {
-                "path": arguments.path,
-                "format": node.format,
-                "kind": "group",
-                "arrays": n_arrays,
-                "groups": n_groups,
-                "attributes": attributes,
-                **({"image": dict(image)} if image else {}),
-            }
-        )
-        return 0
-    format = FORMATS[node.format] if node.format else "directory"
+    out = {
+        "path": arguments.path,
+        "format": node.format,
+        "kind": "group",
+        "arrays": n_arrays,
+        "groups": n_groups,
+        "attributes": attributes,
+        **({"image": dict(image)} if image else {}),
+    }
+    format = _FORMATS[node.format] if node.format else "directory"
     rows = [
         ("format", f"{format} group{' (implicit)' if node.implicit else ''}"),
         ("contains", f"{plural(n_arrays, 'array')}, {plural(n_groups, 'group')}"),
         ("attributes", str(len(attributes))),
     ]
-    print_rows(rows + image)
+    show(arguments, out, *rows_as_lines(rows + image))
     return 0
 
 
@@ -197,7 +167,7 @@ def _rows(
     node: Node, summary: ArraySummary, attributes: dict[str, Any], stored: Occupancy | None
 ) -> list[tuple[str, str]]:
     assert node.format is not None
-    rows = [("format", FORMATS[node.format])]
+    rows = [("format", _FORMATS[node.format])]
     rows.append(("shape", "?" if summary.shape is None else format_shape(summary.shape)))
     rows.append(("dtype", summary.dtype or "?"))
     rows.append(("chunks", "?" if summary.chunks is None else format_shape(summary.chunks)))
@@ -216,7 +186,7 @@ def _rows(
         rows.append(("stored", share))
         size = f"{format_nbytes(stored.stored_nbytes)} for {format_nbytes(stored.nbytes)}"
         if stored.ratio is not None:
-            size += f" ({stored.ratio:.2f} times smaller)"
+            size += f" ({format_ratio(stored.ratio)})"
         rows.append(("size", size))
     return rows
 

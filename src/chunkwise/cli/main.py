@@ -14,9 +14,10 @@ from importlib import import_module
 from io import TextIOWrapper
 from typing import NoReturn
 
-from chunkwise.cli.command import UsageError, message
+from chunkwise.cli.command import UsageError, add_json, message
 from chunkwise.cli.servers import add_server_arguments, with_servers
 from chunkwise.errors import ChunkwiseError
+from chunkwise.extras import MissingPackageError
 from chunkwise.interrupt import INTERRUPTED, loaded
 from chunkwise.version import __version__
 
@@ -52,8 +53,11 @@ _SIGNED = ("--fill-value", "--region", "--concat", "--stack")
 
 _FAILED, _USAGE = 1, 2
 
-# What the library raises for wrong input and failing storage; anything else is a defect of chunkwise.
-_EXPECTED = (ChunkwiseError, OSError, ValueError, IndexError, NotImplementedError, OverflowError, MemoryError)
+# What the library raises for wrong input, failing storage and missing packages; anything else is a defect.
+_EXPECTED = (
+    ChunkwiseError, MissingPackageError, OSError, ValueError, IndexError, NotImplementedError, OverflowError,
+    MemoryError,
+)  # fmt: skip
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -129,7 +133,7 @@ def make_parser(wanted: Container[str] = COMMANDS) -> argparse.ArgumentParser:
         )
         if name in wanted:
             module = import_module(f"chunkwise.cli.{name}")
-            command.add_argument("--json", action="store_true", help="print JSON")
+            add_json(command)
             module.add_arguments(command)
             add_server_arguments(command)
             command.set_defaults(run=module.run)

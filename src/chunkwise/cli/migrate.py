@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 
-from chunkwise.cli.command import message, print_json
+from chunkwise.cli.command import as_json, message, show
 from chunkwise.cli.quantities import plural
 from chunkwise.hierarchy.location import locate
 from chunkwise.hierarchy.node import Node, find_node
-from chunkwise.tools.migrate import migrate
+from chunkwise.tools.migrate import Migration, migrate
 from chunkwise.tools.migrate_tree import migrate_tree
 
 __all__ = ["add_arguments", "run"]
@@ -35,19 +36,19 @@ def run(arguments: argparse.Namespace) -> int:
     if node is not None and node.kind == "group":
         return _tree(arguments, node)
     done = migrate(arguments.path, apply=arguments.apply, keep_old=arguments.keep_old)
-    if arguments.json:
-        print_json({"path": arguments.path, **done._asdict()})
-        return 0
-    verb = "written" if done.applied else "would be written"
-    print(f"zarr.json {verb}:")
-    print_json(done.document)
-    if done.removed:
-        print(f"{'removed' if done.applied else 'would be removed'}: {', '.join(done.removed)}")
-    for note in done.notes:
-        print(f"note: {note}")
-    if not done.applied:
+    show(arguments, {"path": arguments.path, **done._asdict()}, *_lines(done))
+    if not done.applied and not arguments.json:
         message("nothing was changed; --apply does it")
     return 0
+
+
+def _lines(done: Migration) -> Iterator[str]:
+    yield f"zarr.json {'written' if done.applied else 'would be written'}:"
+    yield as_json(done.document)
+    if done.removed:
+        yield f"{'removed' if done.applied else 'would be removed'}: {', '.join(done.removed)}"
+    for note in done.notes:
+        yield f"note: {note}"
 
 
 def _tree(arguments: argparse.Namespace, root: Node) -> int:
@@ -55,16 +56,17 @@ def _tree(arguments: argparse.Namespace, root: Node) -> int:
     report = migrate_tree(root, apply=arguments.apply, keep_old=arguments.keep_old)
     failed = [node for node in report if node.error]
     applied = arguments.apply and not failed
-    if arguments.json:
-        print_json({"path": arguments.path, "applied": applied, "nodes": [node._asdict() for node in report]})
-    else:
-        for node in report:
-            print(f"{node.name or '.'}: {node.kind}" + (f": CAN'T BE: {node.error}" if node.error else ""))
-            for note in node.notes:
-                print(f"  note  {note}")
-        verb = "migrated" if applied else "can be migrated"
-        print(f"{plural(len(report) - len(failed), 'node')} {verb}")
+    lines = []
+    for node in report:
+        lines.append(f"{node.name or '.'}: {node.kind}" + (f": CAN'T BE: {node.error}" if node.error else ""))
+        lines += [f"  note  {note}" for note in node.notes]
+    verb = "migrated" if applied else "can be migrated"
+    lines.append(f"{plural(len(report) - len(failed), 'node')} {verb}")
+    out = {"path": arguments.path, "applied": applied, "nodes": [node._asdict() for node in report]}
+    show(arguments, out, *lines)
     if not applied:
-        why = f"since {plural(len(failed), 'node')} can't be migrated" if failed else "--apply does it"
+        why = "--apply does it" if report else "there is no node of Zarr v1 or v2"
+        if failed:
+            why = f"since {plural(len(failed), 'node')} can't be migrated"
         message(f"nothing was changed; {why}")
     return 1 if failed else 0

@@ -7,11 +7,11 @@ import os
 import warnings
 from typing import Any
 
-from chunkwise.cli.command import UsageError, message, print_json, required, show
+from chunkwise.cli.command import UsageError, required, show, tell
 from chunkwise.cli.options import add_memory, add_on, parse_codec, workers_of
-from chunkwise.cli.progress import progress_of
+from chunkwise.cli.progress import add_quiet, progress_of
 from chunkwise.cli.quantities import plural
-from chunkwise.cli.servers import add_server_arguments
+from chunkwise.cli.servers import add_action_arguments
 
 __all__ = ["add_arguments", "run"]
 
@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "path", metavar="PATH", help="local store; the old one is kept until the new one is whole"
     )
     for action in (convert, repack):
-        action.add_argument("--quiet", action="store_true", help="show no progress")
+        add_quiet(action)
         action.add_argument(
             "--format",
             choices=_FORMATS if action is convert else _FORMATS[:3],
@@ -82,8 +82,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             help="copy a file with broken links without them, instead of not at all",
         )
     for action in (info, check, convert, repack):
-        action.add_argument("--json", action="store_true", help="print JSON", default=argparse.SUPPRESS)
-        add_server_arguments(action, argparse.SUPPRESS)
+        add_action_arguments(action)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -103,21 +102,17 @@ def _info(arguments: argparse.Namespace) -> int:
 
     path = arguments.path
     found = summarize_h5(path) if is_hdf5(path) else summarize(open_store(path))
-    if arguments.json:
-        print_json(found)
-        return 0
-    for name in ("source", "format", "consolidated", "type", "nwb_version", "object_id"):
-        if found[name] is not None:
-            print(f"{name}: {found[name]}")
     counts = found["counts"]
-    print(
-        f"contents: {plural(counts['groups'], 'group')}, {plural(counts['datasets'], 'dataset')}, "
-        f"{plural(counts['links'], 'link')}, {plural(counts['references'], 'reference dataset')}"
+    nouns = {"groups": "group", "datasets": "dataset", "links": "link", "references": "reference dataset"}
+    names = ("source", "format", "consolidated", "type", "nwb_version", "object_id")
+    show(
+        arguments,
+        found,
+        *(f"{name}: {found[name]}" for name in names if found[name] is not None),
+        f"contents: {', '.join(plural(counts[name], noun) for name, noun in nouns.items())}",
+        *(f"namespace: {name} {version}" for name, version in found["namespaces"].items()),
+        *(f"  {n:6d}  {name}" for name, n in found["types"].items()),
     )
-    for name, version in found["namespaces"].items():
-        print(f"namespace: {name} {version}")
-    for name, n in found["types"].items():
-        print(f"  {n:6d}  {name}")
     return 0
 
 
@@ -187,7 +182,8 @@ def _convert(arguments: argparse.Namespace) -> int:
             resume=arguments.resume,
             **_options(arguments),
         )
-    return _done(arguments, {"written": arguments.target})
+    tell(arguments, {"written": arguments.target}, f"written {arguments.target}")
+    return 0
 
 
 def _repack(arguments: argparse.Namespace) -> int:
@@ -211,12 +207,6 @@ def _repack(arguments: argparse.Namespace) -> int:
     import shutil
 
     shutil.rmtree(old)
-    return _done(arguments, {"repacked": arguments.path, "format": format})
-
-
-def _done(arguments: argparse.Namespace, what: dict[str, Any]) -> int:
-    if arguments.json:
-        print_json(what)
-    else:
-        message(", ".join(f"{name} {value}" for name, value in what.items()))
+    done = {"repacked": arguments.path, "format": format}
+    tell(arguments, done, f"repacked {arguments.path}, format {format}")
     return 0

@@ -17,11 +17,19 @@ from chunkwise.cli.quantities import format_duration, format_nbytes, format_rate
 from chunkwise.fork import new_lock
 from chunkwise.tools.executors import Workers
 
-__all__ = ["Progress", "progress_of"]
+__all__ = ["Progress", "add_quiet", "progress_of"]
 
 
 class Progress:
     """Shows how much of an amount is done, here nothing of it; a context manager, for any thread."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.clock, self.started = clock, clock()
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the display was made."""
+        return self.clock() - self.started
 
     def advance(self, nbytes: int) -> None:
         """Add to what is done."""
@@ -34,6 +42,11 @@ class Progress:
 
     def __exit__(self, *_: Any) -> None:
         pass
+
+
+def add_quiet(parser: argparse.ArgumentParser) -> None:
+    """Declare --quiet."""
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
 
 
 def progress_of(
@@ -73,10 +86,10 @@ class _Lines(Progress):
         clock: Callable[[], float] = time.monotonic,
         workers: Workers | None = None,
     ) -> None:
+        super().__init__(clock)
         self.workers = workers
         self.what, self.total, self.done, self.before = what, total, done, done
-        self.stream, self.clock = stream, clock
-        self.started = self.shown = clock()
+        self.stream, self.shown = stream, self.started
         self.lock = new_lock()
 
     def __exit__(self, *_: Any) -> None:
@@ -98,8 +111,7 @@ class _Lines(Progress):
 
     def numbers(self) -> str:
         """Return percentage, amount, rate and time left."""
-        seconds = self.clock() - self.started
-        moved = self.done - self.before
+        seconds, moved = self.seconds, self.done - self.before
         text = format_nbytes(self.done)
         if self.total is not None:
             share = min(1.0, self.done / self.total) if self.total else 1.0
@@ -127,7 +139,7 @@ class _Events(_Lines):
 
     def write(self, event: str) -> None:
         """Write an event with all that is known; what isn't is null."""
-        seconds, moved = self.clock() - self.started, self.done - self.before
+        seconds, moved = self.seconds, self.done - self.before
         rate = moved / seconds if moved and seconds > 0 else None
         left = None if self.total is None or rate is None else max(0, self.total - self.done) / rate
         tally = None if self.workers is None else self.workers.tally
@@ -162,6 +174,7 @@ class _Bar(Progress):
         from rich import progress
         from rich.console import Console
 
+        super().__init__()
         self._bar = progress.Progress(
             progress.TextColumn("{task.description}"),
             progress.BarColumn(),

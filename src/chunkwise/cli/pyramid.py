@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import time
 from contextlib import ExitStack
-from typing import Any
 
-from chunkwise.cli.command import UsageError, message, print_json
+from chunkwise.api.tensorstore import TensorStore
+from chunkwise.cli.command import UsageError, message, show
 from chunkwise.cli.options import (
     add_memory,
     add_on,
@@ -18,11 +18,11 @@ from chunkwise.cli.options import (
     units_of,
     workers_of,
 )
-from chunkwise.cli.progress import Progress, progress_of
+from chunkwise.cli.progress import Progress, add_quiet, progress_of
 from chunkwise.cli.quantities import format_pace, format_shape
 from chunkwise.cli.region import select
 from chunkwise.fork import new_lock
-from chunkwise.hierarchy.location import locate
+from chunkwise.hierarchy.location import Location, locate
 from chunkwise.pyramid.convention import CONVENTIONS
 from chunkwise.pyramid.downsample_pyramid import DEFAULT_MEMORY, downsample_pyramid
 from chunkwise.pyramid.pyramid_writer import Pyramid, PyramidProgress
@@ -96,7 +96,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--resume", action="store_true", help="go on with an interrupted pyramid")
     parser.add_argument("--overwrite", action="store_true", help="delete levels that are there first")
     parser.add_argument("--no-sync", action="store_true", help="don't wait for the disk")
-    parser.add_argument("--quiet", action="store_true", help="show no progress")
+    add_quiet(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -106,7 +106,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("a pyramid of a spec file needs a DST")
     if arguments.region is not None and arguments.destination is None:
         raise UsageError("a pyramid of a --region needs a DST")
-    source: Any
+    source: TensorStore | Location
     if is_spec or arguments.region is not None:
         source = select(open_source(arguments.source), arguments.region or "...")
     else:
@@ -166,23 +166,22 @@ class _Progress(ExitStack):
 
 def _report(arguments: argparse.Namespace, made: Pyramid, seconds: float) -> None:
     nbytes = sum(level.size * level.dtype.memory_dtype.itemsize for level in made.levels)
-    if arguments.json:
-        print_json(
-            {
-                "path": made.path,
-                "convention": made.convention,
-                "levels": [
-                    {"path": name, "shape": list(level.shape), "factors": list(factors)}
-                    for name, level, factors in zip(made.names, made.levels, made.factors, strict=True)
-                ],
-                "bytes": nbytes,
-                "seconds": seconds,
-            }
-        )
-        return
-    for name, level, factors in zip(made.names, made.levels, made.factors, strict=True):
-        print(f"{name:<6} {format_shape(level.shape):<24} factors {', '.join(map(str, factors))}")
-    print(f"{made.path}: {made.convention}, {format_pace(nbytes, seconds)}")
+    levels = [
+        (name, level.shape, list(factors))
+        for name, level, factors in zip(made.names, made.levels, made.factors, strict=True)
+    ]
+    out = {
+        "path": made.path,
+        "convention": made.convention,
+        "levels": [dict(zip(("path", "shape", "factors"), level, strict=True)) for level in levels],
+        "bytes": nbytes,
+        "seconds": seconds,
+    }
+    lines = [
+        f"{name:<6} {format_shape(shape):<24} factors {', '.join(map(str, factors))}"
+        for name, shape, factors in levels
+    ]
+    show(arguments, out, *lines, f"{made.path}: {made.convention}, {format_pace(nbytes, seconds)}")
 
 
 def _factors(text: str) -> list[int] | list[list[int]]:

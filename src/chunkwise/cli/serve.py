@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from chunkwise.cli.command import UsageError, message, print_json, required
+from chunkwise.cli.command import UsageError, message, required, rows_as_lines, show
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.server.app import MAX_MEMORY, MAX_REQUESTS
 from chunkwise.server.running import Server, serve
@@ -77,17 +77,13 @@ def start(arguments: argparse.Namespace, what: list[Any]) -> Server:
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     with start(arguments, arguments.paths) as server:
-        show_urls(server, json=arguments.json)
+        show_urls(arguments, server.urls())
         server.wait()
     return 0
 
 
-def show_urls(server: Server, *, json: bool) -> None:
+def show_urls(arguments: argparse.Namespace, urls: dict[str, str]) -> None:
     """Print what to give to each client."""
-    urls = server.urls()
-    if json:
-        print_json(urls)
-    else:
-        for client, url in urls.items():
-            print(f"{client:<13} {url}", flush=True)
+    show(arguments, urls, *rows_as_lines(urls.items(), 13))
+    if not arguments.json:
         message("serving; Ctrl-C ends it")

@@ -9,18 +9,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from chunkwise.cli.command import UsageError, message
+from chunkwise.cli.command import UsageError, add_json, message
 from chunkwise.errors import SpecError
 from chunkwise.spec.context import default_resources
 
-__all__ = ["add_server_arguments", "with_servers"]
+__all__ = ["add_action_arguments", "add_server_arguments", "with_servers"]
 
 _PROTOCOLS = ("s3", "gcs", "azure", "http")
 _LOGGER = "chunkwise.retries"
 _BETWEEN_MESSAGES = 1.0  # seconds: many requests that are under way fail together
 
 
-def add_server_arguments(parser: argparse.ArgumentParser, default: Any = None) -> None:
+def add_server_arguments(parser: argparse.ArgumentParser, default: object = None) -> None:
     """Declare the options that every command has."""
     parser.add_argument(
         "--retries",
@@ -35,6 +35,12 @@ def add_server_arguments(parser: argparse.ArgumentParser, default: Any = None) -
         default=default,
         help="how long a server may be silent, such as 10s (by default 60s)",
     )
+
+
+def add_action_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare for an action of a command, behind which they may stand, the options that every command has."""
+    add_json(parser, argparse.SUPPRESS)
+    add_server_arguments(parser, argparse.SUPPRESS)
 
 
 @contextmanager

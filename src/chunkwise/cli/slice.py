@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from chunkwise.api.copy import divide
 from chunkwise.api.tensorstore import TensorStore
-from chunkwise.cli.command import UsageError, message, print_json, replacing, required
+from chunkwise.cli.command import UsageError, replacing, required, show, tell
 from chunkwise.cli.quantities import format_nbytes
 from chunkwise.cli.region import select
 from chunkwise.engine.blockwise import work_through
@@ -77,11 +77,11 @@ def run(arguments: argparse.Namespace) -> int:
             part.write_bytes(png)
         return _saved(arguments, arguments.png, view)
     values = view.read().result()
+    out = {"domain": view.domain.to_json(), "dtype": view.dtype.name}
     if arguments.json:
-        print_json({"domain": view.domain.to_json(), "dtype": view.dtype.name, "values": _items(values)})
-    else:
-        with np.printoptions(threshold=10_000, linewidth=110):
-            print(values)
+        out["values"] = _items(values)
+    with np.printoptions(threshold=10_000, linewidth=110):
+        show(arguments, out, values)
     return 0
 
 
@@ -123,10 +123,8 @@ def _save_npy(view: TensorStore, path: str) -> None:
 
 
 def _saved(arguments: argparse.Namespace, path: str, view: TensorStore) -> int:
-    if arguments.json:
-        print_json({"file": path, "shape": view.shape, "dtype": view.dtype.name})
-    else:
-        message(f"{path}: {format_nbytes(os.path.getsize(path))}")
+    saved = {"file": path, "shape": view.shape, "dtype": view.dtype.name}
+    tell(arguments, saved, f"{path}: {format_nbytes(os.path.getsize(path))}")
     return 0
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from chunkwise.api.stack import concat, overlay, stack
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.api.views import cast
-from chunkwise.cli.command import UsageError, message, print_json
+from chunkwise.cli.command import UsageError, message, show
 from chunkwise.cli.quantities import format_shape, plural
 from chunkwise.cli.template_options import fill_value_of
 from chunkwise.dtypes.data_type import DataType
@@ -181,14 +181,13 @@ def _report(
     *,
     saved: bool,
 ) -> None:
-    if arguments.json:
-        print_json({"path": arguments.out if saved else None, "dtype": store.dtype.name, **report.to_json()})
-        return
+    out = {"path": arguments.out if saved else None, "dtype": store.dtype.name, **report.to_json()}
     origin = ", ".join(map(str, store.origin))
-    print(
-        f"{arguments.out}: {plural(report.n_layers, 'layer')}, {store.dtype.name} "
-        f"{format_shape(store.shape)} from [{origin}]{'' if saved else ' (not written)'}"
-    )
+    what = f"{plural(report.n_layers, 'layer')}, {store.dtype.name} {format_shape(store.shape)}"
+    unsaved = "" if saved else " (not written)"
+    show(arguments, out, f"{arguments.out}: {what} from [{origin}]{unsaved}")
+    if arguments.json:
+        return
     if report.n_missing:
         filled = "" if arguments.fill_value is None else f", which read as {arguments.fill_value}"
         message(f"gaps: {plural(report.n_missing, 'element')} in no layer{filled}")

@@ -2,21 +2,45 @@
 
 from __future__ import annotations
 
+import argparse
 import platform
 import re
+from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, requires, version
 from typing import Any
 
+from chunkwise.cli.command import rows_as_lines, show
+from chunkwise.cli.quantities import format_nbytes
 from chunkwise.kvstore.platform import TRAITS
 from chunkwise.libraries import LIBRARIES
+from chunkwise.libraries.library import Library
 from chunkwise.processors import memory_limit, n_processors
 from chunkwise.version import __version__
 
-__all__ = ["system_info"]
+__all__ = ["show_system"]
 
 
-def system_info() -> dict[str, Any]:
-    """Return what ``--system`` prints, as JSON has it; a package that is not installed has no version."""
+def show_system(arguments: argparse.Namespace) -> None:
+    """Print what ``info --system`` tells."""
+    info = _system_info()
+    show(arguments, info, *_lines(info))
+
+
+def _lines(info: dict[str, Any]) -> Iterator[str]:
+    info = {**info, "memory": format_nbytes(info["memory"])}
+    yield from rows_as_lines(((k, v) for k, v in info.items() if not isinstance(v, dict)), 16)
+    for part in ("libraries", "files", "packages"):
+        yield f"\n{part}"
+        for label, value in info[part].items():
+            yield f"  {label:<14} {value or 'not installed'}"
+    yield "\nextras"
+    for extra, packages in info["extras"].items():
+        found = ", ".join(f"{name} {version or 'not installed'}" for name, version in packages.items())
+        yield f"  {extra:<14} {found}"
+
+
+def _system_info() -> dict[str, Any]:
+    """Return what there is, as JSON has it; a package that is not installed has no version."""
     packages, extras = _packages()
     return {
         "chunkwise": __version__,
@@ -31,7 +55,7 @@ def system_info() -> dict[str, Any]:
     }
 
 
-def _used(library: Any) -> str | None:
+def _used(library: Library[Any]) -> str | None:
     try:
         library()
     except ImportError:

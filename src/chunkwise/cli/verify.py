@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import time
+from collections.abc import Sequence
 
-from chunkwise.cli.command import print_json
+from chunkwise.cli.command import show
 from chunkwise.cli.options import add_on, workers_of
-from chunkwise.cli.progress import progress_of
+from chunkwise.cli.progress import add_quiet, progress_of
 from chunkwise.cli.quantities import format_duration, format_nbytes, plural
 from chunkwise.hdmf.check_links import broken_links
 from chunkwise.hierarchy.location import locate
 from chunkwise.hierarchy.node import node_or_file
+from chunkwise.tools.parts import parse_part
 from chunkwise.tools.verify import NodeReport, verify_nodes
 
 __all__ = ["add_arguments", "run"]
@@ -21,40 +22,46 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("path", metavar="PATH", help="array or group")
     add_on(parser)
-    parser.add_argument("--quiet", action="store_true", help="show no progress")
+    parser.add_argument(
+        "--part",
+        metavar="I/N",
+        help="do one of N parts, as in a SLURM array; a fingerprint that was kept takes a run over all",
+    )
+    add_quiet(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command; the exit status is 1 if anything is bad."""
     location = locate(arguments.path)
     root = node_or_file(location)
+    part = None if arguments.part is None else parse_part(arguments.part)
     workers = workers_of(arguments)
-    started = time.monotonic()
     reports: list[NodeReport] = []
     with progress_of(arguments, "verifying", None, workers=workers) as progress:
-        for report in verify_nodes(root, workers, progress.advance):
+        for report in verify_nodes(root, workers, progress.advance, part):
             reports.append(report)
             if not arguments.json:
                 progress.clear()
                 _show(report, location.path)
-    broken = broken_links(arguments.path) if root.kind == "group" else []
+    with_links = root.kind == "group" and (part is None or part.number == 1)
+    broken = broken_links(arguments.path) if with_links else []
     n_bad = sum(len(report.bad) for report in reports) + len(broken)
-    if arguments.json:
-        links = [{"name": link.where, "kind": "link", "bad": [{"reason": link.reason}]} for link in broken]
-        print_json([*(_as_json(report, location.path) for report in reports), *links])
-    else:
-        for link in broken:
-            print(f"  BAD   {link}")
-        n_arrays = sum(1 for report in reports if report.kind == "array")
-        n_chunks = sum(report.n_chunks for report in reports)
-        size = format_nbytes(sum(report.nbytes for report in reports))
-        what = f"{plural(n_chunks, 'chunk')} of {plural(n_arrays, 'array')}, {size}"
-        bare = sum(_bare(report) for report in reports)
-        verdict = "all good" if not bare else f"all decode; {_uncovered(bare, n_chunks)}"
-        if n_bad:
-            verdict = f"{n_bad} BAD" + (f"; {_uncovered(bare, n_chunks)}" if bare else "")
-        print(f"{what}: {verdict} ({format_duration(time.monotonic() - started)})")
+    out = [_as_json(report, location.path) for report in reports]
+    out += [{"name": link.where, "kind": "link", "bad": [{"reason": link.reason}]} for link in broken]
+    summary = f"{_summary(reports, n_bad)} ({format_duration(progress.seconds)})"
+    show(arguments, out, *(f"  BAD   {link}" for link in broken), summary)
     return 1 if n_bad else 0
+
+
+def _summary(reports: Sequence[NodeReport], n_bad: int) -> str:
+    n_arrays = sum(1 for report in reports if report.kind == "array")
+    n_chunks = sum(report.n_chunks for report in reports)
+    size = format_nbytes(sum(report.nbytes for report in reports))
+    bare = sum(_bare(report) for report in reports)
+    verdict = f"{n_bad} BAD" if n_bad else "all decode" if bare else "all good"
+    if bare:
+        verdict += f"; {_uncovered(bare, n_chunks)}"
+    return f"{plural(n_chunks, 'chunk')} of {plural(n_arrays, 'array')}, {size}: {verdict}"
 
 
 def _show(report: NodeReport, root: str) -> None:

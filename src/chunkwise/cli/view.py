@@ -8,11 +8,10 @@ from importlib import import_module
 
 from chunkwise.cli.command import message, replacing, required
 from chunkwise.cli.serve import add_server_options, show_urls, start
-from chunkwise.errors import InvalidArgumentError, NotFoundError
-from chunkwise.server.image import ServedImage, image_at
+from chunkwise.errors import InvalidArgumentError
+from chunkwise.server.image import first_image
 from chunkwise.server.running import Server
-from chunkwise.server.sources import Sources, sources_of
-from chunkwise.server.trees import ServedGroup
+from chunkwise.server.sources import sources_of
 from chunkwise.server.urls import neuroglancer_sources
 
 __all__ = ["add_arguments", "run"]
@@ -22,7 +21,6 @@ _EPILOG = """\
   chunkwise view volume.n5 --neuroglancer             neuroglancer on the same data
   chunkwise view image.zarr --headless view.png       draw the first view, without a browser
 """
-_LOOKED_AT = 64
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,9 +44,8 @@ def run(arguments: argparse.Namespace) -> int:
         return _draw(arguments)
     with start(arguments, arguments.paths) as server:
         url = _neuroglancer(server) if arguments.neuroglancer else server.url
-        if arguments.neuroglancer:
-            print(f"{'viewer':<13} {url}", flush=True)
-        show_urls(server, json=arguments.json)
+        viewer = {"viewer": url} if arguments.neuroglancer else {}
+        show_urls(arguments, {**viewer, **server.urls()})
         if not arguments.no_browser:
             webbrowser.open(url)
         server.wait()
@@ -63,29 +60,11 @@ def _draw(arguments: argparse.Namespace) -> int:
             f"--headless: expected a name that ends in .png, not {arguments.headless!r}"
         )
     sources = sources_of(tuple(arguments.paths))
-    name, image = _first_image(sources)
+    name, image = first_image(sources)
     with replacing(arguments.headless) as part:
         draw_first_view(image).save(part, "PNG")
     message(f"{arguments.headless}: {name}")
     return 0
-
-
-def _first_image(sources: Sources) -> tuple[str, ServedImage]:
-    """Return the path of the first image, and the image."""
-    waiting: list[tuple[str, ...]] = [(name,) for name in reversed(list(sources))]
-    for _ in range(_LOOKED_AT):
-        if not waiting:
-            break
-        path = waiting.pop()
-        found = sources.find(path)
-        if found is None:
-            continue
-        image = image_at(sources, path, found)
-        if image is not None and image.levels[0].view.rank and 0 not in image.levels[0].view.shape:
-            return "/".join(path), image
-        if isinstance(found, ServedGroup):
-            waiting += reversed([(*path, member.name) for member in sources.members(path, found)])
-    raise NotFoundError(f"there is no image in {', '.join(sources)}")
 
 
 def _neuroglancer(server: Server) -> str:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import time
 
-from chunkwise.cli.command import UsageError, message, print_json
-from chunkwise.cli.progress import progress_of
+from chunkwise.cli.command import UsageError, tell
+from chunkwise.cli.progress import add_quiet, progress_of
 from chunkwise.cli.quantities import format_duration, format_nbytes
 from chunkwise.errors import FailedPreconditionError
 from chunkwise.hierarchy.location import locate
@@ -33,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     parser.add_argument("source", metavar="SRC", help="array or group, with everything below it")
     parser.add_argument("archive", metavar="ARCHIVE", help="path or URL of the archive")
-    parser.add_argument("--quiet", action="store_true", help="show no progress")
+    add_quiet(parser)
     parser.add_argument("--overwrite", action="store_true", help="replace a file that is there")
 
 
@@ -52,17 +51,14 @@ def run(arguments: argparse.Namespace) -> int:
         if node.error or node.key == JOURNAL:
             what = node.error or "a copy to it was begun and not finished"
             raise FailedPreconditionError(f"{name or arguments.source} can't be archived: {what}")
-    begin = time.monotonic()
     below = PrefixStore(source.store, source.path)
     with progress_of(arguments, "archiving", None) as progress:
         done = export_archive(
             below, archive.store, key, overwrite=arguments.overwrite, progress=progress.advance
         )
-    if arguments.json:
-        print_json({"archive": arguments.archive, **done._asdict()})
-    else:
-        taken = format_duration(time.monotonic() - begin)
-        message(f"{done.n_members:,} members, {format_nbytes(done.nbytes)} in {taken}")
+    taken = format_duration(progress.seconds)
+    text = f"{done.n_members:,} members, {format_nbytes(done.nbytes)} in {taken}"
+    tell(arguments, {"archive": arguments.archive, **done._asdict()}, text)
     return 0
 
 

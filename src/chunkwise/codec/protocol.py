@@ -21,6 +21,7 @@ import numpy.typing as npt
 __all__ = [
     "ArrayToArray",
     "ArrayToBytes",
+    "BatchDecoder",
     "Buffer",
     "BytesToBytes",
     "ChunkSpec",
@@ -39,6 +40,23 @@ DecodeInto: TypeAlias = Callable[[Buffer, np.ndarray], None]
 
 Encode: TypeAlias = Callable[[np.ndarray], Buffer]
 """Return the encoded bytes of an array that has the chunk's shape and dtype, with any strides."""
+
+
+class BatchDecoder(NamedTuple):
+    """Decoder of several chunks with one call, for one worker.
+
+    Attributes
+    ----------
+    takes : callable
+        ``takes(address, nbytes)`` is true for an encoded chunk, lying there, that is known to decode to the
+        size of all chunks, wherever others lie around it.
+    decode : callable
+        ``decode(encoded, out)`` fills a writable view of bytes from chunks that were taken, put end to end;
+        returns False if one of them is corrupt.
+    """
+
+    takes: Callable[[int, int], bool]
+    decode: Callable[[Buffer, memoryview], bool]
 
 
 class ChunkSpec(NamedTuple):
@@ -216,6 +234,10 @@ class BytesToBytes(Codec):
         """Like `open_decoder`, but the function fills a writable view of that size; None if it can't."""
         return None
 
+    def open_batch_decoder(self, decoded_nbytes: int) -> BatchDecoder | None:
+        """Return a decoder of several chunks with one call; None if each takes a call of its own."""
+        return None
+
     @abstractmethod
     def open_encoder(self) -> Callable[[Buffer], Buffer]:
         """Return a function that encodes any buffer."""
@@ -244,6 +266,8 @@ class PreparedChain(Protocol):
         size are a valid chunk.
     decode_rate, encode_rate : float
         Nanoseconds for each decoded byte, on one thread, without the interpreter lock.
+    decodes_batches : bool
+        Whether one call decodes several chunks.
     """
 
     @property
@@ -258,12 +282,18 @@ class PreparedChain(Protocol):
     def decode_rate(self) -> float: ...
     @property
     def encode_rate(self) -> float: ...
+    @property
+    def decodes_batches(self) -> bool: ...
     def open_decoder(self) -> DecodeInto:
         """Return a decoder for the use of one worker at a time."""
         ...
 
     def open_encoder(self) -> Encode:
         """Return an encoder for the use of one worker at a time."""
+        ...
+
+    def open_batch_decoder(self) -> BatchDecoder | None:
+        """Return a decoder of several chunks to C-contiguous memory; None if each takes a call of its own."""
         ...
 
     def open_view(self) -> Callable[[Buffer], npt.NDArray[Any]] | None:

@@ -116,28 +116,28 @@ class ImageMetadata:
     document: Mapping[str, Any] = field(default_factory=dict)  # the attributes, as stored
 
 
-def expect_members(value: Any, where: str) -> dict[str, Any]:
+def expect_members(value: object, where: str) -> dict[str, Any]:
     """Return a JSON object; raise InvalidArgumentError, which says `where`, for anything else."""
     if not isinstance(value, dict):
         raise InvalidArgumentError(f"{where}: expected an object, but {_found(value)}")
     return value
 
 
-def expect_list(value: Any, where: str, what: str, *, empty: bool = False) -> list[Any]:
+def expect_list(value: object, where: str, what: str, *, empty: bool = False) -> list[Any]:
     """Return a JSON array of `what`; raise InvalidArgumentError for anything else, or if it is empty."""
     if not isinstance(value, list) or not (value or empty):
         raise InvalidArgumentError(f"{where}: expected a list of {what}, but {_found(value)}")
     return value
 
 
-def expect_text(value: Any, where: str, what: str) -> str:
+def expect_text(value: object, where: str, what: str) -> str:
     """Return text that isn't empty; raise InvalidArgumentError for anything else."""
     if not isinstance(value, str) or not value:
         raise InvalidArgumentError(f"{where}: expected {what}, but {_found(value)}")
     return value
 
 
-def expect_numbers(value: Any, rank: int, where: str, *, positive: bool = False) -> tuple[float, ...]:
+def expect_numbers(value: object, rank: int, where: str, *, positive: bool = False) -> tuple[float, ...]:
     """Return `rank` finite numbers; raise InvalidArgumentError for anything else."""
     if not (isinstance(value, Sequence) and len(value) == rank and all(_is_number(n) for n in value)) or (
         positive and not all(n > 0 for n in value)
@@ -147,7 +147,7 @@ def expect_numbers(value: Any, rank: int, where: str, *, positive: bool = False)
     return tuple(float(n) for n in value)
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     try:
@@ -156,5 +156,5 @@ def _is_number(value: Any) -> bool:
         return False
 
 
-def _found(value: Any) -> str:
+def _found(value: object) -> str:
     return "there is none" if value is None else f"received {dump(value)[:200]}"

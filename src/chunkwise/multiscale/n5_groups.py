@@ -14,7 +14,7 @@ neuroglancer documentation, data source n5.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -64,7 +64,9 @@ def find_n5_images(group: Group) -> MultiscaleImage | ImageCollection | None:
     return None
 
 
-def _collection(group: Group, prefix: str, convention: str, open: Any) -> ImageCollection:
+def _collection(
+    group: Group, prefix: str, convention: str, open: Callable[[Group], MultiscaleImage]
+) -> ImageCollection:
     return ImageCollection(
         lambda: _numbered(group, prefix),
         lambda name: open(_group(group, name)),

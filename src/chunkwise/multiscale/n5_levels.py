@@ -34,7 +34,7 @@ __all__ = ["cosem_group_levels", "cosem_levels", "factor_levels"]
 _AXES = ("x", "y", "z", "c", "t")
 
 
-def cosem_group_levels(value: Any, where: str) -> tuple[tuple[Axis, ...], tuple[LevelMetadata, ...]]:
+def cosem_group_levels(value: object, where: str) -> tuple[tuple[Axis, ...], tuple[LevelMetadata, ...]]:
     """Return axes and levels of the first image in ``multiscales`` of a group."""
     image = expect_members(expect_list(value, where, "images")[0], f"{where}[0]")
     axes: tuple[Axis, ...] = ()
@@ -99,7 +99,7 @@ def factor_levels(
     return axes, tuple(levels)
 
 
-def _cosem_transform(value: Any, where: str) -> tuple[tuple[Axis, ...], Transformation]:
+def _cosem_transform(value: object, where: str) -> tuple[tuple[Axis, ...], Transformation]:
     """Return axes and transformation, x first, of one in C order."""
     transform = expect_members(value, where)
     names = expect_list(transform.get("axes"), f"{where}: axes", "names")
@@ -113,7 +113,7 @@ def _cosem_transform(value: Any, where: str) -> tuple[tuple[Axis, ...], Transfor
     return tuple(axes[::-1]), Transformation(scale[::-1], at[::-1])
 
 
-def _axis(name: Any, unit: Any, where: str) -> Axis:
+def _axis(name: object, unit: object, where: str) -> Axis:
     text = expect_text(name, where, "the name of an axis")
     return Axis(text, axis_kind(text), symbol_of(unit) if isinstance(unit, str) and unit != "pixel" else "")
 
@@ -142,7 +142,7 @@ def _resolution(attributes: Mapping[str, Any], rank: int, where: str) -> tuple[t
     return size, symbol_of(unit) if isinstance(unit, str) and unit not in ("pixel", "px") else ""
 
 
-def _diagonal(value: Any, rank: int, where: str) -> Transformation:
+def _diagonal(value: object, rank: int, where: str) -> Transformation:
     """Return an affine transformation that neither turns nor shears; raise UnsupportedError for others."""
     rows = expect_list(value, where, "rows")
     if all(not isinstance(row, list) for row in rows):

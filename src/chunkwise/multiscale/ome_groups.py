@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from chunkwise.api.tensorstore import TensorStore
@@ -37,7 +37,14 @@ class Options(NamedTuple):
 class ImageCollection(Members[MultiscaleImage]):
     """Images that belong together, by name, such as the setups of BigDataViewer; opened on look-up."""
 
-    def __init__(self, names: Any, open: Any, *, convention: str, location: str) -> None:
+    def __init__(
+        self,
+        names: Callable[[], Sequence[str]],
+        open: Callable[[str], MultiscaleImage],
+        *,
+        convention: str,
+        location: str,
+    ) -> None:
         super().__init__(names, open)
         self._convention, self._location = convention, location
 
@@ -312,7 +319,7 @@ def _child(group: Group, path: str, where: str) -> Group:
     return found
 
 
-def _names(value: Any, where: str) -> dict[str, None]:
+def _names(value: object, where: str) -> dict[str, None]:
     return {
         expect_text(expect_members(entry, f"{where}[{i}]").get("name"), f"{where}[{i}]: name", "a name"): None
         for i, entry in enumerate(expect_list(value, where, "names"))

@@ -44,7 +44,7 @@ def ome_members(attributes: Mapping[str, Any], where: str) -> tuple[Mapping[str,
     return attributes, f"{where}: "
 
 
-def check_version(version: Any, where: str, *, drafts: bool = False) -> str:
+def check_version(version: object, where: str, *, drafts: bool = False) -> str:
     """Return a version of OME-Zarr that can be read; raise UnsupportedError for others."""
     if version in _VERSIONS:
         return str(version)
@@ -150,7 +150,7 @@ def _intrinsic(image: Mapping[str, Any], here: str) -> tuple[Any, str, str]:
     raise InvalidArgumentError(f"{here}coordinateSystems: expected one called {dump(wanted)}")
 
 
-def _axes(value: Any, where: str) -> tuple[Axis, ...]:
+def _axes(value: object, where: str) -> tuple[Axis, ...]:
     axes = []
     for i, entry in enumerate(expect_list(value, where, "axes")):
         at = f"{where}[{i}]"
@@ -169,7 +169,7 @@ def _axes(value: Any, where: str) -> tuple[Axis, ...]:
     return tuple(axes)
 
 
-def _transformation(value: Any, rank: int, where: str) -> Transformation:
+def _transformation(value: object, rank: int, where: str) -> Transformation:
     """Return what a list of transformations, the first of which is applied first, does."""
     out = Transformation((1.0,) * rank, (0.0,) * rank)
     for i, entry in enumerate(expect_list(value, where, "transformations", empty=True)):
@@ -191,7 +191,7 @@ def _transformation(value: Any, rank: int, where: str) -> Transformation:
     return out
 
 
-def _channels(omero: Any, where: str) -> tuple[Channel, ...]:
+def _channels(omero: object, where: str) -> tuple[Channel, ...]:
     if omero is None:
         return ()
     entries = expect_members(omero, where).get("channels", [])
@@ -218,7 +218,7 @@ def _channels(omero: Any, where: str) -> tuple[Channel, ...]:
     return tuple(out)
 
 
-def _window(value: Any, where: str) -> Window | None:
+def _window(value: object, where: str) -> Window | None:
     if value is None:
         return None
     window = expect_members(value, where)
@@ -230,7 +230,7 @@ def _window(value: Any, where: str) -> Window | None:
     return Window(**ends)
 
 
-def _label_colors(value: Any, where: str) -> dict[int, tuple[int, int, int, int]]:
+def _label_colors(value: object, where: str) -> dict[int, tuple[int, int, int, int]]:
     colors = expect_members(value, where).get("colors") or []
     out = {}
     for i, entry in enumerate(expect_list(colors, f"{where}: colors", "colors", empty=True)):

@@ -1,9 +1,13 @@
-"""``open_multiscale``: which kind of image is at a place, and how it is read."""
+"""``open_multiscale``: finds the kind of image that is at a place, and opens it.
+
+Of arrays without metadata of an image, labels and units are all that is known.
+"""
 
 from __future__ import annotations
 
 import os
 import posixpath
+import re
 import warnings
 from collections.abc import Mapping
 from typing import Any, TypeAlias
@@ -16,6 +20,8 @@ from chunkwise.hierarchy.location import Location, LocationLike, locate
 from chunkwise.hierarchy.node import find_node
 from chunkwise.multiscale.bdv_file import parse_bdv_file
 from chunkwise.multiscale.image import MultiscaleImage
+from chunkwise.multiscale.image_axes import axis_kind, ngff_unit, unit_symbol
+from chunkwise.multiscale.metadata import Axis, ImageMetadata, LevelMetadata, Transformation
 from chunkwise.multiscale.n5_groups import find_n5_images
 from chunkwise.multiscale.ome_groups import (
     ImageCollection,
@@ -27,11 +33,10 @@ from chunkwise.multiscale.ome_groups import (
     series_of,
 )
 from chunkwise.multiscale.precomputed import precomputed_image
-from chunkwise.multiscale.raw_image import raw_image, single_array
 from chunkwise.spec.context import Context
 from chunkwise.tools.new_array import open_array
 
-__all__ = ["Multiscale", "find_images", "locate_image", "open_multiscale"]
+__all__ = ["Multiscale", "find_images", "locate_image", "open_multiscale", "single_array"]
 
 Multiscale: TypeAlias = MultiscaleImage | Plate | Well | ImageCollection
 
@@ -126,7 +131,7 @@ def open_multiscale(
         if strict or isinstance(e, OSError):
             raise
         warnings.warn(f"{e.message}; the arrays are taken as they are", stacklevel=2)
-        return raw_image(group)
+        return _raw_image(group)
     if found is None and group._node.kind == "array":  # an N5 container that is a dataset
         return single_array(open_array(group.location, read=True))
     if found is None:
@@ -200,3 +205,44 @@ def _is_known(group: Group) -> bool:
         return find_images(group, Options()) is not None
     except ChunkwiseError:
         return True  # of an image that can't be read
+
+
+def single_array(store: TensorStore) -> MultiscaleImage:
+    """Return an array as an image of one level."""
+    kvstore = store.kvstore
+    if kvstore is None:
+        return _image_of_arrays({"": store}, "", "memory")
+    return _image_of_arrays({"": store}, kvstore.path.rstrip("/").rpartition("/")[2], store.url)
+
+
+def _raw_image(group: Group) -> MultiscaleImage:
+    """Return the arrays in a group as the levels of an image, in the order of their numbers."""
+    arrays = dict(sorted(group.arrays(), key=lambda item: _natural(item[0])))
+    if not arrays:
+        raise InvalidArgumentError(f"{group.location.text}: there is no array that could be a level")
+    rank = next(iter(arrays.values())).rank
+    levels = {name: store for name, store in arrays.items() if store.rank == rank}
+    return _image_of_arrays(levels, group.basename, group.location.text)
+
+
+def _image_of_arrays(arrays: dict[str, TensorStore], name: str, location: str) -> MultiscaleImage:
+    stores = list(arrays.values())
+    first = stores[0]
+    labels = first.domain.labels
+    named = [label or f"dim_{dim}" for dim, label in enumerate(labels)]
+    axes = tuple(
+        Axis(label, axis_kind(label), "" if unit is None else unit_symbol(ngff_unit(unit.base_unit)))
+        for label, unit in zip(named, first.dimension_units, strict=True)
+    )
+    levels = []
+    for path, store in arrays.items():
+        scale = tuple(1.0 if unit is None else unit.multiplier for unit in store.dimension_units)
+        start = tuple(at * size for at, size in zip(store.origin, scale, strict=True))
+        levels.append(LevelMetadata(path, Transformation(scale, start), location))
+    metadata = ImageMetadata("raw", axes, tuple(levels), name)
+    return MultiscaleImage(metadata, lambda number: stores[number], location=location)
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """Return a key by which ``s10`` comes after ``s9``."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]

@@ -22,8 +22,7 @@ from chunkwise.multiscale.image import MultiscaleImage
 from chunkwise.multiscale.image_axes import ngff_unit
 from chunkwise.multiscale.metadata import Window
 from chunkwise.multiscale.ome_groups import Plate, Well
-from chunkwise.multiscale.open import Multiscale, locate_image, open_multiscale
-from chunkwise.multiscale.raw_image import single_array
+from chunkwise.multiscale.open import Multiscale, locate_image, open_multiscale, single_array
 
 __all__ = ["LayerData", "get_reader", "layers_of"]
 
@@ -63,7 +62,7 @@ def get_reader(path: str | Sequence[str]) -> Callable[[Any], list[LayerData]] | 
     if not paths or any(images is None for images in found):
         return None
 
-    def read(_: Any) -> list[LayerData]:
+    def read(_: object) -> list[LayerData]:
         return [layer for images in found for layer in layers_of(images or [])]
 
     return read
@@ -168,10 +167,7 @@ def _channel_options(image: MultiscaleImage, name: str, n: int) -> dict[str, Any
 
 
 def _contrast_limits(image: MultiscaleImage, dim: int | None) -> list[tuple[float, float]]:
-    """Return what is black and white for each channel: the window of the metadata, or that of the values.
-
-    Of values only the coarsest level that says enough is read; nothing is returned if it can't be.
-    """
+    """Return black and white of each channel, by metadata or values; nothing if values can't be read."""
     numbers = [0] if dim is None else range(image.levels[0].shape[dim])
     view = contrast_level(image.levels, {} if dim is None else {dim: 0})
     view = view.translate_to[(0,) * view.rank]

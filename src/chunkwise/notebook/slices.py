@@ -40,7 +40,7 @@ class Slider(NamedTuple):
 
 
 class Slice(NamedTuple):
-    """What is looked at."""
+    """A slice that is looked at: position, center and zoom."""
 
     position: tuple[int, ...]  # of each slider
     center: tuple[float, float] = (0.5, 0.5)  # down and across, in parts of the plane
@@ -87,7 +87,7 @@ class Slicer:
 
     @property
     def n_levels(self) -> int:
-        """How many levels there are."""
+        """Number of levels."""
         return len(self._image.levels)
 
     @property

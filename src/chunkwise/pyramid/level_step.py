@@ -20,7 +20,7 @@ from chunkwise.api.views import downsample
 from chunkwise.dtypes.conversion import implicit_converter
 from chunkwise.index_space import IndexDomain
 from chunkwise.plan.blocks import Blocks, block_shape
-from chunkwise.tools.visibility import check_array_visible
+from chunkwise.tools.stored_node import check_array_visible
 
 __all__ = ["LevelStep", "blocks_of_levels"]
 

@@ -1,28 +1,34 @@
-"""An array as the chunks of another format: read, encoded and named as they are asked for."""
+"""Arrays as the chunks of another format, in data types that it has; read and encoded as they are wanted."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from chunkwise.api.tensorstore import TensorStore
+from chunkwise.api.views import cast
 from chunkwise.binding import Members
 from chunkwise.driver.chunked.format import Format
+from chunkwise.driver.n5.members import ITEM_NBYTES
 from chunkwise.driver.stored_array import StoredArray
 from chunkwise.engine.chunk_codec import open_fill_test
+from chunkwise.errors import UnsupportedError
 from chunkwise.server.content import Computed
 from chunkwise.spec.schema import Schema
 from chunkwise.tools.array_template import ArrayTemplate
 from chunkwise.tools.compressor import Compressor
 from chunkwise.tools.target import target_spec
 
-__all__ = ["EncodedArray", "served_chunk_shape"]
+__all__ = ["EncodedArray", "for_browsers", "for_n5", "served_chunk_shape", "template_for"]
 
 _MOST_NBYTES = 1 << 24  # of a chunk as it is sent
 _LARGEST_READ = 1 << 18  # elements of a chunk of an array that has none
 _OBJECT_NBYTES = 64  # of an element of variable length, about
+_BROWSER_TYPES = ("uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "float32")
+_WIDER = {"bool": "uint8", "uint2": "uint8", "uint4": "uint8", "int2": "int8", "int4": "int8"}
 
 
 class EncodedArray:
@@ -73,6 +79,32 @@ class EncodedArray:
             padded[tuple(slice(0, n) for n in values.shape)] = values
             values = padded
         return bytes(array.chain.open_encoder()(values))
+
+
+def for_browsers(view: TensorStore) -> TensorStore:
+    """Return the array in a data type that neuroglancer has; raise UnsupportedError if there is none.
+
+    Floats become ``float32``, and ``int64`` becomes ``uint64``, of which negative numbers are the
+    largest.
+    """
+    return _converted(view, _BROWSER_TYPES, "neuroglancer", {**_WIDER, "int64": "uint64"})
+
+
+def for_n5(view: TensorStore) -> TensorStore:
+    """Return the array in a data type that N5 has; raise UnsupportedError if there is none."""
+    return _converted(view, (*ITEM_NBYTES, "ustring"), "N5", _WIDER)
+
+
+def _converted(view: TensorStore, known: Collection[str], who: str, stand_ins: dict[str, str]) -> TensorStore:
+    name = view.dtype.name
+    if name in known:
+        return view
+    target = "float32" if name.startswith(("float", "bfloat")) else stand_ins.get(name)
+    if target is None:
+        fields = view.dtype.memory_dtype.names
+        hint = f": serve a field, .fields/{fields[0]}" if fields else ""
+        raise UnsupportedError(f'{who} has no data type for elements of type "{name}"{hint}')
+    return cast(view, target)
 
 
 def served_chunk_shape(view: TensorStore, most: int = _MOST_NBYTES) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from chunkwise.api.tensorstore import TensorStore
-from chunkwise.errors import ChunkwiseError, InvalidArgumentError
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError
 from chunkwise.multiscale.image import MultiscaleImage
 from chunkwise.multiscale.image_axes import axis_kind, memory_order, unit_symbol
 from chunkwise.multiscale.metadata import Axis, Channel
@@ -17,6 +17,7 @@ from chunkwise.server.trees import FIELDS, KNOWN_FOR, Served, ServedArray, Serve
 
 __all__ = [
     "ServedImage",
+    "first_image",
     "image_at",
     "image_of",
     "image_of_group",
@@ -25,6 +26,7 @@ __all__ = [
     "shown_dims",
 ]
 
+_LOOKED_AT = 64  # arrays and groups, for the first image
 _LABEL_TYPES = ("uint64", "int64", "bool")
 
 
@@ -194,3 +196,21 @@ def level_with(image: ServedImage, sides: Mapping[int, float]) -> int:
         for number in range(len(image.levels) - 1, -1, -1)
         if all(image.levels[number].view.shape[dim] >= min(n, shape[dim]) for dim, n in sides.items())
     )
+
+
+def first_image(sources: Sources) -> tuple[str, ServedImage]:
+    """Return the path of the first image that can be drawn, and the image; raise NotFoundError if none is."""
+    waiting: list[tuple[str, ...]] = [(name,) for name in reversed(list(sources))]
+    for _ in range(_LOOKED_AT):
+        if not waiting:
+            break
+        path = waiting.pop()
+        found = sources.find(path)
+        if found is None:
+            continue
+        image = image_at(sources, path, found)
+        if image is not None and image.levels[0].view.rank and 0 not in image.levels[0].view.shape:
+            return "/".join(path), image
+        if isinstance(found, ServedGroup):
+            waiting += reversed([(*path, member.name) for member in sources.members(path, found)])
+    raise NotFoundError(f"there is no image in {', '.join(sources)}")

@@ -10,9 +10,8 @@ from typing import Any
 from chunkwise.binding import dump_bytes
 from chunkwise.driver.n5.format import FORMAT
 from chunkwise.driver.n5.members import ITEM_NBYTES
-from chunkwise.server.browser_types import for_n5
 from chunkwise.server.content import Content, Document, StoredValue
-from chunkwise.server.encoded import EncodedArray, template_for
+from chunkwise.server.encoded import EncodedArray, for_n5, template_for
 from chunkwise.server.trees import ServedArray, ServedGroup
 from chunkwise.tools.compressor import Compressor
 

@@ -1,4 +1,4 @@
-"""What the page asks for: the tree, images, tiles, values, chunks."""
+"""Answers to the page: the tree, images, tiles, values, chunks."""
 
 from __future__ import annotations
 
@@ -300,7 +300,7 @@ def _integer(query: Mapping[str, str], name: str, default: int) -> int:
     return found[0] if found else default
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     """Return JSON: numbers that it lacks become text."""
     try:
         return json.loads(json.dumps(value, allow_nan=False, default=str))

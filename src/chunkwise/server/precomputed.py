@@ -16,9 +16,8 @@ from chunkwise.binding import dump_bytes
 from chunkwise.driver.neuroglancer_precomputed.chunk_keys import parse_chunk_name
 from chunkwise.driver.neuroglancer_precomputed.members import INFO_KEY, Encoding, Info, Scale, new_info
 from chunkwise.errors import UnsupportedError
-from chunkwise.server.browser_types import for_browsers
 from chunkwise.server.content import Computed, Content, Document
-from chunkwise.server.encoded import served_chunk_shape
+from chunkwise.server.encoded import for_browsers, served_chunk_shape
 from chunkwise.server.image import ServedImage, shown_dims
 
 __all__ = ["KEY", "PrecomputedVolume"]

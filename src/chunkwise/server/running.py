@@ -24,6 +24,12 @@ _START = 10.0  # seconds
 _BACKLOG = 2048
 
 
+class _PortError(StorageError):
+    """A port that can't be listened at; no storage has failed, so that the text has no status."""
+
+    status = ""
+
+
 class Server:
     """A server that runs until `stop`, the end of a ``with`` block, or the end of the process.
 
@@ -79,7 +85,7 @@ class Server:
         """Return what to give to neuroglancer, napari, zarr-python, TensorStore and fsspec."""
         return ready_urls(self.url, self.sources)
 
-    def keep(self, thing: Any) -> None:
+    def keep(self, thing: object) -> None:
         """Let something live as long as the server does."""
         self._kept.append(thing)
 
@@ -183,8 +189,8 @@ def _listen(host: str, port: int) -> socket.socket:
     except OSError as e:
         listening.close()
         if e.errno == errno.EADDRINUSE:
-            raise StorageError(
-                f"port {port} of {host} is in use; choose another, or 0 for one that is free"
-            ) from None
-        raise StorageError(f"can't listen at {host}:{port}: {e.strerror or e}", errno=e.errno) from None
+            text = f"port {port} of {host} is in use; choose another, or 0 for one that is free"
+        else:
+            text = f"can't listen at {host}:{port}: {e.strerror or e}"
+        raise _PortError(text, e.errno) from None
     return listening

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any
 
 import numpy as np
 
@@ -99,7 +98,7 @@ class Sources(dict[str, Source]):
                 yield Member(name, "group")
 
 
-def sources_of(what: Any) -> Sources:
+def sources_of(what: object) -> Sources:
     """Return the sources that `what` stands for: a path, an array, a group, or several of them.
 
     Raises
@@ -124,7 +123,7 @@ def sources_of(what: Any) -> Sources:
     return sources
 
 
-def _name_of(one: Any) -> str:
+def _name_of(one: object) -> str:
     if isinstance(one, Group):
         return one.location.name or "tree"
     if isinstance(one, TensorStore):
@@ -138,7 +137,7 @@ def _name_of(one: Any) -> str:
     return "array" if isinstance(one, np.ndarray) else "image"
 
 
-def _source(one: Any) -> Source:
+def _source(one: object) -> Source:
     if isinstance(one, str | os.PathLike):
         return _stored(os.fspath(one))
     if isinstance(one, Group):

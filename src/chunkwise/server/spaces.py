@@ -8,9 +8,9 @@ from types import ModuleType
 from chunkwise.errors import UnsupportedError
 from chunkwise.multiscale.image import MultiscaleImage
 from chunkwise.server import n5, zarr3
-from chunkwise.server.browser_types import for_browsers
 from chunkwise.server.consolidated import FindContent, group_with_copies
 from chunkwise.server.content import Content
+from chunkwise.server.encoded import for_browsers
 from chunkwise.server.image import image_at, multiscale_at
 from chunkwise.server.precomputed import KEY as INFO
 from chunkwise.server.precomputed import PrecomputedVolume

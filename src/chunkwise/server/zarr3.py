@@ -131,7 +131,7 @@ _ORDER = re.compile(r"(time )?(channel )?space space( space)?")
 _NGFF = ("multiscales", "omero", "labels", "image-label", "plate", "well", "bioformats2raw.layout")
 
 
-def _unversioned(value: Any) -> Any:
+def _unversioned(value: object) -> Any:
     if isinstance(value, Mapping):
         return {name: item for name, item in value.items() if name != "version"}
     return [_unversioned(item) for item in value] if isinstance(value, list) else value

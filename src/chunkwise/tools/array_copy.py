@@ -36,7 +36,7 @@ from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.new_location import check_free, check_outside_arrays, clear, create_parents
 from chunkwise.hierarchy.node import JOURNAL
 from chunkwise.kvstore.key_range import KeyRange
-from chunkwise.tools.copy_arrays import room_of
+from chunkwise.tools.copy_arrays import check_memory, room_of
 from chunkwise.tools.copy_job import planned_job
 from chunkwise.tools.copy_plan import CopyPlan
 from chunkwise.tools.copy_source import CopySource, stored_source
@@ -301,9 +301,5 @@ def _journalled_plan(journal: Mapping[str, Any], memory: int | None) -> CopyPlan
     if found is None:
         return None
     plan = CopyPlan.from_json(found)
-    if memory is not None and memory != plan.memory:
-        raise FailedPreconditionError(
-            f"the unfinished copy can't be resumed: its memory is {plan.memory:,} bytes; use the same "
-            "options, or --overwrite to start again"
-        )
+    check_memory(memory, plan.memory)
     return plan

@@ -164,7 +164,7 @@ def template_of(store: TensorStore, node: Node, attributes: Mapping[str, Any]) -
     )
 
 
-def _without_byte_filters(document: Mapping[str, Any], codec: Any) -> tuple[Mapping[str, Any], Any]:
+def _without_byte_filters(document: Mapping[str, Any], codec: object) -> tuple[Mapping[str, Any], Any]:
     """Return a document of Zarr v2 without filters on bytes, and the compressor that was one of them."""
     # Files of other formats have a pipeline of filters that is theirs: HDF5, and references to it.
     kept: list[Any] = []
@@ -236,13 +236,13 @@ def _known(shape: Any) -> tuple[int, ...] | None:
     return None if shape is None or not all(shape) else tuple(shape)
 
 
-def _dimension_names(value: Any, rank: int) -> tuple[str | None, ...] | None:
+def _dimension_names(value: object, rank: int) -> tuple[str | None, ...] | None:
     if isinstance(value, list) and len(value) == rank and all(v is None or isinstance(v, str) for v in value):
         return tuple(value)
     return None
 
 
-def _dimension_units(value: Any, rank: int) -> tuple[Unit | None, ...] | None:
+def _dimension_units(value: object, rank: int) -> tuple[Unit | None, ...] | None:
     texts = _dimension_names(value, rank)
     try:
         return None if texts is None else tuple(None if text is None else Unit(text) for text in texts)

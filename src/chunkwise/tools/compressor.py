@@ -147,7 +147,7 @@ def compressor_to_json(compressor: Compressor, format: str) -> Any:
     return {"type": _N5[name], _OPTIONS.get(name, "level"): level}
 
 
-def compressor_from_json(value: Any, format: str) -> Compressor | None:
+def compressor_from_json(value: object, format: str) -> Compressor | None:
     """Return the compressor that a metadata member stands for; None if the table doesn't have it."""
     if format == "zarr3":
         if not isinstance(value, list) or len(value) > 1:

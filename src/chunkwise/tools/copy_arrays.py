@@ -12,7 +12,7 @@ from chunkwise.api.open import open as open_spec
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.dtypes.fill_value import same_fill
 from chunkwise.dtypes.zarr3 import fill_value_to_zarr3, to_zarr3
-from chunkwise.errors import ChunkwiseError
+from chunkwise.errors import ChunkwiseError, FailedPreconditionError
 from chunkwise.hierarchy.location import Location
 from chunkwise.index_space import IndexDomain
 from chunkwise.plan.blocks import Blocks
@@ -24,7 +24,7 @@ from chunkwise.tools.executors import Workers
 from chunkwise.tools.narrowing import Narrowing
 from chunkwise.tools.plan_blocks import COPIES, Grid, least_memory, plan_blocks
 
-__all__ = ["INTERMEDIATE", "CopyArrays", "Room", "copy_arrays", "room_of"]
+__all__ = ["INTERMEDIATE", "CopyArrays", "Room", "check_memory", "copy_arrays", "room_of"]
 
 INTERMEDIATE = ".chunkwise-intermediate"
 """Name, below the destination, of the array between two passes."""
@@ -37,7 +37,7 @@ _TEXT_NBYTES = 1 << 10  # of an element whose size isn't known
 
 
 class Room(NamedTuple):
-    """What a worker process has for a copy.
+    """Resources of a worker process for a copy.
 
     Attributes
     ----------
@@ -52,6 +52,15 @@ class Room(NamedTuple):
     memory: int
     n_at_once: int
     is_limit: bool
+
+
+def check_memory(wanted: int | None, planned: int) -> None:
+    """Raise FailedPreconditionError if an unfinished copy was planned for other memory than is `wanted`."""
+    if wanted is not None and wanted != planned:
+        raise FailedPreconditionError(
+            f"the unfinished copy can't be resumed: its memory is {planned:,} bytes; use the same "
+            "options, or --overwrite to start again"
+        )
 
 
 def room_of(workers: Workers, memory: int | None) -> Room:

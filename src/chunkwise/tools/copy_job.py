@@ -35,7 +35,7 @@ from chunkwise.tools.copy_arrays import INTERMEDIATE, copy_arrays
 from chunkwise.tools.copy_plan import CopyPlan
 from chunkwise.tools.copy_source import CopySource
 from chunkwise.tools.copy_work import CopyStep, StepResult
-from chunkwise.tools.kept_fingerprint import with_fingerprint
+from chunkwise.tools.fingerprint import with_fingerprint
 from chunkwise.tools.narrowing import Cast, MisfitError, Narrowing, narrowing
 from chunkwise.tools.target import Target, target_spec
 from chunkwise.tools.task_stages import Stage

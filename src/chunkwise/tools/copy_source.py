@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from chunkwise.api.open import open as open_spec
 from chunkwise.api.tensorstore import TensorStore
+from chunkwise.binding import JSON
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.hierarchy.attributes import node_attributes, read_attributes
 from chunkwise.hierarchy.location import Location
@@ -32,7 +33,7 @@ class CopySource(NamedTuple):
 
     store: TensorStore  # with origin 0
     template: ArrayTemplate
-    location: Any  # JSON, for a journal
+    location: JSON  # for a journal
     digest: str  # of its metadata, for a journal
     node: Node | None  # None for an array that a spec makes of others
 
@@ -114,7 +115,7 @@ def check_apart(source: Location, destination: Location) -> None:
         raise InvalidArgumentError(f"{source.text} can't be copied to {destination.text}, which {how}")
 
 
-def _digest(document: Any) -> str:
+def _digest(document: object) -> str:
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
 

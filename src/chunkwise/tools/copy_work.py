@@ -1,4 +1,4 @@
-"""What a worker does of a copy: reads a block of the source, and writes or checks it."""
+"""Tasks of a copy: a worker reads a block of the source, and writes it or compares it bit for bit."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ import numpy.typing as npt
 
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.dtypes.conversion import implicit_converter
-from chunkwise.errors import prefix
+from chunkwise.dtypes.fill_value import same_object
+from chunkwise.errors import DataCorruptionError, prefix
 from chunkwise.index_space import IndexDomain
 from chunkwise.plan.blocks import Blocks
-from chunkwise.tools.copy_check import compare, read_plainly
 from chunkwise.tools.fingerprint import fingerprint
 from chunkwise.tools.narrowing import MisfitError, Narrowing
-from chunkwise.tools.visibility import check_array_visible
+from chunkwise.tools.plain_read import read_plainly
+from chunkwise.tools.stored_node import check_array_visible
 
 __all__ = ["CopyStep", "StepResult"]
 
@@ -25,7 +26,7 @@ _MASK = (1 << 64) - 1
 
 
 class StepResult(NamedTuple):
-    """What became of some tasks."""
+    """Result of some tasks."""
 
     nbytes: int
     fingerprint: int
@@ -88,7 +89,7 @@ class CopyStep:
             if not (self._remote and self.fill is not None and _is_filled(values, self.fill)):
                 self.target[block].write(values).result()
         elif self.kind == "compare":
-            compare(values, read_plainly(views[1]), block)
+            _compare(values, read_plainly(views[1]), block)
         return nbytes, total
 
     def _sum(self, values: npt.NDArray[Any], block: IndexDomain) -> int:
@@ -117,3 +118,26 @@ def _is_filled(values: npt.NDArray[Any], fill: npt.NDArray[Any]) -> bool:
     one = np.frombuffer(fill.astype(values.dtype).tobytes(), np.uint8)
     bits = np.ascontiguousarray(values).reshape(-1).view(np.uint8).reshape(-1, len(one))
     return bool((bits[0] == one).all() and (bits == one).all())
+
+
+def _compare(wanted: npt.NDArray[Any], found: npt.NDArray[Any], block: IndexDomain) -> None:
+    """Raise DataCorruptionError unless two arrays over the domain `block` are the same bits."""
+    different = _different(wanted, found)
+    if not different.any():
+        return
+    first = np.unravel_index(int(np.argmax(different)), different.shape)
+    at = [int(i) + lo for i, lo in zip(first, block.inclusive_min, strict=True)]
+    raise DataCorruptionError(
+        f"the copy differs from the source at {at}: {found[first]!r} instead of {wanted[first]!r} "
+        f"({int(different.sum())} of {different.size} elements of the block {block} differ)"
+    )
+
+
+def _different(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    if a.dtype.hasobject:
+        pairs = zip(a.ravel().tolist(), b.ravel().tolist(), strict=True)
+        return np.array([not same_object(x, y) for x, y in pairs], bool).reshape(a.shape)
+    if a.dtype.itemsize == 0:
+        return np.asarray(a != b, bool).reshape(a.shape)
+    bits = [np.ascontiguousarray(x).reshape(-1).view(np.uint8).reshape(a.size, -1) for x in (a, b)]
+    return np.asarray((bits[0] != bits[1]).any(axis=1)).reshape(a.shape)

@@ -22,8 +22,7 @@ from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.node import JOURNAL
 from chunkwise.kvstore.protocol import MISSING_GENERATION
 from chunkwise.kvstore.this_process import process_name
-from chunkwise.tools.journal_document import parse_journal
-from chunkwise.tools.ranges import Ranges
+from chunkwise.tools.journal_document import Ranges, owner_text, parse_journal
 
 if TYPE_CHECKING:
     from chunkwise.tools.parts import Part
@@ -135,8 +134,7 @@ class Journal:
         return document
 
     def _at_work(self, document: Mapping[str, Any]) -> FailedPreconditionError:
-        host, pid, _ = (*str(document["owner"]).split(":"), "?", "?")[:3]
-        return FailedPreconditionError(f"process {pid} on {host} is at work on it: {self._where()}")
+        return FailedPreconditionError(f"{owner_text(document['owner'])} is at work on it: {self._where()}")
 
     def is_done(self, number: int, at: int = 0) -> bool:
         """Return True if a task of pass `at` is done."""

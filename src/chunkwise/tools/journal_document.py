@@ -1,9 +1,13 @@
-"""What a journal says, checked as it is read: it lies where anybody may have written."""
+"""Documents of journals, checked as they are read, and the sets of tasks that they name.
+
+A journal lies where anybody may have written.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError
@@ -12,7 +16,7 @@ from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.node import JOURNAL
 from chunkwise.kvstore.protocol import Buffer
 
-__all__ = ["parse_journal", "read_journal"]
+__all__ = ["Ranges", "owner_text", "parse_journal", "read_journal"]
 
 _MISSING = object()
 _FINGERPRINT = re.compile("[0-9a-f]{16}", re.ASCII)
@@ -48,6 +52,12 @@ def parse_journal(value: Buffer, where: str) -> dict[str, Any]:
     return document
 
 
+def owner_text(owner: object) -> str:
+    """Return the owner of a journal in words."""
+    host, pid, _ = (*str(owner).split(":"), "?", "?")[:3]
+    return f"process {pid} on {host}"
+
+
 def _is_none(where: str, line: int | None, why: str) -> FailedPreconditionError:
     at = "" if line is None else f"line {line}: "
     return FailedPreconditionError(
@@ -63,11 +73,11 @@ def _line_of(text: bytes, name: str) -> int:
     return next(found, len(lines))
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return type(value) is int and value >= 0
 
 
-def _is_range(value: Any, n: int) -> bool:
+def _is_range(value: object, n: int) -> bool:
     return (
         isinstance(value, list)
         and len(value) == 2
@@ -76,7 +86,7 @@ def _is_range(value: Any, n: int) -> bool:
     )
 
 
-def _are_ranges(value: Any, n_tasks: list[int]) -> bool:
+def _are_ranges(value: object, n_tasks: list[int]) -> bool:
     return (
         isinstance(value, list)
         and len(value) == len(n_tasks)
@@ -87,7 +97,7 @@ def _are_ranges(value: Any, n_tasks: list[int]) -> bool:
     )
 
 
-def _are_fingerprints(value: Any, n_tasks: list[int]) -> bool:
+def _are_fingerprints(value: object, n_tasks: list[int]) -> bool:
     return (
         isinstance(value, list)
         and len(value) == len(n_tasks)
@@ -106,3 +116,49 @@ _MEMBERS: tuple[tuple[str, Callable[[Any, list[int]], bool], str], ...] = (
     ("fingerprints", _are_fingerprints, "16 hexadecimal digits for each pass"),
     ("owner", lambda value, _: value is None or isinstance(value, str), "null or text"),
 )
+
+
+class Ranges:
+    """A set of integers from 0 up that come in runs: of a billion tasks, some hundred numbers.
+
+    Parameters
+    ----------
+    ranges : iterable of (int, int)
+        First number of each run, and the one after its last.
+    """
+
+    def __init__(self, ranges: Iterable[Iterable[int]] = ()) -> None:
+        self._edges: list[int] = []  # a start, a stop, a start ..., ascending
+        for start, stop in ranges:
+            self.add(start, stop)
+
+    def __contains__(self, number: int) -> bool:
+        return bisect_right(self._edges, number) % 2 == 1
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        return iter(list(zip(self._edges[::2], self._edges[1::2], strict=True)))
+
+    def __len__(self) -> int:
+        """Return how many numbers there are."""
+        return sum(stop - start for start, stop in self)
+
+    def add(self, start: int, stop: int) -> None:
+        """Add the numbers from `start` up to, but without, `stop`."""
+        if start >= stop:
+            return
+        first, last = bisect_left(self._edges, start), bisect_right(self._edges, stop)
+        inside = [start] * (first % 2 == 0) + [stop] * (last % 2 == 0)
+        self._edges[first:last] = inside
+
+    def missing(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
+        """Yield the runs from `start` up to `stop` that aren't here."""
+        for low, high in self:
+            if high <= start:
+                continue
+            if low >= stop:
+                break
+            if start < low:
+                yield start, low
+            start = high
+        if start < stop:
+            yield start, stop

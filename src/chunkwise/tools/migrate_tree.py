@@ -79,7 +79,7 @@ def _migrate_group(node: Node, keep_old: bool) -> None:
     attributes = node_attributes(node)
     document = {"zarr_format": 3, "node_type": "group", "attributes": attributes}
 
-    def written(before: Any) -> Any:
+    def written(before: object) -> Any:
         return document if before is None else before
 
     change_document(node.location.store, node.location.path + "zarr.json", written)

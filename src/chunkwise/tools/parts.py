@@ -18,8 +18,7 @@ from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.node import JOURNAL
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.tools.journal import Journal
-from chunkwise.tools.journal_document import parse_journal, read_journal
-from chunkwise.tools.ranges import Ranges
+from chunkwise.tools.journal_document import Ranges, parse_journal, read_journal
 
 __all__ = ["Part", "PartJournals", "n_parts", "parse_part"]
 

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from chunkwise.api.tensorstore import TensorStore
+from chunkwise.arrays.chunked import ChunkedArray
 from chunkwise.codec.chain import prepare_chain
 from chunkwise.codec.decode import Stages, open_general_decoder
 from chunkwise.codec.protocol import Buffer, DecodeInto, PreparedChain, compressors_have_checksum
@@ -27,9 +29,11 @@ from chunkwise.driver.stored_array import (
     shard_layout,
 )
 from chunkwise.grid.protocol import ChunkGrid
+from chunkwise.index_space import IndexTransform, OutputIndexMap, OutputIndexMethod
 from chunkwise.kvstore.protocol import Readable
+from chunkwise.plan.ndarray_view import strided_view
 
-__all__ = ["Piece", "PlainReader"]
+__all__ = ["Piece", "PlainReader", "read_plainly"]
 
 Array = npt.NDArray[Any]
 
@@ -157,3 +161,35 @@ def _overlap(
         inside.append(slice(begin - first, end - first))
         place.append(slice(begin - a, end - a))
     return (*inside, ...), (*place, ...)
+
+
+def read_plainly(view: TensorStore) -> npt.NDArray[Any]:
+    """Return the elements of `view`, which is of slices."""
+    # An array that is made of others has no chunks that could be read one by one.
+    array = view._array
+    if not isinstance(array, ChunkedArray):
+        return view.read().result()
+    transform = array.bounded(view._transform)
+    low, shape = transform.input_inclusive_min, transform.input_shape
+    start, stop, shifted = [], [], []
+    for m in transform.output:
+        assert m.method != OutputIndexMethod.array, "a view of slices"
+        first = last = m.offset
+        if m.input_dimension is not None and m.stride is not None:
+            lowest, n = low[m.input_dimension], shape[m.input_dimension]
+            first, last = sorted(m.offset + m.stride * i for i in (lowest, lowest + n - 1))
+        start.append(first)
+        stop.append(max(first, last + 1))
+        shifted.append(_shifted(m, first))
+    box = PlainReader(array.stored, array.store).read(start, stop, fill_missing=array.fill_missing)
+    inside = IndexTransform(input_inclusive_min=low, input_shape=shape, output=shifted)
+    found = strided_view(box, inside)
+    assert found is not None, "there are no index arrays"
+    return found
+
+
+def _shifted(m: OutputIndexMap, by: int) -> OutputIndexMap:
+    """Return `m` for an array that begins at `by`."""
+    if m.stride is None or m.input_dimension is None:
+        return OutputIndexMap(offset=m.offset - by)
+    return OutputIndexMap(offset=m.offset - by, stride=m.stride, input_dimension=m.input_dimension)

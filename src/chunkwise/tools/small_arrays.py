@@ -22,8 +22,8 @@ from chunkwise.tools.copy_job import CopyJob
 from chunkwise.tools.copy_work import StepResult
 from chunkwise.tools.narrowing import Narrowing
 from chunkwise.tools.new_array import open_node
+from chunkwise.tools.stored_node import check_node_visible
 from chunkwise.tools.target import Target
-from chunkwise.tools.visibility import check_node_visible
 
 __all__ = ["SmallArray", "SmallArrays", "location_below", "small_array"]
 

@@ -1,11 +1,16 @@
-"""Stored arrays by their keys: chunks, strays, and how large they are."""
+"""Stored arrays of nodes: how much of them is there, and if a worker sees them as they were opened.
+
+An array that a worker doesn't see would be full of fill values.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from math import prod
 from typing import NamedTuple
 
+from chunkwise.api.tensorstore import TensorStore
 from chunkwise.binding import Members
 from chunkwise.driver.chunked.format import Format
 from chunkwise.driver.n5.format import N5Format
@@ -14,16 +19,28 @@ from chunkwise.driver.zarr1.format import Zarr1Format
 from chunkwise.driver.zarr2.format import Zarr2Format
 from chunkwise.driver.zarr3.format import Zarr3Format
 from chunkwise.engine.count_stored import StoredCount, count_stored
-from chunkwise.errors import ChunkwiseError, prefix
+from chunkwise.errors import ChunkwiseError, FailedPreconditionError, prefix
 from chunkwise.grid.protocol import n_array_cells
-from chunkwise.hierarchy.node import Node
+from chunkwise.hierarchy.location import location_of
+from chunkwise.hierarchy.node import FORMATS, Node, find_documented
+from chunkwise.hierarchy.node_attributes import array_node
 from chunkwise.index_space import IndexDomain, IndexTransform
+from chunkwise.kvstore.byte_range import open_size
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import EntryListable, offers
-from chunkwise.kvstore.stored_size import open_size
+from chunkwise.spec.driver_spec import DriverSpec
 from chunkwise.spec.schema import Schema
 
-__all__ = ["Occupancy", "array_nbytes", "is_same_array", "occupancy", "stored_array"]
+__all__ = [
+    "Occupancy",
+    "array_nbytes",
+    "check_array_visible",
+    "check_node_visible",
+    "occupancy",
+    "stored_array",
+]
+
+_MOST_LOOKED_AT = 8  # of the arrays that a source is made of
 
 _FORMATS: dict[str, type[Format]] = {
     "zarr3": Zarr3Format,
@@ -42,21 +59,6 @@ def stored_array(node: Node) -> StoredArray:
         return format.stored_array(format.parse_metadata(node.document), node.location.path, options)
     except Exception as e:
         raise prefix(e, f"Error reading {node.location.describe(node.key)}") from None
-
-
-def is_same_array(a: Node, b: Node) -> bool:
-    """Return whether the documents of two nodes mean the same array, whatever its attributes."""
-    # One may come from consolidated metadata, or be made of what was sent: defaults are written out there.
-    if a.format is None or a.format != b.format:
-        return False
-    format = _FORMATS[a.format]()
-    try:
-        known, found = (format.parse_metadata(node.document) for node in (a, b))
-        constraints = format.parse_constraints(format.metadata_to_json(format.without_attributes(known)))
-        format.check(found, constraints, format.parse_options(Members({})), Schema())
-    except ChunkwiseError:
-        return False
-    return True
 
 
 def array_nbytes(node: Node) -> int | None:
@@ -120,3 +122,53 @@ def occupancy(node: Node, array: StoredArray) -> Occupancy:
         stored_nbytes=sum(map(size, chunks)),
         nbytes=domain.size * array.dtype.memory_dtype.itemsize,
     )
+
+
+def check_node_visible(node: Node, what: str) -> None:
+    """Raise FailedPreconditionError unless the document of a node is here as it is in `node`."""
+    found = find_documented(node.location, node.format)
+    if found is None or not _is_same_array(node, found):
+        raise FailedPreconditionError(
+            f"a worker doesn't see {what}: {node.location.describe(node.key)} isn't there, or is another; it "
+            "has to be on storage that all workers see under the same name"
+        )
+
+
+def _is_same_array(a: Node, b: Node) -> bool:
+    """Return True if the documents of two nodes mean the same array, whatever its attributes."""
+    # One may come from consolidated metadata, or be made of what was sent: defaults are written out there.
+    if a.format is None or a.format != b.format:
+        return False
+    format = _FORMATS[a.format]()
+    try:
+        known, found = (format.parse_metadata(node.document) for node in (a, b))
+        constraints = format.parse_constraints(format.metadata_to_json(format.without_attributes(known)))
+        format.check(found, constraints, format.parse_options(Members({})), Schema())
+    except ChunkwiseError:
+        return False
+    return True
+
+
+def check_array_visible(store: TensorStore, what: str) -> None:
+    """Raise FailedPreconditionError unless an array, or what it is made of, is here as it was opened."""
+    array = store._array
+    node = array_node(array).node
+    if node is not None:
+        check_node_visible(node, what)
+        return
+    for spec in islice(_stored_specs(array.spec()), _MOST_LOOKED_AT):
+        assert spec.kvstore is not None, "it is stored"
+        location = location_of(spec.kvstore)
+        if find_documented(location, FORMATS[spec.driver]) is None:
+            raise FailedPreconditionError(
+                f"a worker doesn't see {what}: there is no array at {location.text}"
+            )
+
+
+def _stored_specs(spec: DriverSpec) -> Iterator[DriverSpec]:
+    """Yield the specs of the stored arrays that an array is made of."""
+    if spec.kvstore is not None and spec.driver in FORMATS:
+        yield spec
+    for part in spec.parts():
+        if isinstance(part, DriverSpec):
+            yield from _stored_specs(part)

@@ -131,12 +131,12 @@ def codec_text(name: str, options: Mapping[str, Any]) -> str:
     return ":".join([name, *(str(part) for part in parts if part is not None)])
 
 
-def _configuration(value: Any) -> Mapping[str, Any]:
+def _configuration(value: object) -> Mapping[str, Any]:
     options = value.get("configuration", {}) if isinstance(value, Mapping) else {}
     return options if isinstance(options, Mapping) else {}
 
 
-def _objects(value: Any) -> list[Mapping[str, Any]]:
+def _objects(value: object) -> list[Mapping[str, Any]]:
     out: list[Mapping[str, Any]] = []
     for item in value if isinstance(value, list) else []:
         if isinstance(item, str):
@@ -146,26 +146,26 @@ def _objects(value: Any) -> list[Mapping[str, Any]]:
     return out
 
 
-def _shape(value: Any) -> tuple[int, ...] | None:
+def _shape(value: object) -> tuple[int, ...] | None:
     if not isinstance(value, list) or not all(isinstance(n, int | float) and n % 1 == 0 for n in value):
         return None
     return tuple(int(n) for n in value)
 
 
-def _name(value: Any) -> str | None:
+def _name(value: object) -> str | None:
     if isinstance(value, Mapping):
         options = ",".join(f"{k}={v}" for k, v in _configuration(value).items())
         return f"{value.get('name')}({options})" if options else str(value.get("name"))
     return value if isinstance(value, str) else None
 
 
-def _names(value: Any) -> tuple[str | None, ...] | None:
+def _names(value: object) -> tuple[str | None, ...] | None:
     if not isinstance(value, list) or not all(v is None or isinstance(v, str) for v in value):
         return None
     return tuple(value)
 
 
-def _number(value: Any) -> str:
+def _number(value: object) -> str:
     return f"{value:g}" if isinstance(value, int | float) else str(value)
 
 

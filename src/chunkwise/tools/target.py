@@ -6,28 +6,35 @@
 * N5 has no fill value: chunks that are missing in the source are then written if it isn't zero.
 * A compressor that the other format has too is kept; otherwise ``zstd:3`` takes its place.  Filters and
   other codecs are kept within one format only.
+* For a checksum, Zarr v3 has ``crc32c`` behind any compressor.  The others have one place, that of the
+  compressor: there the checksum depends on the compressor.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from chunkwise.binding import dump
+from chunkwise.binding import JSON, dump, expect_object
+from chunkwise.catalogue import codecs as registered
+from chunkwise.codec.codec_json import parse_codec
 from chunkwise.driver.n5.members import DATASET_MEMBERS, ITEM_NBYTES, array_data_type
 from chunkwise.driver.zarr1.document import from_zarr2
 from chunkwise.driver.zarr1.document import to_zarr2 as to_zarr2_members
 from chunkwise.driver.zarr2.schema import OBJECT_FILTERS
 from chunkwise.dtypes.fill_value import same_fill
 from chunkwise.dtypes.zarr2 import fill_value_to_zarr2, stored_dtype, to_zarr2
+from chunkwise.dtypes.zarr3 import fill_value_to_zarr3, to_zarr3
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.hierarchy.node import DRIVERS
-from chunkwise.tools.array_template import NAMES, UNITS, ArrayTemplate
-from chunkwise.tools.target_codec import codec_json, with_checksum
-from chunkwise.tools.target_zarr3 import zarr3_metadata
+from chunkwise.tools.array_template import NAMES, UNITS, ArrayTemplate, inner_chain
+from chunkwise.tools.compressor import Compressor, compressor_to_json
 
 __all__ = ["Target", "target_spec"]
+
+_FALLBACK = Compressor("zstd", 3)
+_WITH_CHECKSUM = {"zarr2": "zstd, gzip, zlib, bz2 and xz", "n5": "gzip, bz2, lz4 and xz"}
 
 
 @dataclass(frozen=True)
@@ -49,7 +56,7 @@ def target_spec(template: ArrayTemplate, format: str, given: Sequence[str] = ())
     notes: list[str] = []
     attributes: dict[str, Any] = {}
     if format == "zarr3":
-        metadata = zarr3_metadata(template, given, notes)
+        metadata = _zarr3(template, given, notes)
     elif format == "n5":
         metadata = _n5(template, given, notes)
     else:
@@ -83,11 +90,11 @@ def _zarr2(template: ArrayTemplate, format: str, given: Sequence[str], notes: li
     if "codec" not in given and "compressor" in own:
         metadata["compressor"] = own["compressor"]
     elif template.codec is not None:
-        metadata["compressor"] = codec_json(template, format, given, notes)
+        metadata["compressor"] = _codec_json(template, format, given, notes)
     if template.checksum:
         if "compressor" not in metadata:
-            metadata["compressor"] = codec_json(template, format, given, notes)
-        metadata["compressor"] = with_checksum(metadata["compressor"], format)
+            metadata["compressor"] = _codec_json(template, format, given, notes)
+        metadata["compressor"] = _with_checksum(metadata["compressor"], format)
     if format == "zarr1":
         metadata.pop("dimension_separator", None)
         metadata = from_zarr2(metadata)
@@ -126,11 +133,11 @@ def _n5(template: ArrayTemplate, given: Sequence[str], notes: list[str]) -> dict
     if template.chunks is not None:
         metadata["blockSize"] = list(template.chunks)
     if template.codec is not None:
-        metadata["compression"] = codec_json(template, "n5", given, notes)
+        metadata["compression"] = _codec_json(template, "n5", given, notes)
     elif template.checksum:
         metadata["compression"] = {"type": "gzip"}
     if template.checksum:
-        metadata["compression"] = with_checksum(metadata["compression"], "n5")
+        metadata["compression"] = _with_checksum(metadata["compression"], "n5")
     names = [name or "" for name in template.names]
     if any(names):
         if len({name for name in names if name}) < sum(1 for name in names if name):
@@ -147,3 +154,110 @@ def _n5(template: ArrayTemplate, given: Sequence[str], notes: list[str]) -> dict
             f"N5 has no fill value: missing chunks are written out, full of {template.fill_value.item()!r}"
         )
     return metadata
+
+
+def _zarr3(template: ArrayTemplate, given: Sequence[str], notes: list[str]) -> dict[str, Any]:
+    """Return the ``metadata`` member of a spec; what isn't `given` is kept of an array of that format."""
+    attributes = dict(template.attributes)
+    if any(unit is not None for unit in template.units):
+        attributes[UNITS] = [None if unit is None else str(unit) for unit in template.units]
+    own = template.document if template.format == "zarr3" else {}
+    fill_value = template.fill_value if template.fill_value is not None else template.dtype.zero()
+    data_type = own["data_type"] if own and "dtype" not in given else to_zarr3(template.dtype)
+    metadata: dict[str, Any] = {
+        "shape": list(template.shape),
+        "data_type": data_type,
+        "fill_value": fill_value_to_zarr3(fill_value, template.dtype, data_type),
+        "attributes": attributes,
+    }
+    if any(name is not None for name in template.names):
+        metadata["dimension_names"] = list(template.names)
+    if own and not {"chunks", "shards", "codec", "checksum"} & set(given):
+        metadata.update({name: own[name] for name in ("chunk_grid", "codecs")})
+    else:
+        metadata.update(_zarr3_chunks(template, own, given, notes))
+    if own:
+        metadata["chunk_key_encoding"] = own["chunk_key_encoding"]
+    return metadata
+
+
+def _zarr3_chunks(
+    template: ArrayTemplate, own: Mapping[str, Any], given: Sequence[str], notes: list[str]
+) -> dict[str, Any]:
+    """Return ``codecs``, always, so that no others are added, and ``chunk_grid`` as far as it is known."""
+    chain, shard = inner_chain(own.get("codecs", []))
+    if "codec" in given or not own:
+        wanted = _codec_json(template, "zarr3", given, notes)
+        wanted = wanted if isinstance(wanted, list) else [wanted]
+        if any(map(_is_array_codec, wanted)):
+            chain = wanted
+        else:
+            chain = [*filter(_is_array_codec, chain), *wanted]
+    if template.checksum:
+        chain = _with_checksum(chain, "zarr3")
+    if template.shards is not None:
+        if template.chunks is None:
+            raise InvalidArgumentError("shards need chunks inside: say how large these are (--chunk)")
+        if len(template.shards) != len(template.chunks) or any(
+            outer % inner for outer, inner in zip(template.shards, template.chunks, strict=True)
+        ):
+            raise InvalidArgumentError(
+                f"shards of {list(template.shards)} can't be divided into chunks of {list(template.chunks)}"
+            )
+        options = {**shard, "chunk_shape": list(template.chunks), "codecs": chain}
+        chain = [{"name": "sharding_indexed", "configuration": options}]
+    out: dict[str, Any] = {"codecs": chain}
+    outer = template.shards or template.chunks
+    if own and not {"chunks", "shards"} & set(given):
+        out["chunk_grid"] = own["chunk_grid"]  # which may be one that `chunks` can't say
+    elif outer is not None:
+        out["chunk_grid"] = {"name": "regular", "configuration": {"chunk_shape": list(outer)}}
+    return out
+
+
+def _is_array_codec(entry: object) -> bool:
+    """Return True if a codec comes before the compressors."""
+    name = entry if isinstance(entry, str) else expect_object(entry).get("name", "")
+    return bool(registered.find(name, "zarr3").kind != "bytes->bytes")
+
+
+def _codec_json(template: ArrayTemplate, format: str, given: Sequence[str], notes: list[str]) -> Any:
+    """Return the compressor in the words of `format`."""
+    codec = template.codec
+    if isinstance(codec, Compressor):
+        try:
+            return compressor_to_json(codec, format)
+        except InvalidArgumentError:
+            if "codec" in given:
+                raise
+    if "codec" in given or (format == template.format and codec is not None):
+        return codec
+    if template.format is not None:
+        notes.append(f"the codecs of the source aren't those of {format}; zstd:3 takes their place")
+    return compressor_to_json(_FALLBACK, format)
+
+
+def _with_checksum(codecs: Any, format: str) -> Any:
+    """Return codecs, or the compressor of Zarr v1, v2 or N5, with a checksum; raise if there can be none."""
+    if format == "zarr3":
+        return codecs if any(map(_writes_checksum, codecs)) else [*codecs, {"name": "crc32c"}]
+    words = "n5" if format == "n5" else "zarr2"
+    name = (codecs or {}).get("type" if format == "n5" else "id", "raw" if format == "n5" else "none")
+    if name not in ("raw", "none"):
+        if _writes_checksum(codecs, words):
+            return codecs
+        if _writes_checksum({**codecs, "checksum": True}, words):
+            return {**codecs, "checksum": True}
+    title = {"n5": "N5", "zarr2": "Zarr v2", "zarr1": "Zarr v1"}[format]
+    raise InvalidArgumentError(
+        f"checksum: {title} has no place for one with the compressor {dump(name)}; "
+        f"{_WITH_CHECKSUM[words]} have one of their own, and Zarr v3 has one for any"
+    )
+
+
+def _writes_checksum(codec: JSON, format: str = "zarr3") -> bool:
+    """Return True if what the codec writes has a checksum; False of one that is not known."""
+    try:
+        return parse_codec(codec, format).writes_checksum
+    except InvalidArgumentError:  # what is wrong with it is told where the array is created
+        return False

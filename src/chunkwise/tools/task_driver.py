@@ -196,7 +196,7 @@ class _Driver:
                     self._advance(batch.of)
             self._renew()
 
-    def _count(self, batch: Batch, result: Any) -> None:
+    def _count(self, batch: Batch, result: object) -> None:
         """Note the result of a batch, unless another try was faster."""
         if batch.done:
             return

@@ -57,7 +57,7 @@ _COMMAND = "chunkwise cp -r --resume"
 
 @dataclass
 class CopyReport:
-    """What was copied, and what could not be.
+    """Numbers of copied nodes, and notes on what could not be copied.
 
     Attributes
     ----------

@@ -32,7 +32,7 @@ __all__ = ["Place", "publish_groups"]
 
 
 class Place:
-    """Where a tree is to be; each directory is listed once."""
+    """Location of a tree that is to be made; each directory is listed once."""
 
     def __init__(self, top: Location, format: FormatName) -> None:
         self._top, self._format = top, format

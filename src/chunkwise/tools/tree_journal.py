@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from chunkwise.errors import FailedPreconditionError
-from chunkwise.tools.copy_arrays import Room
+from chunkwise.tools.copy_arrays import Room, check_memory
 from chunkwise.tools.journal import Journal
 from chunkwise.tools.parts import Part
 from chunkwise.tools.tree_plan import TreePlan
@@ -71,9 +70,5 @@ def journalled_room(journal: Mapping[str, Any] | None, memory: int | None) -> Ro
     if not isinstance(found, list) or [type(value) for value in found] != [int, int, bool] or found[1] < 1:
         return None
     room = Room(*found)
-    if memory is not None and memory != room.memory:
-        raise FailedPreconditionError(
-            f"the unfinished copy can't be resumed: its memory is {room.memory:,} bytes; use the same "
-            "options, or --overwrite to start again"
-        )
+    check_memory(memory, room.memory)
     return room

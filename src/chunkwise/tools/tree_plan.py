@@ -1,4 +1,4 @@
-"""What becomes of each node of a tree that is copied, found out before anything is written.
+"""The plan of a tree copy: what becomes of each node, found out before anything is written.
 
 The tree is gone through level by level, so that a server is asked for many documents at the same time; none
 is read twice.  Links stay links:
@@ -45,7 +45,7 @@ _N_LOOKED_AT = 1024
 
 
 class ArrayOptions(NamedTuple):
-    """What all arrays of a copy are to be like, other than in the source, and how they are made."""
+    """Properties that all arrays of a copy get in place of their own, and how they are made."""
 
     fields: Mapping[str, Any]
     cast: Cast
@@ -57,7 +57,7 @@ class ArrayOptions(NamedTuple):
 
 @dataclass
 class TreePlan:
-    """What is to be made, by paths from the top."""
+    """Nodes that are to be made, by paths from the top."""
 
     groups: dict[str, dict[str, Any]] = field(default_factory=dict)  # with their attributes
     small: list[SmallArray] = field(default_factory=list)

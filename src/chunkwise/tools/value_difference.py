@@ -13,8 +13,8 @@ from chunkwise.api.copy import divide
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.dtypes.fill_value import same_fill, same_object
 from chunkwise.plan.blocks import Blocks
-from chunkwise.tools.copy_check import read_plainly
-from chunkwise.tools.visibility import check_array_visible
+from chunkwise.tools.plain_read import read_plainly
+from chunkwise.tools.stored_node import check_array_visible
 from chunkwise.tools.work import Crew, Work
 
 __all__ = ["FirstDifference", "ValueDifferences", "as_json", "compare_values", "same_json"]
@@ -119,7 +119,7 @@ def _is_number(dtype: np.dtype[Any]) -> bool:
     return dtype.isbuiltin == 2
 
 
-def as_json(value: Any) -> Any:
+def as_json(value: object) -> Any:
     """Return an element as JSON, as text if it is none."""
     value = value.tolist() if isinstance(value, np.generic | np.ndarray) else value
     if isinstance(value, bytes):
@@ -127,7 +127,7 @@ def as_json(value: Any) -> Any:
     return value if isinstance(value, bool | int | float | str | list | dict | None) else str(value)
 
 
-def same_json(a: Any, b: Any) -> bool:
+def same_json(a: object, b: object) -> bool:
     """Return True if two JSON values are the same: 1 is 1.0, but not true; NaN is NaN."""
     if isinstance(a, bool) or isinstance(b, bool):
         return a is b

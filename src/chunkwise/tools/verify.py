@@ -4,7 +4,7 @@ A chunk is bad if it can't be decoded to what the metadata promise: it is trunca
 another shape, or a checksum that differs.  In a shard the index and each inner chunk are checked.  Chunks
 are read the plain way (`chunkwise.tools.plain_read`).  Without a checksum, values that decode may still
 be wrong, so chunks that have one are counted.  A fingerprint that was kept tells also of chunks that were
-swapped or are missing (`chunkwise.tools.kept_fingerprint`).
+swapped or are missing (`chunkwise.tools.fingerprint`).
 
 A task is a range of keys, which the worker lists: nobody has a list of all of them.
 """
@@ -31,10 +31,10 @@ from chunkwise.hierarchy.node import DOCUMENTS, JOURNAL, FormatName, Node, requi
 from chunkwise.hierarchy.walk import walk
 from chunkwise.kvstore.key_range import KeyRange, encode_key
 from chunkwise.tools.executors import Workers, threads_here, workers_of
-from chunkwise.tools.kept_fingerprint import chunk_fingerprint, fill_fingerprint, kept_fingerprint
+from chunkwise.tools.fingerprint import chunk_fingerprint, fill_fingerprint, kept_fingerprint
+from chunkwise.tools.parts import Part, parse_part
 from chunkwise.tools.plain_read import PlainReader
-from chunkwise.tools.stored_node import stored_array
-from chunkwise.tools.visibility import check_node_visible
+from chunkwise.tools.stored_node import check_node_visible, stored_array
 from chunkwise.tools.work import Crew, Work
 
 __all__ = ["BadKey", "NodeReport", "verify", "verify_nodes"]
@@ -43,6 +43,7 @@ _SHOWN = 3
 _TASK_KEYS = 64
 _TASK_NBYTES = 32 << 20
 _MOST_TASKS = 4096
+_NOTHING = 0, 0
 _MASK = (1 << 64) - 1
 
 
@@ -156,6 +157,7 @@ def verify(
     *,
     executor: Executor | None = None,
     progress: Callable[[int], None] = lambda nbytes: None,
+    part: str | None = None,
 ) -> Iterator[NodeReport]:
     """Read and decode every stored chunk of an array, or of all arrays of a tree.
 
@@ -168,16 +170,21 @@ def verify(
         Who does it, as for `chunkwise.copy`.  By default threads of this process.
     progress : callable
         Is told the stored bytes of what is done, in the calling thread.
+    part : str, optional
+        ``"I/N"``: a share of the keys.  N processes that each do one of them do all.  A fingerprint that was
+        kept is of all elements, so a part doesn't compare it; a note says so.
 
     Yields
     ------
     NodeReport
-        Of each node, groups before what they hold.
+        Of each node, groups before what they hold; of a part, of those of which it has done something.
 
     Raises
     ------
     NotFoundError
         If there is no array or group.
+    InvalidArgumentError
+        If `part` is none.
 
     Examples
     --------
@@ -192,20 +199,28 @@ def verify(
     >>> report.n_chunks, [bad.key.endswith("c/1") for bad in report.bad]
     (2, [True])
     """
+    own = None if part is None else parse_part(part)
     root = require_node(locate(location))
-    return verify_nodes(root, None if executor is None else workers_of(executor), progress)
+    return verify_nodes(root, None if executor is None else workers_of(executor), progress, own)
 
 
 def verify_nodes(
-    root: Node, workers: Workers | None = None, progress: Callable[[int], None] = lambda nbytes: None
+    root: Node,
+    workers: Workers | None = None,
+    progress: Callable[[int], None] = lambda nbytes: None,
+    part: Part | None = None,
 ) -> Iterator[NodeReport]:
-    """Yield a report on `root` and on each node below; `progress` gets bytes."""
+    """Yield a report on `root` and on each node below, as far as a part has to do with it."""
+    share = _Share(part or Part(1, 1))
     with Crew(workers or threads_here(n_block_threads())) as crew:
         for name, node in walk(root):
             if node.kind == "array" and not node.error:
-                report = _verify_array(node, crew, progress)
-                report.name = name
-                yield report
+                found = _verify_array(node, crew, progress, share)
+                if found is not None:
+                    found.name = name
+                    yield found
+                continue
+            if share.of_next(1) == _NOTHING:
                 continue
             report = NodeReport(name, node.kind, node.format)
             key = node.location.path + node.key
@@ -219,19 +234,38 @@ def verify_nodes(
             yield report
 
 
-def _verify_array(node: Node, crew: Crew, advance: Callable[[int], None]) -> NodeReport:
-    """Check all chunks of one array."""
+class _Share:
+    """The tasks of a part; the nodes of a tree take turns, so that arrays of one task are shared out too."""
+
+    def __init__(self, part: Part) -> None:
+        self.is_all = part.n == 1
+        self._part, self._n_before = part, 0
+
+    def of_next(self, n_tasks: int) -> tuple[int, int]:
+        """Return the tasks of the next node that are the part's, as a range."""
+        number, n = self._part
+        turned = Part((number - 1 - self._n_before) % n + 1, n)
+        self._n_before += n_tasks
+        start, stop = turned.share(n_tasks)
+        return (start, stop) if start < stop else _NOTHING
+
+
+def _verify_array(node: Node, crew: Crew, advance: Callable[[int], None], share: _Share) -> NodeReport | None:
+    """Check the chunks of one array that are the part's, None if there are none."""
     location = node.location
     report = NodeReport("", "array", node.format)
     try:
         kept = kept_fingerprint(node_attributes(node))
-        step = VerifyStep(node, kept is not None)
+        step = VerifyStep(node, kept is not None and share.is_all)
         n_tasks = len(step.ranges)
         total = fill_fingerprint(step.array) if step.summed else 0
     except (ChunkwiseError, ValueError) as e:
         text = e.message if isinstance(e, ChunkwiseError) else str(e)
         report.bad.append(BadKey(location.path + node.key, f"metadata can't be used: {text}"))
-        return report
+        return None if share.of_next(1) == _NOTHING else report
+    tasks = share.of_next(n_tasks)
+    if tasks == _NOTHING:
+        return None
     outside, strays = _Some(), _Some()
 
     def done(start: int, stop: int, found: _Found) -> None:
@@ -246,12 +280,14 @@ def _verify_array(node: Node, crew: Crew, advance: Callable[[int], None]) -> Nod
         strays.add(found.strays.keys, found.strays.n)
         advance(found.nbytes)
 
-    crew.run(Work("verify", [step]), 0, [(0, n_tasks)], done)
+    crew.run(Work("verify", [step]), 0, [tasks], done)
     if outside.n:
         report.notes.append(_some("chunk", outside, location.path, "outside the shape of the array"))
     if strays.n:
         report.notes.append(_some("key", strays, location.path, "neither chunk nor metadata"))
-    if kept is not None:
+    if kept is not None and not step.summed:
+        report.notes.append("the fingerprint that was kept is of all parts, so it wasn't compared")
+    elif kept is not None:
         found = f"{total & _MASK:016x}"
         report.fingerprint = found == kept
         if found != kept:

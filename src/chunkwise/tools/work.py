@@ -28,8 +28,7 @@ from chunkwise.errors import AbortedError, FailedPreconditionError
 from chunkwise.fork import new_lock
 from chunkwise.kvstore.protocol import KvStoreDriver
 from chunkwise.tools.executors import OpenExecutor, Workers
-from chunkwise.tools.journal_document import parse_journal
-from chunkwise.tools.ranges import Ranges
+from chunkwise.tools.journal_document import Ranges, parse_journal
 from chunkwise.tools.task_driver import run_tasks
 from chunkwise.tools.task_stages import Chain, Stage
 from chunkwise.version import __version__
@@ -224,7 +223,7 @@ class Crew:
         ranges, tally = list(pending), self.workers.tally
         tally.n_begun += sum(max(0, stop - start) for start, stop in ranges)
 
-        def counted(start: int, stop: int, result: Any) -> None:
+        def counted(start: int, stop: int, result: object) -> None:
             tally.n_done += stop - start
             done(start, stop, result)
 

@@ -1,0 +1,70 @@
+"""Progress of an unfinished copy, of an array or a tree, as its journals tell it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from chunkwise.binding import JSON
+from chunkwise.hierarchy.location import Location
+from chunkwise.tools.journal_document import Ranges, read_journal
+from chunkwise.tools.parts import Part, PartJournals, n_parts
+from chunkwise.tools.tree_journal import LARGE, SMALL, is_tree_journal
+
+__all__ = ["CopyStatus", "PartStatus", "TaskCount", "copy_status"]
+
+
+class TaskCount(NamedTuple):
+    """Numbers of tasks, and of those that are done."""
+
+    tasks: int
+    done: int
+
+
+class PartStatus(NamedTuple):
+    """Progress of a part: what it has done itself of each pass."""
+
+    part: Part
+    passes: list[TaskCount]
+    owner: str | None
+
+
+class CopyStatus(NamedTuple):
+    """Progress of a copy."""
+
+    source: JSON
+    owner: str | None  # who writes the journal; None if nobody does
+    passes: list[TaskCount]  # of a tree, of which an array is one task or many, one for all
+    arrays: TaskCount | None  # of a tree
+    parts: list[PartStatus]
+
+
+def copy_status(location: Location) -> CopyStatus | None:
+    """Return the progress of the unfinished copy at `location`, None if there is none."""
+    journal = read_journal(location)
+    if journal is None:
+        return None
+    n = n_parts(journal)
+    parts = {} if n is None else dict(PartJournals(location, {}, journal["tasks"], n).read())
+    passes = list(_passes(journal, *parts.values()))
+    arrays = None
+    if is_tree_journal(journal):
+        arrays = _sum(passes[SMALL], passes[LARGE])
+        passes = [_sum(passes[SMALL], *passes[LARGE + 1 :])]
+    return CopyStatus(
+        journal["task"].get("source"),
+        journal["owner"],
+        passes,
+        arrays,
+        [PartStatus(part, list(_passes(own)), own["owner"]) for part, own in parts.items()],
+    )
+
+
+def _passes(*journals: Mapping[str, Any]) -> Iterator[TaskCount]:
+    """Yield for each pass the number of tasks, and how many of them are done by any."""
+    for at, n in enumerate(journals[0]["tasks"]):
+        yield TaskCount(n, len(Ranges(found for journal in journals for found in journal["done"][at])))
+
+
+def _sum(*counts: TaskCount) -> TaskCount:
+    return TaskCount(sum(count.tasks for count in counts), sum(count.done for count in counts))
