@@ -281,9 +281,6 @@ def first_chunk_shape(grid: ChunkGrid) -> tuple[int, ...]:
     return tuple(stop - start for start, stop in bounds)
 
 
-_RAW = ("bytes", "sharding_indexed")
-
-
 def _byte_order(chain: list[dict[str, Any]]) -> str:
     """Return "<" or ">": how a codec chain, given as JSON, stores what has several bytes."""
     codec = split_chain(chain).array_to_bytes
@@ -319,7 +316,7 @@ def record_chain(chain: list[dict[str, Any]], item: ChunkSpec, field: Field) -> 
 def _check_raw(chain: list[dict[str, Any]]) -> None:
     split = split_chain(chain)
     for codec in [*split.array_to_array, *([] if split.array_to_bytes is None else [split.array_to_bytes])]:
-        if codec["name"] not in (*_RAW, "transpose"):
+        if codec["name"] not in ("bytes", "sharding_indexed", "transpose"):
             raise UnsupportedError(
                 f'"open_as_void" needs elements that codec "{codec["name"]}" does not keep'
             )
