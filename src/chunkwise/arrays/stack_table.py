@@ -127,11 +127,9 @@ def layer_tables(
     for rows in rows_of.values():
         of_rows = [source for row in rows if (source := sources[row]) is not None]
         requests = _requests(of_rows, *(column[rows] for column in bounds))
-        if requests is None or (isinstance(requests, ChunkRequests) and requests.n_chunks > _MAX_CHUNKS):
+        if requests is None:
             others += rows
             continue
-        if isinstance(requests, ChunkRequests):
-            requests = requests.in_chunks()
         strategy, size = _strategy(requests, len(parts.layers), n_processors)
         n_workers = max(n_workers, strategy.n_workers)
         fetching = new_lock() if strategy.together else None
@@ -148,7 +146,7 @@ def _absent(dims: Sequence[int | None], rank: int) -> list[int]:
 def _requests(
     sources: list[LayerSource], first: Numbers, start: Numbers, stop: Numbers
 ) -> ChunkRequests | _Copies | None:
-    """Return the table of sources of one kind; None if elements are repeated along a dimension."""
+    """Return the table of sources of one kind; None if it would be too long, or elements are repeated."""
     dims = sources[0].dims
     absent = _absent(dims, first.shape[1])
     if (stop[:, absent] - start[:, absent] != 1).any():
@@ -167,7 +165,8 @@ def _requests(
     if not isinstance(some.array, StoredArray):
         return _Copies([source.array for source in sources], first, start, stop)  # type: ignore[misc]
     prefixes = [source.prefix for source in sources]
-    return ChunkRequests(some.array, prefixes, first, start, stop, some.fill_missing)
+    requests = ChunkRequests(some.array, prefixes, first, start, stop, some.fill_missing)
+    return None if requests.n_chunks > _MAX_CHUNKS else requests.in_chunks()
 
 
 def _strategy(
@@ -180,12 +179,13 @@ def _strategy(
     else:
         chain = requests.array.chain
         rate, nbytes, batches = chain.decode_rate, chain.item.nbytes, chain.decodes_batches
+    nbytes = max(1, nbytes)
     strategy = read_strategy(
         source="store",
         decode_rate=rate,
-        chunk_nbytes=max(1, nbytes),
+        chunk_nbytes=nbytes,
         n_chunks=max(requests.n, n_layers),
         n_processors=n_processors,
         batches=batches,
     )
-    return strategy, max(1, strategy.batch_nbytes // max(1, nbytes))
+    return strategy, max(1, strategy.batch_nbytes // nbytes)

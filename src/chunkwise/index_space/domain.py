@@ -20,13 +20,13 @@ from chunkwise.index_space.dim_selection import (
     parse_selection,
     resolve_selection,
 )
-from chunkwise.index_space.domain_args import bounds_from_arguments
 from chunkwise.index_space.domain_json import bounds_to_json, parse_bounds
 from chunkwise.index_space.interval import INF, UPPER
 from chunkwise.index_space.label import MAX_RANK, check_unique, find_dimension
 from chunkwise.index_space.mapping import IndexMapping
 from chunkwise.index_space.restrict import restrict
 from chunkwise.index_space.subscript import as_index_error, as_value_error
+from chunkwise.index_space.transform_args import bounds_from_arguments
 
 __all__ = ["IndexDomain"]
 

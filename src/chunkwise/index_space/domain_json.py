@@ -8,9 +8,9 @@ from typing import Any
 from chunkwise.binding import JSON, Members, dump, expect_int, expect_string, parse_array
 from chunkwise.errors import SpecError
 from chunkwise.index_space.dim import Bounds
-from chunkwise.index_space.domain_args import upper_interval
 from chunkwise.index_space.interval import INF, UPPER, half_open
 from chunkwise.index_space.label import MAX_RANK, check_unique
+from chunkwise.index_space.transform_args import upper_interval
 
 __all__ = ["bound_to_json", "bounds_to_json", "parse_bound", "parse_bounds"]
 

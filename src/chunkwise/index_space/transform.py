@@ -12,14 +12,12 @@ from chunkwise.errors import InvalidArgumentError, OutOfRangeError, prefix
 from chunkwise.index_space.compose import check_array_values, compose, invert
 from chunkwise.index_space.dim import Dim
 from chunkwise.index_space.domain import IndexDomain
-from chunkwise.index_space.domain_args import bounds_from_arguments
 from chunkwise.index_space.domain_json import bounds_to_json, parse_bounds
 from chunkwise.index_space.fast_index import fast_index
 from chunkwise.index_space.indexing import IndexingMixin, index_mapping
 from chunkwise.index_space.interval import format_bounds
 from chunkwise.index_space.label import quote
 from chunkwise.index_space.mapping import IndexMapping
-from chunkwise.index_space.output_check import checked_output
 from chunkwise.index_space.output_map import (
     OutputIndexMap,
     OutputIndexMaps,
@@ -27,6 +25,7 @@ from chunkwise.index_space.output_map import (
     single_map,
 )
 from chunkwise.index_space.subscript import as_index_error
+from chunkwise.index_space.transform_args import bounds_from_arguments, checked_output
 from chunkwise.index_space.transform_json import output_to_json, parse_output
 
 __all__ = ["IndexTransform"]

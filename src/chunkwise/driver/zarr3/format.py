@@ -16,8 +16,13 @@ from chunkwise.driver.chunked.record import Field, FieldOptions, outer_schema, r
 from chunkwise.driver.chunked.spec import ChunkedSpec
 from chunkwise.driver.stored_array import ShardLevel, StoredArray
 from chunkwise.driver.zarr3.constraints import Zarr3Constraints, parse_constraints
-from chunkwise.driver.zarr3.metadata import Zarr3Metadata, chunk_item, parse_metadata
-from chunkwise.driver.zarr3.record import raw_element, record_chain
+from chunkwise.driver.zarr3.metadata import (
+    Zarr3Metadata,
+    chunk_item,
+    parse_metadata,
+    raw_element,
+    record_chain,
+)
 from chunkwise.driver.zarr3.schema import check_metadata, constraint_schema, create_metadata, schema_of
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.grid.rectilinear import RectilinearGrid

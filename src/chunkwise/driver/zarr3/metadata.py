@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from chunkwise.binding import (
@@ -24,16 +25,19 @@ from chunkwise.binding import (
 )
 from chunkwise.catalogue import grids, key_encodings
 from chunkwise.chunk_key.key_encoding import KeyEncoding
+from chunkwise.codec.chain import Chain, parse_codecs, prepare_chain
 from chunkwise.codec.protocol import ChunkSpec, Codec
+from chunkwise.driver.chunked.record import Field
 from chunkwise.driver.zarr3.codec_constraints import (
     check_byte_order,
     check_stored,
     parse_chain,
     resolve_chain,
+    split_chain,
 )
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.dtypes.zarr3 import fill_value_to_zarr3, parse_fill_value_zarr3, parse_zarr3
-from chunkwise.errors import ChunkwiseError, InvalidArgumentError, SpecError, prefix
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError, SpecError, UnsupportedError, prefix
 from chunkwise.grid.protocol import ChunkGrid
 from chunkwise.grid.rectilinear import RectilinearGrid
 
@@ -49,6 +53,8 @@ __all__ = [
     "parse_grid",
     "parse_key_encoding",
     "parse_metadata",
+    "raw_element",
+    "record_chain",
 ]
 
 MEMBERS = (
@@ -273,3 +279,46 @@ def first_chunk_shape(grid: ChunkGrid) -> tuple[int, ...]:
     """Return the shape of the cell at the origin of a grid."""
     bounds = (grid.bounds(dim, 0) for dim in range(grid.rank))
     return tuple(stop - start for start, stop in bounds)
+
+
+def _byte_order(chain: list[dict[str, Any]]) -> str:
+    """Return "<" or ">": how a codec chain, given as JSON, stores what has several bytes."""
+    codec = split_chain(chain).array_to_bytes
+    if codec is None:
+        return "<"
+    options = codec.get("configuration", {})
+    if codec["name"] == "sharding_indexed":
+        return _byte_order(options.get("codecs", []))
+    return ">" if options.get("endian") == "big" else "<"
+
+
+def raw_element(chain: list[dict[str, Any]], fill: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return an element as the bytes that are stored for it."""
+    order: Any = _byte_order(chain)
+    stored = fill.dtype
+    if stored.names is not None and stored.fields is not None:
+        stored = np.dtype([(name, stored.fields[name][0].newbyteorder(order)) for name in stored.names])
+    elif stored.isbuiltin != 2:
+        stored = stored.newbyteorder(order)
+    raw = fill.astype(stored).tobytes()
+    return np.frombuffer(raw, f"V{len(raw)}").reshape(())
+
+
+def record_chain(chain: list[dict[str, Any]], item: ChunkSpec, field: Field) -> Chain:
+    """Return the codec chain that gives chunks of the elements that a field is taken from."""
+    if field.name is None:
+        _check_raw(chain)
+        raw = raw_element(chain, item.fill_value)
+        item = ChunkSpec(item.shape, raw.dtype, raw)
+    return prepare_chain(parse_codecs(chain), item)
+
+
+def _check_raw(chain: list[dict[str, Any]]) -> None:
+    split = split_chain(chain)
+    for codec in [*split.array_to_array, *([] if split.array_to_bytes is None else [split.array_to_bytes])]:
+        if codec["name"] not in ("bytes", "sharding_indexed", "transpose"):
+            raise UnsupportedError(
+                f'"open_as_void" needs elements that codec "{codec["name"]}" does not keep'
+            )
+    if split.array_to_bytes is not None and split.array_to_bytes["name"] == "sharding_indexed":
+        _check_raw(split.array_to_bytes.get("configuration", {}).get("codecs", []))

@@ -25,9 +25,14 @@ from chunkwise.driver.zarr3.chain_layout import chain_layout
 from chunkwise.driver.zarr3.codec_constraints import as_written, resolve_chain
 from chunkwise.driver.zarr3.codec_spec import Zarr3CodecSpec
 from chunkwise.driver.zarr3.constraints import Zarr3Constraints, check_constraints, parse_units
-from chunkwise.driver.zarr3.metadata import Zarr3Metadata, array_to_bytes_name, make_document, parse_metadata
+from chunkwise.driver.zarr3.metadata import (
+    Zarr3Metadata,
+    array_to_bytes_name,
+    make_document,
+    parse_metadata,
+    raw_element,
+)
 from chunkwise.driver.zarr3.new_chunks import choose_chunks
-from chunkwise.driver.zarr3.record import raw_element
 from chunkwise.dtypes.zarr3 import to_zarr3
 from chunkwise.spec.schema import Schema
 from chunkwise.spec.unit import Unit

@@ -1,18 +1,22 @@
-"""The keyword form that IndexDomain and IndexTransform share: bounds as parallel sequences."""
+"""Arguments that make domains and transforms, checked: bounds as parallel sequences, output index maps."""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from chunkwise.arguments import as_flag, as_int64, as_text, is_text
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.index_space.dim import Bounds
 from chunkwise.index_space.interval import INF, UPPER, closed, half_open, sized
 from chunkwise.index_space.label import MAX_RANK, check_unique
+from chunkwise.index_space.output_map import OutputIndexMap, constant_map
 
-__all__ = ["bounds_from_arguments", "upper_interval"]
+if TYPE_CHECKING:
+    from chunkwise.index_space.domain import IndexDomain
+
+__all__ = ["bounds_from_arguments", "checked_output", "upper_interval"]
 
 
 def upper_interval(kind: str, lo: int, upper: int) -> tuple[int, int]:
@@ -120,3 +124,44 @@ def _rank(prefix: str, rank: Any) -> tuple[int | None, str]:
     if not 0 <= n <= MAX_RANK:
         raise InvalidArgumentError(f"Invalid {prefix}rank: {n}")
     return n, prefix + "rank"
+
+
+def checked_output(domain: IndexDomain, output: Iterable[Any]) -> tuple[OutputIndexMap, ...]:
+    """Return the maps in normal form, or raise InvalidArgumentError if one does not fit `domain`."""
+    maps = list(output)
+    for m in maps:
+        if not isinstance(m, OutputIndexMap):
+            raise TypeError(f"output must be a sequence of OutputIndexMap, found {m!r}")
+    if len(maps) > MAX_RANK:
+        raise InvalidArgumentError(
+            f"Number of output dimensions ({len(maps)}) exceeds maximum rank of {MAX_RANK}"
+        )
+    return tuple([_normal_map(domain, i, m) for i, m in enumerate(maps)])
+
+
+def _normal_map(domain: IndexDomain, i: int, m: OutputIndexMap) -> OutputIndexMap:
+    rank = domain.rank
+    if m._dim is not None and not 0 <= m._dim < rank:
+        raise InvalidArgumentError(
+            f"Input dimension {m._dim} specified for output dimension {i} is outside valid range [0, {rank})"
+        )
+    if m._array is not None:
+        _check_array(domain, i, m._array.shape)
+        if domain._is_empty():
+            return constant_map(0)
+    if (m._dim is not None or m._array is not None) and m._stride == 0:
+        return constant_map(m._offset)
+    return m
+
+
+def _check_array(domain: IndexDomain, i: int, shape: tuple[int, ...]) -> None:
+    what = f"Index array for output dimension {i}"
+    if len(shape) != domain.rank:
+        raise InvalidArgumentError(f"{what} has rank {len(shape)} but must have rank {domain.rank}")
+    sizes = domain.shape
+    if any(n not in (1, size) for n, size in zip(shape, sizes, strict=True)):
+        found, expected = (f"{{{', '.join(map(str, x))}}}" for x in (shape, sizes))
+        raise InvalidArgumentError(f"{what} has shape {found} which does not match input_shape {expected}")
+    for d, n in enumerate(shape):
+        if n != 1 and (domain._implicit_lo[d] or domain._implicit_hi[d]):
+            raise InvalidArgumentError(f"{what} depends on input dimension {d} with implicit bounds")
