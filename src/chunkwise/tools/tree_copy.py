@@ -277,13 +277,10 @@ class TreeCopy:
             journal.mark(start, stop, first + at, result.fingerprint)
             self._progress(path, job.share(result.nbytes))
 
-        def failed(error: BaseException) -> None:
-            if isinstance(error, Exception):
-                prefix(error, f"Error copying {path or self._top.text}")
-
         def pending(at: int) -> Sequence[tuple[int, int]]:
             return journal.missing(first + at) if at in passes else ()
 
+        failed = self._naming("copying", path)
         yield from job.copy_stages(crew, self._fence(first), pending, done, failed=failed)
         self._note_changes(path, job.narrowing, 0 if job.narrowing is None else job.narrowing.n_changed)
 
@@ -304,10 +301,7 @@ class TreeCopy:
         else:
             path, job = list(self.plan.large.items())[number]
 
-        def failed(error: BaseException) -> None:
-            if isinstance(error, Exception):
-                prefix(error, f"Error verifying {path or self._top.text}")
-
+        failed = self._naming("verifying", path)
         yield from job.verify_stages(crew, self._fence(SMALL), lambda nbytes: None, failed=failed)
 
     def _small_stage(self, crew: Crew) -> Stage:
@@ -333,12 +327,12 @@ class TreeCopy:
         """Yield the passes over one of the larger arrays, then make it an array."""
         journal, first = self._journal, self._passes.first(number)
         passes = range(first, first + len(job.steps))
+        name_array = self._naming("copying", path)
 
         def distrust(error: BaseException) -> None:
             if isinstance(error, DataCorruptionError):
                 journal.restart(passes)
-            if isinstance(error, Exception):
-                prefix(error, f"Error copying {path or self._top.text}")
+            name_array(error)
 
         yield from self._copying(crew, number, path, job, passes=range(len(job.steps)))
         try:
@@ -352,6 +346,15 @@ class TreeCopy:
             distrust(e)
             raise
         journal.mark(number, at=LARGE)
+
+    def _naming(self, doing: str, path: str) -> Callable[[BaseException], None]:
+        """Return what puts the name of an array in front of an error."""
+
+        def failed(error: BaseException) -> None:
+            if isinstance(error, Exception):
+                prefix(error, f"Error {doing} {path or self._top.text}")
+
+        return failed
 
     def _fence(self, first: int) -> Fence:
         return Fence(self._top.store, self._journal.key, self._journal.owner, first=first)
