@@ -47,18 +47,6 @@ class Difference(NamedTuple):
         What there is; of values the first that differ.
     detail : str
         Which attribute; how many values, and where the first is.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import numpy as np
-    >>> import chunkwise
-    >>> place = tempfile.mkdtemp()
-    >>> _ = chunkwise.create_array(f"{place}/a.zarr", np.arange(6))
-    >>> _ = chunkwise.create_array(f"{place}/b.zarr", np.array([0, 1, 2, 9, 4, 5]))
-    >>> for difference in chunkwise.diff(f"{place}/a.zarr", f"{place}/b.zarr"):
-    ...     print(difference.what)
-    values
     """
 
     name: str

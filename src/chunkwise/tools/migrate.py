@@ -55,18 +55,6 @@ class Migration(NamedTuple):
         What the array is no longer, or should be known about it.
     applied : bool
         Whether it has been done.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import numpy as np
-    >>> import chunkwise
-    >>> path = tempfile.mkdtemp() + "/a.zarr"
-    >>> _ = chunkwise.create_array(path, np.arange(6), format="zarr2")
-    >>> chunkwise.migrate(path, apply=True).applied
-    True
-    >>> chunkwise.open(path).result().spec().to_json()["driver"]
-    'zarr3'
     """
 
     document: dict[str, Any]

@@ -70,18 +70,6 @@ class CopyReport:
         Path of each array that the target can't hold, and why.
     n_left : int or None
         Of a copy in parts, how many tasks are left for others, if the tree isn't there yet.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import numpy as np
-    >>> import chunkwise
-    >>> place = tempfile.mkdtemp()
-    >>> tree = chunkwise.create_group(f"{place}/a.n5", format="n5", attributes={"subject": "m7"})
-    >>> _ = tree.create_array("raw", np.arange(6))
-    >>> report = chunkwise.copy_tree(f"{place}/a.n5", f"{place}/a.zarr", format="zarr3")
-    >>> report.n_arrays, report.nbytes
-    (1, 48)
     """
 
     n_groups: int = 0

@@ -55,19 +55,6 @@ class BadKey(NamedTuple):
     key : str
         From the root of the store.
     reason : str
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import numpy as np
-    >>> import chunkwise
-    >>> path = tempfile.mkdtemp() + "/a.zarr"
-    >>> _ = chunkwise.create_array(path, np.arange(6), chunks=[3], checksum=True)
-    >>> with open(path + "/c/1", "r+b") as chunk:
-    ...     _ = chunk.write(b"bad")
-    >>> (report,) = chunkwise.verify(path)
-    >>> report.n_chunks, [bad.key.endswith("c/1") for bad in report.bad]
-    (2, [True])
     """
 
     key: str
@@ -97,19 +84,6 @@ class NodeReport:
         Keys that are there but don't belong to the array.
     fingerprint : bool or None
         Whether the elements are those whose fingerprint was kept; None if none was.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import numpy as np
-    >>> import chunkwise
-    >>> path = tempfile.mkdtemp() + "/a.zarr"
-    >>> _ = chunkwise.create_array(path, np.arange(6), chunks=[3], checksum=True)
-    >>> with open(path + "/c/1", "r+b") as chunk:
-    ...     _ = chunk.write(b"bad")
-    >>> (report,) = chunkwise.verify(path)
-    >>> report.n_chunks, [bad.key.endswith("c/1") for bad in report.bad]
-    (2, [True])
     """
 
     name: str
