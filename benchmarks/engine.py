@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorstore
 
-from chunkwise.chunk_key.default import default_keys
+from chunkwise.chunk_key.key_encoding import default_keys
 from chunkwise.codec.bytes import Bytes
 from chunkwise.codec.chain import parse_codecs, prepare_chain
 from chunkwise.codec.crc32c import Crc32c

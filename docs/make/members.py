@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import json
 import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
@@ -24,10 +25,80 @@ _TYPES = {
     "expect_one_of": "one of",
 }
 
+_CALLED = {
+    "": "object",
+    "ContextSpec": "object",
+    "age": 'seconds, or text such as `"1h"`',
+    "array data type": "data type",
+    "as directory": "kvstore",
+    "axes": "array of strings",
+    "azure container": "string",
+    "base": "spec of an array",
+    "base url": "string",
+    "bit": "integer",
+    "block size": "array of integers",
+    "chain": "array of codecs",
+    "check method": "string",
+    "check transformers": "array, empty",
+    "cname": "string",
+    "compression": "codec",
+    "compressor": "codec",
+    "config": "object",
+    "data type": "data type",
+    "dict": "object",
+    "dtype": "data type",
+    "elements": "array",
+    "encoding": "string",
+    "filters": "array of codecs",
+    "float": "number",
+    "float or None": "number",
+    "gcs bucket": "string",
+    "grid": "object",
+    "grid shape": "array of integers",
+    "indent": "integer",
+    "inner": "array of codecs",
+    "int": "integer",
+    "int or None": "integer",
+    "keys": "object",
+    "kvstore": "kvstore",
+    "multiscale": "object",
+    "no coordinator": "refused",
+    "offset": "array of integers",
+    "order": "array of integers",
+    "parse": "object",
+    "partial": "string",
+    "pointer": "string",
+    "preset": "integer",
+    "ranked": "array",
+    "resolution": "array of numbers",
+    "scalar": "number",
+    "scale": "object",
+    "separators": "array of strings",
+    "shape": "array of integers",
+    "shuffle": "integer or string",
+    "store": "an open store, in Python only",
+    "str": "string",
+    "str or None": "string",
+    "take factors": "array of integers",
+    "take layers": "array of specs",
+    "tuple": "array",
+    "uint64": "integer",
+    "unsigned": "integer",
+    "version": "integer or string",
+    "xyz": "array of integers",
+}
+"""The word for what each check, or type of Python, accepts; what is not here has none."""
+
 
 def page() -> str:
     """Return the page of the members of codecs, stores, drivers and context resources."""
-    lines = ["# Members of JSON specs", "", "These tables are made from the code that reads the members.", ""]
+    lines = [
+        "# Members of JSON specs",
+        "",
+        "These tables are made from the code that reads the members. A member that is left out, and has no "
+        "value in the last column, follows from others, or from what is stored.",
+        "",
+    ]
     for title, table in (
         ("Key-value stores", catalogue.KVSTORES),
         ("Array drivers", catalogue.DRIVERS),
@@ -56,7 +127,7 @@ def _members(module: str, name: str) -> Iterator[tuple[str, str, str]]:
     ):
         for field in fields(value):
             if field.name in value.members:
-                yield field.name, str(field.type).replace("|", "or"), f"`{field.default}`"
+                yield field.name, _typed(str(field.type)), _json(field.default)
         return
     if isinstance(value, type):
         sources = [base for base in value.__mro__ if base.__module__.startswith("chunkwise.")]
@@ -102,14 +173,43 @@ def _kind(check: ast.expr) -> str:
     name = check.attr if isinstance(check, ast.Attribute) else getattr(check, "id", "")
     kind = _TYPES.get(name)
     if kind is None:
-        return name.replace("parse_", "").replace("expect_", "").replace("_", " ").strip()
+        return _called(name.replace("parse_", "").replace("expect_", "").replace("_", " ").strip())
     if kind == "integer" and len(arguments) == 2:
-        return f"integer, {ast.unparse(arguments[0])} to {ast.unparse(arguments[1])}"
+        least, most = (ast.unparse(bound) for bound in arguments)
+        return f"`{least}`" if least == most else f"integer, {least} to {most}" if "_" not in most else kind
     if kind == "one of" and arguments:
-        return f"one of `{ast.unparse(arguments[0])}`"
+        return _one_of(arguments[0])
     return kind
 
 
+def _typed(annotation: str) -> str:
+    """Return the word for a type of Python."""
+    if annotation.startswith("Literal"):
+        return _one_of(ast.parse(annotation.removeprefix("Literal")).body[0].value)
+    return _called(annotation.replace("|", "or"))
+
+
+def _called(check: str) -> str:
+    return _CALLED.get(check, "")
+
+
+def _one_of(choices: ast.expr) -> str:
+    try:
+        values = ast.literal_eval(choices)
+    except ValueError:  # they have a name in the module
+        return "string"
+    return "one of " * (len(values) > 1) + ", ".join(_json(value) for value in values)
+
+
 def _default(value: ast.expr) -> str:
-    text = ast.unparse(value)
-    return "" if text in ("None", "MISSING") else f"`{text}`".replace("|", "or")
+    """Return a default in JSON; nothing if it depends on other members."""
+    try:
+        return _json(ast.literal_eval(value))
+    except ValueError:
+        return ""
+
+
+def _json(value: object) -> str:
+    if value is None or value == (None, None):
+        return ""
+    return f"`{json.dumps(value, default=str)}`"

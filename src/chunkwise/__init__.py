@@ -56,8 +56,6 @@ from chunkwise.version import __version__ as __version__
 if _TYPE_CHECKING:
     from chunkwise import xarray as xarray
     from chunkwise.api.array import array
-    from chunkwise.api.cast import cast
-    from chunkwise.api.downsample import downsample
     from chunkwise.api.monitoring import (
         experimental_collect_matching_metrics,
         experimental_collect_prometheus_format_metrics,
@@ -66,6 +64,7 @@ if _TYPE_CHECKING:
         parse_tensorstore_flags,
     )
     from chunkwise.api.stack import concat, overlay, stack
+    from chunkwise.api.views import cast, downsample
     from chunkwise.api.virtual_chunked import virtual_chunked
     from chunkwise.arrays.chunk_functions import VirtualChunkedReadParameters, VirtualChunkedWriteParameters
     from chunkwise.dask import from_dask, store, to_dask
@@ -233,8 +232,7 @@ _later = _Later(
     globals(),
     {
         "chunkwise.api.array": ["array"],
-        "chunkwise.api.cast": ["cast"],
-        "chunkwise.api.downsample": ["downsample"],
+        "chunkwise.api.views": ["cast", "downsample"],
         "chunkwise.api.monitoring": [
             "experimental_collect_matching_metrics",
             "experimental_collect_prometheus_format_metrics",

@@ -111,8 +111,8 @@ GRIDS: dict[str, Entry] = {
 }
 
 KEY_ENCODINGS: dict[str, Entry] = {
-    "default": Entry("chunkwise.chunk_key.zarr3:default_keys", zarr3=("default",)),
-    "v2": Entry("chunkwise.chunk_key.zarr3:v2_keys", zarr3=("v2",)),
+    "default": Entry("chunkwise.chunk_key.key_encoding:default_keys", zarr3=("default",)),
+    "v2": Entry("chunkwise.chunk_key.key_encoding:v2_keys", zarr3=("v2",)),
 }
 
 # Beyond those of NumPy and ml_dtypes, whose names are in dtype/names.py.

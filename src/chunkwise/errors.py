@@ -52,7 +52,7 @@ class ChunkwiseError(Exception):
     Attributes
     ----------
     message : str
-        What happened, without the status.
+        Text of the error, without the status.
     status : str
         Upper-case status word that starts the text, or the empty string.
     """
@@ -116,7 +116,7 @@ class OutOfRangeError(ChunkwiseError, ValueError):
 class NotFoundError(ChunkwiseError, ValueError, FileNotFoundError):
     """A key, array or member that does not exist.
 
-    Check path and format: the text lists what lies nearby, and `chunkwise ls` shows the rest.
+    Check path and format: the text lists what lies nearby, and `chunkwise tree` shows the rest.
     ``create=True`` makes a new array.  A chunk that isn't stored is this error only with
     ``fill_missing_data_reads: false``.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-__all__ = ["load", "needs"]
+__all__ = ["MissingPackageError", "load", "needs"]
 
 _EXTRAS = {
     "Pillow": "codecs",
@@ -29,6 +29,10 @@ _EXTRAS = {
 }
 
 
+class MissingPackageError(ImportError):
+    """A package of an extra is not installed, or can't be imported."""
+
+
 def needs(what: str, package: str, extra: str | None = None) -> str:
     """Return the text of an error: what needs a package, and the command that installs it."""
     extra = extra or _EXTRAS.get(package)
@@ -41,4 +45,4 @@ def load(module: str, what: str) -> Any:
     try:
         return import_module(module)
     except ImportError as e:
-        raise ImportError(f"{needs(what, module.partition('.')[0])} ({e})") from e
+        raise MissingPackageError(f"{needs(what, module.partition('.')[0])} ({e})") from e

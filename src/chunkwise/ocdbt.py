@@ -31,9 +31,9 @@ def dump(base: KvStore, node: str | None = None, *, context: Context | None = No
     Parameters
     ----------
     base : KvStore
-        Where the database is.
+        Location of the database.
     node : str, optional
-        What to show: a ``"location"`` or ``"indirect_value"`` of what was shown before; by default the
+        Part to show: a ``"location"`` or ``"indirect_value"`` of what was shown before; by default the
         manifest.
     context : Context, optional
         Of which ``data_copy_concurrency`` limits the decoding.

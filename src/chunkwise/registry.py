@@ -41,7 +41,7 @@ class Registry:
     Parameters
     ----------
     kind : str
-        What the names are names of, for error messages: ``"codec"``.
+        Kind of thing that the names stand for, for error messages: ``"codec"``.
     builtin : mapping of str to Entry
         The built-in extensions by their own name.
     group : str

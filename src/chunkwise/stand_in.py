@@ -26,7 +26,7 @@ def stand_in_for(library: str, function: str, members: Callable[[], Mapping[str,
     library : str
         Name of the package.
     function : str
-        What the user has called, for the error.
+        Name that the user has called, for the error.
     members : callable
         Returns the members of each module, by their names; the package comes first.
 

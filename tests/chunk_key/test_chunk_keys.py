@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chunkwise.catalogue import key_encodings
-from chunkwise.chunk_key.key_encoding import KeyEncoding
-from chunkwise.chunk_key.zarr3 import default_keys, v2_keys
+from chunkwise.chunk_key.key_encoding import KeyEncoding, default_keys, v2_keys
 from chunkwise.errors import SpecError
 
 ENCODINGS = [

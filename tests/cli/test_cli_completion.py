@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import shutil
 import subprocess
 import sys
@@ -38,6 +39,12 @@ def test_a_script_holds_every_command_and_option(shell: str, capsys: pytest.Capt
     options = {o for action in actions(make_parser()) for o in action.option_strings if o.startswith("--")}
     dashes = "" if shell == "fish" else "--"
     assert [option for option in options if dashes + option.removeprefix("--") not in text] == []
+
+
+def test_json_holds_the_script(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", "fish", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found == {"shell": "fish", "script": script("fish", capsys).removesuffix("\n")}
 
 
 @pytest.mark.parametrize(

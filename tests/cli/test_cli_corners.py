@@ -145,3 +145,46 @@ def test_progress_tells_all_bytes(tmp_path: Path) -> None:
     group = cw.open_group(str(tmp_path / "g"), "w")
     group.copy(cw.open(str(tmp_path / "a")).result(), "x", progress=lambda _, nbytes: told.append(nbytes))
     assert sum(told) == values.nbytes
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "package", "extra"),
+    [
+        ("a.h5", b"\x89HDF\r\n\x1a\n" + bytes(100), "h5py", "hdf5"),
+        ("a.tif", b"II*\0" + bytes(100), "tifffile", "tiff"),
+    ],
+)
+def test_a_missing_extra_is_a_message(
+    run: Run,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    content: bytes,
+    package: str,
+    extra: str,
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    monkeypatch.setitem(sys.modules, package, None)
+    for command in (["info"], ["tree"], ["verify"]):
+        result = run(*command, tmp_path / name)
+        assert result.status == 1
+        assert f'needs {package}: pip install "chunkwise[{extra}]"' in result.err
+    result = run("cp", "-r", tmp_path / name, tmp_path / "b.zarr")
+    assert result.status == 1 and not (tmp_path / "b.zarr").exists()
+
+
+def test_a_scheduler_without_distributed_is_a_message(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(tmp_path / "a", "zarr3", np.ones((2, 3), "u1"), (2, 2))
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    result = run("cp", tmp_path / "a", tmp_path / "b", "--on", "tcp://localhost:1")
+    assert result.status == 1 and "needs distributed: pip install" in result.err
+
+
+def test_a_path_that_leads_into_a_file_is_told_how_to_write(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.h5").write_bytes(b"\x89HDF\r\n\x1a\n")
+    result = run("info", tmp_path / "a.h5" / "group" / "data")
+    assert result.status == 1
+    assert f'is an HDF5 file, what is in it is "{tmp_path / "a.h5"}|hdf5:group/data"' in result.err
+    assert "nothing is there" in run("info", tmp_path / "b.h5" / "group").err

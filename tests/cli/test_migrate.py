@@ -184,3 +184,9 @@ def test_command(tmp_path, capsys):
     )
     assert main(["migrate", str(tmp_path / "a"), "--apply"]) == 1
     assert "only Zarr v1 and v2" in capsys.readouterr().err
+
+
+def test_a_tree_without_old_nodes_is_told(tmp_path, capsys):
+    ts.create_group(tmp_path / "a.zarr")
+    assert main(["migrate", str(tmp_path / "a.zarr")]) == 0
+    assert "nothing was changed; there is no node of Zarr v1 or v2" in capsys.readouterr().err

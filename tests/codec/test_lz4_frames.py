@@ -6,7 +6,7 @@ import lz4.block
 import lz4.frame
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from chunkwise.codec.lz4_block import compress_block, decompress_block, decompress_frame
@@ -62,6 +62,7 @@ def test_frames_of_any_options(
 
 
 @settings(max_examples=150, deadline=None)
+@example(True, 328544, "flip")
 @given(st.sampled_from([True, False]), st.integers(0, 2**30), st.sampled_from(["cut", "flip", "extend"]))
 def test_damaged_frames_are_found(linked, at, damage):
     data = RAW[:150_000]
@@ -75,8 +76,14 @@ def test_damaged_frames_are_found(linked, at, damage):
     else:
         encoded += b"\0"
     if bytes(encoded[:4]) == b"\x04\x22\x4d\x18":
-        with pytest.raises(DataCorruptionError, match="lz4"):
-            decompress_frame(memoryview(encoded), len(data))
+        try:
+            decoded = decompress_frame(memoryview(encoded), len(data))
+        except DataCorruptionError as e:
+            assert "lz4" in str(e)
+        else:
+            # a match may be copied from another place where the same bytes are
+            assert damage == "flip"
+            assert bytes(decoded) == data == lz4.frame.decompress(bytes(encoded))
 
 
 @given(st.binary(max_size=300), st.integers(1, 40))

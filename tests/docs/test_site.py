@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 
 
-@pytest.mark.parametrize(("page", "n_asserts"), [("coming-from", 11), ("zarr", 4)])
+@pytest.mark.parametrize(("page", "n_asserts"), [("coming-from", 12), ("zarr", 4)])
 def test_examples(page, n_asserts, tmp_path):
     """All examples run, one after the other, as they stand."""
     code = "\n".join(re.findall(r"```python\n(.*?)```", (DOCS / f"{page}.md").read_text(), flags=re.DOTALL))
@@ -53,6 +53,9 @@ def test_reference():
         "table = members.page()\n"
         "for name, member in (('s3', 'aws_region'), ('n5', 'blockSize'), ('blosc', 'clevel')):\n"
         "    assert f'| `{name}` | `{member}` |' in table, name\n"
+        "for row in ('`zarr` | `zarr_format` | `2`', '`zip` | `compression` | string | `\"deflate\"`'):\n"
+        "    assert f'| {row} |' in table, row\n"
+        "assert not any(private in table for private in ('| tuple |', 'None', '_LIMIT', 'expect'))\n"
         "assert '`NotFoundError`' in reference.error_page()\n"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from chunkwise.dtypes.data_type import dtype, dtypes
 from chunkwise.dtypes.fill_value import same_fill
-from chunkwise.dtypes.n5 import parse_n5
 from chunkwise.dtypes.schema_value import fill_value_from_json, fill_value_to_json
 from chunkwise.dtypes.zarr2 import (
     fill_value_to_zarr2,
@@ -348,17 +347,6 @@ def test_zarr3_has_no_form_for_some(name):
 def test_zarr2_has_no_form_for_some(name):
     with pytest.raises(UnsupportedError):
         to_zarr2(dtype(name))
-
-
-def test_n5_names():
-    numeric = ["uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float32", "float64"]
-    for name in numeric:
-        assert parse_n5(name) is dtypes[name]
-    assert parse_n5("string") is dtypes["ustring"]
-    assert parse_n5("datetime64[ns]") is dtype("datetime64[ns]")
-    for bad in ("int128", "bfloat16", "datetime64[", "object", "S5"):
-        with pytest.raises((ValueError, NotImplementedError), match=r"supported"):
-            parse_n5(bad)
 
 
 def test_same_fill_is_bitwise():

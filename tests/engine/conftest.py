@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from chunkwise.chunk_key.zarr3 import default_keys
+from chunkwise.chunk_key.key_encoding import default_keys
 from chunkwise.codec.bytes import Bytes
 from chunkwise.codec.chain import prepare_chain
 from chunkwise.codec.crc32c import Crc32c

@@ -30,6 +30,7 @@ CODECS: dict[str, tuple[Any, ...]] = {
     "big-endian": (Bytes("big"),),
     "transposed": (Transpose((2, 0, 1)), LITTLE),
     "gzip": (LITTLE, Gzip(1)),
+    "zstd": (LITTLE, Zstd(1)),
     "zstd crc32c": (LITTLE, Zstd(1), Crc32c()),
     "big-endian blosc": (Bytes("big"), Blosc()),
 }
@@ -108,6 +109,7 @@ def test_equals_numpy(
         "direct" if source == "cache" else draw(st.sampled_from(["direct", "staged"])),
         draw(st.sampled_from([0, 1, 3])),
         draw(st.sampled_from([1, 500, 1 << 20])),
+        together=draw(st.booleans()),
     )
     for _ in range(2):  # what is cached is read again
         request, (index, order) = draw(requests(request_type, output_map))

@@ -1,10 +1,14 @@
-"""The strategy of a read, case by case: it is one pure function, so this is all of what it decides."""
+"""The strategies of reads and writes, case by case: each is one pure function."""
+
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import chunkwise
-from chunkwise.engine.strategy import read_strategy
+from chunkwise.engine.pool import Pool
+from chunkwise.engine.strategy import read_strategy, write_strategy
+from chunkwise.kvstore.memory import MemoryStore
 
 KIB, MIB = 1 << 10, 1 << 20
 ZSTD, RAW = 1.35, 0.0  # nanoseconds for each decoded byte
@@ -28,6 +32,19 @@ CASES = {
     "few threads for the store": (("store", ZSTD, 4 * MIB, 64, {"io_limit": 1}), ("store", "direct", 1)),
     "a cache": (("cache", ZSTD, 8 * KIB, 64, {}), ("cache", "direct", 0)),
     "shards": (("shards", ZSTD, 64 * KIB, 4096, {}), ("shards", "staged", 2)),
+    "many small chunks decoded together": (
+        ("store", ZSTD, 8 * KIB, 4096, {"batches": True}),
+        ("store", "staged", 2),
+    ),
+    "many tiny chunks decoded together are one thread's": (
+        ("store", ZSTD, KIB, 4096, {"batches": True}),
+        ("store", "staged", 1),
+    ),
+    "shards of small chunks": (("shards", ZSTD, 8 * KIB, 4096, {}), ("shards", "staged", 1)),
+    "shards of small chunks decoded together": (
+        ("shards", ZSTD, 8 * KIB, 4096, {"batches": True}),
+        ("shards", "staged", 2),
+    ),
     "shards of large chunks": (("shards", ZSTD, 4 * MIB, 64, {}), ("shards", "direct", 2)),
 }
 
@@ -40,6 +57,49 @@ def test_cases(case):
     found = read_strategy(source=source, decode_rate=rate, chunk_nbytes=nbytes, n_chunks=n_chunks, **facts)
     assert found[:3] == expected
     assert found.batch_nbytes > 0
+
+
+@pytest.mark.parametrize(
+    ("source", "rate", "nbytes", "facts", "together"),
+    [
+        ("store", ZSTD, 8 * KIB, {}, True),
+        ("store", ZSTD, 64 * KIB, {}, False),  # worth a thread alone
+        ("shards", ZSTD, 64 * KIB, {}, True),
+        ("shards", ZSTD, 256 * KIB, {}, False),  # too few of them are staged
+        ("store", ZSTD, 8 * KIB, {"batches": False}, False),
+        ("store", ZSTD, 8 * KIB, {"in_place": True}, False),
+        ("store", ZSTD, 8 * KIB, {"request_concurrency": 32}, False),
+        ("cache", ZSTD, 8 * KIB, {}, False),
+    ],
+)
+def test_chunks_decoded_together(source, rate, nbytes, facts, together):
+    """One call decodes a batch where the codecs can, chunks are small, and the store answers at once."""
+    facts = {"n_processors": 2, "batches": True, **facts}
+    found = read_strategy(source=source, decode_rate=rate, chunk_nbytes=nbytes, n_chunks=4096, **facts)
+    assert found.together is together
+
+
+# rate of encoding, bytes of a chunk, objects, chunks of each -> threads, done by the caller at once
+WRITES = {
+    "a small chunk": ((4.0, 8 * KIB, 1, 1), (1, True)),
+    "many small chunks are one thread's": ((4.0, 8 * KIB, 4096, 1), (1, False)),
+    "middling chunks": ((4.0, 64 * KIB, 512, 1), (2, False)),
+    "middling raw chunks are one thread's": ((0.0, 64 * KIB, 512, 1), (1, False)),
+    "one large chunk": ((4.0, 4 * MIB, 1, 1), (1, False)),
+    "shards of small chunks": ((4.0, 8 * KIB, 8, 512), (2, False)),
+    "shards of small raw chunks": ((0.0, 8 * KIB, 8, 512), (1, False)),
+    "one shard": ((4.0, 8 * KIB, 1, 512), (1, False)),
+    "one small shard": ((4.0, KIB, 1, 64), (1, True)),
+}
+
+
+@pytest.mark.parametrize("case", WRITES)
+def test_cases_of_writes(case):
+    """Each case of a write to local files or memory takes its way."""
+    (rate, nbytes, n_objects, n_chunks), expected = WRITES[case]
+    chain = SimpleNamespace(item=SimpleNamespace(nbytes=nbytes), encode_rate=rate)
+    found = write_strategy(Pool(2), MemoryStore(), chain, n_objects, n_chunks)
+    assert (found.n_workers, found.inline) == expected
 
 
 def test_batches_of_slow_shards():

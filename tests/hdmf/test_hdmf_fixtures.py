@@ -44,7 +44,8 @@ def test_fixture_nodes_attributes_links_types_shapes_and_values(stores: Path, en
             raw = np.ascontiguousarray(values, values.dtype.newbyteorder("<")).tobytes()
             assert hashlib.sha256(raw).hexdigest() == expected["sha256_le_c"], path
         if isinstance(expected["dtype"], str) and expected["dtype"] != "scalar":
-            word = dataset.declaration.word or dataset.element.name
+            attributes = store.tree.nodes[path].attributes
+            word = attributes.get("_DTYPE", attributes.get("zarr_dtype")) or dataset.element.name
             assert word in (expected["dtype"], "object_reference"), path
 
 

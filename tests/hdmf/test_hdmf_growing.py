@@ -16,7 +16,7 @@ from nwb_content import file_of
 
 from chunkwise.hdmf import NWBZarrIO, ZarrIO, validate
 from chunkwise.hdmf.model.element import number
-from chunkwise.hdmf.replacement.replace import rewrite
+from chunkwise.hdmf.replacement import rewrite
 
 
 @pytest.fixture(autouse=True)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from nwb_fixtures import MANIFEST
 
 from chunkwise.hdmf import BrokenLinkWarning, UnsafePickleError, ZarrIO, open_store
-from chunkwise.hdmf.pickles.values import decode_pickled_array, encode_pickled_array
+from chunkwise.hdmf.pickles.codec import decode_pickled_array, encode_pickled_array
 
 HOSTILE = next(entry for entry in MANIFEST["files"] if entry["store"] == "hostile.zarr")
 LINKS = next(entry for entry in MANIFEST["files"] if entry["store"] == "bad_links.zarr")

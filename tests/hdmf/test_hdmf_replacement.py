@@ -21,7 +21,7 @@ from nwb_content import file_of
 
 from chunkwise.hdmf import NWBZarrIO, ZarrDataIO, ZarrIO, open_store, validate
 from chunkwise.hdmf.model.copies import COPIES
-from chunkwise.hdmf.replacement.replace import finish_replacement
+from chunkwise.hdmf.replacement import finish_replacement
 from chunkwise.hierarchy.location import Location, locate
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.memory import MemoryStore

@@ -128,3 +128,15 @@ def test_ascii_that_is_marked_as_text_is_bytes_as_the_schema_says(tmp_path: Path
         assert found["words"][:].tolist() == ["x"]
         assert isinstance(found["when"], np.ndarray)  # hdmf parses dates in arrays only
     assert open_store(tmp_path / "a").dataset("/h/codes").read().tolist() == ["a", "bb", "ccc"]
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_an_integer_and_a_list_around_a_slice_keep_the_order_of_axes(format: str, tmp_path: Path) -> None:
+    values = np.array([f"w{i}" for i in range(24)], object).reshape(2, 3, 4)
+    with _plain(tmp_path / format, format, "w") as io:
+        io.write_builder(GroupBuilder("root", datasets=[DatasetBuilder("words", values, dtype="utf8")]))
+    with _plain(tmp_path / format, format, "r") as io:
+        words = io.read_builder().datasets["words"].data
+        assert words[1, :, [0, 3]].tolist() == [["w12", "w15"], ["w16", "w19"], ["w20", "w23"]]
+        assert words[:, [2], ::-2].tolist() == [[["w11", "w9"]], [["w23", "w21"]]]
+        assert words[-1, 2, 3] == "w23" and words[0, 1].tolist() == ["w4", "w5", "w6", "w7"]

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import chunkwise
 from chunkwise.index_space.fast_arrays import fast_arrays
-from chunkwise.index_space.index_errors import as_index_error
 from chunkwise.index_space.indexing import _index
+from chunkwise.index_space.subscript import as_index_error
 
 
 @st.composite

@@ -14,9 +14,15 @@ from chunkwise.codec.bzip2 import Bzip2
 from chunkwise.codec.n5_block import N5Block
 from chunkwise.codec.n5_compression import parse_compression, read_compression
 from chunkwise.driver.n5.constraints import check_constraints, constraints_to_json, parse_constraints
-from chunkwise.driver.n5.document import dump_document, is_dataset, load_document
+from chunkwise.driver.n5.document import (
+    Version,
+    check_version,
+    dump_document,
+    is_dataset,
+    load_document,
+    parse_version,
+)
 from chunkwise.driver.n5.metadata import block_codec, parse_metadata, resize, to_json
-from chunkwise.driver.n5.version import Version, check_version, parse_version
 from chunkwise.errors import FailedPreconditionError, SpecError, UnknownExtensionError, UnsupportedError
 
 BASE = {"dimensions": [5, 3], "blockSize": [3, 2], "dataType": "int16", "compression": {"type": "raw"}}

@@ -116,6 +116,9 @@ def test_widget(tmp_path, scan):
     assert widget.shown["zoom"] == 2.0 and widget.shown["number"] == 1
     widget.show(center=(0.0, 0.0))
     assert widget.shown["box"][:2] == (0, 0) and widget.shown_slice() == Slice((1,), (0.25, 0.25), 2.0)
+    for wrong in ({"position": [1, 2]}, {"position": {"z": 1}}, {"center": (0, 0, 0)}, {"zoom": "all"}):
+        with pytest.raises(ValueError, match="expected"):
+            widget.show(**wrong)
     before = widget.png
     widget.wanted = {"position": ["x"], "number": 9}  # an answer comes all the same
     assert (

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from chunkwise.catalogue import CONTEXT_RESOURCES
 from chunkwise.kvstore.memory import MemoryStore
 from chunkwise.spec.context import Context
-from chunkwise.spec.resources.duration import format_duration, parse_duration
+from chunkwise.spec.resources.kind import format_duration, parse_duration
 
 
 def said(context_class, expression, **names):

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from virtual_oracle import coordinates, gather, scatter, transforms
 
 from chunkwise.api.array import array
-from chunkwise.api.downsample import downsample
 from chunkwise.api.stack import overlay
+from chunkwise.api.views import downsample
 from chunkwise.arrays.layer_source import no_source
 from chunkwise.arrays.stack_layer import StackLayers
 from chunkwise.errors import InvalidArgumentError

@@ -37,7 +37,7 @@ def array(
     dtype : dtype_like, optional
         Data type of the elements.
     context : Context, optional
-        Where shared resources come from.
+        Source of shared resources.
     copy : bool, optional
         True: copy always.  False: fail if that can't be avoided.
     write : bool, optional

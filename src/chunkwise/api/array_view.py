@@ -13,13 +13,12 @@ from chunkwise.api.transaction import Transaction
 from chunkwise.arrays.protocol import OpenArray
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError
-from chunkwise.hierarchy.array_node import ArrayNode, array_node
-from chunkwise.hierarchy.node_attributes import Attributes
+from chunkwise.hierarchy.node_attributes import ArrayNode, Attributes, array_node
 from chunkwise.html import chunk_drawing, panel, table
 from chunkwise.index_space import IndexDomain, IndexTransform, WritableIndexingMixin, inf
+from chunkwise.kvstore.byte_range import stored_nbytes
 from chunkwise.kvstore.file import FileStore
 from chunkwise.kvstore.memory import MemoryStore
-from chunkwise.kvstore.stored_size import stored_nbytes
 from chunkwise.spec.chunk_layout import ChunkLayout
 from chunkwise.spec.codec_spec import CodecSpec
 from chunkwise.spec.schema import Schema
@@ -99,7 +98,7 @@ class ArrayView(WritableIndexingMixin):
 
     def __dask_tokenize__(self) -> str:
         # The layer of dask is above this one.
-        return str(import_module("chunkwise.dask.token").token_of(self))
+        return str(import_module("chunkwise.dask.convert").token_of(self))
 
     def info(self) -> ArrayInfo:
         """Return the properties of the array: a mapping, whose text is a table.  Nothing is read."""

@@ -99,9 +99,9 @@ class KvStore(Locatable):
         ----------
         spec : KvStore.Spec, JSON or str
         context : Context, optional
-            Where shared resources come from; by default new ones.
+            Source of shared resources; by default new ones.
         transaction : Transaction, optional
-            What the operations are to belong to.
+            Transaction of the operations.
 
         Raises
         ------

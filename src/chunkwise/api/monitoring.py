@@ -112,9 +112,9 @@ def experimental_push_metrics_to_prometheus(
     pushgateway : str
         Its URL.
     job, instance : str
-        What the metrics are grouped by; `job` is required.
+        Labels that group the metrics; `job` is required.
     metric_prefix : str
-        Which metrics to send.
+        Metrics to send.
 
     Returns
     -------

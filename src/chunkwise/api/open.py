@@ -114,26 +114,26 @@ def open(
     Parameters
     ----------
     spec : Spec, JSON, str or path-like
-        What to open: a spec, its JSON, a URL, or the path of a local array, whose format is detected.  A
+        The array to open: a spec, its JSON, a URL, or the path of a local array, whose format is detected.  A
         store of zarr-python or obstore, a file system or mapper of fsspec, a path of universal_pathlib and
         an object with the methods of a kvstore are taken as the store that has the array at its root.
     read, write : bool, optional
-        What it is to be opened for; by default everything that it can do.
+        Access to open it for; by default all that it allows.
     open_mode, open, create, delete_existing, assume_metadata, assume_cached_metadata
-        How it is to be opened; see `OpenMode`.
+        Open mode; see `OpenMode`.
     context : Context, optional
-        Where shared resources come from; by default new ones.
+        Source of shared resources; by default new ones.
     transaction : Transaction, optional
-        What reads and writes are to belong to.
+        Transaction of reads and writes.
     batch : Batch, optional
         The requests of opening start with the batch.
     kvstore : KvStore or KvStore.Spec, optional
-        Where the array lies, if `spec` doesn't say it.
+        Location of the array, if `spec` doesn't say it.
     recheck_cached_metadata, recheck_cached_data, recheck_cached : bool, "open" or float, optional
-        How old what is cached may be; `recheck_cached` stands for both.
+        Staleness bounds of cached data; `recheck_cached` stands for both.
     rank, dtype, domain, shape, chunk_layout, codec, fill_value, dimension_units, schema
-        What the array must be, or is to be made like; see `Schema`.  They are added to what the
-        spec says.
+        Constraints on the array, or properties of a new one; see `Schema`.  They are added to those of the
+        spec.
 
     Returns
     -------

@@ -11,7 +11,8 @@ import numpy.typing as npt
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.api.transaction import Transaction, check_transaction, wrap_of
 from chunkwise.arguments import as_flag, as_text, is_text
-from chunkwise.arrays.based import Base, pool_under
+from chunkwise.arrays.based import Base
+from chunkwise.arrays.resources import pool_under
 from chunkwise.arrays.stack import StackArray
 from chunkwise.arrays.stack_layer import Layer, StackLayers
 from chunkwise.driver.stack.combine import combine_layers, final_domain
@@ -53,15 +54,15 @@ def overlay(
     layers : iterable of TensorStore or Spec
         A Spec must have a domain; it is opened by each read and write that needs it.
     read, write : bool, optional
-        What it is to be opened for; by default everything that any layer can do.
+        Access to open it for; by default all that any layer allows.
     context : Context, optional
-        Where the resources of specs come from.
+        Source of the resources of specs.
     transaction : Transaction, optional
-        What reads and writes are to belong to; by default that of the layers.
+        Transaction of reads and writes; by default that of the layers.
     rank, dtype, domain, shape, dimension_units, schema
-        What the stack must be; a domain extends or crops it.
+        Constraints on the stack; a domain extends or crops it.
     fill_value : array_like, optional
-        What is read where there is no layer, which is an error by default.  TensorStore has no such option.
+        Value of elements without a layer, which are an error by default.  TensorStore has no such option.
 
     Raises
     ------
@@ -94,7 +95,7 @@ def stack(layers: Iterable[AnyLayer], axis: int = 0, **options: Any) -> TensorSt
     layers : iterable of TensorStore or Spec
         At least one.
     axis : int
-        Where the new dimension is in the result; negative counts from the end.
+        Position of the new dimension in the result; negative counts from the end.
     **options
         Those of `overlay`.
 

@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.api.array_view import ArrayView
 from chunkwise.api.copy import copy_into
-from chunkwise.api.explain import Explanation, explain
 from chunkwise.api.monitoring import Counter
-from chunkwise.api.resize import as_bounds, resize_request
 from chunkwise.api.storage_statistics import StorageStatistics
+from chunkwise.api.stored_view import StoredView
 from chunkwise.api.transaction import Transaction, check_open, check_rebind, check_transaction, in_transaction
 from chunkwise.arguments import as_flag
 from chunkwise.arrays.protocol import OpenArray
 from chunkwise.dtypes.as_array import as_array
 from chunkwise.dtypes.data_type import DataType, DTypeLike
 from chunkwise.engine.batch import Batch, check_batch
-from chunkwise.engine.combine import WriteFutures, map_future
+from chunkwise.engine.combine import WriteFutures
 from chunkwise.engine.future import Future
 from chunkwise.engine.memory import check_result, empty_result
-from chunkwise.engine.pool import in_background
-from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OutOfBoundsError, as_value_error
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.extras import load
-from chunkwise.hierarchy.array_node import ArrayNode
+from chunkwise.hierarchy.node_attributes import ArrayNode
 from chunkwise.index_space import (
     Indexable,
     IndexDomain,
@@ -48,7 +45,7 @@ _count_read = Counter("/tensorstore/cache/chunk_cache/reads").add
 _count_write = Counter("/tensorstore/cache/chunk_cache/writes").add
 
 
-class TensorStore(ArrayView):
+class TensorStore(StoredView):
     """An open array, or a lazy view of one.
 
     Indexing composes index transforms and reads nothing; coordinates are absolute, so ``store[2:5][2]``
@@ -152,7 +149,7 @@ class TensorStore(ArrayView):
         batch : Batch, optional
             Reads of one batch start together.
         out : ndarray, optional
-            Where the elements go, in any memory layout; it is the result then, and must not be looked at
+            Array to read into, in any memory layout; it is the result then, and must not be looked at
             before the future is done.  After a failure some of its elements may have been set.
 
         Returns
@@ -283,131 +280,6 @@ class TensorStore(ArrayView):
         load("anywidget", "view()")
         return import_module("chunkwise.notebook.widget").SliceWidget(self)
 
-    # -- domain and storage -----------------------------------------------------------------------
-
-    def resolve(self, fix_resizable_bounds: bool = False, batch: Batch | None = None) -> Future[TensorStore]:
-        """Return the view with its implicit bounds as they are now.
-
-        Parameters
-        ----------
-        fix_resizable_bounds : bool
-            Make all bounds of the result explicit.
-        batch : Batch, optional
-            The request starts with the batch.
-        """
-
-        def resolved(domain: IndexDomain) -> TensorStore:
-            transform = self._resolved(domain)
-            if fix_resizable_bounds:
-                transform = transform.mark_bounds_implicit[False]
-            return TensorStore._make(self._array, transform, self._transaction, self._node)
-
-        check_batch(batch)
-        as_flag(fix_resizable_bounds, "fix_resizable_bounds")
-
-        def start() -> Future[TensorStore]:
-            return map_future(resolved, self._without_waiting(self._array.resolve))
-
-        return start() if batch is None else batch.defer(start)
-
-    def _without_waiting(self, work: Callable[[], Future[T]]) -> Future[T]:
-        """Begin `work`, which waits for metadata, in another thread if a network is what it waits for."""
-        remote = getattr(self._array, "is_remote", None)  # a spec takes long to make
-        if remote is None:
-            remote = self._array.spec().is_remote
-        return in_background(lambda: work().result()) if remote else work()
-
-    def resize(
-        self,
-        inclusive_min: Iterable[int | None] | None = None,
-        exclusive_max: Iterable[int | None] | None = None,
-        resize_metadata_only: bool = False,
-        resize_tied_bounds: bool = False,
-        expand_only: bool = False,
-        shrink_only: bool = False,
-    ) -> Future[TensorStore]:
-        """Change the bounds of the stored array.
-
-        Parameters
-        ----------
-        inclusive_min, exclusive_max : sequence of (int or None), optional
-            New bounds in the view's index space; None leaves one as it is.
-        resize_metadata_only : bool
-            Leave chunks that are then outside where they are.
-        resize_tied_bounds : bool
-            Allow it although parts of the array that are not in the view are affected.
-        expand_only, shrink_only : bool
-            Refuse to shrink, or to grow.
-
-        Returns
-        -------
-        Future of TensorStore
-            The view with its new domain; this one keeps its own.
-        """
-        lows, highs = as_bounds(inclusive_min), as_bounds(exclusive_max)
-        metadata_only = as_flag(resize_metadata_only, "resize_metadata_only")
-        tied = as_flag(resize_tied_bounds, "resize_tied_bounds")
-        expand_only, shrink_only = as_flag(expand_only, "expand_only"), as_flag(shrink_only, "shrink_only")
-        if not self._array.writable:
-            return Future.failed(InvalidArgumentError("Destination does not support writing."))
-        try:
-            check_open(self._transaction)
-            request = resize_request(
-                self._transform,
-                self._array.domain,
-                lows,
-                highs,
-                metadata_only=metadata_only,
-                tied=tied,
-                expand_only=expand_only,
-                shrink_only=shrink_only,
-            )
-        except ChunkwiseError as e:
-            return Future.failed(e)
-
-        refresh_after_commit = getattr(self._array, "refresh_after_commit", None)
-        if self._transaction is not None and refresh_after_commit is not None:
-            self._transaction._state.after_commit(refresh_after_commit)
-
-        def resized(domain: IndexDomain) -> TensorStore:
-            transform = self._resolved(domain)
-            return TensorStore._make(self._array, transform, self._transaction, self._node)
-
-        return map_future(resized, self._without_waiting(lambda: self._array.resize(request)))
-
-    def storage_statistics(
-        self, *, query_not_stored: bool = False, query_fully_stored: bool = False
-    ) -> Future[StorageStatistics]:
-        """Ask whether the chunks that the view meets are stored."""
-        as_flag(query_not_stored, "query_not_stored")
-        as_flag(query_fully_stored, "query_fully_stored")
-
-        def answer(counted: Any) -> StorageStatistics:
-            return StorageStatistics(
-                not_stored=counted.n_stored == 0 if query_not_stored else None,
-                fully_stored=counted.n_stored == counted.n_chunks if query_fully_stored else None,
-            )
-
-        most = None if query_fully_stored else 1  # one that is stored is enough to know
-        count = lambda: self._array.count_stored(self._transform, most)  # noqa: E731
-        return map_future(answer, self._without_waiting(count))
-
-    def explain(self) -> Explanation:
-        """Return the requests of a read of the view: their number, bytes, shards, cache hits.
-
-        Nothing is read for it.  Print it, or take its numbers; ``chunkwise plan`` shows the same.
-
-        Returns
-        -------
-        Explanation
-
-        Raises
-        ------
-        NotImplementedError
-            If the array does not lie in chunks in one kvstore.
-        """
-        return explain(self._array, self._transform)
-
     # -- description ----------------------------------------------------------------------------
 
     def spec(
@@ -431,7 +303,7 @@ class TensorStore(ArrayView):
         Parameters
         ----------
         open_mode, open, create, delete_existing, assume_metadata, assume_cached_metadata
-            How it is to be opened; see `OpenMode`.
+            Open mode; see `OpenMode`.
         minimal_spec : bool, optional
             Leave out the metadata.
         retain_context : bool, optional
@@ -462,13 +334,6 @@ class TensorStore(ArrayView):
             recheck_cached=recheck_cached,
         )
         return spec
-
-    def _resolved(self, domain: IndexDomain) -> IndexTransform:
-        """Return the transform with its implicit bounds as those of `domain`, the array's."""
-        try:
-            return IndexTransform.identity(domain).compose(self._transform)
-        except OutOfBoundsError as e:
-            raise as_value_error(e) from None
 
     def __repr__(self) -> str:
         try:

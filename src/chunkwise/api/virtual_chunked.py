@@ -53,12 +53,12 @@ def virtual_chunked(
         generation says that the chunk no longer has the generation ``params.if_equal``, and that nothing
         was written.
     loop : asyncio.AbstractEventLoop, optional
-        Where coroutines run; by default the loop that is running now.
+        Event loop of coroutines; by default the loop that is running now.
     rank, dtype, domain, shape, chunk_layout, dimension_units, schema
-        What the array is; a data type and a rank are required, and chunks are as large as it is unless
+        Properties of the array; a data type and a rank are required, and chunks are as large as it is unless
         `chunk_layout` says otherwise.
     context : Context, optional
-        Where threads and the cache pool come from.
+        Source of threads and the cache pool.
     transaction : Transaction, optional
         Writes are made when it is committed.
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from chunkwise.arrays.protocol import OpenArray, Transactional, WrapStore
 from chunkwise.catalogue import arrays
-from chunkwise.engine.pool import Pool, pool_of
 from chunkwise.errors import (
     ChunkwiseError,
     OutOfBoundsError,
@@ -18,11 +17,9 @@ from chunkwise.errors import (
 from chunkwise.index_space import IndexTransform
 from chunkwise.index_space.output_map import single_map
 from chunkwise.kvstore.protocol import offers
-from chunkwise.spec.driver_spec import DriverSpec
-from chunkwise.spec.resources.live import ConcurrencyLimit
 from chunkwise.spec.spec import Spec
 
-__all__ = ["Base", "chunk_shape", "in_transaction", "open_base", "pool_under"]
+__all__ = ["Base", "chunk_shape", "in_transaction", "open_base"]
 
 
 class Base:
@@ -112,16 +109,3 @@ def chunk_shape(base: Base) -> list[int]:
     layout = base.array.schema().transformed(base.transform).chunk_layout
     shape: Any = layout.read_chunk.shape or (None,) * base.transform.input_rank
     return [n or 1 for n in shape]
-
-
-def pool_under(spec: DriverSpec) -> Pool:
-    """Return the threads of a bound spec, or of the first part of it that has any; else some of its own."""
-    # The number of threads is the spec's own, else its kvstore's.
-    if "data_copy_concurrency" in spec.resources:
-        own = spec.resource("data_copy_concurrency")
-        below = None if own.limit is not None or spec.kvstore is None else spec.kvstore.copy_limit()
-        return pool_of(below or own)
-    for part in spec.parts():
-        if isinstance(part, DriverSpec):
-            return pool_under(part)
-    return pool_of(ConcurrencyLimit(None))

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.arrays.based import Base, open_base, pool_under
+from chunkwise.arrays.based import Base, open_base
 from chunkwise.arrays.protocol import OpenArray, ResizeRequest, StorageStatistics, WrapStore
+from chunkwise.arrays.resources import pool_under
 from chunkwise.driver.cast.spec import CastSpec, cast_schema
 from chunkwise.dtypes.conversion import cast_converters, convertible
 from chunkwise.dtypes.convert_number import Convert

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pickle
 import time
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Hashable, Iterator, Sequence
 from math import inf, prod
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
@@ -244,7 +244,7 @@ class ChunkFunctions:
     # -- as a kvstore, for transactions ---------------------------------------------------------------
 
     @property
-    def identity(self) -> Any:
+    def identity(self) -> Hashable:
         """Equal only for these very functions."""
         return "virtual_chunked", id(self)
 

@@ -217,20 +217,13 @@ class ChunkedArray:
 
     def write_from(self, transform: IndexTransform, source: npt.NDArray[Any]) -> WriteFutures:
         """Write `source` where `transform`, which is bounded, says."""
-        store_fill = self._spec.store_data_equal_to_fill_value
         small = self._small_writer
         if small is None:
+            store_fill = self._spec.store_data_equal_to_fill_value
             small = self._small_writer = SmallWriter(
                 self._stored, self._store, self._pool, store_data_equal_to_fill_value=store_fill
             )
-        done = small.write_from(transform, source) or write_from(
-            self._stored,
-            self._store,
-            transform,
-            source,
-            pool=self._pool,
-            store_data_equal_to_fill_value=store_fill,
-        )
+        done = small.write_from(transform, source) or self._write(self._store, transform, source)
         # The source is referred to until it is encoded, so it may change only when all is stored.
         return WriteFutures.of(done, done)
 
@@ -239,16 +232,20 @@ class ChunkedArray:
         store = referencing(self._store, source)
         if store is None:
             return self.write_from(transform, source)
-        store_fill = self._spec.store_data_equal_to_fill_value
-        done = write_from(
+        done = self._write(store, transform, source)
+        return WriteFutures.of(done, done)
+
+    def _write(
+        self, store: KvStoreDriver, transform: IndexTransform, source: npt.NDArray[Any]
+    ) -> Future[None]:
+        return write_from(
             self._stored,
             store,
             transform,
             source,
             pool=self._pool,
-            store_data_equal_to_fill_value=store_fill,
+            store_data_equal_to_fill_value=self._spec.store_data_equal_to_fill_value,
         )
-        return WriteFutures.of(done, done)
 
     def _current(self) -> None:
         """Ask the store for the metadata if what is known is too old; see what other handles found."""

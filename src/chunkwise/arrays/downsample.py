@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.arrays.based import Base, chunk_shape, open_base, pool_under
+from chunkwise.arrays.based import Base, chunk_shape, open_base
 from chunkwise.arrays.protocol import OpenArray, ResizeRequest, StorageStatistics, WrapStore
+from chunkwise.arrays.resources import pool_under
 from chunkwise.driver.downsample.spec import (
     DownsampleSpec,
     base_region,

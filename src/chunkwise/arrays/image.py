@@ -9,12 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
-from chunkwise.arrays.cache_pool import cached
 from chunkwise.arrays.memory_array import read_ndarray
-from chunkwise.arrays.protocol import ResizeRequest, StorageStatistics, WrapStore
+from chunkwise.arrays.protocol import FixedArray, StorageStatistics, WrapStore
+from chunkwise.arrays.resources import cached
 from chunkwise.driver.image.pixels import picture_shape, read_pixels
 from chunkwise.driver.image.spec import ImageSpec
 from chunkwise.dtypes.data_type import DataType
@@ -29,7 +28,7 @@ from chunkwise.errors import (
     UnsupportedError,
     prefix,
 )
-from chunkwise.index_space import IndexDomain, IndexTransform, merge_domains, resolve_bounds
+from chunkwise.index_space import IndexDomain, IndexTransform, merge_domains
 from chunkwise.kvstore.protocol import Buffer, KvStoreDriver
 from chunkwise.kvstore.traits import traits_of
 from chunkwise.spec.schema import Schema
@@ -37,10 +36,10 @@ from chunkwise.spec.schema import Schema
 __all__ = ["ImageArray", "open_image"]
 
 
-class ImageArray:
+class ImageArray(FixedArray):
     """A picture in a key of a kvstore."""
 
-    __slots__ = ("_key", "_pool", "_spec", "_store", "domain", "readable", "writable")
+    __slots__ = ("_key", "_pool", "_spec", "_store")
 
     def __init__(self, spec: ImageSpec, store: KvStoreDriver, key: str, pool: Pool) -> None:
         self._store = store
@@ -53,19 +52,15 @@ class ImageArray:
             shape = picture_shape(spec.driver, value, spec.page)
         except ChunkwiseError as e:
             raise prefix(e, f"Error reading {store.describe(key)}") from None
-        self.domain = IndexDomain(shape=shape)
+        self._domain = IndexDomain(shape=shape)
         if spec.schema.domain is not None:
-            self.domain = merge_domains(self.domain, spec.schema.domain)
+            self._domain = merge_domains(self._domain, spec.schema.domain)
         self._spec = replace(spec, schema=Schema(dtype=self.dtype, rank=3))
 
     @property
     def dtype(self) -> DataType:
         """``uint8``."""
         return DataType("uint8")
-
-    def numpy_dtype(self) -> np.dtype[Any]:
-        """The NumPy type of the pixels."""
-        return np.dtype("u1")
 
     @property
     def store(self) -> KvStoreDriver:
@@ -77,10 +72,6 @@ class ImageArray:
         if value is None:
             raise NotFoundError(f"Error reading {self._store.describe(self._key)}")
         return value
-
-    def bounded(self, transform: IndexTransform) -> IndexTransform:
-        """Return `transform` with implicit bounds as they are; raise if it leads out of the picture."""
-        return resolve_bounds(transform, self.domain)
 
     def read_into(self, transform: IndexTransform, out: npt.NDArray[Any]) -> Future[npt.NDArray[Any]]:
         """Fill `out` with what `transform` selects; the future gives `out`."""
@@ -110,14 +101,6 @@ class ImageArray:
     def in_transaction(self, wrap: WrapStore | None) -> ImageArray:
         """Return the picture, which no transaction changes."""
         return self
-
-    def resolve(self) -> Future[IndexDomain]:
-        """Return the domain."""
-        return Future.ready(self.domain)
-
-    def resize(self, request: ResizeRequest) -> Future[IndexDomain]:
-        """Fail: there is no bound to change."""
-        return Future.failed(UnsupportedError("Resize not supported"))
 
     def schema(self) -> Schema:
         """Type and domain."""

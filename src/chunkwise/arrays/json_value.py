@@ -6,31 +6,33 @@ changes its part, and stores it on condition that nobody else has changed it mea
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, TypeVar
+from math import isfinite
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.arrays.based import pool_under
-from chunkwise.arrays.protocol import ResizeRequest, StorageStatistics, WrapStore
+from chunkwise.arrays.protocol import FixedArray, WrapStore
+from chunkwise.arrays.resources import pool_under
+from chunkwise.binding import JSON, dump
 from chunkwise.driver.json.pointer import MISSING_VALUE, read_at, written_at
 from chunkwise.driver.json.spec import JsonSpec
-from chunkwise.driver.json.text import decode_json, encode_json
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.engine.combine import WriteFutures
 from chunkwise.engine.future import Future
 from chunkwise.engine.pool import Pool
 from chunkwise.errors import (
     ChunkwiseError,
+    FailedPreconditionError,
     InvalidArgumentError,
     NotFoundError,
-    UnsupportedError,
     prefix,
 )
-from chunkwise.index_space import IndexDomain, IndexTransform, resolve_bounds
+from chunkwise.index_space import IndexDomain, IndexTransform
 from chunkwise.kvstore.protocol import KvStoreDriver, Stamped
 from chunkwise.kvstore.traits import traits_of
 from chunkwise.spec.schema import Schema
@@ -40,22 +42,10 @@ __all__ = ["JsonArray", "open_json"]
 T = TypeVar("T")
 
 
-class JsonArray:
+class JsonArray(FixedArray):
     """A JSON value, or a part of one, in a key of a kvstore; `outside` is that outside a transaction."""
 
-    __slots__ = (
-        "_domain",
-        "_key",
-        "_known",
-        "_opened",
-        "_outside",
-        "_pool",
-        "_spec",
-        "_store",
-        "_tokens",
-        "readable",
-        "writable",
-    )
+    __slots__ = ("_key", "_known", "_opened", "_outside", "_pool", "_spec", "_store", "_tokens")
 
     def __init__(
         self,
@@ -101,23 +91,10 @@ class JsonArray:
         """The type json."""
         return DataType("json")
 
-    def numpy_dtype(self) -> np.dtype[Any]:
-        """The NumPy type of objects."""
-        return self.dtype.memory_dtype
-
     @property
     def store(self) -> KvStoreDriver:
         """The kvstore."""
         return self._store
-
-    @property
-    def domain(self) -> IndexDomain:
-        """The domain of rank 0."""
-        return self._domain
-
-    def bounded(self, transform: IndexTransform) -> IndexTransform:
-        """Return `transform`: there is nothing to lead out of."""
-        return resolve_bounds(transform, self._domain)
 
     def read_into(self, transform: IndexTransform, out: npt.NDArray[Any]) -> Future[npt.NDArray[Any]]:
         """Fill `out` with the value; the future gives `out`."""
@@ -149,7 +126,7 @@ class JsonArray:
         if known.value is None:
             raise NotFoundError(f"Error reading {where}")
         try:
-            return read_at(decode_json(known.value), self._tokens)
+            return read_at(_decode(known.value), self._tokens)
         except ChunkwiseError as e:
             raise prefix(e, f"Error reading {where}") from None
 
@@ -184,25 +161,17 @@ class JsonArray:
                 generation = stored.generation
                 if stored.value is not None:
                     try:
-                        value = decode_json(stored.value)
+                        value = _decode(stored.value)
                     except ChunkwiseError as e:
                         raise prefix(e, f"Error reading {where}") from None
             try:
-                raw = encode_json(written_at(value, self._tokens, new))
+                raw = _encode(written_at(value, self._tokens, new))
             except ChunkwiseError as e:
                 raise prefix(e, f"Error writing {where}") from None
             written = self._store.write(self._key, raw, if_equal=generation)
             if written is not None:
                 self._keep(Stamped(raw, written, time.time()))
                 return
-
-    def resolve(self) -> Future[IndexDomain]:
-        """Return the domain."""
-        return Future.ready(self._domain)
-
-    def resize(self, request: ResizeRequest) -> Future[IndexDomain]:
-        """Fail: there is no bound to change."""
-        return Future.failed(UnsupportedError("Resize not supported"))
 
     def schema(self) -> Schema:
         """Type and domain."""
@@ -211,10 +180,6 @@ class JsonArray:
     def spec(self) -> JsonSpec:
         """Return a spec that opens this value again."""
         return replace(self._spec, schema=Schema(dtype=self.dtype, rank=0))
-
-    def count_stored(self, transform: IndexTransform, most: int | None = None) -> Future[StorageStatistics]:
-        """Fail: a part of a value is no chunk."""
-        return Future.failed(UnsupportedError("Storage statistics not supported"))
 
 
 def open_json(spec: JsonSpec, *, readable: bool, writable: bool, wrap: WrapStore | None = None) -> JsonArray:
@@ -225,3 +190,49 @@ def open_json(spec: JsonSpec, *, readable: bool, writable: bool, wrap: WrapStore
     pool = pool_under(spec)
     array = JsonArray(spec, store, key, pool, readable=readable, writable=writable)
     return array.in_transaction(wrap)
+
+
+def _decode(raw: bytes | bytearray | memoryview) -> JSON:
+    """Return the value of UTF-8 text; of members with the same name the last counts."""
+    try:
+        text = bytes(raw).decode("utf-8-sig")
+        return json.loads(text, parse_constant=_refuse, parse_int=_integer, parse_float=_number)
+    except (ValueError, RecursionError):
+        raise FailedPreconditionError("Invalid JSON") from None
+
+
+def _refuse(text: str) -> NoReturn:
+    raise ValueError(text)
+
+
+def _number(text: str) -> float:
+    number = float(text)
+    if not isfinite(number):
+        raise ValueError(text)
+    return number
+
+
+def _integer(text: str) -> int | float:
+    # What needs more than 64 bits is a floating-point number to other readers.
+    if len(text) > 20:
+        return _number(text)
+    number = int(text)
+    return number if -(2**63) <= number < 2**64 else float(text)
+
+
+def _encode(value: JSON) -> bytes:
+    """Return compact UTF-8 text with sorted members; numbers that JSON has not become null."""
+    try:
+        return dump(_plain(value)).encode()
+    except (TypeError, ValueError, RecursionError) as e:
+        raise InvalidArgumentError(f"Not a JSON value: {e}") from None
+
+
+def _plain(value: Any) -> JSON:
+    if isinstance(value, float) and not isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value

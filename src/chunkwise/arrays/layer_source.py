@@ -37,7 +37,7 @@ from chunkwise.kvstore.protocol import UNKNOWN_GENERATION, Reader, Stamped
 from chunkwise.spec.kvstores.file import FileKvStoreSpec
 from chunkwise.spec.spec import Spec
 
-__all__ = ["FILES", "FindSource", "LayerSource", "SpecSources", "find_of_base", "no_source"]
+__all__ = ["FILES", "FindSource", "LayerSource", "Templates", "find_of_base", "find_of_spec", "no_source"]
 
 FILES = FileStore("/")
 """The store that the prefixes of sources are in."""
@@ -91,59 +91,47 @@ class _Offsets(NamedTuple):
             stops.append(stop + offset)
         return cls(tuple(offsets), tuple(dims), tuple(stops))
 
-    def in_memory(self, elements: npt.NDArray[Any]) -> LayerSource | None:
-        """Return the source of a layer of that array in memory; None if it leads out of the array."""
-        if not self._lies_in(elements.shape):
+    def source(
+        self, array: StoredArray | npt.NDArray[Any], prefix: str, fill_missing: bool, *kind: object
+    ) -> LayerSource | None:
+        """Return the source of a layer of that array; None if it leads out of the array."""
+        if len(array.shape) != len(self.stops) or not all(map(le, self.stops, array.shape)):
             return None
-        return LayerSource(elements, "", True, self.offsets, self.dims, ("memory", self.dims))
-
-    def in_files(self, array: StoredArray, prefix: str, fill_missing: bool) -> LayerSource | None:
-        """Return the source of a layer of that array; None if it leads out, or needs more than a table."""
-        if not is_simple(array) or not self._lies_in(array.shape):
-            return None
-        # arrays that were opened one by one have equal chains, not the same one
-        decoding = decoding_of(array.chain) or id(array.chain)
-        kind = decoding, array.keys, fill_missing, self.dims
-        return LayerSource(array, prefix, fill_missing, self.offsets, self.dims, kind)
-
-    def _lies_in(self, shape: tuple[int, ...]) -> bool:
-        return len(shape) == len(self.stops) and all(map(le, self.stops, shape))
+        return LayerSource(array, prefix, fill_missing, self.offsets, self.dims, (*kind, self.dims))
 
 
-class SpecSources:
-    """The sources of layers that are given by specs."""
-
-    def __init__(self) -> None:
-        self._templates: dict[object, _Template | None] = {}
-
-    def find_of(self, spec: Spec, domain: IndexDomain) -> FindSource:
-        """Return what finds the source of a layer with a bound spec and that domain in the stack."""
-        driver, offsets = spec._driver, _Offsets.of(spec.transform, domain)
-        if offsets is None:
+def find_of_spec(spec: Spec, domain: IndexDomain, templates: Templates) -> FindSource:
+    """Return what finds the source of a layer with a bound spec and that domain in the stack."""
+    driver, offsets = spec._driver, _Offsets.of(spec.transform, domain)
+    if offsets is None:
+        return no_source
+    if type(driver) is ArraySpec:
+        try:
+            driver.check()
+        except ChunkwiseError:
             return no_source
-        if type(driver) is ArraySpec:
-            return _in_memory(driver, offsets)
-        kvstore = driver.kvstore
-        if not isinstance(driver, ChunkedSpec) or type(kvstore) is not FileKvStoreSpec:
-            return no_source
-        path = kvstore.path
-        if path[:1] != "/" or path[-1:] != "/" or not is_valid(path[1:-1]):
-            return no_source
-        if driver.format.contained and ".n5" in path:  # the container has to be looked at
-            return no_source
-        name = kind_of(driver, kvstore)
-        if name not in self._templates:
-            self._templates[name] = _Template.of(driver)
-        template, prefix = self._templates[name], path[1:]
-        if template is None:
-            return no_source
-        key, array_of = prefix + template.key, template.array_of
+        return _find_in_memory(driver.array, offsets)
+    kvstore = driver.kvstore
+    if not isinstance(driver, ChunkedSpec) or type(kvstore) is not FileKvStoreSpec:
+        return no_source
+    path = kvstore.path
+    if path[:1] != "/" or path[-1:] != "/" or not is_valid(path[1:-1]):
+        return no_source
+    if driver.format.contained and ".n5" in path:  # the container has to be looked at
+        return no_source
+    name = kind_of(driver, kvstore)
+    if name not in templates:
+        templates[name] = _Template.of(driver)
+    template, prefix = templates[name], path[1:]
+    if template is None:
+        return no_source
+    key, array_of = prefix + template.key, template.array_of
 
-        def current(fetch: Reader) -> StoredArray | None:
-            document = fetch(key)
-            return None if document is None else array_of(bytes(document))
+    def current(fetch: Reader) -> StoredArray | None:
+        document = fetch(key)
+        return None if document is None else array_of(bytes(document))
 
-        return _find_in_files(current, offsets, prefix, template.fill_missing)
+    return _find_in_files(current, offsets, prefix, template.fill_missing)
 
 
 class _Template(NamedTuple):
@@ -189,6 +177,15 @@ class _Template(NamedTuple):
         return cls(request.key, array_of, driver.fill_missing_data_reads)
 
 
+Templates: TypeAlias = "dict[object, _Template | None]"
+"""The templates of specs that were seen, by what those specs have in common."""
+
+
+def _find_in_memory(elements: npt.NDArray[Any], offsets: _Offsets) -> FindSource:
+    source = offsets.source(elements, "", True, "memory")
+    return lambda fetch: source
+
+
 def _find_in_files(
     current: Callable[[Reader], StoredArray | None],
     offsets: _Offsets,
@@ -202,19 +199,15 @@ def _find_in_files(
         nonlocal known
         array, found = current(fetch), known  # one tuple, since several threads may look at once
         if found[0] is not array:
-            found = known = array, None if array is None else offsets.in_files(array, prefix, fill_missing)
+            source = None
+            if array is not None and is_simple(array):
+                # arrays that were opened one by one have equal chains, not the same one
+                decoding = decoding_of(array.chain) or id(array.chain)
+                source = offsets.source(array, prefix, fill_missing, decoding, array.keys, fill_missing)
+            found = known = array, source
         return found[1]
 
     return find
-
-
-def _in_memory(driver: ArraySpec, offsets: _Offsets) -> FindSource:
-    try:
-        driver.check()
-    except ChunkwiseError:
-        return no_source
-    source = offsets.in_memory(driver.array)
-    return lambda fetch: source
 
 
 def find_of_base(base: Base, domain: IndexDomain) -> FindSource:
@@ -225,8 +218,7 @@ def find_of_base(base: Base, domain: IndexDomain) -> FindSource:
     if offsets is None or not array.readable:
         return no_source
     if type(array) is MemoryArray:
-        in_memory = offsets.in_memory(array.elements)
-        return lambda fetch: in_memory
+        return _find_in_memory(array.elements, offsets)
     if type(array) is not ChunkedArray:
         return no_source
     store = array.store

@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.arrays.protocol import ResizeRequest, StorageStatistics, WrapStore
+from chunkwise.arrays.protocol import FixedArray, StorageStatistics, WrapStore
 from chunkwise.driver.array.spec import ArraySpec
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.engine.combine import WriteFutures
 from chunkwise.engine.future import Future
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
-from chunkwise.index_space import IndexDomain, IndexTransform, OutputIndexMap, resolve_bounds
+from chunkwise.index_space import IndexTransform, OutputIndexMap
 from chunkwise.plan.ndarray_view import PointView, point_view, strided_view
-from chunkwise.plan.partition import Transform
+from chunkwise.plan.partition import Transform, repeat_first
 from chunkwise.spec.chunk_layout import ChunkLayout
 from chunkwise.spec.schema import Schema
 
@@ -32,10 +32,10 @@ __all__ = ["MemoryArray", "open_memory_array", "read_ndarray", "write_ndarray"]
 _BLOCK_NBYTES = 2**20
 
 
-class MemoryArray:
+class MemoryArray(FixedArray):
     """An array in memory, that of a bound spec."""
 
-    __slots__ = ("_array", "_domain", "_spec", "readable", "writable")
+    __slots__ = ("_array", "_spec")
 
     def __init__(self, spec: ArraySpec, *, writable: bool, readable: bool = True) -> None:
         self._spec = spec
@@ -58,15 +58,6 @@ class MemoryArray:
         """The elements, in the memory that they are in."""
         return self._array
 
-    @property
-    def domain(self) -> IndexDomain:
-        """Domain, which does not change."""
-        return self._domain
-
-    def bounded(self, transform: IndexTransform) -> IndexTransform:
-        """Return `transform` with implicit bounds resolved; raise if it leads out of the array."""
-        return resolve_bounds(transform, self._domain)
-
     def read_into(self, transform: IndexTransform, out: npt.NDArray[Any]) -> Future[npt.NDArray[Any]]:
         """Fill `out` with what `transform`, which is bounded, selects; the future gives `out`."""
         read_ndarray(self._array, transform, out)
@@ -79,14 +70,6 @@ class MemoryArray:
         write_ndarray(self._array, transform, source)
         done: Future[None] = Future.ready(None)
         return WriteFutures.of(done, done)
-
-    def resolve(self) -> Future[IndexDomain]:
-        """Return the domain."""
-        return Future.ready(self._domain)
-
-    def resize(self, request: ResizeRequest) -> Future[IndexDomain]:
-        """Fail: the memory is the caller's."""
-        return Future.failed(UnsupportedError("Resize not supported"))
 
     def schema(self) -> Schema:
         """Type, domain, units, and the order of the dimensions in memory."""
@@ -166,10 +149,7 @@ def read_ndarray(source: npt.NDArray[Any], transform: Transform, out: npt.NDArra
     target = _in_order(out, selection, first=True)
     for block in _blocks(selection):
         target[block] = selection.view[_at(selection, block)]
-    for dim in selection.unused:
-        if out.shape[dim] > 1:
-            before = (slice(None),) * dim
-            out[(*before, slice(1, None))] = out[(*before, slice(0, 1))]
+    repeat_first(out, selection.unused)
 
 
 def write_ndarray(target: npt.NDArray[Any], transform: Transform, source: npt.NDArray[Any]) -> None:

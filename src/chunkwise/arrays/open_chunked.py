@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
-from chunkwise.arrays.based import pool_under
-from chunkwise.arrays.cache_pool import cache_of, cached
 from chunkwise.arrays.chunked import ChunkedArray
 from chunkwise.arrays.metadata_observers import metadata_written, whole_path, wrapped
 from chunkwise.arrays.protocol import WrapStore
+from chunkwise.arrays.resources import cache_of, cached, pool_under
 from chunkwise.arrays.shared_metadata import (
     SharedMetadata,
     cache_document,
@@ -16,15 +16,16 @@ from chunkwise.arrays.shared_metadata import (
     oldest_allowed,
     shared_metadata,
 )
+from chunkwise.driver.chunked.metadata_cache import cached_metadata
 from chunkwise.driver.chunked.open_flow import Opened, OpenRequest, check_container, open_array
 from chunkwise.driver.chunked.spec import ChunkedSpec
 from chunkwise.driver.flow import run
-from chunkwise.errors import AlreadyExistsError, InvalidArgumentError
+from chunkwise.errors import AlreadyExistsError, ChunkwiseError, FailedPreconditionError, InvalidArgumentError
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import KvStoreDriver
 from chunkwise.spec.open_mode import OpenMode
 
-__all__ = ["create_document", "open_chunked"]
+__all__ = ["create_document", "open_chunked", "open_from_document"]
 
 
 def open_chunked(
@@ -98,3 +99,33 @@ def _open_shared(
                 cache.evict_range(store.identity, KeyRange.of_prefix(request.path))
             cache_document(cache, store, request, opened)
     return shared, opened
+
+
+def open_from_document(
+    spec: ChunkedSpec,
+    store: KvStoreDriver,
+    path: str,
+    document: Any,
+    *,
+    generation: bytes,
+    time: float,
+    readable: bool,
+    writable: bool,
+) -> ChunkedArray:
+    """Open an array without asking the store."""
+    # `generation` and `time` are those of the key that `document` was read from; the former is empty if
+    # unknown.  The spec is bound and demands nothing of the metadata.
+    request = spec.open_request(path, store.describe)
+    try:
+        metadata = cached_metadata(request.format, document)
+    except ChunkwiseError as e:
+        raise FailedPreconditionError(f"Error reading {request.name}: {e.message}") from e
+    return ChunkedArray(
+        spec,
+        request,
+        SharedMetadata(Opened(metadata, generation, time)),
+        cached(spec, store, request.path),
+        pool_under(spec),
+        readable=readable,
+        writable=writable,
+    )

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy.typing as npt
 
-from chunkwise.arrays.cache_pool import cached
 from chunkwise.arrays.chunked import ChunkedArray
 from chunkwise.arrays.metadata_observers import wrapped
 from chunkwise.arrays.protocol import StorageStatistics, WrapStore
+from chunkwise.arrays.resources import cached
 from chunkwise.arrays.shared_metadata import SharedMetadata
 from chunkwise.driver.chunked.open_flow import Opened
 from chunkwise.driver.flow import run
@@ -22,7 +22,6 @@ from chunkwise.engine.future import Future
 from chunkwise.engine.pool import pool_of
 from chunkwise.engine.read import explain_read, read_into
 from chunkwise.engine.strategy import ReadStrategy
-from chunkwise.engine.write import write_from
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.index_space import IndexDomain, IndexTransform, d
 from chunkwise.kvstore.adapter.pending import PendingStore
@@ -78,32 +77,16 @@ class PrecomputedArray(ChunkedArray):
     def write_from(self, transform: IndexTransform, source: npt.NDArray[Any]) -> WriteFutures:
         """Write `source` where `transform`, which is bounded, says."""
         onto = self._onto.compose(transform)
-        store_fill = self._spec.store_data_equal_to_fill_value
         if not isinstance(self._chunks, ShardedStore):
-            done = write_from(
-                self._stored,
-                self._chunks,
-                onto,
-                source,
-                pool=self._pool,
-                store_data_equal_to_fill_value=store_fill,
-            )
+            done = self._write(self._chunks, onto, source)
             return WriteFutures.of(done, done)
         # Every shard is written once, when the chunks that are to be in it are encoded.
         shards, pending = self._chunks, PendingStore(self._chunks, _admit)
-        encoded = write_from(
-            self._stored,
-            pending,
-            onto,
-            source,
-            pool=self._pool,
-            store_data_equal_to_fill_value=store_fill,
-        )
 
         def store_shards(_: None) -> None:
             shards.change({key: change.apply for key, change in pending.changes.items()})
 
-        done = map_future(store_shards, encoded)
+        done = map_future(store_shards, self._write(pending, onto, source))
         return WriteFutures.of(done, done)
 
     def write_referenced(self, transform: IndexTransform, source: npt.NDArray[Any]) -> WriteFutures:

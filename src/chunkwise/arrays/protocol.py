@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -11,12 +12,13 @@ import numpy.typing as npt
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.engine.combine import WriteFutures
 from chunkwise.engine.future import Future
-from chunkwise.index_space import IndexDomain, IndexTransform
+from chunkwise.errors import UnsupportedError
+from chunkwise.index_space import IndexDomain, IndexTransform, resolve_bounds
 from chunkwise.kvstore.protocol import KvStoreDriver
 from chunkwise.spec.driver_spec import DriverSpec
 from chunkwise.spec.schema import Schema
 
-__all__ = ["OpenArray", "ResizeRequest", "StorageStatistics", "Transactional", "WrapStore"]
+__all__ = ["FixedArray", "OpenArray", "ResizeRequest", "StorageStatistics", "Transactional", "WrapStore"]
 
 WrapStore: TypeAlias = Callable[[KvStoreDriver, bool], KvStoreDriver]
 """``wrap(store, atomic)``: the store as a transaction sees it; if `atomic`, several keys change at once."""
@@ -94,6 +96,46 @@ class OpenArray(Protocol):
     def numpy_dtype(self) -> np.dtype[Any]:
         """The NumPy type of the elements in memory."""
         ...
+
+
+class FixedArray:
+    """Base of arrays whose domain doesn't change and whose chunks, if there are any, can't be counted."""
+
+    __slots__ = ("_domain", "readable", "writable")
+
+    _domain: IndexDomain
+    readable: bool
+    writable: bool
+
+    @property
+    @abstractmethod
+    def dtype(self) -> DataType:
+        """Type of the elements."""
+
+    def numpy_dtype(self) -> np.dtype[Any]:
+        """The NumPy type of the elements in memory."""
+        return self.dtype.memory_dtype
+
+    @property
+    def domain(self) -> IndexDomain:
+        """Domain, which does not change."""
+        return self._domain
+
+    def bounded(self, transform: IndexTransform) -> IndexTransform:
+        """Return `transform` with implicit bounds resolved; raise if it leads out of the array."""
+        return resolve_bounds(transform, self._domain)
+
+    def resolve(self) -> Future[IndexDomain]:
+        """Return the domain."""
+        return Future.ready(self._domain)
+
+    def resize(self, request: ResizeRequest) -> Future[IndexDomain]:
+        """Fail: there is no bound to change."""
+        return Future.failed(UnsupportedError("Resize not supported"))
+
+    def count_stored(self, transform: IndexTransform, most: int | None = None) -> Future[StorageStatistics]:
+        """Fail: nothing is stored here, or no chunk is what is stored."""
+        return Future.failed(UnsupportedError("Storage statistics not supported"))
 
 
 class Transactional(Protocol):

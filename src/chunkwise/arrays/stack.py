@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.arrays.based import Base, pool_under
-from chunkwise.arrays.protocol import OpenArray, ResizeRequest, StorageStatistics, WrapStore
+from chunkwise.arrays.based import Base
+from chunkwise.arrays.protocol import FixedArray, OpenArray, WrapStore
+from chunkwise.arrays.resources import pool_under
 from chunkwise.arrays.stack_layer import Layer, StackLayers, naming
 from chunkwise.arrays.stack_table import LayerTable, LayerTables, layer_tables
 from chunkwise.driver.stack.combine import common_units
@@ -22,8 +23,7 @@ from chunkwise.engine.batch import as_batched
 from chunkwise.engine.combine import WriteFutures, gather, map_future
 from chunkwise.engine.future import Future
 from chunkwise.engine.pool import Pool, Stop
-from chunkwise.errors import UnsupportedError
-from chunkwise.index_space import IndexDomain, IndexTransform, resolve_bounds
+from chunkwise.index_space import IndexDomain, IndexTransform
 from chunkwise.plan.layer_requests import LayerRequest, LayerRequests, Region
 from chunkwise.plan.layers import LayerBoxes
 from chunkwise.plan.stack import divide_stack
@@ -34,21 +34,12 @@ __all__ = ["StackArray", "open_stack"]
 Array = npt.NDArray[Any]
 
 
-class StackArray:
+class StackArray(FixedArray):
     """Layers over each other."""
 
     # A read or write holds a layer open for each worker, or, if those are more than layers, all of them.
 
-    __slots__ = (
-        "_boxes",
-        "_domain",
-        "_last_plan",
-        "_layers",
-        "_pool",
-        "_spec",
-        "readable",
-        "writable",
-    )
+    __slots__ = ("_boxes", "_last_plan", "_layers", "_pool", "_spec")
 
     def __init__(
         self,
@@ -84,23 +75,10 @@ class StackArray:
         """Type of the elements of all layers."""
         return self._spec.common.dtype
 
-    def numpy_dtype(self) -> np.dtype[Any]:
-        """The NumPy type of the elements in memory."""
-        return self.dtype.memory_dtype
-
-    @property
-    def domain(self) -> IndexDomain:
-        """Domain, which does not change."""
-        return self._domain
-
     @property
     def boxes(self) -> LayerBoxes:
         """Bounds of the layers."""
         return self._boxes
-
-    def bounded(self, transform: IndexTransform) -> IndexTransform:
-        """Return `transform` with implicit bounds resolved; raise if it leads out of the stack."""
-        return resolve_bounds(transform, self._domain)
 
     def read_into(self, transform: IndexTransform, out: Array) -> Future[Array]:
         """Fill `out` with what `transform`, which is bounded, selects; the future gives `out`."""
@@ -115,17 +93,15 @@ class StackArray:
             return known[1]
 
         def read(base: Base | None, part: LayerRequest) -> Future[Any]:
-            view = view_of(part.region)
+            view, at = view_of(part.region), part.at
             if base is None:
-                view[part.at] = fill_value
+                view[at] = fill_value
                 return Future.ready(None)
             with naming(part.layer):
                 request = base.part(part.request)
             if not part.region.indexed:
-                return base.array.read_into(request, view[part.at])
-            values = np.empty(request.input_shape, out.dtype)
-            base.array.read_into(request, values).result()
-            view[part.at] = values
+                return base.array.read_into(request, view[at])
+            view[at] = base.array.read_into(request, np.empty(request.input_shape, out.dtype)).result()
             return Future.ready(None)
 
         def finish(_: object) -> Array:
@@ -222,14 +198,6 @@ class StackArray:
         for found in self._divided(transform, holes=holes):
             yield from [found] if isinstance(found, LayerRequest) else found.parts()
 
-    def resolve(self) -> Future[IndexDomain]:
-        """Return the domain; layers that have grown don't change it."""
-        return Future.ready(self._domain)
-
-    def resize(self, request: ResizeRequest) -> Future[IndexDomain]:
-        """Fail: layers are resized by themselves."""
-        return Future.failed(UnsupportedError("Resize not supported"))
-
     def schema(self) -> Schema:
         """Type, domain, and the units that layers agree on."""
         rank = self._domain.rank
@@ -247,10 +215,6 @@ class StackArray:
         schema = self._spec.schema.with_domain(self._domain)
         layers = tuple(layer.as_spec() for layer in self._layers.layers)
         return replace(self._spec, schema=schema, layers=layers)
-
-    def count_stored(self, transform: IndexTransform, most: int | None = None) -> Future[StorageStatistics]:
-        """Fail: layers that are hidden would count too."""
-        return Future.failed(UnsupportedError("Storage statistics not supported"))
 
 
 def open_stack(

@@ -12,8 +12,9 @@ from chunkwise.arrays.layer_source import (
     FILES,
     FindSource,
     LayerSource,
-    SpecSources,
+    Templates,
     find_of_base,
+    find_of_spec,
     no_source,
 )
 from chunkwise.arrays.protocol import WrapStore
@@ -80,7 +81,7 @@ class StackLayers:
     def __init__(self, layers: Sequence[Layer], wrap: WrapStore | None) -> None:
         self.layers = layers
         self._wrap = wrap
-        self._spec_sources = SpecSources()
+        self._templates: Templates = {}
         self._finders: list[FindSource | None] = [None] * len(layers)
 
     def in_transaction(self, wrap: WrapStore | None) -> StackLayers:
@@ -112,7 +113,7 @@ class StackLayers:
             if self._wrap is not None:
                 find = no_source
             elif isinstance(source, Spec):
-                find = self._spec_sources.find_of(source, domain)
+                find = find_of_spec(source, domain, self._templates)
             else:
                 find = find_of_base(source, domain)
             self._finders[number] = find

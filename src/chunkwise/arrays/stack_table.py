@@ -23,6 +23,7 @@ from chunkwise.engine.pool import Stop
 from chunkwise.engine.read import read_chunks
 from chunkwise.engine.requests import ChunkRequests, TableReader, TableSource
 from chunkwise.engine.strategy import ReadStrategy, read_strategy
+from chunkwise.fork import Lock, new_lock
 from chunkwise.plan.layer_requests import LayerRequests, Region
 
 __all__ = ["LayerTable", "LayerTables", "layer_tables"]
@@ -72,6 +73,7 @@ class LayerTable(NamedTuple):
     dims: tuple[int | None, ...]  # as of their sources
     # dimensions of the stack that the layers don't have are the first of the result
     requests: ChunkRequests | _Copies
+    fetching: Lock | None = None  # as for `read_chunks`
 
     def open_reader(self, view: Array, stop: Stop, limit: CodecLimit) -> Callable[[slice], None]:
         """Return what reads some rows to `view`, the result as the region shows it; for one worker."""
@@ -89,7 +91,8 @@ class LayerTable(NamedTuple):
         def read(rows: slice) -> None:
             if pages is not None:
                 pages.prepare(view[requests.hull(rows)])
-            read_chunks(reader.batches(rows), source, stop, fill_missing=fill_missing)
+            batches = reader.batches(rows)
+            read_chunks(batches, source, stop, fill_missing=fill_missing, fetching=self.fetching)
 
         return read
 
@@ -131,7 +134,8 @@ def layer_tables(
             requests = requests.in_chunks()
         strategy, size = _strategy(requests, len(parts.layers), n_processors)
         n_workers = max(n_workers, strategy.n_workers)
-        table = LayerTable(parts.region, of_rows[0].dims, requests)
+        fetching = new_lock() if strategy.together else None
+        table = LayerTable(parts.region, of_rows[0].dims, requests, fetching)
         batches += [(table, slice(i, i + size)) for i in range(0, requests.n, size)]
     return LayerTables(batches, n_workers, sorted(others))
 
@@ -172,14 +176,16 @@ def _strategy(
     """Return how a table is read, and how many of its rows a worker takes at a time."""
     if isinstance(requests, _Copies):
         n_elements = int((requests.stop - requests.start).prod(axis=1).sum())
-        rate, nbytes = 0.0, n_elements * requests.arrays[0].itemsize // requests.n
+        rate, nbytes, batches = 0.0, n_elements * requests.arrays[0].itemsize // requests.n, False
     else:
-        rate, nbytes = requests.array.chain.decode_rate, requests.array.chain.item.nbytes
+        chain = requests.array.chain
+        rate, nbytes, batches = chain.decode_rate, chain.item.nbytes, chain.decodes_batches
     strategy = read_strategy(
         source="store",
         decode_rate=rate,
         chunk_nbytes=max(1, nbytes),
         n_chunks=max(requests.n, n_layers),
         n_processors=n_processors,
+        batches=batches,
     )
     return strategy, max(1, strategy.batch_nbytes // max(1, nbytes))

@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterator
 from math import inf
 from typing import Any, NamedTuple
 
-import numpy as np
 import numpy.typing as npt
 
-from chunkwise.arrays.cache_pool import cache_of
 from chunkwise.arrays.chunk_functions import ChunkFunctions
-from chunkwise.arrays.protocol import ResizeRequest, StorageStatistics, WrapStore
+from chunkwise.arrays.protocol import FixedArray, WrapStore
+from chunkwise.arrays.resources import cache_of
 from chunkwise.driver.virtual_chunked.spec import VirtualChunkedSpec
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.engine.batch import as_batched
@@ -20,8 +19,8 @@ from chunkwise.engine.combine import WriteFutures
 from chunkwise.engine.future import Future
 from chunkwise.engine.pool import Pool, Stop, pool_of
 from chunkwise.engine.update import change_alone
-from chunkwise.errors import InvalidArgumentError, UnsupportedError
-from chunkwise.index_space import IndexDomain, IndexTransform, resolve_bounds
+from chunkwise.errors import InvalidArgumentError
+from chunkwise.index_space import IndexTransform
 from chunkwise.kvstore.request_limits import DEFAULT_CONCURRENCY
 from chunkwise.plan.offset_grid import OffsetGrid
 from chunkwise.plan.plan import Plan, chunk_order, plan_read, plan_write, selections, wholes
@@ -41,13 +40,13 @@ class _Piece(NamedTuple):
     whole: bool
 
 
-class VirtualChunkedArray:
+class VirtualChunkedArray(FixedArray):
     """An array behind a read function, a write function or both."""
 
     # Each worker holds one chunk.  Functions are called by the threads of the pool, several at once.
     # `pending` are the chunks as a transaction sees them.
 
-    __slots__ = ("_domain", "_functions", "_pending", "_pool", "_spec", "readable", "writable")
+    __slots__ = ("_functions", "_pending", "_pool", "_spec")
 
     def __init__(
         self,
@@ -84,19 +83,6 @@ class VirtualChunkedArray:
     def dtype(self) -> DataType:
         """Type of the elements."""
         return self._functions.dtype
-
-    def numpy_dtype(self) -> np.dtype[Any]:
-        """The NumPy type of the elements in memory."""
-        return self.dtype.memory_dtype
-
-    @property
-    def domain(self) -> IndexDomain:
-        """Domain, which does not change."""
-        return self._domain
-
-    def bounded(self, transform: IndexTransform) -> IndexTransform:
-        """Return `transform` with implicit bounds resolved; raise if it leads out of the array."""
-        return resolve_bounds(transform, self._domain)
 
     def read_into(self, transform: IndexTransform, out: Array) -> Future[Array]:
         """Fill `out` with what `transform`, which is bounded, selects; the future gives `out`."""
@@ -182,14 +168,6 @@ class VirtualChunkedArray:
         n_workers = self._pool.n_workers if self._functions.loop is None else DEFAULT_CONCURRENCY
         return self._pool.run(list(_pieces(plan)), open_worker, finish, n_workers=n_workers)
 
-    def resolve(self) -> Future[IndexDomain]:
-        """Return the domain."""
-        return Future.ready(self._domain)
-
-    def resize(self, request: ResizeRequest) -> Future[IndexDomain]:
-        """Fail: what functions can do does not change."""
-        return Future.failed(UnsupportedError("Resize not supported"))
-
     def schema(self) -> Schema:
         """Type, domain, chunks and units."""
         return self._spec.schema.copy()
@@ -197,10 +175,6 @@ class VirtualChunkedArray:
     def spec(self) -> VirtualChunkedSpec:
         """Return a spec with the functions, which has no JSON form."""
         return self._spec
-
-    def count_stored(self, transform: IndexTransform, most: int | None = None) -> Future[StorageStatistics]:
-        """Fail: nothing is stored here."""
-        return Future.failed(UnsupportedError("Storage statistics not supported"))
 
 
 def _pieces(plan: Plan) -> Iterator[_Piece]:

@@ -1,12 +1,34 @@
-"""From a cell of the chunk grid to the key under which its chunk is stored, and back."""
+"""From a cell of the chunk grid to the key under which its chunk is stored, and back.
+
+Zarr v3 has two encodings: ``default``, ``c/1/23/45``, and ``v2``, ``1.23.45``, which is also that of
+Zarr v2 and v1 arrays and of N5.
+
+Specification
+-------------
+https://zarr-specs.readthedocs.io/en/latest/v3/chunk-key-encodings/default/, ``…/v2/``, "Description";
+Zarr v2, "Chunks" and member ``dimension_separator``; N5, "File-system specification": ``/``.
+
+Names
+-----
+zarr3: ``default``, ``v2``
+
+Configuration
+-------------
+>>> default_keys({"separator": "."}).key((1, 23, 45))
+'c.1.23.45'
+>>> v2_keys({"separator": "/"}).key((1, 23, 45))
+'1/23/45'
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import NamedTuple
 
-__all__ = ["KeyEncoding"]
+from chunkwise.binding import JSON, Members, expect_one_of
+
+__all__ = ["KeyEncoding", "default_keys", "v2_keys"]
 
 
 class KeyEncoding(NamedTuple):
@@ -74,3 +96,21 @@ class KeyEncoding(NamedTuple):
 def _is_number(text: str) -> bool:
     # int() takes signs, spaces, underscores and other alphabets' digits; 2**63 has 19 digits
     return text.isascii() and text.isdigit() and len(text) < 20 and (text == "0" or text[0] != "0")
+
+
+def default_keys(configuration: Mapping[str, JSON]) -> KeyEncoding:
+    """Read the configuration object, ``{"separator": "/" or "."}``; ``"/"`` if left out."""
+    separator = _separator(configuration, ("/", "."))
+    return KeyEncoding(f"c{separator}", separator, "c")
+
+
+def v2_keys(configuration: Mapping[str, JSON]) -> KeyEncoding:
+    """Read the configuration object, ``{"separator": "/" or "."}``; ``"."`` if left out."""
+    return KeyEncoding("", _separator(configuration, (".", "/")), "0")
+
+
+def _separator(configuration: Mapping[str, JSON], choices: tuple[str, str]) -> str:
+    members = Members(configuration)
+    separator: str = members.take("separator", lambda value: expect_one_of(value, choices), choices[0])
+    members.finish()
+    return separator

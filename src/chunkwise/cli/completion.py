@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from chunkwise.cli.command import required
+from chunkwise.cli.command import required, show
 
 __all__ = ["SHELLS", "add_arguments", "run"]
 
@@ -27,7 +27,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     parser = make_parser(COMMANDS)
     _mark_paths(parser, shtab.FILE)
-    print(shtab.complete(parser, arguments.shell))
+    script = shtab.complete(parser, arguments.shell)
+    show(arguments, {"shell": arguments.shell, "script": script}, script)
     return 0
 
 

@@ -9,7 +9,7 @@ from chunkwise.cli.command import UsageError, message, show
 from chunkwise.cli.cp_tree import copy_options, run_copy_tree, show_copy, show_left
 from chunkwise.cli.options import add_memory, add_on, workers_of
 from chunkwise.cli.progress import add_quiet, progress_of
-from chunkwise.cli.quantities import format_duration, format_nbytes, format_pace
+from chunkwise.cli.quantities import format_duration, format_nbytes, format_pace, format_ratio
 from chunkwise.cli.region import index_of
 from chunkwise.cli.template_options import (
     add_template_arguments,
@@ -226,7 +226,7 @@ def _report(
     }
     text = format_pace(copied, seconds) if copied else format_nbytes(copied)
     if stored.ratio is not None:
-        text += f", stored in {format_nbytes(stored.stored_nbytes)} ({stored.ratio:.2f} times smaller)"
+        text += f", stored in {format_nbytes(stored.stored_nbytes)} ({format_ratio(stored.ratio)})"
     if verify_seconds is not None:
         text += f"; every element compared in {format_duration(verify_seconds)}: equal"
     show_copy(arguments, format, out, text)

@@ -9,7 +9,7 @@ from typing import Any
 
 from chunkwise.arrays.stack import StackArray
 from chunkwise.cli.command import UsageError, message, rows_as_lines, show
-from chunkwise.cli.quantities import format_nbytes, format_shape, plural
+from chunkwise.cli.quantities import format_nbytes, format_ratio, format_shape, plural
 from chunkwise.cli.system_info import show_system
 from chunkwise.errors import ChunkwiseError
 from chunkwise.groups.open_group import open_group
@@ -99,7 +99,7 @@ def _spec(arguments: argparse.Namespace, spec: dict[str, Any]) -> None:
     }
     kinds = ", ".join(f"{n} {name}" for name, n in drivers.most_common())
     what = f"stack of {plural(len(layers), 'layer')} ({kinds})" if stacked else f"view ({spec['driver']})"
-    rows = [("format", what), ("shape", format_shape(store.shape)), ("data type", store.dtype.name)]
+    rows = [("format", what), ("shape", format_shape(store.shape)), ("dtype", store.dtype.name)]
     if any(store.origin):
         rows.append(("origin", ", ".join(map(str, store.origin))))
     rows += _named(store.domain.labels, store.dimension_units)
@@ -186,7 +186,7 @@ def _rows(
         rows.append(("stored", share))
         size = f"{format_nbytes(stored.stored_nbytes)} for {format_nbytes(stored.nbytes)}"
         if stored.ratio is not None:
-            size += f" ({stored.ratio:.2f} times smaller)"
+            size += f" ({format_ratio(stored.ratio)})"
         rows.append(("size", size))
     return rows
 

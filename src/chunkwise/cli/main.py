@@ -17,6 +17,7 @@ from typing import NoReturn
 from chunkwise.cli.command import UsageError, add_json, message
 from chunkwise.cli.servers import add_server_arguments, with_servers
 from chunkwise.errors import ChunkwiseError
+from chunkwise.extras import MissingPackageError
 from chunkwise.interrupt import INTERRUPTED, loaded
 from chunkwise.version import __version__
 
@@ -52,8 +53,11 @@ _SIGNED = ("--fill-value", "--region", "--concat", "--stack")
 
 _FAILED, _USAGE = 1, 2
 
-# What the library raises for wrong input and failing storage; anything else is a defect of chunkwise.
-_EXPECTED = (ChunkwiseError, OSError, ValueError, IndexError, NotImplementedError, OverflowError, MemoryError)
+# What the library raises for wrong input, failing storage and missing packages; anything else is a defect.
+_EXPECTED = (
+    ChunkwiseError, MissingPackageError, OSError, ValueError, IndexError, NotImplementedError, OverflowError,
+    MemoryError,
+)  # fmt: skip
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -65,6 +65,8 @@ def _tree(arguments: argparse.Namespace, root: Node) -> int:
     out = {"path": arguments.path, "applied": applied, "nodes": [node._asdict() for node in report]}
     show(arguments, out, *lines)
     if not applied:
-        why = f"since {plural(len(failed), 'node')} can't be migrated" if failed else "--apply does it"
+        why = "--apply does it" if report else "there is no node of Zarr v1 or v2"
+        if failed:
+            why = f"since {plural(len(failed), 'node')} can't be migrated"
         message(f"nothing was changed; {why}")
     return 1 if failed else 0

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["format_duration", "format_nbytes", "format_pace", "format_rate", "format_shape", "plural"]
+__all__ = [
+    "format_duration",
+    "format_nbytes",
+    "format_pace",
+    "format_rate",
+    "format_ratio",
+    "format_shape",
+    "plural",
+]
 
 _PREFIXES = ("", "k", "M", "G", "T", "P", "E")
 
@@ -51,6 +59,15 @@ def format_duration(seconds: float) -> str:
     if whole < 48 * 3600:
         return f"{whole // 3600} h {whole % 3600 // 60} min"
     return f"{whole // 86400} d {whole % 86400 // 3600} h"
+
+
+def format_ratio(ratio: float) -> str:
+    """Return how much smaller something became.
+
+    >>> format_ratio(2.5), format_ratio(0.5)
+    ('2.50 times smaller', '2.00 times larger')
+    """
+    return f"{1 / ratio:.2f} times larger" if 0 < ratio < 0.995 else f"{ratio:.2f} times smaller"
 
 
 def format_shape(shape: Sequence[int | None]) -> str:

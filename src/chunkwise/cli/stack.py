@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from chunkwise.api.cast import cast
 from chunkwise.api.stack import concat, overlay, stack
 from chunkwise.api.tensorstore import TensorStore
+from chunkwise.api.views import cast
 from chunkwise.cli.command import UsageError, message, show
 from chunkwise.cli.quantities import format_shape, plural
 from chunkwise.cli.template_options import fill_value_of

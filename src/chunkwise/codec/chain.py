@@ -21,10 +21,11 @@ import numpy.typing as npt
 from chunkwise.binding import JSON, dump
 from chunkwise.cached import cached_property
 from chunkwise.codec.codec_json import codec_to_json, codecs_to_json, parse_codecs
-from chunkwise.codec.decode import Stages, is_raw, open_decoder, open_raw_view
+from chunkwise.codec.decode import Stages, is_raw, open_batch_decoder, open_decoder, open_raw_view
 from chunkwise.codec.protocol import (
     ArrayToArray,
     ArrayToBytes,
+    BatchDecoder,
     Buffer,
     BytesToBytes,
     ChunkSpec,
@@ -84,6 +85,15 @@ class Chain:
     def is_raw(self) -> bool:
         """True if an encoded chunk is its elements as they lie in memory, in C order."""
         return is_raw(self.stages)
+
+    @cached_property
+    def decodes_batches(self) -> bool:
+        """True if one call decodes several chunks."""
+        return self.open_batch_decoder() is not None
+
+    def open_batch_decoder(self) -> BatchDecoder | None:
+        """Return a decoder of several chunks to C-contiguous memory; None if each takes a call of its own."""
+        return open_batch_decoder(self.stages)
 
     def open_view(self) -> Callable[[Buffer], npt.NDArray[Any]] | None:
         """Return a function that gives a chunk as an array over its bytes; None if codecs forbid it."""

@@ -24,6 +24,7 @@ from chunkwise.codec.copying import copy_rows
 from chunkwise.codec.protocol import (
     ArrayToArray,
     ArrayToBytes,
+    BatchDecoder,
     Buffer,
     BytesToBytes,
     ChunkSpec,
@@ -37,6 +38,7 @@ __all__ = [
     "Stages",
     "is_raw",
     "leading_axes",
+    "open_batch_decoder",
     "open_decoder",
     "open_general_decoder",
     "open_raw_view",
@@ -119,6 +121,18 @@ def open_raw_view(stages: Stages) -> Callable[[Buffer], npt.NDArray[Any]] | None
         return view(encoded)
 
     return decompressed_view
+
+
+def open_batch_decoder(stages: Stages) -> BatchDecoder | None:
+    """Return a decoder of several chunks to C-contiguous memory; None if each takes a call of its own."""
+    axes, n = leading_axes(stages)
+    serializer, item = stages.serializer, stages.items[-1]
+    if axes is not None or n < len(stages.filters) or type(serializer) is not Bytes:
+        return None
+    layout, nbytes = serializer.layout(item), serializer.encoded_nbytes(item)
+    if len(stages.compressors) != 1 or not layout.same or layout.mask != 255 or nbytes == 0:
+        return None
+    return stages.compressors[0].open_batch_decoder(nbytes)
 
 
 def is_raw(stages: Stages) -> bool:

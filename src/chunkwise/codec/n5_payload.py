@@ -11,10 +11,15 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from chunkwise.binding import Members
-from chunkwise.codec.checksum import compressors_have_checksum
 from chunkwise.codec.n5_compression import compression_to_json, parse_compression
 from chunkwise.codec.n5_header import parse_header
-from chunkwise.codec.protocol import ArrayToBytes, Buffer, BytesToBytes, ChunkSpec
+from chunkwise.codec.protocol import (
+    ArrayToBytes,
+    Buffer,
+    BytesToBytes,
+    ChunkSpec,
+    compressors_have_checksum,
+)
 from chunkwise.errors import DataCorruptionError
 
 __all__ = [

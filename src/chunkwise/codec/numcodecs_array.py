@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numcodecs.registry
 import numpy as np
@@ -36,10 +36,16 @@ __all__ = [
     "Categorize",
     "Delta",
     "FixedScaleOffset",
+    "Frozen",
     "NumcodecsFilter",
     "PackBitsFilter",
     "Quantize",
+    "frozen",
+    "thawed",
 ]
+
+Frozen: TypeAlias = "tuple[tuple[str, JSON], ...]"
+"""Members of a configuration, sorted by name, with tuples in place of lists."""
 
 _Apply = Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
 
@@ -57,7 +63,7 @@ def _dtype(value: JSON, member: str) -> np.dtype[Any]:
 class NumcodecsFilter(ArrayToArray):
     """Array to array, by the filter `id` of NumCodecs."""
 
-    configuration: tuple[tuple[str, JSON], ...] = ()  # its members, sorted by name
+    configuration: Frozen = ()  # its members, sorted by name
 
     name: ClassVar[str] = ""
     id: ClassVar[str] = ""
@@ -75,7 +81,7 @@ class NumcodecsFilter(ArrayToArray):
                 f'Error parsing object member "{missing[0]}": Expected value, but member is missing'
             )
         check_known(configuration, (*cls.required, *cls.optional))
-        codec = cls(tuple(sorted((k, _freeze(v)) for k, v in configuration.items())))
+        codec = cls(frozen(configuration))
         codec._instance()
         if format == "zarr3":
             # The arrays between codecs have no stored byte order there; in memory it is little.
@@ -85,7 +91,7 @@ class NumcodecsFilter(ArrayToArray):
         return codec
 
     def to_json(self, format: str) -> dict[str, Any]:
-        return {key: _thaw(value) for key, value in self.configuration}
+        return thawed(self.configuration)
 
     def _member(self, names: tuple[str, ...]) -> np.dtype[Any] | None:
         members = dict(self.configuration)
@@ -174,6 +180,16 @@ def _checked(
             f"but expected {prod(expected.shape)} of {expected.dtype}"
         )
     return result.reshape(expected.shape)
+
+
+def frozen(configuration: Mapping[str, JSON]) -> Frozen:
+    """Return members of a configuration as a hashable value; `thawed` reverts it."""
+    return tuple(sorted((name, _freeze(value)) for name, value in configuration.items()))
+
+
+def thawed(configuration: Frozen) -> dict[str, JSON]:
+    """Return the members that `frozen` was given."""
+    return {name: _thaw(value) for name, value in configuration}
 
 
 def _freeze(value: JSON) -> JSON:

@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.binding import JSON, Members, expect_object, expect_string
-from chunkwise.codec.numcodecs_array import _freeze, _thaw
+from chunkwise.codec.numcodecs_array import Frozen, frozen, thawed
 from chunkwise.codec.protocol import ArrayToBytes, Buffer, BytesToBytes, ChunkSpec, Codec, DecodeInto, Encode
 from chunkwise.codec.size import byte_view, size_error
 from chunkwise.errors import CodecError, DataCorruptionError, SpecError, UnsupportedError
@@ -33,16 +33,16 @@ from chunkwise.extras import needs
 
 __all__ = ["NumcodecsCompressor", "NumcodecsSerializer", "PCodec", "Zfpy", "find_numcodecs"]
 
-# Where the implementation of codecs with these beginnings comes from.
 # Codecs that know nothing of elements: they come after the bytes of them, wherever they stand.
 _OF_BYTES = {
     f"imagecodecs_{name}"
     for name in ("bitorder", "delta", "deflate", "lz4", "lz4h5", "lzf", "lzma", "lzw", "szip", "zlib", "zstd")
 }
+# Packages that implement the codecs whose names begin so.
 _PACKAGES = {"imagecodecs_": "imagecodecs", "zfpy": "zfpy", "pcodec": "pcodec"}
 
 
-def _get(id: str, configuration: tuple[tuple[str, JSON], ...]) -> Any:
+def _get(id: str, configuration: Frozen) -> Any:
     package = next((p for start, p in _PACKAGES.items() if id.startswith(start)), None)
     if package == "imagecodecs":
         try:
@@ -51,7 +51,7 @@ def _get(id: str, configuration: tuple[tuple[str, JSON], ...]) -> Any:
             raise _missing(id, package) from None
         register_codecs(verbose=False)
     try:
-        return numcodecs.registry.get_codec({"id": id, **{k: _thaw(v) for k, v in configuration}})
+        return numcodecs.registry.get_codec({"id": id, **thawed(configuration)})
     except ImportError:
         raise _missing(id, package or "numcodecs") from None
     except (TypeError, ValueError, KeyError) as e:
@@ -71,7 +71,7 @@ def find_numcodecs(value: JSON, *, is_compressor: bool, serialized: bool) -> Cod
     known = id in numcodecs.registry.codec_registry or any(id.startswith(start) for start in _PACKAGES)
     if not known and id not in numcodecs.registry.entries:
         return None
-    configuration = tuple(sorted((k, _freeze(v)) for k, v in members.rest().items()))
+    configuration = frozen(members.rest())
     _get(id, configuration)
     if serialized or id in _OF_BYTES:
         return NumcodecsCompressor(configuration, id)
@@ -84,18 +84,18 @@ def find_numcodecs(value: JSON, *, is_compressor: bool, serialized: bool) -> Cod
 class NumcodecsCompressor(BytesToBytes):
     """Bytes to bytes, by any codec of NumCodecs."""
 
-    configuration: tuple[tuple[str, JSON], ...]
+    configuration: Frozen
     id: str
 
     name: ClassVar[str] = "numcodecs_compressor"
 
     @classmethod
     def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> Self:
-        return cls(tuple(sorted((k, _freeze(v)) for k, v in configuration.items())), name)
+        return cls(frozen(configuration), name)
 
     def to_json(self, format: str) -> dict[str, Any]:
         # The name differs from codec to codec, so it is given here.
-        return {**{k: _thaw(v) for k, v in self.configuration}, "id": self.id}
+        return {**thawed(self.configuration), "id": self.id}
 
     def open_decoder(self, decoded_nbytes: int | None) -> Callable[[Buffer], Buffer]:
         instance = _get(self.id, self.configuration)
@@ -124,7 +124,7 @@ class NumcodecsCompressor(BytesToBytes):
 class NumcodecsSerializer(ArrayToBytes):
     """Array to bytes, by any codec of NumCodecs that takes arrays."""
 
-    configuration: tuple[tuple[str, JSON], ...]
+    configuration: Frozen
     id: str
 
     name: ClassVar[str] = "numcodecs_serializer"
@@ -132,12 +132,12 @@ class NumcodecsSerializer(ArrayToBytes):
     @classmethod
     def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> Self:
         id = name.removeprefix("numcodecs.")
-        frozen = tuple(sorted((k, _freeze(v)) for k, v in configuration.items()))
-        _get(id, frozen)
-        return cls(frozen, id)
+        members = frozen(configuration)
+        _get(id, members)
+        return cls(members, id)
 
     def to_json(self, format: str) -> dict[str, Any]:
-        members = {k: _thaw(v) for k, v in self.configuration}
+        members = thawed(self.configuration)
         return members if format == "zarr3" else {**members, "id": self.id}
 
     def bind(self, item: ChunkSpec) -> Self:

@@ -12,7 +12,7 @@ into them when it is opened.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeAlias
 
 import numpy as np
@@ -21,6 +21,7 @@ import numpy.typing as npt
 __all__ = [
     "ArrayToArray",
     "ArrayToBytes",
+    "BatchDecoder",
     "Buffer",
     "BytesToBytes",
     "ChunkSpec",
@@ -28,6 +29,7 @@ __all__ = [
     "DecodeInto",
     "Encode",
     "PreparedChain",
+    "compressors_have_checksum",
 ]
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
@@ -38,6 +40,23 @@ DecodeInto: TypeAlias = Callable[[Buffer, np.ndarray], None]
 
 Encode: TypeAlias = Callable[[np.ndarray], Buffer]
 """Return the encoded bytes of an array that has the chunk's shape and dtype, with any strides."""
+
+
+class BatchDecoder(NamedTuple):
+    """Decoder of several chunks with one call, for one worker.
+
+    Attributes
+    ----------
+    takes : callable
+        ``takes(address, nbytes)`` is true for an encoded chunk, lying there, that is known to decode to the
+        size of all chunks, wherever others lie around it.
+    decode : callable
+        ``decode(encoded, out)`` fills a writable view of bytes from chunks that were taken, put end to end;
+        returns False if one of them is corrupt.
+    """
+
+    takes: Callable[[int, int], bool]
+    decode: Callable[[Buffer, memoryview], bool]
 
 
 class ChunkSpec(NamedTuple):
@@ -215,9 +234,20 @@ class BytesToBytes(Codec):
         """Like `open_decoder`, but the function fills a writable view of that size; None if it can't."""
         return None
 
+    def open_batch_decoder(self, decoded_nbytes: int) -> BatchDecoder | None:
+        """Return a decoder of several chunks with one call; None if each takes a call of its own."""
+        return None
+
     @abstractmethod
     def open_encoder(self) -> Callable[[Buffer], Buffer]:
         """Return a function that encodes any buffer."""
+
+
+def compressors_have_checksum(compressors: Sequence[BytesToBytes], encoded: memoryview) -> bool:
+    """Return True if one of the compressors has stored a checksum; only the last one's bytes can be seen."""
+    return any(codec.always_checked for codec in compressors) or (
+        bool(compressors) and compressors[-1].has_checksum(encoded)
+    )
 
 
 class PreparedChain(Protocol):
@@ -226,16 +256,18 @@ class PreparedChain(Protocol):
     Attributes
     ----------
     item : ChunkSpec
-        What decoding gives.
+        Description of decoded chunks.
     codecs : tuple of Codec
         The bound codecs, in the order of encoding.
     encoded_nbytes : int or None
         Size of every encoded chunk in bytes, or None if it depends on the content.
     is_raw : bool
-        Whether an encoded chunk is its elements as they lie in memory, in C order, and any bytes of that
+        True if an encoded chunk is its elements as they lie in memory, in C order, and any bytes of that
         size are a valid chunk.
     decode_rate, encode_rate : float
         Nanoseconds for each decoded byte, on one thread, without the interpreter lock.
+    decodes_batches : bool
+        Whether one call decodes several chunks.
     """
 
     @property
@@ -250,12 +282,18 @@ class PreparedChain(Protocol):
     def decode_rate(self) -> float: ...
     @property
     def encode_rate(self) -> float: ...
+    @property
+    def decodes_batches(self) -> bool: ...
     def open_decoder(self) -> DecodeInto:
         """Return a decoder for the use of one worker at a time."""
         ...
 
     def open_encoder(self) -> Encode:
         """Return an encoder for the use of one worker at a time."""
+        ...
+
+    def open_batch_decoder(self) -> BatchDecoder | None:
+        """Return a decoder of several chunks to C-contiguous memory; None if each takes a call of its own."""
         ...
 
     def open_view(self) -> Callable[[Buffer], npt.NDArray[Any]] | None:

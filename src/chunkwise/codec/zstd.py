@@ -28,7 +28,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from chunkwise.binding import Members, expect_bool, expect_int
-from chunkwise.codec.protocol import Buffer, BytesToBytes, ChunkSpec
+from chunkwise.codec.protocol import BatchDecoder, Buffer, BytesToBytes, ChunkSpec
 from chunkwise.codec.size import size_error
 from chunkwise.errors import DataCorruptionError, prefix
 from chunkwise.libraries import zstd
@@ -119,6 +119,26 @@ class Zstd(BytesToBytes):
                 )
 
         return decode
+
+    def open_batch_decoder(self, decoded_nbytes: int) -> BatchDecoder | None:
+        frame_nbytes, content_nbytes = zstd().frame_nbytes, zstd().content_nbytes
+        if frame_nbytes is None or content_nbytes is None:
+            return None
+        decompress = zstd().open_decoder()
+
+        def takes(address: int, nbytes: int) -> bool:
+            # One frame, whose header has the size of its content, decodes to that size or fails, and the
+            # next frame begins where the next chunk does.
+            content = content_nbytes(address, nbytes)
+            return content == decoded_nbytes and frame_nbytes(address, nbytes) == nbytes
+
+        def decode(encoded: Buffer, out: memoryview) -> bool:
+            try:
+                return decompress(encoded, out) == len(out)
+            except DataCorruptionError:
+                return False
+
+        return BatchDecoder(takes, decode)
 
 
 def _check_ratio(encoded: Buffer, nbytes: int) -> None:

@@ -29,7 +29,7 @@ class Extension(Protocol):
     name : str
         Its name in Zarr v3.
     memory_dtype : numpy.dtype
-        What an element is in memory: of fixed size, without objects, in native byte order.
+        Type of an element in memory: of fixed size, without objects, in native byte order.
 
     Notes
     -----

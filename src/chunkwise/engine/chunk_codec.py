@@ -11,12 +11,21 @@ import numpy.typing as npt
 
 from chunkwise.cached import cached_property
 from chunkwise.codec.chain import prepare_chain
-from chunkwise.codec.protocol import Buffer, DecodeInto, Encode, PreparedChain
+from chunkwise.codec.protocol import BatchDecoder, Buffer, DecodeInto, Encode, PreparedChain
 from chunkwise.driver.stored_array import StoredField
 from chunkwise.errors import TooLargeError
 from chunkwise.kvstore.request_limits import Slots
 
-__all__ = ["CodecLimit", "Coder", "StagingBuffer", "chain_for", "open_coders", "open_fill_test", "under"]
+__all__ = [
+    "CodecLimit",
+    "Coder",
+    "EncodedBatch",
+    "StagingBuffer",
+    "chain_for",
+    "open_coders",
+    "open_fill_test",
+    "under",
+]
 
 Array: TypeAlias = "npt.NDArray[Any]"
 
@@ -77,6 +86,12 @@ class StagingBuffer:
         """Each chunk."""
         return [self.chunks[number, ...] for number in range(self.n_chunks)]
 
+    @cached_property
+    def encoded(self) -> EncodedBatch | None:
+        """What decodes the chunks of a batch with one call; None if the codecs have no such call."""
+        decoder = self.chain.open_batch_decoder() if self.chunks.flags.c_contiguous else None
+        return None if decoder is None else EncodedBatch(decoder, self.chunks, self.limit)
+
     def elements(self, chunks: Array) -> Array:
         """Return what the plan is about of some chunks: all of them, or a field of each record."""
         return chunks if self._field is None else self._field.select(chunks)
@@ -86,6 +101,56 @@ class StagingBuffer:
         """A chunk that isn't stored: a view of its fill value."""
         fill = self.chain.item.fill_value if self._field is None else self._field.fill_value
         return np.broadcast_to(fill, self.chain.item.shape)
+
+
+class EncodedBatch:
+    """Encoded chunks of a batch, put end to end, which one call decodes to C-contiguous slots."""
+
+    # Many threads pass the interpreter lock once for each call: chunks of 16³ uint16 in zstd take two threads
+    # 13.9 us one by one, 9.8 us in batches, and one thread 19.7 and 16.2 us.
+
+    def __init__(self, decoder: BatchDecoder, slots: Array, limit: CodecLimit) -> None:
+        self._takes = decoder.takes
+        self._decode = under(limit, decoder.decode)
+        self._slots = slots.reshape(-1).view(np.uint8).data
+        self._nbytes = len(self._slots) // len(slots)
+        encoded = np.empty(len(self._slots), np.uint8)
+        self._encoded, self._address, self._room = encoded.data, encoded.ctypes.data, len(encoded)
+        self._end = 0
+        self._ends: list[tuple[int, int]] = []  # number of each chunk, and where it ends
+
+    def add(self, number: int, chunk: Buffer) -> bool:
+        """Take the chunk of a slot, after those of the slots before; False if it is to be decoded alone."""
+        if type(chunk) is not bytes:
+            chunk = memoryview(chunk).cast("B")
+        start, nbytes = self._end, len(chunk)
+        end = start + nbytes
+        if end > self._room:
+            return False
+        self._encoded[start:end] = chunk
+        if not self._takes(self._address + start, nbytes):
+            return False
+        self._ends.append((number, end))
+        self._end = end
+        return True
+
+    def decode(self) -> list[tuple[int, memoryview]]:
+        """Decode what was added; return numbers and bytes of chunks that have to be decoded alone."""
+        ends, self._ends, self._end = self._ends, [], 0
+        failed: list[tuple[int, memoryview]] = []
+        first = 0
+        while first < len(ends):
+            last = first
+            while last + 1 < len(ends) and ends[last + 1][0] == ends[last][0] + 1:
+                last += 1
+            begin = ends[first - 1][1] if first else 0
+            out = self._slots[ends[first][0] * self._nbytes : (ends[last][0] + 1) * self._nbytes]
+            if not self._decode(self._encoded[begin : ends[last][1]], out):
+                starts = [begin, *(end for _, end in ends[first:last])]
+                for start, (number, end) in zip(starts, ends[first : last + 1], strict=True):
+                    failed.append((number, self._encoded[start:end]))
+            first = last + 1
+        return failed
 
 
 class Coder(StagingBuffer):

@@ -12,6 +12,7 @@ A small request that lies in one chunk is a batch of one, made by division, with
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from math import prod
 from typing import Any, TypeAlias
 
@@ -35,7 +36,7 @@ from chunkwise.engine.sources import (
 from chunkwise.engine.strategy import STAGING_NBYTES, ReadStrategy, read_strategy
 from chunkwise.engine.targets import Batch, Target, lies_in_one_piece
 from chunkwise.errors import NotFoundError
-from chunkwise.fork import Lock
+from chunkwise.fork import Lock, new_lock
 from chunkwise.index_space import IndexTransform
 from chunkwise.kvstore.protocol import Readable
 from chunkwise.kvstore.traits import traits_of
@@ -47,34 +48,48 @@ from chunkwise.plan.shard import ShardAxis, plan_shards, shard_requests, split_s
 __all__ = ["SmallReader", "choose_strategy", "explain_read", "read_chunks", "read_into"]
 
 Array: TypeAlias = "npt.NDArray[Any]"
+_NOTHING_HELD = nullcontext()
 Batches: TypeAlias = "list[Any]"  # products of PlanAxis, of shards those of ShardAxis
 
 
-def read_chunks(batches: Iterable[Batch], source: Source, stop: Stop, *, fill_missing: bool) -> None:
+def read_chunks(
+    batches: Iterable[Batch],
+    source: Source,
+    stop: Stop,
+    *,
+    fill_missing: bool,
+    fetching: AbstractContextManager[object] | None = None,
+) -> None:
     """Fetch, decode and put chunks: the one loop of all reads."""
     # It ends as soon as `stop` is true.  A chunk that isn't stored reads as the fill value, or is an error.
+    # With `fetching` one call decodes the chunks of a batch; it is held while they are fetched.
     for batch in batches:
         names, memory, slots, copy_out = batch
+        encoded = None if fetching is None or slots is not None else memory.encoded
         borrowed: Array | None = None
         at = 0
         try:
-            for chunk in source.fetch(batch):
-                if stop:
-                    return
-                if chunk is None:
-                    if not fill_missing:
-                        raise source.missing(names[at])
-                    chunk = memory.missing
-                if isinstance(chunk, np.ndarray):
-                    if copy_out is not None and len(names) == 1:
-                        borrowed = chunk[None]  # what is selected is copied from there
-                    else:
-                        (slots or memory.slots)[at][...] = chunk
-                elif chunk is not FILLED:
-                    memory.decode(chunk, (slots or memory.slots)[at])
-                at += 1
+            with fetching or _NOTHING_HELD:
+                for chunk in source.fetch(batch):
+                    if stop:
+                        return
+                    if chunk is None:
+                        if not fill_missing:
+                            raise source.missing(names[at])
+                        chunk = memory.missing
+                    if isinstance(chunk, np.ndarray):
+                        if copy_out is not None and len(names) == 1:
+                            borrowed = chunk[None]  # what is selected is copied from there
+                        else:
+                            (slots or memory.slots)[at][...] = chunk
+                    elif chunk is not FILLED and (encoded is None or not encoded.add(at, chunk)):
+                        memory.decode(chunk, (slots or memory.slots)[at])
+                    at += 1
+            if encoded is not None:
+                for at, chunk in encoded.decode():
+                    memory.decode(chunk, memory.slots[at])
             if copy_out is not None:
-                copy_out(memory.elements(memory.chunks[:at] if borrowed is None else borrowed))
+                copy_out(memory.elements(memory.chunks[: len(names)] if borrowed is None else borrowed))
         except NotFoundError:
             raise
         except Exception as e:
@@ -98,6 +113,7 @@ def choose_strategy(
         )
     traits = traits_of(store)
     return read_strategy(
+        batches=chain.decodes_batches,
         source="shards" if array.shard is not None else "store" if cache is None else "cache",
         decode_rate=chain.decode_rate,
         chunk_nbytes=chain.item.nbytes,
@@ -180,6 +196,7 @@ def _open_chunks(
     """Return the batches of a read of whole values, and what opens a worker for them."""
     pages = pages_of(view)
     cache = cache_source(array, store) if strategy.source == "cache" else None
+    fetching = new_lock() if strategy.together else None
 
     def open_worker(stop: Stop) -> Callable[[tuple[PlanAxis, ...]], None]:
         source = cache or store_source(array, store)
@@ -190,6 +207,7 @@ def _open_chunks(
             regular=array.grid.chunk_shape is not None,
             field=array.field,
             limit=limit,
+            together=strategy.together,
         )
 
         def work(axes: tuple[PlanAxis, ...]) -> None:
@@ -199,7 +217,7 @@ def _open_chunks(
             if isinstance(source, ManySource):
                 names = source.expect(names)
             batches = target.batches(axes, names)
-            read_chunks(batches, source, stop, fill_missing=fill_missing)
+            read_chunks(batches, source, stop, fill_missing=fill_missing, fetching=fetching)
 
         return work
 
@@ -222,11 +240,19 @@ def _open_shards(
     batches, shared = split_shards(axes, _n_batches(plan, chain.item.nbytes, strategy))
     indexes = index_cache(store, shared=shared)
     locks: dict[str, Lock] | None = {} if shared else None
+    fetching = new_lock() if strategy.together else None
     pages = pages_of(view)
 
     def open_worker(stop: Stop) -> Callable[[tuple[ShardAxis, ...]], None]:
         source = ShardSource(array, chain, layout, store, indexes, locks)
-        target = Target(chain, view, staged=strategy.target == "staged", regular=True, limit=limit)
+        target = Target(
+            chain,
+            view,
+            staged=strategy.target == "staged",
+            regular=True,
+            limit=limit,
+            together=strategy.together,
+        )
 
         def work(axes: tuple[ShardAxis, ...]) -> None:
             for request in shard_requests(axes, array.keys):
@@ -235,7 +261,8 @@ def _open_shards(
                 if pages is not None:
                     pages.prepare(view[_hull(request.axes)])
                 names = source.open_shard(request)
-                read_chunks(target.batches(request.axes, names), source, stop, fill_missing=fill_missing)
+                batches = target.batches(request.axes, names)
+                read_chunks(batches, source, stop, fill_missing=fill_missing, fetching=fetching)
 
         return work
 

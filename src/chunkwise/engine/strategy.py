@@ -24,6 +24,12 @@ STAGING_NBYTES = 1 << 20
 _COPY_RATE, _WRITE_COPY_RATE = 0.15, 0.45
 _CHUNK, _WRITE_CHUNK = 10_000, 40_000  # Python and system calls of a chunk
 _WORTH_A_THREAD, _WRITE_WORTH_A_THREAD = 40_000, 120_000  # for a chunk: two threads are even with one
+# Of chunks that are staged by the dozen, one thread fetches a batch while others decode theirs with one call.
+# The interpreter lock is passed once for each batch then, so two threads are worth while for less: chunks of
+# 16³ in zstd take one thread 22.8 us each, two 12.2.
+_TOGETHER, _TOGETHER_WORTH_A_THREAD = 8, 5_000
+# Inner chunks take no system calls: shards of 128³ with 16³ in zstd take one thread 243 ms, two 160.
+_WRITE_INNER_CHUNK, _WRITE_INNER_WORTH_A_THREAD = 10_000, 30_000
 _INLINE, _INLINE_ALONE = 500_000, 2_000_000  # what is done before another thread would have begun
 # With write batches of 2, 4 and 8 ms, 256³ uint16 in zstd chunks of 32³ take 111, 105 and 92 ms of processor
 # time; raw ones and those of 64³ take as long with each.
@@ -45,10 +51,12 @@ class ReadStrategy(NamedTuple):
     n_workers: int  # threads; 0 for the caller's own
     batch_nbytes: int  # decoded bytes of the chunks that a worker takes at a time
     n_threads: int | None = None  # as for `Pool.run`
+    together: bool = False  # True if one call decodes the chunks that are staged
 
     def __str__(self) -> str:
         threads = {0: "the calling thread", 1: "1 thread"}.get(self.n_workers, f"{self.n_workers} threads")
-        return f"{self.source}, {self.target}, {threads}, batches of {self.batch_nbytes:,} bytes"
+        together = ", decoded together" if self.together else ""
+        return f"{self.source}, {self.target}, {threads}, batches of {self.batch_nbytes:,} bytes{together}"
 
 
 def read_strategy(
@@ -58,16 +66,18 @@ def read_strategy(
     chunk_nbytes: int,
     n_chunks: int,
     n_processors: int,
+    batches: bool = False,
     in_place: bool = False,
     request_concurrency: int | None = None,
     io_limit: int | None = None,
     shard_nbytes: int = 0,
 ) -> ReadStrategy:
     """Choose how to read `n_chunks` of `chunk_nbytes` decoded bytes each."""
-    # `in_place` means that each chunk is better decoded straight to its place, whatever its size: it is one
-    # piece of the result's memory, or elements are taken from chunks that somebody keeps.
-    # `request_concurrency` is that of a store where each request takes long; `io_limit` the number of threads
-    # that may use the store at all; `shard_nbytes` the decoded bytes of a whole shard, 0 without shards.
+    # With `batches` one call decodes several chunks.  `in_place` means that each chunk is better decoded
+    # straight to its place, whatever its size: it is one piece of the result's memory, or elements are taken
+    # from chunks that somebody keeps.  `request_concurrency` is that of a store where each request takes
+    # long; `io_limit` the number of threads that may use the store at all; `shard_nbytes` the decoded bytes
+    # of a whole shard, 0 without shards.
     staged = source != "cache" and not in_place and 2 * chunk_nbytes <= STAGING_NBYTES
     target: Literal["direct", "staged"] = "staged" if staged else "direct"
     limit = min(n_chunks, io_limit or n_chunks)
@@ -78,13 +88,17 @@ def read_strategy(
         most = min(request_concurrency, io_limit or request_concurrency)
         return ReadStrategy(source, target, n, max(1, batch, min(_SHARD_PIECE, shard_nbytes)), most)
     rate = _COPY_RATE + decode_rate
-    parallel = n_processors > 1 and n_chunks > 1 and chunk_nbytes * rate >= _WORTH_A_THREAD
+    unlocked = chunk_nbytes * rate
+    together = batches and staged and (source == "shards" or unlocked < _WORTH_A_THREAD)
+    together = together and n_chunks > 1 and chunk_nbytes * _TOGETHER <= STAGING_NBYTES
+    worth = _TOGETHER_WORTH_A_THREAD if together else _WORTH_A_THREAD
+    parallel = n_processors > 1 and n_chunks > 1 and unlocked >= worth
     total = n_chunks * (_CHUNK + chunk_nbytes * rate)
     if total <= (_INLINE if parallel else _INLINE_ALONE):
-        return ReadStrategy(source, target, 0, nbytes)
+        return ReadStrategy(source, target, 0, nbytes, together=together)
     n = min(n_processors, limit) if parallel else 1
     n_batches = max(n * _BATCHES_PER_WORKER, int(total / _BATCH))
-    return ReadStrategy(source, target, n, -(-nbytes // n_batches))
+    return ReadStrategy(source, target, n, -(-nbytes // n_batches), together=together)
 
 
 class WriteStrategy(NamedTuple):
@@ -106,7 +120,7 @@ def write_strategy(
     """Choose how to write `n_objects` of `n_chunks` each."""
     # A store with a `request_concurrency` answers slowly, so that this many requests are kept under way; one
     # with a `write_concurrency` has that for writes only.  `io_limit` is the number of threads that may use
-    # it at all.  Inner chunks of shards take no system calls of their own.
+    # it at all.
     traits = traits_of(store)
     unlocked = chain.item.nbytes * (_WRITE_COPY_RATE + chain.encode_rate)
     requests = traits.request_concurrency
@@ -120,8 +134,11 @@ def write_strategy(
         n = max(1, min(requests, n_objects, limit))
         most = min(requests, traits.io_limit or requests)
         return WriteStrategy(n, n * _BATCHES_PER_WORKER, False, n_threads=most)
-    parallel = pool.n_workers > 1 and n_objects > 1 and unlocked >= _WRITE_WORTH_A_THREAD
-    total = n_objects * n_chunks * (_WRITE_CHUNK + unlocked)
+    chunk, worth = _WRITE_CHUNK, _WRITE_WORTH_A_THREAD
+    if n_chunks > 1:
+        chunk, worth = _WRITE_INNER_CHUNK, _WRITE_INNER_WORTH_A_THREAD
+    parallel = pool.n_workers > 1 and n_objects > 1 and unlocked >= worth
+    total = n_objects * n_chunks * (chunk + unlocked)
     if total <= (_INLINE if parallel else _INLINE_ALONE):
         return WriteStrategy(1, 1, True)
     n = min(pool.n_workers, limit) if parallel else 1

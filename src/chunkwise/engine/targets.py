@@ -28,6 +28,7 @@ __all__ = ["Batch", "Target", "lies_in_one_piece", "selected_runs"]
 
 Array: TypeAlias = "npt.NDArray[Any]"
 Selector: TypeAlias = "slice | npt.NDArray[np.int64]"
+Run: TypeAlias = "tuple[int, Callable[[Array], None]]"  # a number of neighbours, and what copies them
 
 # Chunks of a batch that are decoded straight to their places: one at a time takes a sixth longer for 4096
 # elements of uint16 (11.9 us instead of 10.2), more than 16 make no difference.
@@ -66,7 +67,7 @@ class Target:
     """The result of a read, for one worker."""
 
     # `view` is the result in the order of the plan.  Chunks are staged only if the grid is regular, and all
-    # have one shape.
+    # have one shape.  With `together` a batch is as many as are staged, else one row of neighbours.
 
     def __init__(
         self,
@@ -77,12 +78,14 @@ class Target:
         regular: bool,
         field: StoredField | None = None,
         limit: CodecLimit = None,
+        together: bool = False,
     ) -> None:
         self._chain = chain
         self._view = view
         self._field = field
         self._limit = limit
         self._regular = regular
+        self._together = together
         self._capacity = max(1, STAGING_NBYTES // max(1, chain.item.nbytes)) if staged and regular else 1
         self._n_inner = 0 if field is None else len(field.shape)
         self._memories: dict[tuple[int, ...], StagingBuffer] = {}
@@ -94,9 +97,14 @@ class Target:
         in_place = self._field is None and not is_indexed(axes)
         if self._capacity > 1:
             most = min(self._capacity, axes[-1].n_entries) if axes else 1
-            memory = self._memory(self._chain.item.shape, most)
-            for n, copy in selected_runs(axes, view, most):
-                yield Batch(list(islice(rest, n)), memory, None, under(self._limit, copy))
+            n_staged = most
+            if self._together:
+                n_staged = min(self._capacity, prod(axis.n_entries for axis in axes))
+            memory = self._memory(self._chain.item.shape, n_staged)
+            for runs in _some_runs(selected_runs(axes, view, most), n_staged):
+                copy = runs[0][1] if len(runs) == 1 else partial(_copy_runs, runs)
+                names = list(islice(rest, sum(n for n, _ in runs)))
+                yield Batch(names, memory, None, under(self._limit, copy))
         elif in_place and self._regular and all(all(axis.whole) for axis in axes):
             memory, (_, places) = self._memory(self._chain.item.shape, 1), selections(axes)
             while some := list(islice(rest, _MANY)):
@@ -134,9 +142,7 @@ def lies_in_one_piece(axes: tuple[PlanAxis, ...], shape: tuple[int, ...], view: 
     return prod(shape) > 0
 
 
-def selected_runs(
-    axes: tuple[PlanAxis, ...], view: Array, most: int = 1
-) -> Iterator[tuple[int, Callable[[Array], None]]]:
+def selected_runs(axes: tuple[PlanAxis, ...], view: Array, most: int = 1) -> Iterator[Run]:
     """Yield numbers of neighbouring chunks, and ``copy(chunks)`` for what is selected of so many."""
     # There are at most `most` chunks in a run, all of one shape if there may be several.
     # Neighbours along the last set are copied together, since what is selected of each along the other sets
@@ -155,6 +161,28 @@ def selected_runs(
     for others in product(*along):
         for n, pieces in runs:
             yield n, partial(_copy, target, others, dim, pieces)
+
+
+def _some_runs(runs: Iterable[Run], n_chunks: int) -> Iterator[list[Run]]:
+    """Yield as many runs at a time as have no more than `n_chunks` together."""
+    some: list[Run] = []
+    n = 0
+    for run in runs:
+        if some and n + run[0] > n_chunks:
+            yield some
+            some, n = [], 0
+        some.append(run)
+        n += run[0]
+    if some:
+        yield some
+
+
+def _copy_runs(runs: list[Run], chunks: Array) -> None:
+    """Copy what is selected of each run, given one after the other along the first axis."""
+    first = 0
+    for n, copy in runs:
+        copy(chunks[first : first + n])
+        first += n
 
 
 class _Part(NamedTuple):
@@ -293,9 +321,7 @@ def _put(target: Array, places: list[Any], found: Array, dim: int) -> None:
     target.transpose(order)[at] = found.transpose(order)
 
 
-def _one_by_one(
-    axes: tuple[PlanAxis, ...], view: Array, most: int
-) -> Iterator[tuple[int, Callable[[Array], None]]]:
+def _one_by_one(axes: tuple[PlanAxis, ...], view: Array, most: int) -> Iterator[Run]:
     """Yield runs in which each chunk is copied alone, as for points."""
     order = [1 + dim for dim in chunk_order(axes)]
     selected = zip(*selections(axes), strict=True)

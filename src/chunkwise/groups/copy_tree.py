@@ -51,13 +51,13 @@ def copy_tree(
     ----------
     source, destination : str, path-like, Spec, KvStore, KvStore.Spec or JSON
     executor : concurrent.futures.Executor, optional
-        Who copies the blocks of arrays, as for `chunkwise.copy`.  By default threads of this process.
+        Executor of the copy of blocks, as for `chunkwise.copy`.  By default threads of this process.
     memory : int or str, optional
         Bytes that a worker process may use for the copy of an array, such as ``"2GB"``.
     format : {"zarr3", "zarr2", "n5"}, optional
         By default that of the group around the destination, or what its name says, or that of the source.
     cast : {"error", "clamp", "wrap", "scale"}
-        What becomes of values that another ``dtype`` can't hold.
+        Treatment of values that another ``dtype`` can't hold.
     keep_fingerprint : bool
         Keep a fingerprint of the elements of each array as its attribute ``chunkwise_fingerprint``.
     verify : bool
@@ -76,7 +76,7 @@ def copy_tree(
     progress : callable
         Called with the path of an array, from the top of the copy, and a number of bytes copied.
     **options
-        What the arrays are to have other than in the source: ``chunks``, ``shards``, ``codec``, ``checksum``,
+        Properties of the arrays that differ from the source: ``chunks``, ``shards``, ``codec``, ``checksum``,
         ``fill_value``, ``dtype``.
 
     Returns

@@ -2,39 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
-from typing import Any, TypeAlias
+from typing import Any
 
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.arguments import as_nbytes
-from chunkwise.dtypes.data_type import DataType
 from chunkwise.errors import (
     InvalidArgumentError,
     UnsupportedError,
 )
-from chunkwise.groups.new_array import new_array
-from chunkwise.groups.readable_group import ReadableGroup
-from chunkwise.hierarchy.change import delete_node, make_link, move_node
+from chunkwise.groups.writable_group import WritableGroup
+from chunkwise.hierarchy.change import make_link, move_node
 from chunkwise.hierarchy.consolidated_tree import consolidate
-from chunkwise.hierarchy.create import check_no_link, make_group, make_groups
+from chunkwise.hierarchy.create import make_groups
 from chunkwise.hierarchy.link import Link
 from chunkwise.hierarchy.location import Location
-from chunkwise.hierarchy.new_location import clear
-from chunkwise.hierarchy.node_name import check_new_names, split_path
+from chunkwise.hierarchy.node_name import split_path
 from chunkwise.hierarchy.resolve import ResolvedNode, group_links, resolve
-from chunkwise.hierarchy.tree import Tree, check_format
-from chunkwise.tools.array_template import data_type
+from chunkwise.hierarchy.tree import Tree
 from chunkwise.tools.executors import Workers, workers_of
 from chunkwise.tools.narrowing import Cast
 from chunkwise.tools.tree_copy import CopyReport, TreeCopy
 
-__all__ = ["Group", "Member"]
-
-Member: TypeAlias = "Group | TensorStore"
+__all__ = ["Group"]
 
 
-class Group(ReadableGroup):
+class Group(WritableGroup):
     """A group of a tree; `open_group` opens one.
 
     Paths are names joined by "/", from this group, or with a leading "/" from the root of the tree that was
@@ -56,252 +50,6 @@ class Group(ReadableGroup):
     """
 
     __slots__ = ()
-
-    # -- making ---------------------------------------------------------------------------------
-
-    def create_group(
-        self, path: str, *, attributes: Mapping[str, Any] | None = None, overwrite: bool = False
-    ) -> Group:
-        """Make a group, and those above it that are missing.
-
-        Raises
-        ------
-        AlreadyExistsError
-            If there is a group or array already, and `overwrite` is false.
-        InvalidArgumentError
-            If a name is reserved, an attribute can't be, or the tree was opened for reading.
-        """
-        self._tree.check_writable()
-        names = split_path(path, self.path)
-        if overwrite and path in self:
-            del self[path]
-        node = make_group(self._tree, names, attributes or {}, known=self._known(names))
-        return Group._make(self._tree, names, node)
-
-    def require_group(self, path: str, *, attributes: Mapping[str, Any] | None = None) -> Group:
-        """Return the group at `path`, after making it, with `attributes`, if it is missing."""
-        names = split_path(path, self.path)
-        node = self._tree.find(names, self._node.format)
-        if node is None or node.implicit or node.kind == "array":
-            self._tree.check_writable()
-            node = make_group(self._tree, names, attributes or {}, known=self._known(names), exist_ok=True)
-        return Group._make(self._tree, names, node)
-
-    def _known(self, names: Sequence[str]) -> int:
-        return len(self._names) if tuple(names[: len(self._names)]) == self._names else 0
-
-    def create_array(
-        self,
-        path: str,
-        data: Any = None,
-        *,
-        shape: Sequence[int] | int | None = None,
-        dtype: Any = None,
-        chunks: Sequence[int] | str | None = "auto",
-        shards: Sequence[int] | None = None,
-        codec: Any = None,
-        checksum: bool = False,
-        fill_value: Any = None,
-        dimension_names: Sequence[str | None] | None = None,
-        dimension_units: Sequence[Any] | None = None,
-        attributes: Mapping[str, Any] | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        format: str | None = None,
-        overwrite: bool = False,
-        **schema_options: Any,
-    ) -> TensorStore:
-        """Make an array, and the groups above it that are missing.
-
-        Parameters
-        ----------
-        path : str
-        data : array_like or TensorStore, optional
-            What is written to it; shape and data type are by default those of the data.
-        shape : sequence of int, or int
-        dtype : dtype_like
-        chunks : sequence of int or "auto"
-            Of inner chunks, where there are shards.  ``"auto"``: about a megabyte each.
-        shards : sequence of int, optional
-            Zarr v3 only.
-        codec : str, JSON or CodecSpec, optional
-            ``"zstd:5"``, ``"gzip:6"``, ``"blosc:lz4:5:shuffle"``, ``"none"``, ...; or in the words of the
-            format.  In Zarr v3 ``"zstd:5+crc32c"`` has a checksum.
-        checksum : bool
-            Whether each chunk is to have a checksum, by which reads and ``chunkwise verify`` find damage:
-            ``crc32c`` in Zarr v3, that of the compressor elsewhere.
-        fill_value : scalar, optional
-            What is read where nothing is stored.  N5 has none but 0.
-        dimension_names : sequence of (str or None), optional
-            Zarr v2 keeps them in the attribute ``_ARRAY_DIMENSIONS``, N5 in ``axes``.
-        dimension_units : sequence of (Unit, str or None), optional
-            Size of a step along each dimension, such as ``"4 nm"``.
-        attributes : mapping, optional
-        metadata : mapping, optional
-            Members of the metadata document, in place of what would be chosen.
-        format : {"zarr3", "zarr2", "zarr1"}, optional
-            If it is not to be that of the tree.
-        overwrite : bool
-            Delete an array that is there.
-        **schema_options
-            ``schema``, ``domain``, ``rank``, ``chunk_layout`` and ``context``; see `chunkwise.open`.
-
-        Raises
-        ------
-        AlreadyExistsError
-            If there is something at `path`.
-        InvalidArgumentError
-            If the format can't hold it, a name is reserved, or parameters contradict each other; then
-            nothing is written.
-
-        Examples
-        --------
-        >>> import chunkwise
-        >>> group = chunkwise.create_group("memory://")
-        >>> array = group.create_array("raw/s0", shape=(512, 512), dtype="uint8", dimension_names=["y", "x"])
-        >>> array.name, array.domain.labels
-        ('/raw/s0', ('y', 'x'))
-        """
-        self._tree.check_writable()
-        names = split_path(path, self.path)
-        known = self._known(names)
-        kind = check_format(format) if format else self._tree.format
-        check_new_names(names[known:], kind)
-        if (kind == "n5") != (self._tree.format == "n5"):
-            raise InvalidArgumentError(f"format: an {kind} array can't be in an {self._tree.format} tree")
-        if not names:
-            raise InvalidArgumentError("the root of a tree is a group; an array needs a name")
-
-        def before(_: DataType) -> None:
-            if overwrite:
-                clear(self._tree.location(names))
-            make_groups(self._tree, names[:-1], min(known, len(names) - 1))
-            check_no_link(self._tree, names)
-
-        store = new_array(
-            self._tree.location(names),
-            format=kind,
-            shape=(shape,) if isinstance(shape, int) else shape,
-            dtype=dtype,
-            data=data,
-            chunks=chunks,
-            shards=shards,
-            codec=codec,
-            checksum=checksum,
-            fill_value=fill_value,
-            dimension_names=dimension_names,
-            dimension_units=dimension_units,
-            attributes=attributes or {},
-            metadata=metadata or {},
-            schema_options=schema_options,
-            non_finite=self._tree.non_finite,
-            before=before,
-        )
-        node = self._tree.find(names, kind)
-        assert node is not None
-        return TensorStore._make(store._array, store._transform, None, self._tree.array_node(names, node))
-
-    def require_array(
-        self, path: str, *, shape: Sequence[int] | int | None = None, dtype: Any = None, **options: Any
-    ) -> TensorStore:
-        """Return the array at `path`, after making it if it is missing.
-
-        Parameters
-        ----------
-        path : str
-        shape, dtype
-            What an array that is there must have, where they are given.
-        **options
-            What a new array is to have; see `create_array`.
-
-        Raises
-        ------
-        InvalidArgumentError
-            If there is a group, or an array with another shape or data type.
-        """
-        member: Member | None = self.get(path)
-        if member is None:
-            return self.create_array(path, shape=shape, dtype=dtype, **options)
-        if isinstance(member, Group):
-            raise InvalidArgumentError(f"{member.location.text} is a group, not an array")
-        wanted = (shape,) if isinstance(shape, int) else None if shape is None else tuple(shape)
-        if wanted is not None and wanted != member.shape:
-            raise InvalidArgumentError(f"{member.name} has the shape {member.shape}, not {wanted}")
-        if dtype is not None and data_type(dtype) != member.dtype:
-            raise InvalidArgumentError(
-                f"{member.name} is of {member.dtype.name}, not {data_type(dtype).name}"
-            )
-        return member
-
-    def create_dataset(
-        self,
-        name: str,
-        shape: Sequence[int] | int | None = None,
-        dtype: Any = None,
-        data: Any = None,
-        *,
-        chunks: Sequence[int] | bool | str | None = None,
-        compression: str | None = None,
-        compression_opts: int | None = None,
-        fillvalue: Any = None,
-        **options: Any,
-    ) -> TensorStore:
-        """Make an array as `create_array` does, with the parameters of h5py.
-
-        Parameters
-        ----------
-        name, shape, dtype, data
-            In the order of h5py.
-        chunks : sequence of int, bool, optional
-            True and None let chunkwise choose; False, one chunk, is refused.
-        compression : str, optional
-            Name of a codec, such as ``"gzip"``.
-        compression_opts : int, optional
-            Its level.
-        fillvalue : scalar, optional
-        **options
-            Those of `create_array`.
-        """
-        if chunks is False:
-            raise InvalidArgumentError("chunks: expected a shape, True or None, got False")
-        if compression_opts is not None and compression is None:
-            raise InvalidArgumentError("compression_opts: expected a compression that it belongs to")
-        if compression is not None:
-            options["codec"] = (
-                compression if compression_opts is None else f"{compression}:{compression_opts}"
-            )
-        if fillvalue is not None:
-            options["fill_value"] = fillvalue
-        chosen = "auto" if chunks is None or chunks is True else chunks
-        return self.create_array(name, data, shape=shape, dtype=dtype, chunks=chosen, **options)
-
-    def require_dataset(
-        self, name: str, shape: Sequence[int] | int, dtype: Any, **options: Any
-    ) -> TensorStore:
-        """Return the array at `name`, after making it as `create_dataset` does if it is missing.
-
-        Raises
-        ------
-        InvalidArgumentError
-            If there is a group, or an array with another shape or data type.
-        """
-        if name not in self:
-            return self.create_dataset(name, shape, dtype, **options)
-        return self.require_array(name, shape=shape, dtype=dtype)
-
-    # -- changing -------------------------------------------------------------------------------
-
-    def __delitem__(self, path: str) -> None:
-        self._tree.check_writable()
-        delete_node(self._tree, split_path(path, self.path))
-
-        self._changed()
-
-    def _changed(self) -> None:
-        """Look at the group again after its links may have changed."""
-        node = self._tree.find(self._names, self._node.format)
-        if node is not None:
-            self._node = node
-            self._attributes = None
 
     def create_link(self, path: str, target: str, *, source: str = ".") -> None:
         """Put a link into the tree.
@@ -375,9 +123,9 @@ class Group(ReadableGroup):
         source : str, Group or TensorStore
             A path in this tree; or a group or whole array of any tree, format and store.
         path : str
-            Where the copy is to be; groups above it are made.
+            Path of the copy; groups above it are made.
         options : mapping, optional
-            What the arrays are to have other than in the source: ``chunks``, ``shards``, ``codec``,
+            Properties of the arrays that differ from the source: ``chunks``, ``shards``, ``codec``,
             ``checksum``, ``fill_value``, ``dtype``.
         resume : bool
             Go on with an unfinished copy: what is there already is kept.
@@ -389,12 +137,12 @@ class Group(ReadableGroup):
             Whether chunks are on the disk before an array is there; without, a power failure can leave a copy
             that looks whole but isn't.
         cast : {"error", "clamp", "wrap", "scale"}
-            What becomes of values that another ``dtype`` can't hold: an error, the nearest value that it has,
+            Treatment of values that another ``dtype`` can't hold: an error, the nearest value that it has,
             what is left of an integer that wraps around, or all values scaled to its range.
         keep_fingerprint : bool
             Keep a fingerprint of the elements of each array as its attribute ``chunkwise_fingerprint``.
         executor : concurrent.futures.Executor, optional
-            Who copies the blocks of arrays, as for `chunkwise.copy`.
+            Executor of the copy of blocks, as for `chunkwise.copy`.
         memory : int or str, optional
             Bytes that a worker process may use for the copy of an array, such as ``"2GB"``.
         progress : callable

@@ -14,8 +14,8 @@ from typing import Any
 from chunkwise.api.open import _reduce
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.arrays.protocol import OpenArray
-from chunkwise.hierarchy.array_node import ArrayNode
 from chunkwise.hierarchy.node import Node
+from chunkwise.hierarchy.node_attributes import ArrayNode
 from chunkwise.hierarchy.snapshot import Entry
 from chunkwise.hierarchy.tree import Tree
 from chunkwise.index_space import IndexTransform

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 from chunkwise.arguments import check_choice
 from chunkwise.driver.auto.found_instead import database_instead
-from chunkwise.driver.n5.version import check_version
+from chunkwise.driver.n5.document import check_version
 from chunkwise.errors import (
     AlreadyExistsError,
     FailedPreconditionError,
@@ -20,7 +20,13 @@ from chunkwise.hierarchy.container import check_container, container_root, creat
 from chunkwise.hierarchy.create import make_group
 from chunkwise.hierarchy.document import load_json
 from chunkwise.hierarchy.location import Location, LocationLike, inside_file, locate
-from chunkwise.hierarchy.new_location import array_above, check_outside_arrays, clear_tree, create_parents
+from chunkwise.hierarchy.new_location import (
+    array_above,
+    check_outside_arrays,
+    clear_tree,
+    create_parents,
+    format_by_name,
+)
 from chunkwise.hierarchy.node import FormatName, Node, find_node, node_of, nothing_at
 from chunkwise.hierarchy.snapshot import parse_snapshot
 from chunkwise.hierarchy.tree import ExternalLinks, Tree, check_format, check_group
@@ -49,12 +55,12 @@ def open_group(
     Parameters
     ----------
     place : str, path-like, Spec, KvStore, KvStore.Spec or JSON
-        Where it is.
+        Location of the group.
     mode : {"r", "r+", "a", "w", "w-"}
         ``r``: it must exist, nothing is changed.  ``r+``: it must exist.  ``a``: it is made if it is
         missing.  ``w``: it is made, and what is there is deleted.  ``w-``: it is made, nothing may be there.
     format : {"zarr3", "zarr2", "n5"}, optional
-        Which documents to look for; what to make.  By default what is there; for a new one what the name
+        Format to look for or to make.  By default that of what is there; for a new one what the name
         says, ``*.n5``, or else Zarr v3.  A directory without a document is a group of that format, and
         none without, except in an N5 container.
     attributes : mapping, optional
@@ -63,9 +69,9 @@ def open_group(
         Whether to take the whole tree from its consolidated metadata, without a look at the nodes
         themselves.  By default with mode ``r``, if there are any; true demands them.
     context : Context, optional
-        Where the resources of a spec, and of arrays, come from.
+        Source of the resources of a spec, and of arrays.
     non_finite : {"error", "string", "literal"}
-        What is done with NaN and infinities in attributes.
+        Treatment of NaN and infinities in attributes.
     external_links : bool or callable
         Whether links that lead to other trees are followed.  A function gets the source as the link has it,
         and the URL that it means, and returns whether it may be followed.  The other tree is opened
@@ -141,7 +147,7 @@ def open_group(
     if node is None or is_missing:
         if mode in ("r", "r+"):
             raise nothing_at(location, "group")
-        return _create(wanted or _suggested(location), attributes or {}, options)
+        return _create(wanted or format_by_name(location), attributes or {}, options)
     if node.implicit:
         _check_implicit(node)
     if mode == "w-":
@@ -185,7 +191,7 @@ def _opened(node: Node, wanted: FormatName | None, options: dict[str, Any], *, w
         check_version(node.document["n5"])
     elif node.format == "n5":
         check_container(location)
-    tree = Tree(format=node.format or wanted or _suggested(location), writable=writable, **options)
+    tree = Tree(format=node.format or wanted or format_by_name(location), writable=writable, **options)
     return Group._make(tree, (), node)
 
 
@@ -247,10 +253,6 @@ def create_group(
         non_finite=non_finite,
         external_links=external_links,
     )
-
-
-def _suggested(location: Location) -> FormatName:
-    return "n5" if any(name.endswith(".n5") for name in location.path.split("/")) else "zarr3"
 
 
 def _create(format: FormatName, attributes: Mapping[str, Any], options: dict[str, Any]) -> Group:

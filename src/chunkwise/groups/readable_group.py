@@ -223,7 +223,7 @@ class ReadableGroup:
         Parameters
         ----------
         depth : int, optional
-            How many levels to show; by default all.
+            Number of levels to show; by default all.
         attributes : bool
             Whether to show attributes.
         """

@@ -54,18 +54,18 @@ def create_array(
     Parameters
     ----------
     place : str, path-like, Spec, KvStore, KvStore.Spec or JSON
-        Where nothing is.
+        Location of the new array.
     data : array_like or TensorStore, optional
-        What is written to it; shape and data type are by default those of the data.
+        Values to write; shape and data type are by default those of the data.
     format : {"zarr3", "zarr2", "zarr1", "n5"}, optional
         By default that of the group that it is in; failing that what the name says, ``*.n5``, or else
         Zarr v3.
     overwrite : bool
         Delete an array that is there.
     context : Context, optional
-        Where the resources of a spec come from.
+        Source of the resources of a spec.
     non_finite : {"error", "string", "literal"}
-        What is done with NaN and infinities in attributes.
+        Treatment of NaN and infinities in attributes.
     shape, dtype, chunks, shards, codec, checksum, fill_value
         As for `Group.create_array`.
     dimension_names, dimension_units, attributes, metadata
@@ -133,9 +133,9 @@ def read(place: LocationLike, *, context: Context | None = None) -> npt.NDArray[
     Parameters
     ----------
     place : str, path-like, Spec, KvStore, KvStore.Spec or JSON
-        Where it is.
+        Location of the array.
     context : Context, optional
-        Where the resources of a spec come from.
+        Source of the resources of a spec.
 
     Raises
     ------

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from chunkwise.extras import needs
 
 if TYPE_CHECKING:
+    from chunkwise.hdmf.backend.builder_references import RegionReference
     from chunkwise.hdmf.backend.conversion import convert
     from chunkwise.hdmf.backend.data_io import ZarrDataIO
     from chunkwise.hdmf.backend.io import ZarrIO
     from chunkwise.hdmf.backend.nwb import NWBZarrIO, read_nwb, validate
-    from chunkwise.hdmf.backend.region_builder import RegionReference
     from chunkwise.hdmf.model.reference import Reference
     from chunkwise.hdmf.opening import open_store
     from chunkwise.hdmf.pickles.safe_pickle import UnsafePickleError
@@ -45,7 +45,7 @@ _MODULES = {
     "HdmfStore": "storage.store",
     "NWBZarrIO": "backend.nwb",
     "Reference": "model.reference",
-    "RegionReference": "backend.region_builder",
+    "RegionReference": "backend.builder_references",
     "UnsafePickleError": "pickles.safe_pickle",
     "ZarrDataIO": "backend.data_io",
     "ZarrIO": "backend.io",

@@ -11,8 +11,7 @@ from chunkwise.errors import ChunkwiseError, NotFoundError
 from chunkwise.hdmf.model.attributes import SPECLOC
 from chunkwise.hdmf.model.place import Place, place_of, source_name
 from chunkwise.hdmf.model.tree import Format, Tree, detect_format, read_tree
-from chunkwise.hdmf.replacement.replace import replace_encoded
-from chunkwise.hdmf.replacement.successor import read_replacement
+from chunkwise.hdmf.replacement import read_replacement, replace_encoded
 from chunkwise.hdmf.storage.store import HdmfStore
 from chunkwise.hierarchy.document import load_json
 from chunkwise.hierarchy.location import Location
@@ -81,7 +80,7 @@ def open_store(
     consolidated : bool or "check"
         Whether consolidated metadata is believed; with "check" only if it agrees with the nodes.
     pool : Pool, optional
-        Who reads chunks; by default a new one.
+        Threads that read chunks; by default new ones.
 
     Raises
     ------

@@ -38,7 +38,7 @@ _MODULES = {
     },
     "hdmf_zarr.backend": {
         "ZarrIO": "",
-        "ROOT_NAME": "backend.builders:ROOT",
+        "ROOT_NAME": "backend.builder_references:ROOT",
         "SPEC_LOC_ATTR": "model.attributes:SPECLOC",
         "DEFAULT_SPEC_LOC_DIR": "backend.spec_cache:GROUP",
     },
@@ -79,7 +79,7 @@ def _members() -> dict[str, dict[str, Any]]:
 def install_as_hdmf_zarr() -> None:
     """Let ``import hdmf_zarr`` give the classes of `chunkwise.hdmf`, in this process.
 
-    What ``hdmf_zarr`` 0.13 and 0.14 have for users is found there and in the modules that it comes from:
+    Names that ``hdmf_zarr`` 0.13 and 0.14 have for users are found there and in the modules of their own:
     ``NWBZarrIO``, ``ZarrIO`` and ``ZarrDataIO``; ``NWBZarrV2IO``, ``ZarrV2IO`` and ``is_zarr_v2_file`` for
     Zarr v2; ``IncompleteConversionError``, which is `chunkwise.hdmf.BrokenLinkError`; the names of the root
     and of the cached specifications; and the classes of datasets that programs ask for by ``isinstance``.

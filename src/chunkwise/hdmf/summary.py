@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from typing import Any
 
+from chunkwise.hdmf.model.attributes import data_type_of
 from chunkwise.hdmf.model.reference import join_path
 from chunkwise.hdmf.storage.store import HdmfStore
 
@@ -18,8 +19,7 @@ def summarize(store: HdmfStore) -> dict[str, Any]:
     counts = {"groups": 0, "datasets": 0, "links": 0, "references": 0}
     types: Counter[str] = Counter()
     for path in store.walk():
-        attributes = store.attributes(path)
-        name = attributes.get("neurodata_type", attributes.get("data_type"))
+        name = data_type_of(store.attributes(path))
         if name is not None:
             types[str(name)] += 1
         if store.is_dataset(path):
@@ -38,7 +38,7 @@ def summarize(store: HdmfStore) -> dict[str, Any]:
         "source": store.source,
         "format": store.format,
         "consolidated": store.tree.consolidated,
-        "type": root.get("neurodata_type", root.get("data_type")),
+        "type": data_type_of(root),
         "nwb_version": root.get("nwb_version"),
         "object_id": store.object_id,
         "namespaces": namespaces,
@@ -87,7 +87,7 @@ def summarize_h5(path: str | os.PathLike[str]) -> dict[str, Any]:
 def _count(node: Any, counts: dict[str, int], types: Counter[str]) -> None:
     import h5py
 
-    name = _text(node.attrs.get("neurodata_type", node.attrs.get("data_type")))
+    name = _text(data_type_of(node.attrs))
     if name is not None:
         types[name] += 1
     if isinstance(node, h5py.Group):

@@ -186,7 +186,7 @@ def change_attributes(node: Node, change: _Change) -> dict[str, Any]:
 
 
 def _change_members(node: Node, change: _Change) -> None:
-    """_Change the members of the document that attributes are in, and of N5 whatever else is in it."""
+    """Change the members of the document that attributes are in, and of N5 whatever else is in it."""
     location = node.location
     if node.format == "n5":
         change_document(

@@ -31,21 +31,18 @@ def delete_node(tree: Tree, names: Sequence[str]) -> None:
     """Delete an array or group and everything below it, or a link; consolidated metadata above follows."""
     if not names:
         raise InvalidArgumentError("the root of a tree can't be deleted through the tree itself")
+    node, names, link = _node_or_link(tree, names)
+    if link is None:
+        delete_all(tree.location(names), node)
+    else:
+        remove_link(node, names[-1])
+
+
+def _node_or_link(tree: Tree, names: Sequence[str]) -> tuple[Node, Sequence[str], Link | None]:
+    """Return a node and the names to it without links above; or the group that a link is in, and the link."""
     node = tree.find(names)
-    if node is None:
-        parent, names = _parent(tree, names)
-        if names[-1] in group_links(tree, names[:-1], parent):
-            remove_link(parent, names[-1])
-            return
-        node = tree.find(names)
-    location = tree.location(names)
-    if node is None:
-        raise NodeNotFoundError(f"there is no array, group or link at {location.text}")
-    delete_all(location, node)
-
-
-def _parent(tree: Tree, names: Sequence[str]) -> tuple[Node, tuple[str, ...]]:
-    """Return the group that a node is or would be in, and the names to the node without links."""
+    if node is not None:
+        return node, names, None
     found = resolve(tree, names[:-1])
     if found is None or found.node.kind == "array":
         raise NodeNotFoundError(f"there is no array, group or link at {tree.location(names).text}")
@@ -53,7 +50,14 @@ def _parent(tree: Tree, names: Sequence[str]) -> tuple[Node, tuple[str, ...]]:
         raise InvalidArgumentError(
             f"{tree.location(names).text} is in another tree, {found.tree.root.text}; change it there"
         )
-    return found.node, (*found.names, names[-1])
+    names = (*found.names, names[-1])
+    link = group_links(tree, found.names, found.node).get(names[-1])
+    if link is not None:
+        return found.node, names, link
+    node = tree.find(names)
+    if node is None:
+        raise NodeNotFoundError(f"there is no array, group or link at {tree.location(names).text}")
+    return node, names, None
 
 
 def delete_all(location: Location, node: Node) -> None:
@@ -85,25 +89,19 @@ def move_node(tree: Tree, source: Sequence[str], target: Sequence[str]) -> None:
         raise InvalidArgumentError("the root of a tree can't be moved, nor anything be put in its place")
     if list(target[: len(source)]) == list(source):
         raise InvalidArgumentError(f"/{'/'.join(source)} can't be moved into itself")
-    node = tree.find(source)
     there = tree.location(target)
     check_new_names(list(target), tree.format)
     if tree.find(target) is not None:
         raise AlreadyExistsError(f"there is an array or group at {there.text} already")
-    if node is None:
-        parent, source = _parent(tree, source)
-        link = group_links(tree, source[:-1], parent).get(source[-1])
-        if link is not None:
-            make_link(tree, target, link._replace(path="/" + "/".join(target_names(link, source[:-1]))))
-            remove_link(parent, source[-1])
-            return
-        node = tree.find(source)
-    here = tree.location(source)
-    if node is None:
-        raise NodeNotFoundError(f"there is no array, group or link at {here.text}")
+    node, source, link = _node_or_link(tree, source)
+    if link is not None:
+        path = "/" + "/".join(target_names(link, tuple(source[:-1])))
+        make_link(tree, target, link._replace(path=path))
+        remove_link(node, source[-1])
+        return
     make_groups(tree, target[:-1])
     check_no_link(tree, target)
-    relocate(here, there, node)
+    relocate(tree.location(source), there, node)
 
 
 def make_link(tree: Tree, names: Sequence[str], link: Link) -> None:

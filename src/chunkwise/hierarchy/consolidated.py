@@ -16,78 +16,70 @@ from chunkwise.errors import PermissionDeniedError
 from chunkwise.hierarchy.document import change_document, read_document
 from chunkwise.kvstore.protocol import KvStoreDriver
 
-__all__ = ["EMPTY", "is_consolidated", "move_consolidated", "update_consolidated"]
+__all__ = ["EMPTY", "is_consolidated", "move_consolidated", "update_consolidated", "with_copies"]
 
 EMPTY: dict[str, Any] = {"kind": "inline", "must_understand": False, "metadata": {}}
 """Consolidated metadata that a copy of a Zarr v3 group has of its own."""
 
 _Copies = Mapping[str, Mapping[str, Any]]
 
+_HOLDERS = (("zarr2", ".zmetadata", b"metadata"), ("zarr3", "zarr.json", b"consolidated_metadata"))
+"""Format and key of the documents that hold copies, and a word that is in one that does."""
+
 _V2_DOCUMENTS = (".zarray", ".zgroup", ".zattrs")
 
 
-def update_consolidated(kv: KvStoreDriver, path: str) -> int:
-    """Update the copies of a node's documents in it and all groups above; return how many have any."""
+def update_consolidated(kv: KvStoreDriver, path: str) -> None:
+    """Update the copies of a node's documents in it and all groups above."""
     # Copies of what is below the node go if the node is gone, and stay as they are otherwise.
-    n_groups = 0
     for group in _upwards(path):
         name = path[len(group) :].rstrip("/")
         change = partial(_node_changed, kv=kv, path=path, name=name)
-        n_groups += _change_copies(kv, group, change, itself=not name)
-    return n_groups
+        _change_copies(kv, group, change, itself=not name)
 
 
-def move_consolidated(kv: KvStoreDriver, path: str, documents: Callable[[], _Copies]) -> int:
-    """Replace the copies of a node and all below it in the groups above; return how many groups have any."""
+def move_consolidated(kv: KvStoreDriver, path: str, documents: Callable[[], _Copies]) -> None:
+    """Replace the copies of a node and all below it in the groups above."""
     # `documents` gives, by format, the copies by their paths from the node; nothing if it was moved away.
-    n_groups = 0
     for group in _upwards(path):
         name = path[len(group) :].rstrip("/")
         if name:
-            n_groups += _change_copies(kv, group, partial(_replaced, name=name, documents=documents))
-    return n_groups
+            _change_copies(kv, group, partial(_replaced, name=name, documents=documents))
 
 
 def is_consolidated(kv: KvStoreDriver, path: str) -> bool:
     """Return True if a group, or one above, has consolidated metadata."""
-    keys = ((".zmetadata", b"metadata"), ("zarr.json", b"consolidated_metadata"))
-    return any(_holds(kv, group + key, word) for group in _upwards(path) for key, word in keys)
+    return any(_holds(kv, group + key, word) for group in _upwards(path) for _, key, word in _HOLDERS)
 
 
 _Change = Callable[[dict[str, Any], str], dict[str, Any]]
 
 
-def _change_copies(kv: KvStoreDriver, group: str, change: _Change, *, itself: bool = False) -> int:
-    """Change the copies that a group has; return how many kinds of consolidated metadata that is."""
-    n_groups = 0
-    if _holds(kv, group + ".zmetadata", b"metadata"):
-
-        def zarr2(document: JSON) -> Any:
-            if not isinstance(document, dict) or not isinstance(document.get("metadata"), dict):
-                return document
-            copies = _by_depth(change(dict(document["metadata"]), "zarr2"))
-            return {**document, "metadata": copies}
-
-        change_document(kv, group + ".zmetadata", zarr2)
-        n_groups += 1
-    if _holds(kv, group + "zarr.json", b"consolidated_metadata"):
-
-        def zarr3(document: JSON) -> Any:
-            consolidated = document.get("consolidated_metadata") if isinstance(document, dict) else None
-            if not isinstance(consolidated, dict) or not isinstance(consolidated.get("metadata"), dict):
-                return document
-            copies = _by_depth(change(dict(consolidated["metadata"]), "zarr3"))
-            return {**document, "consolidated_metadata": {**consolidated, "metadata": copies}}
-
-        if not itself:  # which has no copy of itself
-            change_document(kv, group + "zarr.json", zarr3)
-        n_groups += 1
-    return n_groups
+def _change_copies(kv: KvStoreDriver, group: str, change: _Change, *, itself: bool = False) -> None:
+    """Change the copies that a group has."""
+    for format, key, word in _HOLDERS:
+        if format == "zarr3" and itself:  # a zarr.json has no copy of itself
+            continue
+        if _holds(kv, group + key, word):
+            changed = partial(_changed, change=change, format=format)
+            change_document(kv, group + key, partial(with_copies, format=format, change=changed))
 
 
-def _by_depth(copies: dict[str, Any]) -> dict[str, Any]:
-    """Return the copies in the order that zarr-python needs: by depth, what is in one group side by side."""
-    return dict(sorted(copies.items(), key=lambda item: (item[0].count("/"), item[0].rpartition("/")[0])))
+def with_copies(document: JSON, format: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> JSON:
+    """Return a document with what `change` makes of the copies of others in it; as it is if it has none."""
+    holder = document
+    if format == "zarr3":
+        holder = document.get("consolidated_metadata") if isinstance(document, dict) else None
+    if not isinstance(holder, dict) or not isinstance(holder.get("metadata"), dict):
+        return document
+    holder = {**holder, "metadata": change(dict(holder["metadata"]))}
+    return {**document, "consolidated_metadata": holder} if format == "zarr3" else holder
+
+
+def _changed(copies: dict[str, Any], *, change: _Change, format: str) -> dict[str, Any]:
+    """Return changed copies in the order that zarr-python needs: by depth, each group's side by side."""
+    items = change(copies, format).items()
+    return dict(sorted(items, key=lambda item: (item[0].count("/"), item[0].rpartition("/")[0])))
 
 
 def _holds(kv: KvStoreDriver, key: str, word: bytes) -> bool:

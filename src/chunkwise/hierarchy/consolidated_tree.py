@@ -56,7 +56,7 @@ def consolidate(location: Location, *, alone: bool = False) -> Gathered:
         node = _zarr_group(location)
         gathered = gather(node)
         _write(node, gathered.documents)
-        if alone or _problems(node, _stored(_zarr_group(location)), gather(node).documents) == []:
+        if alone or _problems(_stored(_zarr_group(location)), gather(node).documents) == []:
             update_consolidated(location.store, location.path)
             return gathered
     raise AbortedError(f"{location.text} was changed by others {_ATTEMPTS} times while it was gone through")
@@ -89,7 +89,7 @@ def check_consolidated(node: Node) -> list[str]:
         return [e.message]
     if stored is None:
         return []
-    return _problems(node, stored, gather(node, errors=False).documents)
+    return _problems(stored, gather(node, errors=False).documents)
 
 
 def _zarr_group(location: Location) -> Node:
@@ -181,7 +181,7 @@ def _stored(node: Node) -> dict[str, Any] | None:
     return copies
 
 
-def _problems(node: Node, stored: Mapping[str, Any] | None, true: Mapping[str, Any]) -> list[str]:
+def _problems(stored: Mapping[str, Any] | None, true: Mapping[str, Any]) -> list[str]:
     if stored is None:
         return ["there are no consolidated metadata"]
     out = []

@@ -12,8 +12,13 @@ from itertools import chain
 from typing import Any
 
 from chunkwise.binding import JSON
-from chunkwise.driver.n5.document import load_document
-from chunkwise.driver.n5.version import NUMERIC_VERSION, STRING_VERSION, check_version, parse_version
+from chunkwise.driver.n5.document import (
+    NUMERIC_VERSION,
+    STRING_VERSION,
+    check_version,
+    load_document,
+    parse_version,
+)
 from chunkwise.errors import FailedPreconditionError, PermissionDeniedError, SpecError
 from chunkwise.hierarchy.document import change_document, read_document
 from chunkwise.hierarchy.location import Location, locate

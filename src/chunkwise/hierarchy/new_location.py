@@ -10,7 +10,7 @@ from chunkwise.errors import AlreadyExistsError, FailedPreconditionError, Permis
 from chunkwise.hierarchy.consolidated import update_consolidated
 from chunkwise.hierarchy.container import check_container, mark_container
 from chunkwise.hierarchy.location import Location
-from chunkwise.hierarchy.node import JOURNAL, Node, find_documented, find_node
+from chunkwise.hierarchy.node import JOURNAL, FormatName, Node, find_documented, find_node
 from chunkwise.hierarchy.walk import walk
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import MISSING_GENERATION
@@ -22,6 +22,7 @@ __all__ = [
     "clear",
     "clear_tree",
     "create_parents",
+    "format_by_name",
     "suggested_format",
 ]
 
@@ -84,10 +85,7 @@ def clear(location: Location) -> None:
         raise FailedPreconditionError(
             f"{location.text} can't be overwritten: there are others below it, such as {below[0]}"
         )
-    if not location.path:
-        keys = KeyRange()
-    else:
-        keys = KeyRange.of_prefix(location.path)
+    keys = KeyRange.of_prefix(location.path)
     location.store.delete_range(keys.start, keys.stop)
     update_consolidated(location.store, location.path)
 
@@ -102,7 +100,7 @@ def clear_tree(node: Node) -> None:
             f"{location.text} is a directory that is neither group nor array and not empty; "
             "delete it yourself if nothing in it is needed"
         )
-    keys = KeyRange.of_prefix(location.path) if location.path else KeyRange()
+    keys = KeyRange.of_prefix(location.path)
     location.store.delete_range(keys.start, keys.stop)
 
 
@@ -126,6 +124,11 @@ def create_parents(location: Location, format: str, *, text: bool = False) -> No
                         update_consolidated(between.store, between.path)
             return
         missing.append(at)
+
+
+def format_by_name(location: Location) -> FormatName:
+    """Return ``"n5"`` if a part of the path says so, such as ``a.n5``, else ``"zarr3"``."""
+    return "n5" if any(name.endswith(".n5") for name in location.path.split("/")) else "zarr3"
 
 
 _SUFFIXES: dict[str, str] = {".n5": "n5", ".zarr": "zarr3", ".zarr3": "zarr3"}

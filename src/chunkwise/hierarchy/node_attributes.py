@@ -1,4 +1,4 @@
-"""``Attributes`` of an array or group, as a mutable mapping.
+"""``Attributes`` of an array or group, as a mutable mapping; open arrays as nodes with attributes.
 
 Reading gives what was stored when the node was opened, or when `Attributes.refresh` was called last.
 Writing changes what is stored *now*: however many processes change attributes of one node at the same time,
@@ -21,9 +21,10 @@ from chunkwise.driver.n5.attribute_path import (
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.hierarchy.attribute_value import NonFinite, check_non_finite, to_json_value
 from chunkwise.hierarchy.attributes import change_attributes, n5_names, node_attributes
-from chunkwise.hierarchy.node import Node, require_node
+from chunkwise.hierarchy.location import location_of
+from chunkwise.hierarchy.node import ARRAY_KEYS, FORMATS, Node, require_node
 
-__all__ = ["Attributes"]
+__all__ = ["ArrayNode", "Attributes", "array_node"]
 
 _NO_DEFAULT: Any = object()
 
@@ -271,3 +272,34 @@ def _same(a: Any, b: Any) -> bool:
         return bool(json.dumps(a) == json.dumps(b))
     except (TypeError, ValueError):
         return False
+
+
+class ArrayNode:
+    """Node, path and attributes of an open array; without a node for one that is stored nowhere."""
+
+    __slots__ = ("attributes", "node", "path")
+
+    def __init__(self, node: Node | None, path: str | None, attributes: Attributes | None = None) -> None:
+        self.node = node
+        self.path = path
+        if attributes is None:
+            frozen = "" if node is not None else "this array has no place that attributes could be in"
+            attributes = Attributes(node, known={} if node is None else None, frozen=frozen)
+        self.attributes = attributes
+
+    @property
+    def name(self) -> str | None:
+        """The path with a "/" in front."""
+        return None if self.path is None else "/" + self.path
+
+
+def array_node(array: Any, path: str = "", *, writable: bool = True) -> ArrayNode:
+    """Return the node of an open array, whose path from the root of its tree is `path`."""
+    spec = array.spec()
+    format = FORMATS.get(spec.driver)
+    if format is None or spec.kvstore is None:
+        return ArrayNode(None, None)
+    location = location_of(spec.kvstore)
+    node = Node(location, format, "array", ARRAY_KEYS[format], array.document)
+    frozen = "" if writable else f"{location.text} was opened for reading only"
+    return ArrayNode(node, path, Attributes(node, frozen=frozen))

@@ -8,15 +8,14 @@ from typing import Any, TypeAlias
 
 from chunkwise.arguments import check_choice
 from chunkwise.arrays.chunked import ChunkedArray
-from chunkwise.arrays.from_document import open_from_document
+from chunkwise.arrays.open_chunked import open_from_document
 from chunkwise.binding import dump
 from chunkwise.driver.chunked.spec import ChunkedSpec
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError, UnsupportedError
-from chunkwise.hierarchy.array_node import ArrayNode
 from chunkwise.hierarchy.attribute_value import NonFinite
 from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.node import DRIVERS, FormatName, Node, find_node, is_listed
-from chunkwise.hierarchy.node_attributes import Attributes
+from chunkwise.hierarchy.node_attributes import ArrayNode, Attributes
 from chunkwise.hierarchy.node_name import is_name
 from chunkwise.hierarchy.snapshot import Entry, Snapshot
 from chunkwise.kvstore.protocol import UNKNOWN_GENERATION
@@ -122,7 +121,7 @@ class Tree:
         frozen = "" if self.writable else f'{self.root.text} was opened with mode "r", for reading only'
         return Attributes(node, known=known, frozen=frozen, non_finite=self.non_finite)
 
-    def open_array(self, names: Sequence[str], node: Node) -> ChunkedArray:
+    def open_array(self, node: Node) -> ChunkedArray:
         """Open an array of the tree from its document, without reading that again."""
         assert node.format is not None
         spec = self._specs.get(node.format)

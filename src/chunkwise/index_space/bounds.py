@@ -1,14 +1,16 @@
-"""Bounds at the time of reading or writing, when the extent of the stored array is known."""
+"""Bounds of a read or write: those of the stored array, and the alignment of a source with its target."""
 
 from __future__ import annotations
 
+from chunkwise.errors import InvalidArgumentError
 from chunkwise.index_space.compose import check_array_values
 from chunkwise.index_space.domain import IndexDomain
 from chunkwise.index_space.interval import intersect, pull_back
+from chunkwise.index_space.output_map import constant_map, single_map
 from chunkwise.index_space.propagate import propagate
 from chunkwise.index_space.transform import IndexTransform
 
-__all__ = ["resolve_bounds"]
+__all__ = ["align", "resolve_bounds"]
 
 
 def resolve_bounds(transform: IndexTransform, storage: IndexDomain) -> IndexTransform:
@@ -44,3 +46,49 @@ def _is_within(transform: IndexTransform, storage: IndexDomain) -> bool:
         elif not (lo <= m._offset + stride * first < hi and lo <= m._offset + stride * last < hi):
             return False
     return True
+
+
+def align(source: IndexDomain, target: IndexDomain) -> IndexTransform:
+    """Return the transform from `target` to `source` that broadcasts a source to a target."""
+    # If one side has no labels, dimensions match from the last one backwards.  Otherwise equal labels match,
+    # and then the unlabeled dimensions from the last one backwards.
+    matches = _match(source, target)
+    output, problems = [], []
+    for i, lo in enumerate(source._lo):
+        size = source._hi[i] - lo
+        match = matches[i]
+        if match is not None and target._hi[match] - target._lo[match] == size:
+            output.append(single_map(lo - target._lo[match], 1, match))
+            continue
+        output.append(constant_map(lo))
+        if size == 1:
+            continue
+        if match is None:
+            problems.append(f"unmatched source dimension {i} {_shown(source, i)} does not have a size of 1")
+        else:
+            problems.append(
+                f"source dimension {i} {_shown(source, i)} mismatch "
+                f"with target dimension {match} {_shown(target, match)}"
+            )
+    if problems:
+        raise InvalidArgumentError(f"Error aligning dimensions: {', '.join(problems)}")
+    return IndexTransform._make(target, tuple(output))
+
+
+def _shown(domain: IndexDomain, dim: int) -> str:
+    return str(domain._dim(dim)).replace("*", "")
+
+
+def _match(source: IndexDomain, target: IndexDomain) -> list[int | None]:
+    """Return for each source dimension the target dimension that it belongs to, or None."""
+    if any(source._labels) and any(target._labels):
+        free = [d for d, label in enumerate(target._labels) if not label]
+        mine = [d for d, label in enumerate(source._labels) if not label]
+        named = {label: d for d, label in enumerate(target._labels) if label}
+        matches = [named.get(label) for label in source._labels]
+    else:
+        free, mine = list(range(target.rank)), list(range(source.rank))
+        matches = [None] * source.rank
+    for d, t in zip(reversed(mine), reversed(free), strict=False):
+        matches[d] = t
+    return matches

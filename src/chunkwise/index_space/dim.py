@@ -69,7 +69,7 @@ class Dim:
     size, inclusive_min, exclusive_max, inclusive_max : int, optional
         Bounds of the interval; None leaves an end open.
     implicit_lower, implicit_upper : bool, optional
-        Whether the bound can still change, as that of a resizable array.
+        True if the bound can still change, as that of a resizable array.
 
     Raises
     ------

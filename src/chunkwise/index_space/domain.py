@@ -22,11 +22,11 @@ from chunkwise.index_space.dim_selection import (
 )
 from chunkwise.index_space.domain_args import bounds_from_arguments
 from chunkwise.index_space.domain_json import bounds_to_json, parse_bounds
-from chunkwise.index_space.index_errors import as_index_error, as_value_error
 from chunkwise.index_space.interval import INF, UPPER
 from chunkwise.index_space.label import MAX_RANK, check_unique, find_dimension
 from chunkwise.index_space.mapping import IndexMapping
 from chunkwise.index_space.restrict import restrict
+from chunkwise.index_space.subscript import as_index_error, as_value_error
 
 __all__ = ["IndexDomain"]
 
@@ -46,7 +46,7 @@ class IndexDomain(AllDimensionsMixin):
     inclusive_min : sequence of int, optional
         Lower bounds; 0 if only `shape` is given.
     implicit_lower_bounds, implicit_upper_bounds : sequence of bool, optional
-        Which bounds can still change.
+        True for bounds that can still change.
     exclusive_max, inclusive_max, shape : sequence of int, optional
         Upper bounds, in one of three forms.
     labels : sequence of str or None, optional

@@ -16,12 +16,11 @@ from chunkwise.index_space.compose import compose
 from chunkwise.index_space.dim_expression import DimExpression, apply_expression
 from chunkwise.index_space.domain import IndexDomain
 from chunkwise.index_space.fast_arrays import fast_arrays
-from chunkwise.index_space.index_errors import as_index_error, as_value_error
 from chunkwise.index_space.mapping import IndexMapping, M
 from chunkwise.index_space.numpy_indexing import Mode, index_all
 from chunkwise.index_space.numpy_terms import parse_terms
 from chunkwise.index_space.restrict import restrict
-from chunkwise.index_space.subscript import Subscript, WritableSubscript
+from chunkwise.index_space.subscript import Subscript, WritableSubscript, as_index_error, as_value_error
 
 if TYPE_CHECKING:
     from chunkwise.index_space.transform import IndexTransform

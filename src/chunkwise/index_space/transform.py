@@ -9,16 +9,14 @@ from typing import Any
 from chunkwise.arguments import check_same_type
 from chunkwise.binding import JSON, Members, plain_json
 from chunkwise.errors import InvalidArgumentError, OutOfRangeError, prefix
-from chunkwise.index_space.compose import check_array_values, compose
+from chunkwise.index_space.compose import check_array_values, compose, invert
 from chunkwise.index_space.dim import Dim
 from chunkwise.index_space.domain import IndexDomain
 from chunkwise.index_space.domain_args import bounds_from_arguments
 from chunkwise.index_space.domain_json import bounds_to_json, parse_bounds
 from chunkwise.index_space.fast_index import fast_index
-from chunkwise.index_space.index_errors import as_index_error
 from chunkwise.index_space.indexing import IndexingMixin, index_mapping
 from chunkwise.index_space.interval import format_bounds
-from chunkwise.index_space.inverse import invert
 from chunkwise.index_space.label import quote
 from chunkwise.index_space.mapping import IndexMapping
 from chunkwise.index_space.output_check import checked_output
@@ -28,6 +26,7 @@ from chunkwise.index_space.output_map import (
     format_array,
     single_map,
 )
+from chunkwise.index_space.subscript import as_index_error
 from chunkwise.index_space.transform_json import output_to_json, parse_output
 
 __all__ = ["IndexTransform"]
@@ -51,7 +50,7 @@ class IndexTransform(IndexMapping, IndexingMixin):
     input_inclusive_min, input_exclusive_max, input_inclusive_max, input_shape : sequence of int, optional
         Bounds of the domain.
     implicit_lower_bounds, implicit_upper_bounds : sequence of bool, optional
-        Which bounds can still change.
+        True for bounds that can still change.
     input_labels : sequence of str or None, optional
         Labels of the domain.
     domain : IndexDomain or sequence of Dim, optional

@@ -145,7 +145,7 @@ def _connection_string() -> dict[str, str]:
 
 
 def _from_environment() -> dict[str, str]:
-    """Return what obstore needs of the credentials in the environment; empty if there are none."""
+    """Return the options for the credentials in the environment; empty if there are none."""
     get, found = os.environ.get, _connection_string()
     key = found.get("AccountKey") or get("AZURE_STORAGE_ACCOUNT_KEY") or get("AZURE_STORAGE_KEY")
     sas = found.get("SharedAccessSignature") or get("AZURE_STORAGE_SAS_TOKEN") or get("AZURE_STORAGE_SAS_KEY")

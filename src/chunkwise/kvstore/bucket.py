@@ -1,4 +1,4 @@
-"""Buckets of object stores: how to reach one, and its abilities.
+"""Buckets of object stores: how to reach one, its abilities, and the keys that it takes.
 
 `chunkwise.kvstore.object_store.ObjectStore` does the work; each kind of store
 (`chunkwise.kvstore.s3`, `chunkwise.kvstore.gcs`, `chunkwise.kvstore.azure`) is a
@@ -7,14 +7,19 @@ frozen description of one bucket that follows this protocol.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable, Mapping
 from datetime import timedelta
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
+from chunkwise.binding import dump
+from chunkwise.errors import InvalidArgumentError
 from chunkwise.kvstore.object_failure import Failure
-from chunkwise.kvstore.request_limits import Retries
+from chunkwise.kvstore.request_limits import ANSWER_TIMEOUT, Retries
 
-__all__ = ["Access", "Bucket", "Provider", "client_options"]
+__all__ = ["Access", "Bucket", "Provider", "check_object_key", "client_options", "is_object_key"]
+
+_BAD = re.compile(r"(?:\A|/)\.{0,2}(?:/|\Z)|[\x00-\x1f\x7f\ud800-\udfff]")
 
 Provider: TypeAlias = Callable[[], Mapping[str, Any]]
 """Gives credentials that are valid now, with the names that obstore has for them."""
@@ -25,7 +30,7 @@ def client_options(retries: Retries) -> dict[str, Any]:
     return {
         "connect_timeout": timedelta(seconds=retries.connect_timeout),
         "read_timeout": timedelta(seconds=retries.request_timeout),
-        "timeout": timedelta(seconds=max(900.0, retries.request_timeout)),
+        "timeout": timedelta(seconds=max(ANSWER_TIMEOUT, retries.request_timeout)),
         "pool_idle_timeout": "30s",
         "user_agent": "chunkwise",
     }
@@ -82,7 +87,7 @@ class Bucket(Protocol):
         ...
 
     def url(self, key: str) -> str:
-        """Return how messages and people name a key."""
+        """Return the name of a key in messages."""
         ...
 
     def accesses(self) -> tuple[Access, ...]:
@@ -98,5 +103,24 @@ class Bucket(Protocol):
         ...
 
     def advice(self, failure: Failure) -> str:
-        """Return what the user could do about a failure, beyond what holds for any store."""
+        """Return advice on a failure, beyond what holds for any store."""
         ...
+
+
+def is_object_key(key: str, refused: str = "") -> bool:
+    """Return True if a server that changes `refused` characters stores `key` under its own name."""
+    return _BAD.search(key) is None and not any(c in key for c in refused)
+
+
+def check_object_key(key: str, refused: str = "") -> None:
+    """Raise InvalidArgumentError for a key that can't be stored under its own name."""
+    # It is empty, has an empty component, ``.`` or ``..``, a control character, or is not UTF-8.
+    if not is_object_key(key, refused):
+        raise InvalidArgumentError(
+            f"Invalid key: {dump(key)}: object stores take UTF-8 without control characters"
+            f'{_and(refused)} and no component that is empty, "." or ".."'
+        )
+
+
+def _and(refused: str) -> str:
+    return f" or {refused}," if refused else ","

@@ -1,16 +1,34 @@
-"""Byte ranges of values: which bytes are meant, reading several, and which of them share a request."""
+"""Sizes and byte ranges of values: reading several of them, and which share a request."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy.typing as npt
 
 from chunkwise.errors import InvalidArgumentError, OutOfRangeError
-from chunkwise.kvstore.protocol import Buffer, RangeReadable, Readable, offers
+from chunkwise.kvstore.key_range import KeyRange
+from chunkwise.kvstore.protocol import (
+    Buffer,
+    EntryListable,
+    KvStoreDriver,
+    RangeReadable,
+    Readable,
+    SizeReadable,
+    offers,
+)
 
-__all__ = ["check_range", "coalesce_ranges", "read_ranges", "resolve_range"]
+__all__ = [
+    "check_range",
+    "coalesce_ranges",
+    "open_size",
+    "read_ranges",
+    "resolve_range",
+    "slice_range",
+    "slice_ranges",
+    "stored_nbytes",
+]
 
 
 def check_range(start: int, stop: int | None) -> None:
@@ -36,6 +54,18 @@ def resolve_range(start: int, stop: int | None, size: int) -> tuple[int, int]:
         error.size = size
         raise error
     return begin, end
+
+
+def slice_range(value: Buffer, start: int, stop: int | None) -> Buffer:
+    """Return the bytes of a range of `value`."""
+    begin, end = resolve_range(start, stop, len(value))
+    return value[begin:end]
+
+
+def slice_ranges(value: Buffer, starts: Sequence[int], stops: Sequence[int]) -> list[Buffer]:
+    """Return the bytes of each range of `value`, without copying them."""
+    view = memoryview(value)
+    return [slice_range(view, start, stop) for start, stop in zip(starts, stops, strict=True)]
 
 
 def read_ranges(
@@ -75,3 +105,24 @@ def coalesce_ranges(
     if starts:
         runs.append(slice(first, len(starts)))
     return runs
+
+
+def open_size(store: Readable) -> Callable[[str], int]:
+    """Return a function from a key to the size of its value in bytes, 0 for one that is missing."""
+    if offers(store, SizeReadable):
+        return store.read_size
+    read = store.open_reader()
+
+    def size(key: str) -> int:
+        value = read(key)
+        return 0 if value is None else memoryview(value).nbytes
+
+    return size
+
+
+def stored_nbytes(store: KvStoreDriver, prefix: str) -> int:
+    """Return the number of bytes that are stored under keys with a prefix; lists them."""
+    keys = KeyRange.of_prefix(prefix) if prefix else KeyRange()
+    if offers(store, EntryListable):
+        return sum(entry.size for entry in store.list_entries(keys.start, keys.stop))
+    return sum(map(open_size(store), store.list(keys.start, keys.stop)))

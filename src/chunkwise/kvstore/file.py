@@ -22,7 +22,7 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from copy import copy
 from typing import IO, Any, TypeVar
@@ -111,7 +111,7 @@ class FileStore:
         )
 
     @property
-    def identity(self) -> Any:
+    def identity(self) -> Hashable:
         """The directory with symbolic links resolved, once; the options are not part of it."""
         return "file", os.path.normcase(self.real_root)
 
@@ -187,6 +187,13 @@ class FileStore:
         """Return the bytes of each range of the value of `key`, None if that is missing."""
         # Ranges in ascending order that lie close together share a system call.
         return None if other_case(self.root, key) else read_file_ranges(self._path(key), starts, stops)
+
+    def read_size(self, key: str) -> int:
+        """Return the size of the value of `key` in bytes; 0 if it is missing."""
+        try:
+            return os.path.getsize(self._path(key))
+        except MISSING:
+            return 0
 
     def write(self, key: str, value: Buffer, *, if_equal: bytes | None = None) -> bytes | None:
         """Replace the value of `key`; return its new generation, None if the current is not `if_equal`."""

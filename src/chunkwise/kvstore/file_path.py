@@ -39,14 +39,14 @@ def is_suspect(key: str) -> bool:
 
 
 def is_valid(key: str) -> bool:
-    """Return whether `key` can be a key of a file store."""
+    """Return True if `key` can be a key of a file store."""
     if not is_suspect(key):
         return True
     return not _fault(key)
 
 
 def _fault(key: str) -> str:
-    """Return why `key` can't be a key, or nothing."""
+    """Return the reason that `key` can't be a key; empty if it can."""
     parts = key.split("/")
     if "\0" in key or any(part in ("", ".", "..") or part.endswith(LOCK_SUFFIX) for part in parts):
         return (

@@ -27,7 +27,7 @@ import numpy as np
 
 from chunkwise.kvstore.byte_range import check_range, resolve_range
 from chunkwise.kvstore.file_error import MISSING, file_error
-from chunkwise.kvstore.file_path import check_key
+from chunkwise.kvstore.file_path import check_key, is_suspect
 from chunkwise.kvstore.platform import DIRECT, READ, VECTORED_READS, open_file, read_at
 from chunkwise.kvstore.protocol import Buffer, Reader
 
@@ -60,8 +60,7 @@ def open_file_reader(root: str) -> Reader:
     os_open, os_readv, os_lseek, os_close = os.open, os.readv, os.lseek, os.close
 
     def read(key: str, start: int = 0, stop: int | None = None) -> Buffer | None:
-        rooted = "/" + key  # is_suspect, without the call
-        if "/." in rooted or "//" in rooted or rooted[-1] == "/" or "__lock" in key or "\0" in key:
+        if is_suspect(key):
             check_key(root, key)
         try:
             [fd] = map(os_open, (root + key,), _FLAGS)
@@ -126,8 +125,7 @@ def open_into_reader(root: str) -> Callable[[str, memoryview], int | None]:
     os_open, os_readv, os_close = os.open, os.readv, os.close
 
     def read(key: str, out: memoryview) -> int | None:
-        rooted = "/" + key  # is_suspect, without the call
-        if "/." in rooted or "//" in rooted or rooted[-1] == "/" or "__lock" in key or "\0" in key:
+        if is_suspect(key):
             check_key(root, key)
         try:
             [fd] = map(os_open, (root + key,), _FLAGS)

@@ -18,7 +18,7 @@ from typing import NamedTuple, TypeVar
 
 from chunkwise.errors import ChunkwiseError
 from chunkwise.kvstore.file_error import file_error
-from chunkwise.kvstore.file_path import LOCK_SUFFIX, check_case, path_of
+from chunkwise.kvstore.file_path import LOCK_SUFFIX, check_case, is_suspect, path_of
 from chunkwise.kvstore.file_protocol import (
     attempt_under_lock,
     current_generation,
@@ -124,7 +124,7 @@ def write_all(fd: int, value: Buffer) -> None:
 
 
 def _unlink(path: str) -> bool:
-    """Remove the file `path`; return whether there was one."""
+    """Remove the file `path`; return True if there was one."""
     try:
         remove(path)
     except FileNotFoundError:
@@ -132,7 +132,7 @@ def _unlink(path: str) -> bool:
     return True
 
 
-def make_directories(directory: str, *, sync: bool, attempts: int = 16) -> None:
+def make_directories(directory: str, *, sync: bool, attempts: int = MOST_LOST) -> None:
     """Make `directory` and those above it that are missing; with `sync` also their names are on disk."""
     # Others may delete what was just made, hence `attempts`; but a file system that takes no new directories,
     # as /proc, says the same each time.
@@ -221,8 +221,7 @@ def _open_write(
         return True
 
     def write(key: str, value: Buffer) -> None:
-        rooted = "/" + key  # is_suspect, without the call
-        if "/." in rooted or "//" in rooted or rooted[-1] == "/" or "__lock" in key or "\0" in key:
+        if is_suspect(key):
             return general(key, value)
         path = root + key
         replaced = False

@@ -10,7 +10,7 @@ changes when it is written: its ETag, checksum, date and size.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
 from chunkwise.binding import dump
@@ -22,9 +22,9 @@ from chunkwise.errors import (
     StorageError,
     UnsafeWriteError,
 )
+from chunkwise.kvstore.bucket import check_object_key
 from chunkwise.kvstore.byte_range import check_range, resolve_range
 from chunkwise.kvstore.key_range import KeyRange, encode_key
-from chunkwise.kvstore.object_key import check_object_key
 from chunkwise.kvstore.protocol import (
     MISSING_GENERATION,
     MOST_LOST,
@@ -38,7 +38,7 @@ from chunkwise.kvstore.request_limits import DEFAULT_CONCURRENCY
 from chunkwise.kvstore.this_process import ProcessName, check_process, process_name
 from chunkwise.kvstore.traits import StoreTraits
 
-__all__ = ["FsspecStore", "is_fsspec"]
+__all__ = ["FsspecStore", "is_fsspec", "synchronous"]
 
 _TOLD = ("ETag", "etag", "e_tag", "md5Hash", "content_md5", "generation", "mtime", "LastModified", "created")
 _MISSING = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
@@ -48,6 +48,16 @@ def is_fsspec(value: object) -> bool:
     """Return True if `value` is a file system of fsspec or a mapping that it made."""
     names = {f"{c.__module__}.{c.__name__}" for c in type(value).__mro__}
     return bool(names & {"fsspec.spec.AbstractFileSystem", "fsspec.mapping.FSMap"})
+
+
+def synchronous(fs: Any) -> Any:
+    """Return a file system with methods that are no coroutines."""
+    wrapped = getattr(fs, "sync_fs", None)
+    if wrapped is not None:
+        return wrapped
+    if getattr(fs, "asynchronous", False):
+        return type(fs)(*fs.storage_args, **{**fs.storage_options, "asynchronous": False})
+    return fs
 
 
 class FsspecStore:
@@ -87,7 +97,7 @@ class FsspecStore:
         return not _protocols(self.fs).isdisjoint({"file", "local", "memory"})
 
     @property
-    def identity(self) -> Any:
+    def identity(self) -> Hashable:
         """The file system, as fsspec tells them apart, and the path."""
         return "fsspec", hash(self.fs), self.root
 

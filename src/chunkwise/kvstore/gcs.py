@@ -108,7 +108,7 @@ def _emulator() -> str:
 
 
 def _emulator_provider() -> Provider | None:
-    """Return what gives the token for a server that takes any, so that nobody else is asked for one."""
+    """Return a source of tokens for a server that takes any, so that nobody else is asked for one."""
     return (lambda: {"token": "emulator", "expires_at": None}) if _emulator() else None
 
 

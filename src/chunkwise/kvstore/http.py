@@ -16,7 +16,7 @@ from __future__ import annotations
 import base64
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote, urlsplit
 
@@ -28,7 +28,6 @@ from chunkwise.errors import (
     UnavailableError,
     UnsupportedError,
 )
-from chunkwise.kvstore.attempts import Attempts
 from chunkwise.kvstore.byte_range import check_range, resolve_range
 from chunkwise.kvstore.http_request import SECRET_HEADERS, Answer, Bounds, NoAnswerError, send
 from chunkwise.kvstore.object_failure import failure_of_answer
@@ -40,7 +39,7 @@ from chunkwise.kvstore.protocol import (
     Reader,
     Stamped,
 )
-from chunkwise.kvstore.request_limits import Limits, Slots
+from chunkwise.kvstore.request_limits import Attempts, Limits, Slots
 from chunkwise.kvstore.shard_index_cache import ShardIndexCache
 from chunkwise.kvstore.traits import DEFAULT_TRAITS, StoreTraits
 
@@ -92,7 +91,7 @@ class HttpStore:
         return f"HttpStore({self.url('')!r})"
 
     @property
-    def identity(self) -> Any:
+    def identity(self) -> Hashable:
         """The URL."""
         return "http", self._root, self._query
 

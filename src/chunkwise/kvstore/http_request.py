@@ -1,7 +1,7 @@
 """Requests over HTTP by urllib3, with bounds on what a server may do.
 
 urllib3 keeps connections open and speaks to proxies.  Redirects are followed here, since some of them
-must not be, and requests are made again by `chunkwise.kvstore.attempts` only.
+must not be, and requests are made again by `chunkwise.kvstore.request_limits.Attempts` only.
 """
 
 from __future__ import annotations
@@ -21,18 +21,20 @@ from urllib3 import HTTPHeaderDict, PoolManager, ProxyManager, Timeout, make_hea
 from urllib3 import exceptions as failures
 
 from chunkwise.errors import ChunkwiseError, DeadlineExceededError, StorageError, UnsupportedError
-from chunkwise.kvstore.request_limits import Retries
+from chunkwise.kvstore.request_limits import ANSWER_TIMEOUT, DEFAULT_CONCURRENCY, Coalescing, Retries
 
 __all__ = ["SECRET_HEADERS", "Answer", "Bounds", "NoAnswerError", "link_local_address", "send"]
 
 SECRET_HEADERS = ("authorization", "cookie", "x-api-key")
-_MOST_REDIRECTS = 10
+_MOST_REDIRECTS = 10  # as docs/remote.md says
 _REDIRECTS = (301, 302, 303, 307, 308)
-_MOST_CONNECTIONS = 128  # kept open for each server; more than requests are made at a time
-_PIECE = 1 << 18  # bytes that are received between two looks at the clock and at the size
-_LARGEST_MESSAGE = 1 << 16  # bytes of the text of an error
-# A part may come with what is around it, but not with much.
-_SLACK = 1 << 20
+_MOST_CONNECTIONS = 4 * DEFAULT_CONCURRENCY  # kept open for each server, for those who raise that limit
+# Bytes that are received between two looks at the clock and at the size: 64 MiB take 65 ms of processor time,
+# as with larger pieces; 80 ms with 64 KiB, 100 ms with 16 KiB.
+_PIECE = 1 << 18
+_LARGEST_MESSAGE = 1 << 16  # bytes of the text of an error; beyond, the connection is closed
+# A part may come with what is around it, but not with more than would be read to join two parts.
+_SLACK = Coalescing().gap
 _NOT_CONNECTED = (
     failures.NewConnectionError,
     failures.ConnectTimeoutError,
@@ -44,8 +46,8 @@ _NOT_CONNECTED = (
 class Bounds(NamedTuple):
     """Bounds of an answer."""
 
-    largest: int = 1 << 30  # bytes of an answer that doesn't say how long it is
-    seconds: float = 900.0  # that the body of an answer may take; obstore gives a server as long
+    largest: int = 1 << 30  # bytes of an answer that doesn't say how long it is, as docs/remote.md says
+    seconds: float = ANSWER_TIMEOUT  # that the body of an answer may take
 
 
 class Answer(NamedTuple):
@@ -105,7 +107,7 @@ def _shown(url: str) -> str:
 
 
 def _refusal(before: str, there: str) -> str:
-    """Return why a redirect is not followed, empty if it is."""
+    """Return the reason not to follow a redirect, empty if there is none."""
     old, new = urlsplit(before), urlsplit(there)
     if new.scheme not in ("http", "https") or (old.scheme, new.scheme) == ("https", "http"):
         return f"expected the scheme {old.scheme}" + (" or https" if old.scheme == "http" else "")

@@ -99,14 +99,14 @@ class KeyRange:
         return KeyRange(max(self.inclusive_min, other.inclusive_min), min(stops, default=b""))
 
     def covers(self, prefix: str) -> bool:
-        """Return whether all keys that begin with `prefix` are in the range."""
+        """Return True if all keys that begin with `prefix` are in the range."""
         inner = KeyRange.of_prefix(prefix)
         if inner.inclusive_min < self.inclusive_min:
             return False
         return not self.exclusive_max or b"" < inner.exclusive_max <= self.exclusive_max
 
     def overlaps(self, prefix: str) -> bool:
-        """Return whether a key that begins with `prefix` could be in the range."""
+        """Return True if a key that begins with `prefix` could be in the range."""
         return not self.intersect(KeyRange.of_prefix(prefix)).empty
 
     def shifted(self, prefix: str) -> KeyRange:

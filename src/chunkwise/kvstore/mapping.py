@@ -6,14 +6,13 @@ exclude each other in one process.
 
 from __future__ import annotations
 
-import hashlib
 import time
-from collections.abc import Iterator, MutableMapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Hashable, Iterator, MutableMapping, Sequence
+from typing import ClassVar
 
 from chunkwise.binding import dump
 from chunkwise.fork import new_lock
-from chunkwise.kvstore.byte_range import resolve_range
+from chunkwise.kvstore.byte_range import slice_range, slice_ranges
 from chunkwise.kvstore.key_range import KeyRange, encode_key
 from chunkwise.kvstore.protocol import (
     MISSING_GENERATION,
@@ -22,6 +21,7 @@ from chunkwise.kvstore.protocol import (
     Children,
     Reader,
     Stamped,
+    digest_generation,
 )
 from chunkwise.kvstore.traits import DEFAULT_TRAITS, StoreTraits
 
@@ -44,7 +44,7 @@ class MappingStore:
         return value if value is None or isinstance(value, bytes) else memoryview(value).tobytes()
 
     @property
-    def identity(self) -> Any:
+    def identity(self) -> Hashable:
         """A value that is equal only for this very mapping."""
         return "mapping", id(self._mapping)
 
@@ -58,13 +58,11 @@ class MappingStore:
         """Return the value of `key` or a part of it, with its generation."""
         now = time.time()
         value = self._get(key)
-        generation = _generation(value)
+        generation = digest_generation(value)
         if value is None or generation == if_not_equal:
             return Stamped(None, generation, now)
-        if byte_range is not None:
-            begin, end = resolve_range(byte_range.start, byte_range.stop, len(value))
-            value = value[begin:end]
-        return Stamped(value, generation, now)
+        part = value if byte_range is None else slice_range(value, *byte_range)
+        return Stamped(part, generation, now)
 
     def open_reader(self) -> Reader:
         """Return a reader of values; what it returns stays valid."""
@@ -73,32 +71,28 @@ class MappingStore:
             value = self._get(key)
             if value is None or (start == 0 and stop is None):
                 return value
-            begin, end = resolve_range(start, stop, len(value))
-            return value[begin:end]
+            return slice_range(value, start, stop)
 
         return read
 
     def read_ranges(self, key: str, starts: Sequence[int], stops: Sequence[int]) -> list[Buffer] | None:
         """Return the bytes of each range of the value of `key`, None if that is missing."""
         value = self._get(key)
-        if value is None:
-            return None
-        pairs = (resolve_range(*pair, len(value)) for pair in zip(starts, stops, strict=True))
-        return [value[begin:end] for begin, end in pairs]
+        return None if value is None else slice_ranges(value, starts, stops)
 
     def write(self, key: str, value: Buffer, *, if_equal: bytes | None = None) -> bytes | None:
         """Replace the value of `key`; return its new generation, None if the current is not `if_equal`."""
         new = bytes(value)
         with _lock:
-            if if_equal and _generation(self._get(key)) != if_equal:
+            if if_equal and digest_generation(self._get(key)) != if_equal:
                 return None
             self._mapping[key] = new
-        return _generation(new)
+        return digest_generation(new)
 
     def delete(self, key: str, *, if_equal: bytes | None = None) -> bytes | None:
         """Delete `key`; return MISSING_GENERATION, None if `if_equal` is not the current generation."""
         with _lock:
-            if if_equal and _generation(self._get(key)) != if_equal:
+            if if_equal and digest_generation(self._get(key)) != if_equal:
                 return None
             self._mapping.pop(key, None)
         return MISSING_GENERATION
@@ -118,7 +112,3 @@ class MappingStore:
         """List one level below `prefix`, in order; keys and prefixes are whole."""
         below = KeyRange.of_prefix(prefix)
         return Children.of(prefix, self.list(below.start, below.stop))
-
-
-def _generation(value: bytes | None) -> bytes:
-    return MISSING_GENERATION if value is None else b"\0" + hashlib.blake2b(value, digest_size=16).digest()

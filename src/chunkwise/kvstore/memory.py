@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NoReturn
 from weakref import WeakValueDictionary
 
 from chunkwise.binding import dump
 from chunkwise.errors import AlreadyExistsError, FailedPreconditionError
 from chunkwise.fork import new_lock
-from chunkwise.kvstore.byte_range import resolve_range
+from chunkwise.kvstore.byte_range import slice_range, slice_ranges
 from chunkwise.kvstore.key_range import KeyRange, encode_key
 from chunkwise.kvstore.protocol import (
     MISSING_GENERATION,
@@ -63,7 +63,7 @@ class MemoryStore:
         return self.__copy__()
 
     @property
-    def identity(self) -> Any:
+    def identity(self) -> Hashable:
         """A value that is equal only for this very storage."""
         return "memory", self._storage
 
@@ -83,8 +83,7 @@ class MemoryStore:
         if generation == if_not_equal:
             return Stamped(None, generation, now)
         if byte_range is not None:
-            begin, end = resolve_range(byte_range.start, byte_range.stop, len(value))
-            value = value[begin:end]
+            value = slice_range(value, *byte_range)
         return Stamped(value, generation, now)
 
     def open_reader(self) -> Reader:
@@ -98,8 +97,7 @@ class MemoryStore:
             value = found[0]
             if start == 0 and stop is None:
                 return value
-            begin, end = resolve_range(start, stop, len(value))
-            return memoryview(value)[begin:end]
+            return slice_range(memoryview(value), start, stop)
 
         return read
 
@@ -108,9 +106,7 @@ class MemoryStore:
         found = self._values.get(key)
         if found is None:
             return None
-        view = memoryview(found[0])
-        pairs = (resolve_range(*pair, len(view)) for pair in zip(starts, stops, strict=True))
-        return [view[begin:end] for begin, end in pairs]
+        return slice_ranges(found[0], starts, stops)
 
     def write(
         self, key: str, value: Buffer, *, if_equal: bytes | None = None, copy: bool = True

@@ -21,12 +21,15 @@ from chunkwise.fork import new_lock
 from chunkwise.kvstore.bucket import Access, Bucket
 from chunkwise.kvstore.object_failure import failure_of
 from chunkwise.kvstore.object_library import object_library
+from chunkwise.kvstore.object_probe import ConditionalWrites
 from chunkwise.kvstore.request_limits import Retries
 
 __all__ = ["Connection", "Learned", "learned"]
 
 T = TypeVar("T")
-_MOST = 1000  # buckets of which is known what they answer to
+# Failures of a request that was let in.
+_ANSWERS = ("missing", "mismatch", "exists", "unchanged", "range")
+_MOST = 1000  # buckets whose connections are kept: a server of many users' data must not collect them
 _ASKED = re.compile(r"Error performing \w+ (\S+) in ")
 
 
@@ -36,9 +39,9 @@ class Learned:
     def __init__(self) -> None:
         self.access: Access | None = None  # the way that worked
         # Stores of obstore, which keep connections open, by process, access and retries.
-        self.stores: dict[Any, Any] = {}
+        self.stores: dict[tuple[int, Access, Retries], Any] = {}
         self.exists = False  # the bucket is known to be there
-        self.conditional: Any = None  # see `chunkwise.kvstore.object_probe`
+        self.conditional: ConditionalWrites | None = None
         self.lock = new_lock()
 
     def forget_access(self) -> None:
@@ -52,7 +55,7 @@ _lock = new_lock()
 
 
 def learned(bucket: Bucket) -> Learned:
-    """Return what is known of a bucket; the least recently used of very many are forgotten."""
+    """Return the facts about a bucket; the least recently used of very many are forgotten."""
     key = bucket.identity, bucket
     with _lock:
         found = _buckets.get(key)
@@ -86,55 +89,45 @@ class Connection:
         library, known = object_library(), self.known
         access = known.access or self.bucket.accesses()[0]
         try:
-            result = self._request(request, library, access)
+            return self._request(request, library, access)
         except Exception as e:
             failure = failure_of(e)
-            if failure.kind in ("missing", "mismatch", "exists", "unchanged", "range"):
-                known.access = access
-                raise
-            other = self.bucket.other_access(access, failure)
-            if other is None:
-                if failure.kind in ("denied", "credentials"):
-                    known.forget_access()
-                raise
-            return self._try(request, library, other, access, e)
-        known.access = access
-        return result
+            other = None if failure.kind in _ANSWERS else self.bucket.other_access(access, failure)
+            if other is not None:
+                return self._other_way(request, library, other, f"{_way(access)}: {failure.detail}", e)
+            if failure.kind in ("denied", "credentials"):
+                known.forget_access()
+            raise
 
-    def _try(
-        self,
-        request: Callable[[Any, Any], T],
-        library: Any,
-        access: Access,
-        first: Access,
-        refusal: Exception,
+    def _other_way(
+        self, request: Callable[[Any, Any], T], library: Any, access: Access, first: str, refusal: Exception
     ) -> T:
-        known, why = self.known, failure_of(refusal)
         try:
-            result = self._request(request, library, access)
+            return self._request(request, library, access)
         except Exception as e:
             failure = failure_of(e)
-            if failure.kind in ("missing", "mismatch", "exists", "unchanged", "range"):
-                known.access = access
+            if failure.kind in _ANSWERS:
                 raise
-            known.forget_access()
-            told = refusal if why.kind == "credentials" and failure.kind == "denied" else e
-            told.add_note(f"{_way(first)}: {why.detail}; {_way(access)}: {failure.detail}")
+            self.known.forget_access()
+            told = refusal if failure.kind == "denied" and failure_of(refusal).kind == "credentials" else e
+            told.add_note(f"{first}; {_way(access)}: {failure.detail}")
             if told is e:
                 raise
             raise refusal from None
-        known.access = access
-        return result
 
     def _request(self, request: Callable[[Any, Any], T], library: Any, access: Access) -> T:
         try:
-            return request(library, self._store(library, access))
+            result = request(library, self._store(library, access))
         except Exception as e:
             said = str(e).partition("\n\nDebug source")[0]
             asked = _ASKED.search(said)
-            if asked is None or not asked[1].startswith(self.bucket.credential_services):
-                raise
-            raise CredentialsError(f"No credentials: {said}") from e
+            if asked is not None and asked[1].startswith(self.bucket.credential_services):
+                raise CredentialsError(f"No credentials: {said}") from e
+            if failure_of(e).kind in _ANSWERS:
+                self.known.access = access
+            raise
+        self.known.access = access
+        return result
 
     def _store(self, library: Any, access: Access) -> Any:
         key = os.getpid(), access, self.retries

@@ -129,7 +129,7 @@ def _error(failure: Failure, text: str, advice: str) -> ChunkwiseError:
 
 
 def failure_of(error: BaseException) -> Failure:
-    """Return what an exception of obstore means."""
+    """Return the failure that an exception of obstore stands for."""
     if isinstance(error, CredentialsError):
         return Failure("credentials", _one_line(str(error)))
     name = type(error).__name__
@@ -181,14 +181,14 @@ def failure_of(error: BaseException) -> Failure:
 
 
 def _told(detail: str, debug: str) -> str:
-    """Return which server it is about and what is the matter, which only the debug text says."""
+    """Return the server and the cause, which only the debug text has."""
     place, cause = _PLACE.search(detail), _CAUSE.search(debug)
     why = cause[1] if cause else "timed out" if "kind: Timeout" in debug else ""
     return f"{place[1]}: {why}" if place and why else detail
 
 
 def failure_of_answer(status: int, body: str) -> Failure:
-    """Return what an HTTP answer with an error status means."""
+    """Return the failure that an HTTP answer with an error status stands for."""
     failure = _of_answer(status, body)
     passing = failure.kind in ("throttled", "server", "timeout") or any(c in failure.detail for c in _BUSY)
     return replace(failure, again="always") if passing else failure

@@ -33,7 +33,7 @@ def probe(library: Any, store: Any, key: str) -> ConditionalWrites:
     directory, slash, _ = key.rpartition("/")
     scratch = f"{directory}{slash}.chunkwise-probe-{uuid4().hex}"
 
-    def put(value: bytes, mode: Any) -> Any:
+    def put(value: bytes, mode: str | dict[str, str]) -> Any:
         """Return the result; None if the condition did not hold or is not supported."""
         try:
             return library.put(store, scratch, value, mode=mode, use_multipart=False)

@@ -24,7 +24,8 @@ from chunkwise.kvstore.request_limits import Retries
 
 __all__ = ["Found", "Pages", "e_tag_in", "fetch", "generation_of", "version_in"]
 
-# Each attempt reads the whole body; other failures are obstore's to try again.
+# Further attempts, with delays of 15 s in all by default.  Each reads the whole body; other failures are
+# obstore's to try again.
 _BODY_ATTEMPTS = 4
 _PAGE = 1000  # keys, as many as S3 lists in one answer
 
@@ -85,7 +86,7 @@ def fetch(
     raise AbortedError(f"{key} was replaced {MOST_LOST} times while it was read")
 
 
-def _range(start: int, stop: int | None) -> Any:
+def _range(start: int, stop: int | None) -> dict[str, int] | tuple[int, int]:
     if start < 0:
         return {"suffix": -start}
     return {"offset": start} if stop is None else (start, stop)
@@ -106,7 +107,7 @@ def _get(library: Any, store: Any, key: str, options: dict[str, Any], retries: R
         attempt += 1
 
 
-def generation_of(meta: Any, *, by_version: bool) -> bytes:
+def generation_of(meta: Mapping[str, Any], *, by_version: bool) -> bytes:
     """Return the generation of an object from its metadata in obstore."""
     # In place of an ETag there are ``last_modified`` and ``size``; with `by_version` the version counts.
     e_tag, version = meta["e_tag"], meta["version"]

@@ -6,12 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from chunkwise.errors import ChunkwiseError, CredentialsError, UnsupportedError, prefix
-from chunkwise.kvstore.attempts import Attempts
 from chunkwise.kvstore.bucket import Bucket
 from chunkwise.kvstore.object_connection import Connection
 from chunkwise.kvstore.object_failure import Failure, Kind, failure_of
 from chunkwise.kvstore.object_probe import ConditionalWrites, probe
-from chunkwise.kvstore.request_limits import Limits, Retries
+from chunkwise.kvstore.request_limits import Attempts, Limits, Retries
 
 __all__ = ["Requests"]
 
@@ -88,7 +87,7 @@ class Requests:
                     raise
 
     def conditional_writes(self, key: str) -> ConditionalWrites:
-        """Return what the server does with conditions; tried out once for the bucket, close to `key`."""
+        """Return the conditions that the server honours; tried once for the bucket, close to `key`."""
         known = self._connection.known
         if known.conditional is None:
             with known.lock:
@@ -96,8 +95,7 @@ class Requests:
                     found, failure = self.run("write", key, lambda library, store: probe(library, store, key))
                     assert found is not None, failure
                     known.conditional = found
-        tried: ConditionalWrites = known.conditional
-        return tried
+        return known.conditional
 
     def _bucket_exists(self) -> bool:
         """Return True if a "not found" without a reason is about the key; asks once."""

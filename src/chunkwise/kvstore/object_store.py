@@ -16,15 +16,14 @@ Keys with empty components, ``.``, ``..``, control characters, or that are not U
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 from chunkwise.errors import StorageError, UnsafeWriteError
-from chunkwise.kvstore.bucket import Bucket
+from chunkwise.kvstore.bucket import Bucket, check_object_key, is_object_key
 from chunkwise.kvstore.byte_range import check_range, resolve_range
 from chunkwise.kvstore.key_range import KeyRange, encode_key
 from chunkwise.kvstore.object_failure import Failure, Kind
-from chunkwise.kvstore.object_key import check_object_key, is_object_key
 from chunkwise.kvstore.object_probe import ConditionalWrites, update_mode
 from chunkwise.kvstore.object_read import Found, Pages, e_tag_in, fetch, generation_of, version_in
 from chunkwise.kvstore.object_requests import Requests
@@ -46,11 +45,10 @@ __all__ = ["ObjectStore"]
 _READ: tuple[Kind, ...] = ("missing", "unchanged")
 _RANGES: tuple[Kind, ...] = ("missing", "range")
 _CONDITION: tuple[Kind, ...] = ("mismatch", "exists")
-# Larger values are sent in parts, each of which can be tried again alone.
-# S3 takes 10,000 parts of 5 MiB and more, and deletes 1000 keys at a time.
-_MULTIPART = 1 << 24
+# Bytes of a part, as the AWS CLI has them.  Values of more than two are sent in parts, each of which can be
+# tried again alone.  S3 takes 10,000 parts of 5 MiB and more, and deletes 1000 keys at a time.
 _PART = 1 << 23
-_MOST_PARTS = 9000
+_MOST_PARTS = 10_000
 _DELETE_BATCH = 1000
 
 
@@ -81,7 +79,7 @@ class ObjectStore:
         return f"ObjectStore({self.bucket!r})"
 
     @property
-    def identity(self) -> Any:
+    def identity(self) -> Hashable:
         """The bucket and the server."""
         return self.bucket.identity
 
@@ -187,11 +185,11 @@ class ObjectStore:
             resolve_range(*pair, meta["size"])
         raise StorageError(f"Failed to read {self.bucket.url(key)}: the server does not answer ranges")
 
-    def _head(self, key: str) -> Any | None:
+    def _head(self, key: str) -> Mapping[str, Any] | None:
         meta, _ = self._requests.run("read", key, lambda library, store: library.head(store, key), _READ)
         return meta
 
-    def _generation(self, meta: Any) -> bytes:
+    def _generation(self, meta: Mapping[str, Any]) -> bytes:
         return generation_of(meta, by_version=self.bucket.by_version)
 
     # -- writing --------------------------------------------------------------------------------------
@@ -223,10 +221,10 @@ class ObjectStore:
     def _is_safe(self, key: str) -> bool:
         return self.single_writer or self.conditional_writes(key).safe
 
-    def _put(self, key: str, value: memoryview, mode: Any) -> bytes | None:
+    def _put(self, key: str, value: memoryview, mode: str | dict[str, str] | None) -> bytes | None:
         if self.bucket.keeps_buffers:  # workers use theirs again
             value = memoryview(bytes(value))
-        multipart = mode is None and len(value) > _MULTIPART
+        multipart = mode is None and len(value) > 2 * _PART
         part = max(_PART, -(-len(value) // _MOST_PARTS))
 
         def put(library: Any, store: Any) -> Any:
@@ -254,7 +252,7 @@ class ObjectStore:
         return MISSING_GENERATION if meta is None else self._generation(meta)
 
     def conditional_writes(self, key: str) -> ConditionalWrites:
-        """Return what the server does with conditions; tried out once for the bucket, close to `key`."""
+        """Return the conditions that the server honours; tried once for the bucket, close to `key`."""
         if self.use_conditional_write is False:
             return ConditionalWrites(create=False, replace=False, quoted=False)
         return self._requests.conditional_writes(key)

@@ -63,7 +63,7 @@ HELD = (errno.EAGAIN, errno.EACCES)
 _IN_USE = (5, 32, 33)  # Windows' ERROR_ACCESS_DENIED, ERROR_SHARING_VIOLATION, ERROR_LOCK_VIOLATION
 _PATIENCE = 10.0  # seconds that a file which should be moved or removed may be open elsewhere
 _OPEN_PATIENCE = 1.0  # a file is being replaced for a moment only
-_LONG = 240  # characters; beyond 260 a path needs a prefix
+_LONG = 240  # characters; from 260 on a path needs a prefix, a directory from 248 on, and lock files add 7
 _RESERVED = frozenset(
     ["CON", "PRN", "AUX", "NUL", *(f"{name}{n}" for name in ("COM", "LPT") for n in "123456789¹²³")]
 )
@@ -143,6 +143,7 @@ def replace(source: str, target: str) -> None:
 
 
 def _patiently(call: Callable[..., T], *arguments: object, patience: float) -> T:
+    # From less than the finest tick of Windows' clock, 1 ms, to more than the usual one, 15.6 ms.
     pause, end = 0.0005, time.monotonic() + patience
     while True:
         try:
@@ -195,22 +196,18 @@ def sync_file(fd: int) -> None:
 
 def sync_path(path: str) -> None:
     """Wait until the data of the file `path` is on disk; a file that has gone needs no waiting."""
-    try:
-        [fd] = map(open_file, [path], [WRITE | NO_FOLLOW], [0])
-    except FileNotFoundError:
-        return
-    try:
-        sync_file(fd)
-    finally:
-        os.close(fd)
+    _sync_named(path, WRITE | NO_FOLLOW)
 
 
 def sync_directory(directory: str) -> None:
     """Wait until the names in `directory` are on disk; a directory that has gone needs no waiting."""
-    if not _DIRECTORY:  # the file system's journal has to do
-        return
+    if _DIRECTORY:  # else the file system's journal has to do
+        _sync_named(directory, READ | _DIRECTORY)
+
+
+def _sync_named(path: str, flags: int) -> None:
     try:
-        [fd] = map(os.open, [directory], [READ | _DIRECTORY])
+        [fd] = map(open_file, [path], [flags], [0])
     except FileNotFoundError:
         return
     try:
@@ -223,7 +220,7 @@ def sync_directory(directory: str) -> None:
 
 
 def name_fault(name: str, *, system: str = sys.platform) -> str:
-    """Return why no file can have the name `name`, a component of a path; empty if one can."""
+    """Return the reason that no file can be called `name`, a component of a path; empty if one can."""
     if system == "darwin" and any("\ud800" <= c <= "\udfff" for c in name):
         return "macOS takes names in UTF-8 only"
     if system != "win32":

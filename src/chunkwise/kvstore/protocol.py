@@ -8,7 +8,8 @@ generation of a key is an opaque ``bytes`` that changes with every write: ``b""`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import hashlib
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeGuard, TypeVar
 
@@ -30,10 +31,12 @@ __all__ = [
     "RangeReadable",
     "Readable",
     "Reader",
+    "SizeReadable",
     "Stamped",
     "SyncedLater",
     "Writable",
     "Writer",
+    "digest_generation",
     "is_store",
     "offers",
 ]
@@ -126,6 +129,14 @@ class RangeReadable(Readable, Protocol):
     """A store that serves several byte ranges of one key for one request."""
 
     def read_ranges(self, key: str, starts: Sequence[int], stops: Sequence[int]) -> list[Buffer] | None: ...
+
+
+class SizeReadable(Readable, Protocol):
+    """A store that knows the size of a value without reading it."""
+
+    def read_size(self, key: str) -> int:
+        """Return the size of the value of `key` in bytes; 0 if it is missing."""
+        ...
 
 
 class ManyReadable(Readable, Protocol):
@@ -227,12 +238,17 @@ class KvStoreDriver(Readable, Writable, Listable, Protocol):
     """
 
     @property
-    def identity(self) -> Any: ...
+    def identity(self) -> Hashable: ...
     @property
     def traits(self) -> StoreTraits: ...
     def describe(self, key: str) -> str:
-        """Return how messages should name `key`: ``local file "/data/a/0/0"``."""
+        """Return the name of `key` in messages: ``local file "/data/a/0/0"``."""
         ...
+
+
+def digest_generation(value: Buffer | None) -> bytes:
+    """Return the generation of a value in a store that has no generations of its own: a digest of it."""
+    return MISSING_GENERATION if value is None else b"\0" + hashlib.blake2b(value, digest_size=16).digest()
 
 
 def offers(value: object, protocol: Callable[..., P]) -> TypeGuard[P]:

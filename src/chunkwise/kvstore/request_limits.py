@@ -1,11 +1,16 @@
-"""Limits of number and rate of requests, shared by the users of a context resource.
+"""Number, rate and repetition of requests, with limits that the users of a context resource share.
 
 ``*_request_concurrency`` is a number of slots, ``*_request_retries`` a `Retries`, and
 ``experimental_*_rate_limiter`` a `Pace`.
+
+A request that fails in a way that may pass is made again, as often and after such delays as the resource
+says.  A server to which there is no connection at all, since it refuses, has no address or doesn't answer,
+is given two seconds: it is more likely misspelt or down than busy.
 """
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from datetime import timedelta
@@ -15,7 +20,9 @@ from typing import Any, NamedTuple, TypeVar
 from chunkwise.fork import new_lock, put_in_order_in_child
 
 __all__ = [
+    "ANSWER_TIMEOUT",
     "DEFAULT_CONCURRENCY",
+    "Attempts",
     "Coalescing",
     "Limits",
     "Pace",
@@ -23,7 +30,10 @@ __all__ = [
     "Slots",
 ]
 
+_LOG = logging.getLogger("chunkwise.retries")
 _CONNECT_TIMEOUT = 4.0  # seconds; TCP asks again after 1 and 3 without an answer
+_CONNECTION_PATIENCE = 2.0  # seconds, as docs/remote.md says
+ANSWER_TIMEOUT = 900.0  # seconds that an answer may take in all, as docs/remote.md says
 DEFAULT_CONCURRENCY = 32  # TensorStore's for requests to object stores
 _MOST_SLOTS = 1 << 15  # a limit may be any 64-bit number; Linux has no more threads by default
 
@@ -33,7 +43,7 @@ T = TypeVar("T")
 class Retries(NamedTuple):
     """Number of further attempts, after delays, in seconds, that double up to `max_delay`."""
 
-    max_retries: int = 32
+    max_retries: int = 32  # this and the delays are TensorStore's
     initial_delay: float = 1.0
     max_delay: float = 32.0
     request_timeout: float = 60.0  # seconds that a server may be silent during a request
@@ -49,6 +59,7 @@ class Retries(NamedTuple):
 
     def config(self) -> dict[str, Any]:
         """Return the same for obstore."""
+        # What obstore allows by itself, 180 s, for the requests; the delays, each with as much by chance.
         total = sum(self.delay(n) for n in range(min(self.max_retries, 1000)))
         return {
             "max_retries": self.max_retries,
@@ -59,6 +70,47 @@ class Retries(NamedTuple):
                 "base": 2,
             },
         }
+
+
+class Attempts:
+    """Count of the attempts of one request."""
+
+    def __init__(self, retries: Retries, what: str) -> None:
+        self._retries = retries
+        self._what = what  # such as ``read s3://bucket/key``; for the log
+        self.failed = 0  # attempts that have failed
+        self._unconnected_since: float | None = None
+        self._begin = time.monotonic()
+
+    def again(self, why: str, *, connected: bool = True, at_least: float = 0.0) -> bool:
+        """Wait before the next attempt and return True, or return False if there is to be none."""
+        # `why` is the last failure, `connected` says if there was a connection, `at_least` is the server's
+        # wish.
+        retries, now = self._retries, time.monotonic()
+        delay = max(retries.delay(self.failed), at_least)
+        self.failed += 1
+        if self.failed > retries.max_retries:
+            return False
+        if connected:
+            self._unconnected_since = None
+        else:
+            since = self._begin if self._unconnected_since is None else self._unconnected_since
+            self._unconnected_since = since
+            left = since + _CONNECTION_PATIENCE - now
+            if left <= 0:
+                return False
+            delay = min(delay, left)
+        _LOG.info(
+            "could not %s: %s; attempt %d of %d in %.3g s",
+            self._what,
+            why,
+            self.failed + 1,
+            retries.max_retries + 1,
+            delay,
+        )
+        time.sleep(delay)
+        self._begin = time.monotonic()
+        return True
 
 
 class Slots:
@@ -78,7 +130,7 @@ class Slots:
             self._free.put(None)
 
     def call(self, work: Callable[..., T], *arguments: Any) -> T:
-        """Return what `work` returns, which has a slot while it runs."""
+        """Return the result of `work`, which has a slot while it runs."""
         free = self._free
         [_] = map(free.get, (True,))  # unpacked: see chunkwise.kvstore.file_protocol
         try:

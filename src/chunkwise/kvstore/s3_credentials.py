@@ -56,7 +56,7 @@ class Credentials(NamedTuple):
 def find_credentials(
     type: str, options: Mapping[str, str], *, ask_machine: bool = True
 ) -> Credentials | None:
-    """Return where keys come from, None for unsigned requests; raise CredentialsError if there are none."""
+    """Return the source of keys, None for unsigned requests; raise CredentialsError if there are none."""
     # ``default`` is content without keys.  With `ask_machine` it asks the instance's metadata service too,
     # which takes a second where there is none.
     first, names = _first_in_environment()
@@ -161,7 +161,7 @@ def _has_boto3() -> bool:
 
 
 def unread_profile() -> str:
-    """Return what to install if there are files of profiles that can't be read, else an empty text."""
+    """Return the advice to install what reads the files of profiles, if there are such; else empty."""
     return needs("the profile in AWS's files", "boto3") if _has_profiles() and not _has_boto3() else ""
 
 

@@ -1,4 +1,4 @@
-"""Cache of shard indexes by key.
+"""Cache of shard indexes by key, and of the nodes of B+trees.
 
 An entry may be old; its user compares the generation with the one that comes with the next answer.
 """
@@ -6,12 +6,15 @@ An entry may be old; its user compares the generation with the one that comes wi
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any, Protocol
 
 from chunkwise.fork import new_lock, put_in_order_in_child
 
-__all__ = ["RenamedShardIndexes", "ShardIndexCache", "ShardIndexes"]
+__all__ = ["LEAST_INDEX_NBYTES", "RenamedShardIndexes", "ShardIndexCache", "ShardIndexes"]
+
+LEAST_INDEX_NBYTES = 1 << 26
+"""Bytes of indexes that are kept in any case: those of 4 million inner chunks of Zarr v3, 16 bytes each."""
 
 
 class ShardIndexes(Protocol):
@@ -31,19 +34,19 @@ class ShardIndexes(Protocol):
 
 
 class ShardIndexCache:
-    """Entries by key, up to a limit in bytes; the least recently used are evicted first."""
+    """Entries by name, up to a limit in bytes; the least recently used are evicted first."""
 
-    def __init__(self, limit: int = 1 << 26) -> None:
+    def __init__(self, limit: int = LEAST_INDEX_NBYTES) -> None:
         self.limit = limit
         self._n_bytes = 0
-        self._entries: OrderedDict[str, tuple[Any, int]] = OrderedDict()
+        self._entries: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
         self._lock = new_lock()
         put_in_order_in_child(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ShardIndexCache, (self.limit,)
 
-    def get(self, key: str) -> Any | None:
+    def get(self, key: Hashable) -> Any | None:
         """Return the entry of `key`, None if there is none."""
         with self._lock:
             found = self._entries.get(key)
@@ -52,7 +55,7 @@ class ShardIndexCache:
             self._entries.move_to_end(key)
             return found[0]
 
-    def put(self, key: str, entry: Any, n_bytes: int) -> None:
+    def put(self, key: Hashable, entry: Any, n_bytes: int) -> None:
         """Store an entry that takes `n_bytes`."""
         self.evict(key)
         with self._lock:
@@ -61,7 +64,7 @@ class ShardIndexCache:
             while self._n_bytes > self.limit and self._entries:
                 self._n_bytes -= self._entries.popitem(last=False)[1][1]
 
-    def evict(self, key: str) -> None:
+    def evict(self, key: Hashable) -> None:
         """Remove the entry of `key`."""
         with self._lock:
             self._n_bytes -= self._entries.pop(key, (None, 0))[1]

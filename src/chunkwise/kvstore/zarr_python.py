@@ -6,34 +6,23 @@ Such a store has no generations, so that of a value is a digest of it, and no wr
 stored.  Where all values are in this process (memory, an open archive, a session of Icechunk), conditional
 writes of chunkwise exclude each other here; elsewhere changing a part of a value is refused unless the
 caller promises to be the only writer.
-
-Methods that are coroutines run on zarr-python's own event loop: a connection that zarr-python has opened
-belongs to that loop.
 """
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 from weakref import WeakValueDictionary
 
-from chunkwise.binding import dump
 from chunkwise.errors import (
     ChunkwiseError,
-    DeadlineExceededError,
     FailedPreconditionError,
-    InvalidArgumentError,
-    PermissionDeniedError,
-    StorageError,
     UnsafeWriteError,
     UnsupportedError,
 )
 from chunkwise.fork import KeyLocks
-from chunkwise.kvstore.byte_range import check_range, resolve_range
+from chunkwise.kvstore.byte_range import check_range, slice_range
 from chunkwise.kvstore.key_range import KeyRange, encode_key
 from chunkwise.kvstore.protocol import (
     MISSING_GENERATION,
@@ -42,22 +31,18 @@ from chunkwise.kvstore.protocol import (
     Children,
     Reader,
     Stamped,
+    digest_generation,
 )
 from chunkwise.kvstore.request_limits import DEFAULT_CONCURRENCY
 from chunkwise.kvstore.this_process import ProcessName, check_process, process_name
 from chunkwise.kvstore.traits import StoreTraits
+from chunkwise.kvstore.zarr_python_requests import ZarrPythonRequests
 
-__all__ = ["ZarrPythonStore", "is_zarr_python", "store_class", "synchronous"]
+__all__ = ["ZarrPythonStore", "is_zarr_python", "store_class"]
 
-_MISSING = (FileNotFoundError, IsADirectoryError, NotADirectoryError, KeyError)
-_NO_KEY_OF_ICECHUNK = ("invalid zarr key format", "node not found")
 _OF_ONE_PROCESS = ("zarr.MemoryStore", "zarr.ManagedMemoryStore", "zarr.ZipStore", "icechunk.IcechunkStore")
 _IN_MEMORY = _OF_ONE_PROCESS[:2]
 _NEVER_CHANGED = ("virtualizarr.ManifestStore", "tifffile.ZarrTiffStore", "tifffile.ZarrFileSequenceStore")
-# Names whose kind is asked for one by one, by two requests each: four rounds of those that are under way at a
-# time.  More are found by listing all below them, a thousand keys a request.
-_LARGEST_LEVEL = 2 * DEFAULT_CONCURRENCY
-
 _locks = KeyLocks()  # of all stores, by key: two of them may be the same storage
 _pickled: WeakValueDictionary[int, Any] = WeakValueDictionary()
 
@@ -73,24 +58,10 @@ def store_class(value: object) -> str:
     return f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
 
 
-def synchronous(fs: Any) -> Any:
-    """Return a file system of fsspec with methods that are no coroutines."""
-    wrapped = getattr(fs, "sync_fs", None)
-    if wrapped is not None:
-        return wrapped
-    if getattr(fs, "asynchronous", False):
-        return type(fs)(*fs.storage_args, **{**fs.storage_options, "asynchronous": False})
-    return fs
-
-
 class ZarrPythonStore:
     """The keys of a store of zarr-python."""
 
     def __init__(self, store: Any, *, single_writer: bool = False) -> None:
-        from zarr.abc.store import OffsetByteRequest, RangeByteRequest, SuffixByteRequest
-        from zarr.core.buffer import cpu
-        from zarr.core.sync import sync
-
         self.store = store
         self.single_writer = single_writer  # the caller's promise that nobody else writes
         self._kind = store_class(store)
@@ -98,16 +69,7 @@ class ZarrPythonStore:
         self._fixed = self._kind in _NEVER_CHANGED or (
             self._kind == "icechunk.IcechunkStore" and store.read_only
         )
-        self._requests = RangeByteRequest, OffsetByteRequest, SuffixByteRequest
-        self._prototype = cpu.buffer_prototype
-        self._wait = sync
-        if not getattr(store, "_is_open", True):
-            opening = store._ensure_open()
-            if self._in_memory:  # which awaits nothing, and a coroutine of the loop may be who opens it
-                with suppress(StopIteration):
-                    opening.send(None)
-            else:
-                sync(opening)
+        self._requests = ZarrPythonRequests(store, in_memory=self._in_memory)
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._in_memory:
@@ -119,7 +81,7 @@ class ZarrPythonStore:
     def traits(self) -> StoreTraits:
         """Those of a remote store unless it answers at once; it has no conditional requests."""
         return StoreTraits(
-            request_concurrency=None if hasattr(self.store, "get_sync") else DEFAULT_CONCURRENCY,
+            request_concurrency=None if self._requests.synchronous else DEFAULT_CONCURRENCY,
             write_concurrency=None,
             io_limit=None,
             coalescing=None,
@@ -137,13 +99,13 @@ class ZarrPythonStore:
         return self.single_writer or self._kind in _OF_ONE_PROCESS
 
     @property
-    def identity(self) -> Any:
+    def identity(self) -> Hashable:
         """The store object; a copy from a pickle is the same if zarr-python says so."""
         return "zarr", _Identity(self.store, by_value=self._kind not in _OF_ONE_PROCESS)
 
     def describe(self, key: str) -> str:
         """Return the quoted key and the class of the store."""
-        return f"{dump(key)} in {type(self.store).__name__}"
+        return self._requests.describe(key)
 
     # -- reading --------------------------------------------------------------------------------------
 
@@ -157,10 +119,9 @@ class ZarrPythonStore:
             value, generation = self._load(key, start, stop), b"\0"
         else:
             value = self._load(key)
-            generation = _generation(value)
+            generation = digest_generation(value)
             if value is not None and byte_range is not None:
-                begin, end = resolve_range(start, stop, len(value))
-                value = value[begin:end]
+                value = slice_range(value, start, stop)
         if value is None:
             return Stamped(None, MISSING_GENERATION, now)
         return Stamped(None if generation == if_not_equal else value, generation, now)
@@ -172,11 +133,11 @@ class ZarrPythonStore:
     def _load(self, key: str, start: int = 0, stop: int | None = None) -> Buffer | None:
         check_range(start, stop)
         if start == 0 and stop is None:
-            return self._get(key)
+            return self._requests.get(key)
         if start != stop:
             part: Buffer | None
             try:
-                part = self._get(key, self._request(start, stop))
+                part = self._requests.get(key, start, stop)
             except ChunkwiseError:  # some can't give parts, or none that reaches too far
                 part = b""
             if part is None:
@@ -186,66 +147,23 @@ class ZarrPythonStore:
             if stop is None and start > 0 and len(part):
                 return part
         # Empty, or too short: what is wrong with the range depends on the size of the value.
-        value = self._get(key)
-        if value is None:
-            return None
-        begin, end = resolve_range(start, stop, len(value))
-        return value[begin:end]
-
-    def _request(self, start: int, stop: int | None) -> Any:
-        part, offset, suffix = self._requests
-        if stop is not None:
-            return part(start, stop)
-        return offset(start) if start >= 0 else suffix(-start)
-
-    def _get(self, key: str, request: Any = None) -> memoryview | None:
-        store = self.store
-        try:
-            if hasattr(store, "get_sync"):
-                found = store.get_sync(key, prototype=self._prototype, byte_range=request)
-            else:
-                found = self._wait(store.get(key, self._prototype, request))
-        except Exception as e:
-            if _is_missing(e):
-                return None
-            raise self._error(e, "read", key) from e
-        return None if found is None else _view(found)
+        value = self._requests.get(key)
+        return None if value is None else slice_range(value, start, stop)
 
     def read_ranges(self, key: str, starts: Sequence[int], stops: Sequence[int]) -> list[Buffer] | None:
         """Return the bytes of each range of the value of `key`, None if it is missing."""
         if not starts:
-            return None if self._get(key) is None else []
+            return None if self._requests.get(key) is None else []
         out: list[Buffer] = []
         part: Buffer | None
-        for start, stop, part in zip(starts, stops, self._get_parts(key, starts, stops), strict=True):
+        found = self._requests.get_ranges(key, starts, stops)
+        for start, stop, part in zip(starts, stops, found, strict=True):
             if part is None or len(part) != stop - start:
                 part = self._load(key, start, stop)
             if part is None:
                 return None
             out.append(part)
         return out
-
-    def _get_parts(
-        self, key: str, starts: Sequence[int], stops: Sequence[int]
-    ) -> Sequence[memoryview | None]:
-        """Return what one round of requests gives; None for what has to be asked for again."""
-        if hasattr(self.store, "get_sync"):
-            return [None] * len(starts)
-
-        async def get(start: int, stop: int) -> memoryview | None:
-            if start == stop:
-                return None
-            try:
-                found = await self.store.get(key, self._prototype, self._request(start, stop))
-            except Exception:  # raised again when it is asked for alone
-                return None
-            return None if found is None else _view(found)
-
-        async def get_all() -> list[memoryview | None]:
-            return await asyncio.gather(*map(get, starts, stops))
-
-        parts: list[memoryview | None] = self._wait(get_all())
-        return parts
 
     # -- writing --------------------------------------------------------------------------------------
 
@@ -259,12 +177,11 @@ class ZarrPythonStore:
                 'whole values, or set "single_writer" if nobody else writes'
             )
         new = bytes(value)
-        buffer = self._prototype.buffer.from_bytes(new)
         with _locks.of(key):
             if if_equal and self._generation(key) != if_equal:
                 return None
-            self._change("write", key, "set", buffer)
-        return _generation(new)
+            self._requests.set(key, new)
+        return digest_generation(new)
 
     def delete(self, key: str, *, if_equal: bytes | None = None) -> bytes | None:
         """Delete `key`; return MISSING_GENERATION, None if `if_equal` is not the current generation."""
@@ -272,10 +189,10 @@ class ZarrPythonStore:
         with _locks.of(key):
             if if_equal and self._generation(key) != if_equal:
                 return None
-            if not self.store.supports_deletes and self._get(key) is not None:
+            if not self.store.supports_deletes and self._requests.get(key) is not None:
                 raise UnsupportedError(f"{self.describe(key)} can't be deleted: the store has no deletions")
             if self.store.supports_deletes:
-                self._change("delete", key, "delete")
+                self._requests.delete(key)
         return MISSING_GENERATION
 
     def delete_range(self, start: str = "", stop: str = "") -> None:
@@ -284,23 +201,11 @@ class ZarrPythonStore:
             self.delete(key)
 
     def _generation(self, key: str) -> bytes:
-        return _generation(self._get(key))
+        return digest_generation(self._requests.get(key))
 
     def _check_writable(self, operation: str, key: str) -> None:
         if self.store.read_only or not self.store.supports_writes:
             raise UnsupportedError(f"Failed to {operation} {self.describe(key)}: the store is read-only")
-
-    def _change(self, operation: str, key: str, method: str, *args: Any) -> None:
-        now = getattr(self.store, f"{method}_sync", None)
-        try:
-            if now is not None:
-                now(key, *args)
-            else:
-                self._wait(getattr(self.store, method)(key, *args))
-        except Exception as e:
-            if operation == "delete" and _is_missing(e):
-                return
-            raise self._error(e, operation, key) from e
 
     # -- listing --------------------------------------------------------------------------------------
 
@@ -309,60 +214,17 @@ class ZarrPythonStore:
         keys = KeyRange.between(start, stop)
         if keys.empty:
             return
-        below = keys.common_directory()
-        for key in self._list(below, lambda: _collect(self.store.list_prefix(below))):
-            if key in keys:
-                yield key
+        yield from (key for key in self._requests.list_keys(keys.common_directory()) if key in keys)
 
     def list_children(self, prefix: str) -> Children:
         """List one level below `prefix`; keys and prefixes are whole."""
-        found = self._list(prefix, lambda: self._level(prefix))
+        found = self._requests.list_level(prefix)
         if found is None:
             below = KeyRange.of_prefix(prefix)
             return Children.of(prefix, sorted(self.list(below.start, below.stop), key=encode_key))
         keys = [name for name, is_key, _ in found if is_key]
         prefixes = [name for name, _, is_prefix in found if is_prefix]
         return Children(sorted(keys, key=encode_key), sorted(prefixes, key=encode_key))
-
-    def _list(self, prefix: str, listed: Any) -> Any:
-        if not self.store.supports_listing:
-            raise UnsupportedError(f"{self.describe(prefix)} can't be listed: the store has no listings")
-        try:
-            return self._wait(listed())
-        except _MISSING:
-            return []
-        except Exception as e:
-            raise self._error(e, "list", prefix) from e
-
-    async def _level(self, prefix: str) -> Sequence[tuple[str, bool, bool]] | None:
-        """Return the names below `prefix`, each if it is a key and if it is a prefix; None for too many."""
-        # A name in a listing may be either, or both, and `exists` is true for directories too.
-        names = {name.rstrip("/").rpartition("/")[2] for name in await _collect(self.store.list_dir(prefix))}
-        if len(names) > _LARGEST_LEVEL:
-            return None
-
-        async def kind(name: str) -> tuple[str, bool, bool]:
-            try:
-                is_key = await self.store.get(name, self._prototype) is not None
-            except Exception as e:
-                if not _is_missing(e):
-                    raise
-                is_key = False
-            return name, is_key, not await self.store.is_empty(name + "/")
-
-        return await asyncio.gather(*(kind(prefix + name) for name in names if name))
-
-    def _error(self, error: Exception, operation: str, key: str) -> ChunkwiseError:
-        if isinstance(error, ChunkwiseError):
-            return error
-        text = f"Failed to {operation} {self.describe(key)}: {error or type(error).__name__}"
-        if operation == "write" and _is_missing(error):
-            return InvalidArgumentError(f"Invalid key: {text}")
-        if isinstance(error, PermissionError):
-            return PermissionDeniedError(text)
-        if isinstance(error, TimeoutError):
-            return DeadlineExceededError(text)
-        return StorageError(text, getattr(error, "errno", None))
 
 
 class _Identity:
@@ -379,27 +241,6 @@ class _Identity:
 
     def __hash__(self) -> int:
         return hash(type(self._store)) if self._by_value else id(self._store)
-
-
-async def _collect(found: AsyncIterator[str]) -> Sequence[str]:
-    return [name async for name in found]
-
-
-def _view(found: Any) -> memoryview:
-    return memoryview(found.as_numpy_array()).cast("B")
-
-
-def _generation(value: Buffer | None) -> bytes:
-    return MISSING_GENERATION if value is None else b"\0" + hashlib.blake2b(value, digest_size=16).digest()
-
-
-def _is_missing(error: Exception) -> bool:
-    """Return True for an error that says that there is no such key."""
-    if isinstance(error, _MISSING):
-        return True
-    kind = type(error)
-    text = str(error) if "icechunk" in f"{kind.__module__}.{kind.__name__}".lower() else ""
-    return any(said in text for said in _NO_KEY_OF_ICECHUNK)
 
 
 def _unpickle(store: Any, single_writer: bool) -> ZarrPythonStore:

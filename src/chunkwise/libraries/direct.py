@@ -289,4 +289,10 @@ def zstd() -> ZstdLibrary:
         _free_with(encode, free_encoder, context)
         return encode
 
-    return ZstdLibrary(open_decoder, open_encoder)
+    # The lock is kept: it would take longer to come back to it than to go through the headers of blocks.
+    locked = ctypes.PyDLL(library._name, handle=library._handle)
+    frame_nbytes = getattr(locked, "ZSTD_findFrameCompressedSize", None)
+    content_nbytes = getattr(locked, "ZSTD_getFrameContentSize", None)
+    for told in filter(None, (frame_nbytes, content_nbytes)):
+        told.argtypes, told.restype = [pointer, size], ctypes.c_uint64
+    return ZstdLibrary(open_decoder, open_encoder, frame_nbytes, content_nbytes)

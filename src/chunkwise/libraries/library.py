@@ -37,6 +37,11 @@ class ZstdLibrary(NamedTuple):
     # ``open_encoder(level, checksum)`` returns an encoder for one worker; what it returns is one frame
     # with its content size, valid until the next call.
     open_encoder: Callable[[int, bool], Callable[[Buffer], Buffer]]
+    # ``frame_nbytes(address, nbytes)`` returns the size of the first frame of what lies there, and
+    # ``content_nbytes`` of the same that of its content; numbers that none has where they can't be told.
+    # None if the library doesn't tell.
+    frame_nbytes: Callable[[int, int], int] | None = None
+    content_nbytes: Callable[[int, int], int] | None = None
 
 
 class Library(Generic[T]):

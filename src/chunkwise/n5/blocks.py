@@ -77,7 +77,7 @@ class N5Blocks:
     dimensions, block_size : tuple of int
         Of the dataset, in elements.
     kind : {"numbers", "strings", "object", "label_multiset"}
-        What a block holds.
+        Kind of values in a block.
     dtype : numpy.dtype
         Of the elements; ``object`` where those are no numbers.
     attributes : dict
@@ -173,7 +173,7 @@ class N5Blocks:
     def __iter__(self) -> Iterator[tuple[int, ...]]:
         """Yield the positions of the stored blocks inside the dataset, sorted."""
         rank = len(self.shape)
-        keys = KeyRange.of_prefix(self._keys.prefix) if self._keys.prefix else KeyRange()
+        keys = KeyRange.of_prefix(self._keys.prefix)
         found = (self._keys.cell(key, rank) for key in self._location.store.list(keys.start, keys.stop))
         yield from sorted(
             cell
@@ -286,7 +286,7 @@ def open_n5_blocks(place: str | os.PathLike[str] | Location, *, kind: Kind | Non
     place : str, path or Location
         The dataset: a path or a URL.
     kind : {"numbers", "strings", "object", "label_multiset"}, optional
-        What its blocks hold; by default what its data type says, and attribute ``isLabelMultiset``.
+        Kind of values; by default from its data type and the attribute ``isLabelMultiset``.
 
     Raises
     ------
@@ -342,7 +342,7 @@ def create_n5_blocks(
     Parameters
     ----------
     place : str, path or Location
-        Where nothing is yet, but for the root of a container.
+        The new dataset; only the root of a container may be there already.
     dimensions, block_size : sequence of int
         In elements.
     data_type : str

@@ -36,9 +36,9 @@ def open_label_multisets(
     place : str, path or Location
         The dataset, as Paintera writes it.
     default : sequence of (id, count)
-        What the elements of a block that is not stored are; as in Paintera once the background.
+        Value of the elements of a block that is not stored; as in Paintera once the background.
     context : Context, optional
-        Where threads and the cache pool come from.
+        Source of threads and the cache pool.
 
     Returns
     -------

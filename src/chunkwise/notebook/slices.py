@@ -40,7 +40,7 @@ class Slider(NamedTuple):
 
 
 class Slice(NamedTuple):
-    """The slice that is looked at."""
+    """A slice that is looked at: position, center and zoom."""
 
     position: tuple[int, ...]  # of each slider
     center: tuple[float, float] = (0.5, 0.5)  # down and across, in parts of the plane

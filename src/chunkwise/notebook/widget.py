@@ -60,10 +60,21 @@ class SliceWidget(anywidget.AnyWidget):
             What is in the middle, down and across, from 0 to 1.
         zoom : float, optional
             1 for all of the plane.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If `position` has not one index for each slider, or anything is no number.
         """
         given = {"position": position, "center": center, "zoom": zoom}
         changed = {name: value for name, value in given.items() if value is not None}
-        self.wanted = {**self.shown_slice()._asdict(), **changed, "number": self.wanted["number"] + 1}
+        wanted = _slice_of({**self.shown_slice()._asdict(), **changed})
+        names = [one["name"] for one in self.sliders]
+        if len(wanted.position) != len(names):
+            raise InvalidArgumentError(
+                f"position: expected an index for each of {names}, but received {position!r}"
+            )
+        self.wanted = {**wanted._asdict(), "number": self.wanted["number"] + 1}
 
     def shown_slice(self) -> Slice:
         """Return what is looked at."""

@@ -31,9 +31,9 @@ def block_shape(
     shape : sequence of int
         Of the whole.
     unit : sequence of int
-        What a block is a multiple of along each dimension: the write chunk of the target.
+        Block shapes are multiples of it: the write chunk of the target.
     source_chunk : sequence of int
-        What a block had better be a multiple of as well.
+        Block shapes are multiples of it as well, if possible.
     itemsize : int
         Bytes of an element.
     largest_nbytes : int

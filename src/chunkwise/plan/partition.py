@@ -10,7 +10,7 @@ The caller's array is seen transposed and turned around once (``Layout``), inste
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -20,7 +20,7 @@ from chunkwise.grid.protocol import ChunkGrid
 from chunkwise.plan.axis import PlanAxis, is_indexed, strided_axis
 from chunkwise.plan.indexed import indexed_axis
 
-__all__ = ["Layout", "OutputMap", "Transform", "in_storage_order", "partition"]
+__all__ = ["Layout", "OutputMap", "Transform", "in_storage_order", "partition", "repeat_first"]
 
 
 class Layout(NamedTuple):
@@ -51,10 +51,15 @@ class Layout(NamedTuple):
     def broadcast(self, array: np.ndarray[Any, Any]) -> None:
         """Repeat what was read into the first element of each dimension that nothing depends on."""
         used = set(self.input_dims)
-        for dim in range(self.n_inputs):
-            if dim not in used and array.shape[dim] > 1:
-                before = (slice(None),) * dim
-                array[(*before, slice(1, None))] = array[(*before, slice(0, 1))]
+        repeat_first(array, [dim for dim in range(self.n_inputs) if dim not in used])
+
+
+def repeat_first(array: np.ndarray[Any, Any], dims: Iterable[int]) -> None:
+    """Repeat the elements at the first index of some dimensions along these."""
+    for dim in dims:
+        if array.shape[dim] > 1:
+            before = (slice(None),) * dim
+            array[(*before, slice(1, None))] = array[(*before, slice(0, 1))]
 
 
 class OutputMap(Protocol):

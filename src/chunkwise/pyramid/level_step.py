@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from chunkwise.api.array import array
 from chunkwise.api.copy import BlockCopy, divide
-from chunkwise.api.downsample import downsample
 from chunkwise.api.tensorstore import TensorStore
+from chunkwise.api.views import downsample
 from chunkwise.dtypes.conversion import implicit_converter
 from chunkwise.index_space import IndexDomain
 from chunkwise.plan.blocks import Blocks, block_shape

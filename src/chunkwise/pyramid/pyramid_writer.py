@@ -13,8 +13,8 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from chunkwise.api.copy import BLOCK_NBYTES
-from chunkwise.api.downsample import downsample
 from chunkwise.api.tensorstore import TensorStore
+from chunkwise.api.views import downsample
 from chunkwise.binding import JSON
 from chunkwise.errors import AbortedError, ChunkwiseError
 from chunkwise.hierarchy.location import Location

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from chunkwise.api.cast import cast
 from chunkwise.api.tensorstore import TensorStore
+from chunkwise.api.views import cast
 from chunkwise.binding import Members
 from chunkwise.driver.chunked.format import Format
 from chunkwise.driver.n5.members import ITEM_NBYTES

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.api.downsample import downsample
 from chunkwise.api.tensorstore import TensorStore
+from chunkwise.api.views import downsample
 from chunkwise.arrays.chunked import ChunkedArray
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, UnsupportedError
 from chunkwise.grid.regular import RegularGrid

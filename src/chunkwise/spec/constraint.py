@@ -41,7 +41,7 @@ T = TypeVar("T", int, float)
 
 
 class Constraint(NamedTuple):
-    """A value and whether it is a requirement rather than a preference."""
+    """A value, as a requirement or as a preference."""
 
     value: Any
     hard: bool

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from chunkwise.binding import JSON, MISSING, Members, dump, expect_object, expect_string
 from chunkwise.cached import copied
@@ -23,6 +23,9 @@ from chunkwise.spec.resource_members import (
     take_resources,
     unbind_resources,
 )
+
+if TYPE_CHECKING:
+    from chunkwise.spec.resources.live import ConcurrencyLimit
 
 __all__ = ["KvStoreSpec", "Locatable", "is_kvstore_driver", "is_kvstore_object", "parse_kvstore_spec"]
 
@@ -142,9 +145,9 @@ class KvStoreSpec:
         resource = self.resources.get(kind)
         return resource.value if isinstance(resource, ContextResource) else None
 
-    def copy_limit(self) -> Any:
+    def copy_limit(self) -> ConcurrencyLimit | None:
         """Return the first ``data_copy_concurrency`` with a number, here or in a store below; else None."""
-        limit = self.live("data_copy_concurrency")
+        limit: ConcurrencyLimit | None = self.live("data_copy_concurrency")
         return None if limit is None or limit.limit is None else limit
 
     def unbound(self, names: Mapping[int, str] | None = None) -> Self:

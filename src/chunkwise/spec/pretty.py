@@ -16,9 +16,9 @@ from chunkwise.index_space.label import escape
 __all__ = ["pretty", "pretty_repr"]
 
 WIDTH = 80
-LEVEL = 3
+LEVEL = 3  # columns that a level takes of the width, as in TensorStore
 
-_LARGEST_POSITIONAL = 15
+_LARGEST_POSITIONAL = 15  # digits; larger numbers have an exponent, as in TensorStore
 
 
 def pretty_repr(name: str, value: Any) -> str:

@@ -43,7 +43,7 @@ _DRIVERS = {
     "https": "http",
 }
 _SCHEMES = {"local": "file", "s3a": "s3", "gcs": "gs", "abfs": "az", "abfss": "az"}
-_MOST_STORES = 256
+_MOST_STORES = 256  # places that are remembered, of a table that leads to very many
 
 
 class Allowed(NamedTuple):

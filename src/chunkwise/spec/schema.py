@@ -22,8 +22,14 @@ from chunkwise.spec.dimension_units import (
     merge_dimension_units,
     view_units,
 )
-from chunkwise.spec.fill_constraint import check_broadcast, equal_fill, fill_from_json, fill_text
-from chunkwise.spec.fill_view import unbroadcast, view_fill_value
+from chunkwise.spec.fill_value import (
+    check_broadcast,
+    equal_fill,
+    fill_from_json,
+    fill_text,
+    unbroadcast,
+    view_fill_value,
+)
 from chunkwise.spec.layout_view import (
     inverse_view_domain,
     inverse_view_layout,
@@ -324,7 +330,7 @@ class Schema(IndexingMixin):
         transform : IndexTransform
             From the view to the array.
         keep_domain : bool
-            Whether the domain of the transform is that of the view; not so if this schema has none.
+            The domain of the transform is that of the view; False if this schema has none.
         """
         out = Schema()
         out._rank = transform.input_rank

@@ -36,7 +36,7 @@ def open_array(location: Location, **options: Any) -> TensorStore:
 
 def open_node(tree: Tree, names: Sequence[str], node: Node) -> TensorStore:
     """Open an array of a tree, of which nothing is read that hasn't been read already."""
-    array = tree.open_array(names, node)
+    array = tree.open_array(node)
     return TensorStore._make(array, IndexTransform.identity(array.domain), None, tree.array_node(names, node))
 
 

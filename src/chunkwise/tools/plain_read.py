@@ -16,9 +16,8 @@ import numpy.typing as npt
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.arrays.chunked import ChunkedArray
 from chunkwise.codec.chain import prepare_chain
-from chunkwise.codec.checksum import has_checksum
 from chunkwise.codec.decode import Stages, open_general_decoder
-from chunkwise.codec.protocol import Buffer, DecodeInto, PreparedChain
+from chunkwise.codec.protocol import Buffer, DecodeInto, PreparedChain, compressors_have_checksum
 from chunkwise.codec.shard_layout import MISSING, ShardLayout
 from chunkwise.codec.size import byte_view
 from chunkwise.driver.stored_array import (
@@ -108,7 +107,7 @@ class PlainReader:
             stages, decode = known
             elements = np.empty(shape, chain.item.dtype)
             decode(value, elements)
-            covered = has_checksum(stages, value)
+            covered = _has_checksum(stages, value)
         except Exception as e:
             return Piece(name, at, None, False, e)
         field = self._array.field
@@ -136,6 +135,14 @@ class PlainReader:
                 inside, place = _overlap(lows, piece.at, start, stop)
                 out[place] = piece.elements[inside]
         return out
+
+
+def _has_checksum(stages: Stages, encoded: Buffer) -> bool:
+    """Return True if a checksum in `encoded` covers all values of the chunk."""
+    view = byte_view(encoded)
+    if stages.compressors:
+        return compressors_have_checksum(stages.compressors, view)
+    return stages.serializer.has_checksum(view)
 
 
 def _cells(grid: ChunkGrid, dim: int, start: int, stop: int) -> range:

@@ -21,13 +21,13 @@ from chunkwise.driver.zarr3.format import Zarr3Format
 from chunkwise.engine.count_stored import StoredCount, count_stored
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError, prefix
 from chunkwise.grid.protocol import n_array_cells
-from chunkwise.hierarchy.array_node import array_node
 from chunkwise.hierarchy.location import location_of
 from chunkwise.hierarchy.node import FORMATS, Node, find_documented
+from chunkwise.hierarchy.node_attributes import array_node
 from chunkwise.index_space import IndexDomain, IndexTransform
+from chunkwise.kvstore.byte_range import open_size
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import EntryListable, offers
-from chunkwise.kvstore.stored_size import open_size
 from chunkwise.spec.driver_spec import DriverSpec
 from chunkwise.spec.schema import Schema
 

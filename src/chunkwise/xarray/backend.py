@@ -60,7 +60,7 @@ class ChunkwiseBackendEntrypoint(BackendEntrypoint):
     filename_or_obj : str, path-like, dict, Spec, KvStore or Group
         A path, a URL such as ``s3://bucket/data.zarr``, the spec of a kvstore, or an open group.
     mask_and_scale, decode_times, concat_characters, decode_coords, use_cftime, decode_timedelta
-        How xarray decodes; see `xarray.open_dataset`.
+        Options of xarray's decoding; see `xarray.open_dataset`.
     drop_variables : str or iterable of str
         Arrays that are left out, and not opened.
     group : str, optional

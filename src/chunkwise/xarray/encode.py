@@ -10,8 +10,7 @@ import numpy.typing as npt
 
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.hierarchy.attribute_value import NonFinite, to_json_value
-from chunkwise.xarray.fill_value import FILL_VALUE, fill_value_to_json
-from chunkwise.xarray.n5_attributes import hide_attributes
+from chunkwise.xarray.attributes import FILL_VALUE, fill_value_to_json, hide_attributes
 
 __all__ = ["LAYOUT", "Encoded", "encode_variable"]
 
@@ -68,7 +67,7 @@ def encode_variable(
                 f'encoding of "{name}": unknown member {", ".join(map(repr, unknown))}; those of CF and '
                 f"{', '.join(LAYOUT)} are known"
             )
-    encoded, dtype = _typed(xr, name, encoded, format)
+    encoded, dtype = _typed(name, encoded, format)
     attributes = dict(encoded.attrs)
     fill_value = attributes.pop(FILL_VALUE, None)
     for key, value in attributes.items():
@@ -76,7 +75,7 @@ def encode_variable(
     return Encoded(encoded, dtype, fill_value, attributes, layout)
 
 
-def _typed(xr: Any, name: str, variable: Any, format: str) -> tuple[Any, Any]:
+def _typed(name: str, variable: Any, format: str) -> tuple[Any, Any]:
     """Return the variable with elements that can be stored, and their type."""
     dtype = variable.dtype
     if dtype.kind == "T" or (dtype.kind == "U" and format == "n5"):

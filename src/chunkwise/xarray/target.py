@@ -13,6 +13,7 @@ from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
 from chunkwise.hierarchy.attribute_value import NonFinite
 from chunkwise.hierarchy.location import Location, locate
+from chunkwise.hierarchy.new_location import format_by_name
 from chunkwise.hierarchy.node_name import check_new_names, split_path
 from chunkwise.xarray.create import create_variable
 from chunkwise.xarray.encode import Encoded
@@ -45,8 +46,7 @@ class DatasetTarget:
             format = found
         if mode != "w" and None not in (found, format) and found != format:
             raise InvalidArgumentError(f"{location.text} is a group of {found}, not {format}")
-        named = any(name.endswith(".n5") for name in location.path.split("/"))
-        self.format: str = format or found or ("n5" if named else "zarr3")
+        self.format: str = format or found or format_by_name(location)
 
     def _existing(self) -> Group | None:
         """Return the group that is there, open for writing; None if there is nothing."""

@@ -1,22 +1,34 @@
-"""Arrays as variables that are not decoded yet: names, attributes, encoding, lazy data."""
+"""Arrays as variables that are not decoded yet: names, attributes, encoding, lazy data.
+
+Names of dimensions are wherever a format has them:
+
+======  ========================================================================================
+zarr3   member ``dimension_names``; failing that, as in Zarr v2
+zarr2   attribute ``_ARRAY_DIMENSIONS``; failing that, ``dimrefs`` of NCZarr's ``_NCZARR_ARRAY``
+n5      member ``axes``
+======  ========================================================================================
+
+A dimension without a name is called after its variable: ``a_dim_0`` is the first one of ``a``.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from xarray import Variable
 from xarray.core import indexing
 
 from chunkwise.driver.stored_array import StoredArray
-from chunkwise.tools.array_template import compressor_of
+from chunkwise.tools.array_template import NAMES, compressor_of
 from chunkwise.tools.compressor import Compressor
 from chunkwise.xarray.array import LazyArray
-from chunkwise.xarray.fill_value import FILL_VALUE, fill_value_from_json
+from chunkwise.xarray.attributes import FILL_VALUE, fill_value_from_json, restore_attributes
 from chunkwise.xarray.members import Member
-from chunkwise.xarray.n5_attributes import restore_attributes
-from chunkwise.xarray.names import dimension_names
 
 __all__ = ["open_variable"]
+
+_NCZARR = "_NCZARR_ARRAY"
 
 
 def open_variable(name: str, member: Member, fill_value_as_mask: bool | None) -> Variable:
@@ -24,7 +36,7 @@ def open_variable(name: str, member: Member, fill_value_as_mask: bool | None) ->
     array = LazyArray(member.store)
     attributes = dict(member.attributes)
     format = member.format
-    names, hidden = dimension_names(name, len(array.shape), format, member.node.document, attributes)
+    names, hidden = _dimension_names(name, len(array.shape), format, member.node.document, attributes)
     attributes = {key: value for key, value in attributes.items() if key not in hidden}
     if format == "n5":
         attributes = restore_attributes(attributes)
@@ -63,3 +75,44 @@ def _stored(member: Member) -> StoredArray:
     array: Any = member.store._array
     stored: StoredArray = array.stored
     return stored
+
+
+# -- names of dimensions ------------------------------------------------------------------------------
+
+
+def _dimension_names(
+    variable: str, rank: int, format: str, document: Mapping[str, Any], attributes: Mapping[str, Any]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the names, and the attributes that a dataset doesn't show, since they are nothing but names."""
+    found: Any = None
+    hidden: tuple[str, ...] = ()
+    if format == "n5":
+        found, hidden = document.get("axes"), ("axes",)
+    elif format == "zarr3":
+        found = document.get("dimension_names")
+    if _names(found, rank) is None and format != "n5":
+        found, hidden = attributes.get(NAMES), (NAMES,)
+        if _names(found, rank) is None:
+            found = _nczarr(document, attributes)
+            hidden = (*hidden, _NCZARR)
+    names = _names(found, rank)
+    if names is None:
+        names, hidden = (None,) * rank, ()
+    named = tuple(name or f"{variable}_dim_{dim}" for dim, name in enumerate(names))
+    return named, hidden
+
+
+def _names(value: Any, rank: int) -> tuple[str | None, ...] | None:
+    if not isinstance(value, list | tuple) or len(value) != rank:
+        return None
+    return tuple(value) if all(name is None or isinstance(name, str) for name in value) else None
+
+
+def _nczarr(document: Mapping[str, Any], attributes: Mapping[str, Any]) -> list[str] | None:
+    """Return the names in NCZarr's own metadata: the last parts of paths such as ``/group/x``."""
+    for members in (document, attributes):
+        own = members.get(_NCZARR)
+        references = own.get("dimrefs") if isinstance(own, Mapping) else None
+        if isinstance(references, list):
+            return [str(reference).rpartition("/")[2] for reference in references]
+    return None

@@ -24,7 +24,7 @@ from chunkwise.extras import load
 from chunkwise.hierarchy.attribute_value import NonFinite, check_non_finite, to_json_value
 from chunkwise.xarray.encode import Encoded, encode_variable
 from chunkwise.xarray.target import DatasetTarget
-from chunkwise.xarray.update import check_lengths, encode_like, place_in
+from chunkwise.xarray.update import check_lengths, encode_like, find_region, place_in
 
 if TYPE_CHECKING:
     from dask.delayed import Delayed
@@ -121,12 +121,12 @@ def write_dataset(
     append_dim : str, optional
         Grow variables that are there along this dimension; those without it are written over.
     region : mapping of str to (slice or "auto"), or "auto", optional
-        Where along some dimensions of the stored arrays the dataset is to be written; ``"auto"`` is where
-        its coordinates are stored.  Every variable must have one of these dimensions.
+        Part of the stored arrays to write, along some dimensions; with ``"auto"`` the part where the
+        coordinates of the dataset are stored.  Every variable must have one of these dimensions.
     compute : bool
         Whether to write what dask computes; otherwise it is written when the result is computed.
     non_finite : {"literal", "string", "error"}
-        What becomes of NaN and infinities in attributes, for which JSON has no words: bare words, which
+        Treatment of NaN and infinities in attributes, for which JSON has no words: bare words, which
         xarray's own engine writes, and which strict readers refuse; text; or an error.
 
     Returns
@@ -159,8 +159,6 @@ def write_dataset(
     variables, attributes = xr.conventions.encode_dataset_coordinates(dataset)
     attributes = to_json_value(dict(attributes), "attributes of the dataset", non_finite)
     if region is not None:
-        from chunkwise.xarray.region import find_region  # xarray itself is loaded when it is needed
-
         region = find_region(xr, dataset, region, at.require)
     jobs: list[tuple[Encoded, Callable[[], TensorStore]]] = []
     for name, variable in variables.items():

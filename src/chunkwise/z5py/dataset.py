@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.api.tensorstore import TensorStore
-from chunkwise.arrays.from_document import open_from_document
+from chunkwise.arrays.open_chunked import open_from_document
 from chunkwise.codec.n5_header import VARLENGTH
 from chunkwise.codec.n5_varlength import decode_elements, encode_elements
 from chunkwise.driver.chunked.spec import ChunkedSpec
@@ -41,14 +41,14 @@ def _context(n_threads: int) -> Context:
 
 
 class Dataset:
-    """An array of a `File`, in C order: of N5 the dimensions are turned round.
+    """An array of a `File`, in C order: the dimensions of N5 are reversed.
 
     Made by `Group.create_dataset`, `Group.require_dataset` and ``group[name]``.
 
     Attributes
     ----------
     file : File
-        What it was opened from.
+        The file that it is in.
 
     Examples
     --------
@@ -77,7 +77,7 @@ class Dataset:
 
     @property
     def n_threads(self) -> int:
-        """How many threads decode and encode chunks."""
+        """Number of threads that decode and encode chunks."""
         return self._n_threads
 
     @n_threads.setter
@@ -131,7 +131,7 @@ class Dataset:
 
     @property
     def is_zarr(self) -> bool:
-        """Whether it is in a Zarr format, not N5."""
+        """True in a Zarr format, False in N5."""
         return not self._is_n5
 
     @property

@@ -34,7 +34,7 @@ class Group(Mapping[str, Member]):
     Attributes
     ----------
     file : File
-        What it was opened from.
+        The file that it is in.
 
     Examples
     --------
@@ -78,7 +78,7 @@ class Group(Mapping[str, Member]):
 
     @property
     def is_zarr(self) -> bool:
-        """Whether it is in a Zarr format, not N5."""
+        """True in a Zarr format, False in N5."""
         return self._group.format != "n5"
 
     @property
@@ -176,15 +176,15 @@ class Group(Mapping[str, Member]):
         shape : sequence of int
         dtype : dtype_like
         data : array_like, optional
-            What is written to it; it says shape and data type too.
+            Values to write, which give shape and data type too.
         chunks : sequence of int, optional
             By default 2**18 elements, of the same extent in all dimensions.
         compression : str, optional
             ``"gzip"`` by default in N5, ``"blosc"`` in Zarr; see `chunkwise.z5py.compression`.
         fillvalue : scalar
-            What is read where nothing is stored; 0 in N5.
+            Value of elements that are not stored; 0 in N5.
         n_threads : int
-            How many threads encode and decode chunks.
+            Number of threads that encode and decode chunks.
         shards : sequence of int, optional
             Zarr v3 only.
         chunk_key_encoding : {"default", "v2"}
@@ -262,11 +262,11 @@ class Group(Mapping[str, Member]):
         ----------
         name : str
         shape, dtype, chunks
-            What one that is there must have, where they are given.
+            If given, those that an existing one must have.
         n_threads : int
-            How many threads encode and decode chunks.
+            Number of threads that encode and decode chunks.
         **options
-            What a new one is to have; see `create_dataset`.
+            Properties of a new one; see `create_dataset`.
 
         Raises
         ------

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from types import EllipsisType
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 __all__ = ["IndexOutOfRangeError", "Region", "check_region", "fit", "parse_index", "parse_slices"]
-
-Index: TypeAlias = "int | slice | EllipsisType | tuple[int | slice | EllipsisType, ...]"
 
 
 class IndexOutOfRangeError(ValueError, IndexError):

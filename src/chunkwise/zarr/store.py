@@ -15,10 +15,10 @@ from chunkwise.engine.pool import in_background
 from chunkwise.errors import OutOfRangeError
 from chunkwise.hierarchy.location import Location, LocationLike, locate, location_of
 from chunkwise.kvstore.atomic import answers_at_once
+from chunkwise.kvstore.byte_range import open_size, stored_nbytes
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import MISSING_GENERATION, ByteRange
 from chunkwise.kvstore.protocol import Buffer as Bytes
-from chunkwise.kvstore.stored_size import open_size, stored_nbytes
 from chunkwise.spec.context import Context
 from chunkwise.spec.kvstore_spec import KvStoreSpec, Locatable
 from chunkwise.spec.kvstores.object import ObjectKvStoreSpec
@@ -40,11 +40,11 @@ class Store(zarr.abc.store.Store, Locatable):
     Parameters
     ----------
     kvstore : str, path-like, mapping, KvStore, KvStore.Spec or store object
-        What `chunkwise.open_group` takes: a path, a URL, a spec or its JSON, an open kvstore.
+        Path, URL, spec or its JSON, or open kvstore, as `chunkwise.open_group` takes it.
     read_only : bool
         Refuse writes and deletions.
     context : Context, optional
-        Where shared resources come from; by default new ones.
+        Source of shared resources; by default new ones.
 
     Raises
     ------
@@ -122,7 +122,7 @@ class Store(zarr.abc.store.Store, Locatable):
         key : str
         prototype : zarr.core.buffer.BufferPrototype
         byte_range : RangeByteRequest, OffsetByteRequest or SuffixByteRequest, optional
-            What exceeds the value is left out.
+            The part beyond the value is left out.
         """
         return await self._run(lambda: self.get_sync(key, prototype=prototype, byte_range=byte_range))
 

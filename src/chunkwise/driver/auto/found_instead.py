@@ -48,8 +48,23 @@ def found_instead(kv: KvStoreDriver, path: str, text: str) -> str:
         return ""
     names = [name[len(path) :].rstrip("/") for name in (*children.prefixes, *children.keys)]
     if not names:
-        return "nothing is there"
+        return _inside_file(kv, path, text) or "nothing is there"
     return f"it is a directory of something else: {_some(names)}"
+
+
+def _inside_file(kv: KvStoreDriver, path: str, text: str) -> str:
+    """Return that `path` leads into a file, and what to open; the empty string if it does not."""
+    names = path.rstrip("/").split("/")
+    for n in range(len(names) - 1, 0, -1):
+        inside = "/".join(names[n:])
+        if "." not in names[n - 1] or not text.rstrip("/").endswith(f"/{inside}"):
+            continue
+        head = _attempt(lambda: kv.read("/".join(names[:n]), byte_range=ByteRange(0, 4)).value)  # noqa: B023
+        kind = None if head is None else file_kind(bytes(head))
+        if kind is not None:
+            file, scheme = text.rstrip("/").removesuffix(f"/{inside}"), kind.replace("_", "-")
+            return f'{file} is {_CALLED[kind]}, what is in it is "{file}|{scheme}:{inside}"'
+    return ""
 
 
 def database_instead(kv: KvStoreDriver, path: str, text: str) -> str:
@@ -72,7 +87,7 @@ def group_instead(kv: KvStoreDriver, path: str, text: str) -> str:
         return ""
     children = _attempt(lambda: kv.list_children(path))
     names = [] if children is None else [name[len(path) :].rstrip("/") for name in children.prefixes]
-    inside = f"; open an array in it by its own path, such as {_below(text, names[0])}" if names else ""
+    inside = f"; its members have paths of their own, such as {_below(text, names[0])}" if names else ""
     return f"it is a group, which open_group opens{inside}"
 
 

@@ -11,25 +11,17 @@ from chunkwise.dtypes.data_type import DataType
 from chunkwise.dtypes.fill_value import same_fill
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError, prefix
 from chunkwise.index_space import merge_domains
+from chunkwise.spec.codec_spec import CodecSpec
 from chunkwise.spec.dimension_units import merge_dimension_units
 from chunkwise.spec.schema import Schema
 
-__all__ = ["check_schema"]
+__all__ = ["check_codec", "check_rank_and_dtype", "check_schema"]
 
 
 def check_schema(stored: Schema, wanted: Schema) -> None:
     """Raise unless stored metadata meets the schema of a spec."""
     # Soft constraints on the chunk layout demand nothing.
-    if wanted.rank is not None and wanted.rank != stored.rank:
-        raise FailedPreconditionError(
-            f"Rank specified by schema ({wanted.rank}) does not match "
-            f"rank specified by metadata ({stored.rank})"
-        )
-    if wanted.dtype is not None and wanted.dtype != stored.dtype:
-        raise FailedPreconditionError(
-            f"dtype from metadata ({_name(stored.dtype)}) does not match "
-            f"dtype in schema ({_name(wanted.dtype)})"
-        )
+    check_rank_and_dtype(stored.rank, stored.dtype, wanted)
     if wanted.domain is not None:
         assert stored.domain is not None
         try:
@@ -37,12 +29,7 @@ def check_schema(stored: Schema, wanted: Schema) -> None:
         except ChunkwiseError as e:
             raise _failed(prefix(e, "Mismatch between metadata and schema")) from None
     wanted.chunk_layout.merged(stored.chunk_layout)
-    if wanted.codec is not None:
-        try:
-            assert stored.codec is not None
-            stored.codec.merge(wanted.codec)
-        except ChunkwiseError as e:
-            raise _failed(prefix(e, "codec from metadata does not match codec in schema")) from None
+    check_codec(stored.codec, wanted)
     _check_fill_value(stored, wanted)
     if wanted.dimension_units is not None and any(u is not None for u in wanted.dimension_units):
         try:
@@ -51,6 +38,29 @@ def check_schema(stored: Schema, wanted: Schema) -> None:
             raise _failed(
                 prefix(e, "dimension_units from metadata does not match dimension_units in schema")
             ) from None
+
+
+def check_rank_and_dtype(rank: int | None, dtype: DataType | None, wanted: Schema) -> None:
+    """Raise unless rank and data type of the metadata are those of the schema of a spec."""
+    if wanted.rank is not None and wanted.rank != rank:
+        raise FailedPreconditionError(
+            f"Rank specified by schema ({wanted.rank}) does not match rank specified by metadata ({rank})"
+        )
+    if wanted.dtype is not None and wanted.dtype != dtype:
+        raise FailedPreconditionError(
+            f"dtype from metadata ({_name(dtype)}) does not match dtype in schema ({_name(wanted.dtype)})"
+        )
+
+
+def check_codec(stored: CodecSpec | None, wanted: Schema) -> None:
+    """Raise unless the codec of the metadata is what the schema of a spec asks for."""
+    if wanted.codec is None:
+        return
+    try:
+        assert stored is not None
+        stored.merge(wanted.codec)
+    except ChunkwiseError as e:
+        raise _failed(prefix(e, "codec from metadata does not match codec in schema")) from None
 
 
 def _check_fill_value(stored: Schema, wanted: Schema) -> None:

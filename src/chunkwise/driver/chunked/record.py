@@ -6,17 +6,26 @@ the array.  ``open_as_void`` gives the stored bytes of each element as an inner 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from chunkwise.binding import Members, dump, expect_bool, expect_string
+from chunkwise.driver.stored_array import StoredField
 from chunkwise.dtypes.data_type import DataType, dtypes
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError, SpecError, UnsupportedError
 from chunkwise.index_space import IndexDomain, inf
 from chunkwise.spec.chunk_layout import ChunkLayout
 from chunkwise.spec.schema import Schema
 
-__all__ = ["Field", "FieldOptions", "outer_schema"]
+__all__ = ["Field", "FieldOptions", "fill_of_field", "outer_schema", "record_field"]
+
+
+ToRaw: TypeAlias = Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
+"""Gives the bytes that are stored for an element, as an element of a type of raw bytes."""
 
 
 class Field(NamedTuple):
@@ -116,3 +125,17 @@ def outer_schema(schema: Schema, field: Field, shape: tuple[int, ...] | None) ->
         codec=outer.codec,
         dimension_units=outer.dimension_units,
     )
+
+
+def fill_of_field(fill: npt.NDArray[Any], field: Field, to_raw: ToRaw) -> npt.NDArray[Any]:
+    """Return the fill value of a field, of its inner shape, from that of the whole element."""
+    if field.name is not None:
+        return np.asarray(fill[field.name])
+    return np.frombuffer(to_raw(fill).tobytes(), "V1")
+
+
+def record_field(fill: npt.NDArray[Any], field: Field, to_raw: ToRaw) -> StoredField:
+    """Return the place of a field in decoded chunks of whole elements."""
+    if field.name is None:
+        return StoredField(to_raw(fill), field.shape, lambda a: a[..., None].view("V1"))
+    return StoredField(fill, field.shape, lambda a: a[field.name])

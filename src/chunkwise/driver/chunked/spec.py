@@ -16,6 +16,7 @@ from chunkwise.index_space import IndexDomain, IndexTransform, d
 from chunkwise.spec.driver_spec import DriverSpec
 from chunkwise.spec.open_mode import OpenMode, Recheck
 from chunkwise.spec.resource_members import take_resources
+from chunkwise.spec.resources.live import CachePool
 from chunkwise.spec.schema import Schema
 from chunkwise.spec.spec_members import SpecMembers
 
@@ -95,10 +96,11 @@ class ChunkedSpec(DriverSpec):
         )
 
     @property
-    def metadata_pool(self) -> Any:
+    def metadata_pool(self) -> CachePool:
         """The live cache pool that keeps metadata: one of its own, or that of the chunks."""
         name = "metadata_cache_pool"
-        return self.resource(name if name in self.resources else "cache_pool")
+        pool: CachePool = self.resource(name if name in self.resources else "cache_pool")
+        return pool
 
     def own_members(self, include_defaults: bool) -> dict[str, Any]:
         """Return the members that this class knows, without those that every spec has."""

@@ -8,7 +8,9 @@ As in TensorStore arrays are ``(y, x, channel)`` of ``uint8`` and can be read on
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Self
 
 from chunkwise.binding import JSON, Members, expect_bool, expect_int
@@ -28,12 +30,13 @@ def _int32(value: JSON) -> int:
     return expect_int(value, -(2**31), 2**31 - 1)
 
 
-_DEFAULTS: dict[str, dict[str, Any]] = {
-    "png": {"compression_level": -1},
-    "jpeg": {"quality": 75},
-    "tiff": {"page": None},
-    "webp": {"lossless": True, "quality": 95},
-    "avif": {"quantizer": 0, "speed": 6},
+# Members of each format: what reads them, and their defaults.
+_MEMBERS: dict[str, dict[str, tuple[Callable[[JSON], Any], Any]]] = {
+    "png": {"compression_level": (_int32, -1)},
+    "jpeg": {"quality": (_int32, 75)},
+    "tiff": {"page": (_int32, None)},
+    "webp": {"lossless": (expect_bool, True), "quality": (_int32, 95)},
+    "avif": {"quantizer": (_int32, 0), "speed": (_int32, 6)},
     "bmp": {},
 }
 
@@ -57,11 +60,11 @@ class ImageSpec(SingleValueSpec):
 
     def own_members(self, include_defaults: bool) -> dict[str, Any]:
         """Return the members of the format that aren't at their default, and the staleness bound."""
-        defaults = _DEFAULTS[self.name]
+        known = _MEMBERS[self.name]
         out = {
             name: value
             for name, value in self.members.items()
-            if value is not None and (include_defaults or value != defaults[name])
+            if value is not None and (include_defaults or value != known[name][1])
         }
         return {**out, **self.recheck_member(include_defaults)}
 
@@ -94,7 +97,9 @@ class ImageSpec(SingleValueSpec):
         return f"{self.name}:"
 
 
-def _parse(name: str, members: Members, common: SpecMembers, **own: Any) -> ImageSpec:
+def _parse(name: str, members: Members, common: SpecMembers) -> ImageSpec:
+    """Take the members of a spec of the driver `name`."""
+    own = {member: members.take(member, *how) for member, how in _MEMBERS[name].items()}
     of_all = take_members(members, common)
     unbounded = IndexDomain(
         inclusive_min=[0] * 3, exclusive_max=[inf + 1] * 3, implicit_upper_bounds=[True] * 3
@@ -114,58 +119,9 @@ def _parse(name: str, members: Members, common: SpecMembers, **own: Any) -> Imag
     )
 
 
-def parse_png(members: Members, common: SpecMembers) -> ImageSpec:
-    """Take the members of a spec of the driver ``png``."""
-    return _parse(
-        "png",
-        members,
-        common,
-        compression_level=members.take("compression_level", _int32, -1),
-    )
-
-
-def parse_jpeg(members: Members, common: SpecMembers) -> ImageSpec:
-    """Take the members of a spec of the driver ``jpeg``."""
-    return _parse(
-        "jpeg",
-        members,
-        common,
-        quality=members.take("quality", _int32, 75),
-    )
-
-
-def parse_tiff(members: Members, common: SpecMembers) -> ImageSpec:
-    """Take the members of a spec of the driver ``tiff``."""
-    return _parse(
-        "tiff",
-        members,
-        common,
-        page=members.take("page", _int32, None),
-    )
-
-
-def parse_webp(members: Members, common: SpecMembers) -> ImageSpec:
-    """Take the members of a spec of the driver ``webp``."""
-    return _parse(
-        "webp",
-        members,
-        common,
-        lossless=members.take("lossless", expect_bool, True),
-        quality=members.take("quality", _int32, 95),
-    )
-
-
-def parse_avif(members: Members, common: SpecMembers) -> ImageSpec:
-    """Take the members of a spec of the driver ``avif``."""
-    return _parse(
-        "avif",
-        members,
-        common,
-        quantizer=members.take("quantizer", _int32, 0),
-        speed=members.take("speed", _int32, 6),
-    )
-
-
-def parse_bmp(members: Members, common: SpecMembers) -> ImageSpec:
-    """Take the members of a spec of the driver ``bmp``."""
-    return _parse("bmp", members, common)
+parse_png = partial(_parse, "png")
+parse_jpeg = partial(_parse, "jpeg")
+parse_tiff = partial(_parse, "tiff")
+parse_webp = partial(_parse, "webp")
+parse_avif = partial(_parse, "avif")
+parse_bmp = partial(_parse, "bmp")

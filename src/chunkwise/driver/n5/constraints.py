@@ -5,9 +5,9 @@ Unlike a stored document it is checked in every detail, as TensorStore does.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypeVar
 
 from chunkwise.binding import JSON, MISSING, Members, dump, expect_number, expect_string
 from chunkwise.codec.n5_compression import parse_compression
@@ -16,6 +16,8 @@ from chunkwise.driver.n5.metadata import N5Metadata, spec_members
 from chunkwise.errors import FailedPreconditionError
 
 __all__ = ["N5Constraints", "check_constraints", "constraints_to_json", "parse_constraints"]
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,9 @@ def parse_constraints(value: JSON) -> N5Constraints:
     taken = Members(value)
     rank: int | None = None
 
-    def ranked(name: str, reader: Any) -> Any:
+    def ranked(
+        name: str, reader: Callable[[int | None], Callable[[JSON], tuple[T, ...]]]
+    ) -> tuple[T, ...] | None:
         nonlocal rank
         found = taken.take(name, reader(rank), None)
         if found is not None:

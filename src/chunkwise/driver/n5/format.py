@@ -13,7 +13,15 @@ from chunkwise.codec.protocol import ChunkSpec
 from chunkwise.driver.chunked.domain import domain_of_shape
 from chunkwise.driver.chunked.spec import ChunkedSpec
 from chunkwise.driver.n5.constraints import N5Constraints, constraints_to_json, parse_constraints
-from chunkwise.driver.n5.document import ATTRIBUTES_KEY, dump_document, is_dataset, is_marker, load_document
+from chunkwise.driver.n5.document import (
+    ATTRIBUTES_KEY,
+    check_version,
+    container_key,
+    dump_document,
+    is_dataset,
+    is_marker,
+    load_document,
+)
 from chunkwise.driver.n5.metadata import (
     N5Metadata,
     block_codec,
@@ -24,7 +32,6 @@ from chunkwise.driver.n5.metadata import (
     without_attributes,
 )
 from chunkwise.driver.n5.schema import check_metadata, constraint_schema, create_metadata, schema_of
-from chunkwise.driver.n5.version import check_version, container_key
 from chunkwise.driver.stored_array import StoredArray
 from chunkwise.grid.regular import RegularGrid
 from chunkwise.index_space import IndexDomain

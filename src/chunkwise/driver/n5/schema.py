@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from chunkwise.driver.chunked.agree import check_codec, check_rank_and_dtype
 from chunkwise.driver.chunked.domain import domain_of_shape
 from chunkwise.driver.n5.codec_spec import N5CodecSpec
 from chunkwise.driver.n5.constraints import N5Constraints, check_constraints
@@ -165,16 +166,7 @@ def check_metadata(metadata: N5Metadata, constraints: N5Constraints, schema: Sch
     check_constraints(constraints, metadata)
     if schema.is_met_by(metadata.dtype, metadata.rank):
         return
-    if schema.rank is not None and schema.rank != metadata.rank:
-        raise FailedPreconditionError(
-            f"Rank specified by schema ({schema.rank}) does not match rank specified by metadata "
-            f"({metadata.rank})"
-        )
-    if schema.dtype is not None and schema.dtype != metadata.dtype:
-        raise FailedPreconditionError(
-            f"dtype from metadata ({metadata.dtype.name}) does not match "
-            f"dtype in schema ({schema.dtype.name})"
-        )
+    check_rank_and_dtype(metadata.rank, metadata.dtype, schema)
     if schema.domain is not None:
         try:
             merge_domains(schema.domain, domain_of_shape(metadata.dimensions, metadata.axes))
@@ -183,13 +175,7 @@ def check_metadata(metadata: N5Metadata, constraints: N5Constraints, schema: Sch
     layout = schema.chunk_layout.merged(_layout(metadata.rank, metadata.block_size))
     if any(size is not None for size in layout.codec_chunk.shape or ()):
         raise InvalidArgumentError("codec_chunk_shape not supported")
-    if schema.codec is not None:
-        try:
-            N5CodecSpec.of(dict(metadata.compression)).merge(schema.codec)
-        except ChunkwiseError as e:
-            raise FailedPreconditionError(
-                f"codec from metadata does not match codec in schema: {e.message}"
-            ) from None
+    check_codec(N5CodecSpec.of(dict(metadata.compression)), schema)
     _check_no_fill_value(schema)
     _check_units(metadata, schema)
 

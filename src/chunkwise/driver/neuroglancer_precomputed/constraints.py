@@ -131,7 +131,7 @@ def _scale(value: JSON) -> dict[str, Any]:
     members = Members(value)
     size = members.take("size", parse_xyz(0, 2**61), None)
 
-    def offset(value: JSON) -> Any:
+    def offset(value: JSON) -> tuple[int, ...]:
         if size is None:
             raise SpecError('cannot be specified without "size"')
         return parse_xyz(-(2**61), 2**61)(value)
@@ -139,7 +139,7 @@ def _scale(value: JSON) -> dict[str, Any]:
     voxel_offset = members.take("voxel_offset", offset, None if size is None else (0, 0, 0))
     encoding = take_encoding(members)
 
-    def block_size(value: JSON) -> Any:
+    def block_size(value: JSON) -> tuple[int, ...]:
         if encoding.name != "compressed_segmentation":
             raise SpecError('Only valid for "compressed_segmentation" encoding')
         return parse_xyz(1, 2**31 - 1)(value)

@@ -7,6 +7,7 @@ neuroglancer, "Precomputed chunk/volume format".
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -119,9 +120,14 @@ def check_encoding(encoding: str | None, dtype: DataType | None, n_channels: int
         raise fail(f"compressed_segmentation encoding only supported for uint32 and uint64, not for {name}")
 
 
-def parse_xyz(lowest: int, highest: int = 2**63 - 1) -> Any:
+def parse_xyz(lowest: int, highest: int = 2**63 - 1) -> Callable[[JSON], tuple[int, int, int]]:
     """Return a function that reads three whole numbers, at least `lowest`."""
-    return lambda value: tuple(parse_array(value, lambda n: expect_int(n, lowest, highest), 3))
+
+    def parse(value: JSON) -> tuple[int, int, int]:
+        x, y, z = parse_array(value, lambda n: expect_int(n, lowest, highest), 3)
+        return x, y, z
+
+    return parse
 
 
 def parse_resolution(value: JSON) -> tuple[float, ...]:

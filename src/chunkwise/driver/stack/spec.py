@@ -18,7 +18,7 @@ what is read instead.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -117,7 +117,7 @@ class StackSpec(DriverSpec):
         """Return the spec with the least that opens the layers."""
         return self._mapped(lambda driver: driver.minimal())
 
-    def _mapped(self, change: Any) -> Self:
+    def _mapped(self, change: Callable[[DriverSpec], DriverSpec]) -> Self:
         return self.with_parts(tuple(change(layer._driver) for layer in self.layers))
 
     def bind(self, context: Context) -> Self:

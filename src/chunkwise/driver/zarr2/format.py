@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 from chunkwise.binding import JSON, Members, dump, dump_bytes, expect_one_of, expect_string
 from chunkwise.chunk_key.key_encoding import KeyEncoding
 from chunkwise.codec.chain import prepare_chain
 from chunkwise.codec.protocol import ChunkSpec
-from chunkwise.driver.chunked.record import FieldOptions, outer_schema
+from chunkwise.driver.chunked.record import FieldOptions, outer_schema, record_field
 from chunkwise.driver.chunked.spec import ChunkedSpec
 from chunkwise.driver.stored_array import StoredArray
 from chunkwise.driver.zarr2.constraints import Zarr2Constraints, parse_constraints
-from chunkwise.driver.zarr2.metadata import MEMBERS, Zarr2Metadata, parse_metadata
-from chunkwise.driver.zarr2.record import record_chain, record_field
+from chunkwise.driver.zarr2.metadata import MEMBERS, Zarr2Metadata, parse_metadata, raw_element, record_chain
 from chunkwise.driver.zarr2.schema import (
     check_metadata,
     constraint_schema,
@@ -176,7 +176,7 @@ class Zarr2Format:
                 shard=None,
                 store_fill_chunks=metadata.fill_value is None,
                 document=metadata.document,
-                field=record_field(metadata, field),
+                field=record_field(fill_value, field, partial(raw_element, metadata.stored_dtype)),
             )
         item = ChunkSpec(metadata.chunks, fill_value.dtype, fill_value)
         return StoredArray(

@@ -7,7 +7,7 @@ infinities as strings, fixed-length bytes and structured values as base64).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -23,13 +23,23 @@ from chunkwise.binding import (
     expect_string,
     parse_array,
 )
-from chunkwise.codec.protocol import ChunkSpec, Codec
+from chunkwise.codec.chain import prepare_chain
+from chunkwise.codec.protocol import ChunkSpec, Codec, PreparedChain
 from chunkwise.codec.zarr2 import parse_zarr2_codecs
+from chunkwise.driver.chunked.record import Field
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.dtypes.zarr2 import object_dtype, parse_fill_value_zarr2, parse_zarr2
 from chunkwise.errors import InvalidArgumentError, SpecError, prefix
 
-__all__ = ["MEMBERS", "Zarr2Metadata", "make_document", "object_codec", "parse_metadata"]
+__all__ = [
+    "MEMBERS",
+    "Zarr2Metadata",
+    "make_document",
+    "object_codec",
+    "parse_metadata",
+    "raw_element",
+    "record_chain",
+]
 
 MEMBERS = (
     "zarr_format",
@@ -171,3 +181,21 @@ def _codec(value: JSON) -> dict[str, Any]:
 
 def _filters(value: JSON) -> list[dict[str, Any]] | None:
     return None if value is None else parse_array(expect_array(value), _codec)
+
+
+def record_chain(metadata: Zarr2Metadata, field: Field) -> PreparedChain:
+    """Return the codec chain that gives chunks of the records that a field is taken from."""
+    fill = metadata.missing_value()
+    if field.name is not None:
+        return prepare_chain(metadata.codecs, ChunkSpec(metadata.chunks, fill.dtype, fill))
+    fill = raw_element(metadata.stored_dtype, fill)
+    document, item = metadata.document, ChunkSpec(metadata.chunks, fill.dtype, fill)
+    compressor, filters = document["compressor"], document.get("filters")
+    order: Literal["C", "F"] = "F" if metadata.order == "F" else "C"
+    return prepare_chain(parse_zarr2_codecs(compressor, filters, fill.dtype, order, item), item)
+
+
+def raw_element(stored_dtype: np.dtype[Any] | None, value: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return an element as the bytes that are stored for it."""
+    raw = value.astype(stored_dtype or value.dtype).tobytes()
+    return np.frombuffer(raw, f"V{len(raw)}").reshape(())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from chunkwise.binding import JSON, MISSING
@@ -14,11 +15,16 @@ from chunkwise.driver.chunked.domain import (
     domain_of_shape,
     fill_scalar,
 )
-from chunkwise.driver.chunked.record import Field
+from chunkwise.driver.chunked.record import Field, fill_of_field
 from chunkwise.driver.zarr2.codec_spec import DEFAULT_COMPRESSOR, Zarr2CodecSpec
 from chunkwise.driver.zarr2.constraints import Zarr2Constraints, check_constraints
-from chunkwise.driver.zarr2.metadata import Zarr2Metadata, make_document, object_codec, parse_metadata
-from chunkwise.driver.zarr2.record import fill_of_field
+from chunkwise.driver.zarr2.metadata import (
+    Zarr2Metadata,
+    make_document,
+    object_codec,
+    parse_metadata,
+    raw_element,
+)
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.dtypes.zarr2 import fill_value_to_zarr2, stored_dtype, to_zarr2
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError
@@ -37,12 +43,14 @@ def schema_of(metadata: Zarr2Metadata, field: Field | None = None) -> Schema:
     """Return the schema of an existing array, or of a field of its elements."""
     inner = () if field is None else field.shape
     fill = metadata.fill_value
+    if field is not None and fill is not None:
+        fill = fill_of_field(fill, field, partial(raw_element, metadata.stored_dtype))
     return Schema(
         dtype=metadata.dtype if field is None else field.dtype,
         domain=domain_of(metadata.shape, inner),
         chunk_layout=_layout(metadata.rank, metadata.chunks, metadata.order, inner),
         codec=Zarr2CodecSpec.of(metadata.document["compressor"], metadata.document.get("filters") or None),
-        fill_value=fill if field is None else fill_of_field(fill, metadata, field),
+        fill_value=fill,
     )
 
 
@@ -79,7 +87,9 @@ def constraint_schema(constraints: Zarr2Constraints, field: Field | None, schema
     derived.update(codec=Zarr2CodecSpec.of(constraints.compressor, constraints.filters))
     if constraints.fill_value is not MISSING and constraints.fill_value is not None:
         fill = constraints.fill_value
-        derived.update(fill_value=fill if field is None else fill_of_field(fill, constraints, field))
+        if field is not None:
+            fill = fill_of_field(fill, field, partial(raw_element, constraints.stored_dtype))
+        derived.update(fill_value=fill)
     return at_origin(derived.merged(schema))
 
 

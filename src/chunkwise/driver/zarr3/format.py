@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, ClassVar
 
 from chunkwise.binding import JSON, Members, dump_bytes
@@ -11,12 +12,12 @@ from chunkwise.codec.chain import prepare_chain
 from chunkwise.codec.protocol import ChunkSpec
 from chunkwise.codec.sharding import ShardingIndexed
 from chunkwise.driver.chunked.domain import domain_of_shape
-from chunkwise.driver.chunked.record import Field, FieldOptions, outer_schema
+from chunkwise.driver.chunked.record import Field, FieldOptions, outer_schema, record_field
 from chunkwise.driver.chunked.spec import ChunkedSpec
 from chunkwise.driver.stored_array import ShardLevel, StoredArray
 from chunkwise.driver.zarr3.constraints import Zarr3Constraints, parse_constraints
 from chunkwise.driver.zarr3.metadata import Zarr3Metadata, chunk_item, parse_metadata
-from chunkwise.driver.zarr3.record import record_chain, record_field
+from chunkwise.driver.zarr3.record import raw_element, record_chain
 from chunkwise.driver.zarr3.schema import check_metadata, constraint_schema, create_metadata, schema_of
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.grid.rectilinear import RectilinearGrid
@@ -194,7 +195,7 @@ def _stored_field(metadata: Zarr3Metadata, item: ChunkSpec, field: Field, prefix
         shard=None,
         store_fill_chunks=False,
         document=metadata.document,
-        field=record_field(metadata.fill_value, metadata.chain, field),
+        field=record_field(metadata.fill_value, field, partial(raw_element, metadata.chain)),
     )
 
 

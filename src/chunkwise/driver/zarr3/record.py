@@ -1,4 +1,4 @@
-"""Fields of a structured type, or the bytes of any, in the chunks of a Zarr v3 array."""
+"""Elements as the bytes that chunks of a Zarr v3 array store, and chunks of which single fields are read."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ import numpy.typing as npt
 from chunkwise.codec.chain import Chain, parse_codecs, prepare_chain
 from chunkwise.codec.protocol import ChunkSpec
 from chunkwise.driver.chunked.record import Field
-from chunkwise.driver.stored_array import StoredField
 from chunkwise.driver.zarr3.codec_constraints import split_chain
 from chunkwise.errors import UnsupportedError
 
-__all__ = ["fill_of_field", "record_chain", "record_field"]
+__all__ = ["raw_element", "record_chain"]
 
 _RAW = ("bytes", "sharding_indexed")
 
@@ -30,7 +29,7 @@ def _byte_order(chain: list[dict[str, Any]]) -> str:
     return ">" if options.get("endian") == "big" else "<"
 
 
-def _raw(fill: npt.NDArray[Any], chain: list[dict[str, Any]]) -> npt.NDArray[Any]:
+def raw_element(chain: list[dict[str, Any]], fill: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return an element as the bytes that are stored for it."""
     order: Any = _byte_order(chain)
     stored = fill.dtype
@@ -42,25 +41,11 @@ def _raw(fill: npt.NDArray[Any], chain: list[dict[str, Any]]) -> npt.NDArray[Any
     return np.frombuffer(raw, f"V{len(raw)}").reshape(())
 
 
-def fill_of_field(fill: npt.NDArray[Any], chain: list[dict[str, Any]], field: Field) -> npt.NDArray[Any]:
-    """Return the fill value of a field, of its inner shape, from that of the whole element."""
-    if field.name is not None:
-        return np.asarray(fill[field.name])
-    return np.frombuffer(_raw(fill, chain).tobytes(), "V1")
-
-
-def record_field(fill: npt.NDArray[Any], chain: list[dict[str, Any]], field: Field) -> StoredField:
-    """Return the place of a field in decoded chunks of whole elements."""
-    if field.name is None:
-        return StoredField(_raw(fill, chain), field.shape, lambda a: a[..., None].view("V1"))
-    return StoredField(fill, field.shape, lambda a: a[field.name])
-
-
 def record_chain(chain: list[dict[str, Any]], item: ChunkSpec, field: Field) -> Chain:
     """Return the codec chain that gives chunks of the elements that a field is taken from."""
     if field.name is None:
         _check_raw(chain)
-        raw = _raw(item.fill_value, chain)
+        raw = raw_element(chain, item.fill_value)
         item = ChunkSpec(item.shape, raw.dtype, raw)
     return prepare_chain(parse_codecs(chain), item)
 

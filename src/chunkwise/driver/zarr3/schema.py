@@ -6,6 +6,7 @@ Creating: the domain comes from ``shape`` and the schema; chunks and codecs from
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from chunkwise.codec.protocol import ChunkSpec
@@ -19,14 +20,14 @@ from chunkwise.driver.chunked.domain import (
     fill_scalar,
     merged_units,
 )
-from chunkwise.driver.chunked.record import Field
+from chunkwise.driver.chunked.record import Field, fill_of_field
 from chunkwise.driver.zarr3.chain_layout import chain_layout
 from chunkwise.driver.zarr3.codec_constraints import as_written, resolve_chain
 from chunkwise.driver.zarr3.codec_spec import Zarr3CodecSpec
 from chunkwise.driver.zarr3.constraints import Zarr3Constraints, check_constraints, parse_units
 from chunkwise.driver.zarr3.metadata import Zarr3Metadata, array_to_bytes_name, make_document, parse_metadata
 from chunkwise.driver.zarr3.new_chunks import choose_chunks
-from chunkwise.driver.zarr3.record import fill_of_field
+from chunkwise.driver.zarr3.record import raw_element
 from chunkwise.dtypes.zarr3 import to_zarr3
 from chunkwise.spec.schema import Schema
 from chunkwise.spec.unit import Unit
@@ -44,7 +45,7 @@ def schema_of(metadata: Zarr3Metadata, field: Field | None = None) -> Schema:
         domain=domain_of_shape(metadata.shape, metadata.dimension_names, inner),
         chunk_layout=chain_layout(chain, metadata.grid, metadata.rank, inner),
         codec=Zarr3CodecSpec.of(chain),
-        fill_value=fill if field is None else fill_of_field(fill, chain, field),
+        fill_value=fill if field is None else fill_of_field(fill, field, partial(raw_element, chain)),
         dimension_units=_with_inner_units(parse_units(metadata.attributes), inner),
     )
 
@@ -73,9 +74,9 @@ def constraint_schema(constraints: Zarr3Constraints, schema: Schema, field: Fiel
     derived.update(codec=Zarr3CodecSpec.of(constraints.codecs))
     if constraints.fill_value is not None:
         fill = constraints.fill_value
-        derived.update(
-            fill_value=fill if field is None else fill_of_field(fill, constraints.codecs or [], field)
-        )
+        if field is not None:
+            fill = fill_of_field(fill, field, partial(raw_element, constraints.codecs or []))
+        derived.update(fill_value=fill)
     if constraints.units is not None:
         derived.update(dimension_units=_with_inner_units(constraints.units, inner))
     return at_origin(derived.merged(schema))

@@ -1,24 +1,94 @@
-"""References of a store to builders, and those of one store as another writes them."""
+"""References among builders, to regions too; those of a store as another writes them."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
-from hdmf.build import LinkBuilder, ReferenceBuilder
+import hdmf.build
+import numpy as np
+from hdmf.build import DatasetBuilder, LinkBuilder, ReferenceBuilder
 
 from chunkwise.errors import InvalidArgumentError
-from chunkwise.hdmf.backend.builders import ROOT
-from chunkwise.hdmf.backend.h5_source import h5_dataset_of
-from chunkwise.hdmf.backend.region_builder import RegionReference
+from chunkwise.hdmf.backend.h5_source import h5_dataset_of, region_of_h5
+from chunkwise.hdmf.model.attributes import object_id_of
 from chunkwise.hdmf.model.place import canonical_source, relative_source
 from chunkwise.hdmf.model.reference import Reference, canonical_path, join_path
-from chunkwise.hdmf.model.region import normalize_region
+from chunkwise.hdmf.model.region import normalize_region, select_region
 from chunkwise.hdmf.model.values import shape_of
 from chunkwise.hdmf.storage.resolve import BrokenLinkError, BrokenLinkWarning
 from chunkwise.hdmf.storage.store import HdmfStore
 
-__all__ = ["BuilderReferences", "identity_of", "path_of"]
+__all__ = ["ROOT", "BuilderReferences", "RegionReference", "identity_of", "path_of"]
+
+ROOT = "root"
+"""Name of the builder of a root."""
+
+# hdmf had such builders until release 4; specs with regions work with those only.
+_Base: Any = getattr(hdmf.build, "RegionBuilder", None)
+
+
+class RegionReference(_Base or ReferenceBuilder):  # type: ignore[misc, unused-ignore]
+    """A reference to a region of the dataset of a builder.
+
+    Parameters
+    ----------
+    region : slice, tuple, list, mask, or mapping
+        The selected part; see `chunkwise.hdmf.model.region.normalize_region`.
+    builder : DatasetBuilder
+        The dataset.
+
+    Raises
+    ------
+    IndexError
+        If the region reaches out of the dataset.
+    """
+
+    def __init__(self, region: Any, builder: DatasetBuilder) -> None:
+        if _Base is None:
+            super().__init__(builder)
+        else:
+            super().__init__(region if isinstance(region, slice | tuple | list) else slice(None), builder)
+        given = isinstance(region, Mapping) and "shape" in region
+        self["region"] = dict(region) if given else normalize_region(region, shape_of(builder.data))
+
+    @property
+    def region(self) -> dict[str, Any]:
+        """Canonical form of the region."""
+        return self["region"]  # type: ignore[no-any-return]
+
+    @property
+    def selection(self) -> Any:
+        """NumPy index of the region; for boxes that are no single index, a list of such."""
+        region = self.region
+        kind = region["type"]
+        if kind == "slices":
+            return tuple(slice(*s) for s in region["slices"])
+        if kind == "points":
+            return (
+                tuple(list(axis) for axis in zip(*region["points"], strict=True)) if region["points"] else []
+            )
+        if kind == "blocks":
+            boxes = [tuple(slice(f, t + 1) for f, t in zip(*box, strict=True)) for box in region["blocks"]]
+            return boxes[0] if len(boxes) == 1 else boxes
+        if kind == "hyperslab" and all(b == 1 for b in region["block"]):
+            terms = zip(region["start"], region["stride"], region["count"], strict=True)
+            return tuple(slice(a, a + s * (n - 1) + 1 if n else a, s) for a, s, n in terms)
+        return Ellipsis if kind == "all" else []
+
+    def data(self) -> Any:
+        """Return the selected elements, which are read now.
+
+        Raises
+        ------
+        IndexError
+            If the dataset is too small by now.
+        """
+        data = self.builder.data
+        if not hasattr(data, "shape"):
+            data = np.asarray(data)
+        return select_region(data, self.region)
 
 
 class BuilderReferences:
@@ -61,8 +131,6 @@ class BuilderReferences:
         """Return the region of an hdmf 3 ``RegionBuilder``, which may be one of h5py."""
         shape = shape_of(target.data)
         if type(given).__name__ == "RegionReference":
-            from chunkwise.hdmf.backend.h5_source import region_of_h5
-
             return region_of_h5(h5_dataset_of(target.data).file, given, shape)
         return normalize_region(given, shape)
 
@@ -97,11 +165,11 @@ class BuilderReferences:
             warnings.warn(f"reference to {value.path}: {e.message}", BrokenLinkWarning, stacklevel=2)
             return value
         here = canonical_source(store.source) in (canonical_source(self.io.source), self.export_source)
-        object_id = store.tree.nodes[path].attributes.get("object_id")
+        own = object_id_of(store.tree.nodes[path].attributes)
         return Reference(
             path,
             "." if here else self.name_of(store.source),
-            value.object_id if not isinstance(object_id, str) else object_id,
+            value.object_id if own is None else own,
             store.object_id,
             value.region,
         )
@@ -124,5 +192,4 @@ def path_of(builder: Any) -> str:
 def identity_of(builder: Any) -> str | None:
     """Return the identity of the object that a builder is of; None if it has none."""
     attributes = getattr(builder, "attributes", None)
-    value = None if attributes is None else attributes.get("object_id")
-    return value if isinstance(value, str) else None
+    return None if attributes is None else object_id_of(attributes)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.hdmf.backend.builder_values import element_of_builder, with_references
@@ -18,7 +20,7 @@ from chunkwise.hdmf.model.reference import Reference
 from chunkwise.hdmf.model.values import as_values, guess_element
 from chunkwise.hdmf.storage.dataset_copies import DatasetCopies
 from chunkwise.hdmf.storage.node_writer import NodeWriter
-from chunkwise.hdmf.storage.stream import ArrayStream, Piece, StreamProgress
+from chunkwise.hdmf.storage.stream import ArrayStream, RowPieces, StreamOptions
 
 __all__ = ["BuilderStreams"]
 
@@ -30,18 +32,16 @@ class BuilderStreams:
         self,
         writer: NodeWriter,
         reference_to: Callable[[Any], Reference],
+        options: StreamOptions,
         *,
         exhaust: bool,
-        buffer_nbytes: int,
-        progress: StreamProgress | None,
         copies: DatasetCopies | None,
     ) -> None:
         self.writer = writer
         self.store = writer.store
         self._reference_to = reference_to
+        self._options = options
         self._exhaust = exhaust
-        self._buffer_nbytes = buffer_nbytes
-        self._progress = progress
         self._copies = copies
         self._streams: list[ArrayStream] = []
 
@@ -61,7 +61,7 @@ class BuilderStreams:
             elif 0 in shape:
                 settings = replace(settings, chunks=_open_chunks(shape, element))
         settings = usable_settings(settings, element, self.store.format)
-        if not element.is_plain or (self.store.format == "n5" and element.kind != "number"):
+        if not self.store.convention.can_stream(element):
             # Objects are few; they are collected and written whole.
             rows = [item for piece in iterator for item in piece.data]
             values = as_values(with_references(rows, self._reference_to), element)
@@ -78,14 +78,8 @@ class BuilderStreams:
             self._streams.append(stream)
 
     def _open(self, new: NewArray, iterator: Any) -> ArrayStream:
-        return ArrayStream(
-            self.writer.create(new),
-            new.element,
-            self.store.convention,
-            iterator,
-            buffer_nbytes=self._buffer_nbytes,
-            progress=self._progress,
-        )
+        array = self.writer.create(new)
+        return ArrayStream(array, new.element, self.store.convention, iterator, self._options)
 
     def run(self) -> None:
         """Write the iterators that were put off, one piece of each in turn."""
@@ -106,19 +100,18 @@ class BuilderStreams:
         """Make a copy of a dataset of HDF5."""
         element = source.element()
         settings = usable_settings(settings, element, self.store.format)
-        if (
-            source.shape == ()
-            or not element.is_plain
-            or 0 in source.shape
-            or (self.store.format == "n5" and element.kind != "number")
-        ):
+        shape = source.shape
+        if shape == () or 0 in shape or not self.store.convention.can_stream(element):
             values = source.read((), element)
-            self.writer.dataset(path, element, values, settings, attributes, scalar=source.shape == ())
+            self.writer.dataset(path, element, values, settings, attributes, scalar=shape == ())
             return
-        stream = self._open(
-            NewArray(path, element, source.shape, settings, attributes),
-            _Pieces(source, element, self._buffer_nbytes // 4),
-        )
+
+        def read(rows: slice) -> npt.NDArray[Any]:
+            return source.read(rows, element)
+
+        height, nbytes = (source.chunks or (1,))[0], self._options.buffer_nbytes // 4
+        pieces = RowPieces(read, shape, source.dtype.itemsize, height, nbytes)
+        stream = self._open(NewArray(path, element, shape, settings, attributes), pieces)
         # As a tree in Zarr v2, a file of HDF5 is read without h5py.
         if self._copies is None or not self._copies.take(stream.array, element, source.location(), "zarr2"):
             stream.run()
@@ -136,23 +129,8 @@ def _element(dtype: Any, iterator: Any) -> Element:
     return element_of_builder(own, None)
 
 
-class _Pieces:
-    """The pieces of a dataset of HDF5, as those of a data chunk iterator."""
-
-    def __init__(self, source: H5Source, element: Element, nbytes: int) -> None:
-        self.source = source
-        self.element = element
-        self.maxshape = source.shape
-        self._slices = source.pieces(nbytes)
-
-    def __next__(self) -> Any:
-        part = next(self._slices)
-        return Piece(self.source.read(part, self.element), part, self.source.shape)
-
-
 def _open_chunks(shape: tuple[int, ...], element: Element) -> tuple[int, ...]:
     """Return chunks for a dataset whose first axis has no length yet."""
-    row = element.memory_dtype.itemsize
-    for n in shape[1:]:
-        row *= max(1, n)
-    return (max(1, (1 << 20) // row), *(max(1, n) for n in shape[1:]))
+    others = [max(1, n) for n in shape[1:]]
+    row = element.memory_dtype.itemsize * math.prod(others)
+    return (max(1, (1 << 20) // row), *others)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from hdmf.build import DatasetBuilder, GroupBuilder, ReferenceBuilder
 
 from chunkwise.errors import InvalidArgumentError
-from chunkwise.hdmf.backend.region_builder import RegionReference
+from chunkwise.hdmf.backend.builder_references import RegionReference
 from chunkwise.hdmf.model.element import (
     Element,
     bytes_,

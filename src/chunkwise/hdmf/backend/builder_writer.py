@@ -18,17 +18,17 @@ from chunkwise.hdmf.backend.data_io import settings_of, settings_of_h5
 from chunkwise.hdmf.backend.h5_source import H5Source, h5_dataset_of
 from chunkwise.hdmf.backend.lazy import LazyDataset
 from chunkwise.hdmf.conventions.base import NewArray
-from chunkwise.hdmf.model.attributes import ATTR_DTYPES, RESERVED, dump_attributes, is_typed
+from chunkwise.hdmf.model.attributes import ATTR_DTYPES, RESERVED, data_type_of, dump_attributes, is_typed
 from chunkwise.hdmf.model.codecs import Settings, usable_settings
 from chunkwise.hdmf.model.element import Element, number
 from chunkwise.hdmf.model.place import canonical_source
-from chunkwise.hdmf.model.reference import Reference, join_path
+from chunkwise.hdmf.model.reference import Reference, join_path, parent_path
 from chunkwise.hdmf.model.values import as_values
 from chunkwise.hdmf.storage.copy_dataset import copy_dataset, stored_settings
 from chunkwise.hdmf.storage.dataset import Dataset
 from chunkwise.hdmf.storage.dataset_copies import DatasetCopies
 from chunkwise.hdmf.storage.node_writer import NodeWriter
-from chunkwise.hdmf.storage.stream import BUFFER_NBYTES, StreamProgress
+from chunkwise.hdmf.storage.stream import StreamOptions
 
 __all__ = ["BuilderWriter", "check_link_name"]
 
@@ -48,31 +48,24 @@ class BuilderWriter:
         self,
         io: Any,
         writer: NodeWriter,
+        options: StreamOptions,
         *,
-        link_data: bool | None = True,
-        exhaust: bool = True,
-        export_source: str | None = None,
-        keep_types: bool = True,
-        buffer_nbytes: int = BUFFER_NBYTES,
-        progress: StreamProgress | None = None,
-        copies: DatasetCopies | None = None,
+        link_data: bool | None,
+        exhaust: bool,
+        export_source: str | None,
+        keep_types: bool,
+        copies: DatasetCopies | None,
     ) -> None:
         self.io = io
         self.writer = writer
         self.store = writer.store
         self.link_data = link_data
         self.keep_types = keep_types
-        self.buffer_nbytes = buffer_nbytes
-        self.progress = progress
+        self._options = options
         self._large = copies
         self.references = BuilderReferences(io, export_source)
         self.streams = BuilderStreams(
-            writer,
-            self.references.reference_to,
-            exhaust=exhaust,
-            buffer_nbytes=buffer_nbytes,
-            progress=progress,
-            copies=copies,
+            writer, self.references.reference_to, options, exhaust=exhaust, copies=copies
         )
         self._extra_links: dict[str, dict[str, Reference]] = {}
         self._copies: dict[tuple[str, str], str] = {}  # path of the copy of each dataset of another store
@@ -164,10 +157,10 @@ class BuilderWriter:
 
     # -- datasets ---------------------------------------------------------------------------------
 
-    def dataset(self, parent: str, builder: DatasetBuilder, *, force: bool = False) -> None:
+    def dataset(self, parent: str, builder: DatasetBuilder) -> None:
         """Write a dataset, unless it was written or read before."""
         path = join_path(parent, builder.name)
-        if not force and self.io.get_written(builder) and path in self.store.tree.nodes:
+        if self.io.get_written(builder) and path in self.store.tree.nodes:
             return
         try:
             self._dataset(path, builder)
@@ -198,8 +191,7 @@ class BuilderWriter:
                 return
             to = self._link_to(data.dataset, link, foreign)
             if to is not None:
-                group, _, name = path.rpartition("/")
-                self._extra_links.setdefault(group or "/", {})[name] = to
+                self._extra_links.setdefault(parent_path(path), {})[path.rpartition("/")[2]] = to
             elif foreign is None and path != data.dataset.path:
                 self._shared.append((path, data, settings, attributes))
             else:
@@ -237,9 +229,7 @@ class BuilderWriter:
             dtype = own  # it was read: its type is that of its values, whatever its file calls it
         try:
             element = element_of_builder(dtype, data)
-            index = (
-                builder.attributes.get("neurodata_type", builder.attributes.get("data_type")) == "VectorIndex"
-            )
+            index = data_type_of(builder.attributes) == "VectorIndex"
             # An index grows with its column, and a wider type means that all of it is written again.  What is
             # wrapped is stored as it is given.
             return number("uint32") if index and not wrapped and element.dtype in _NARROW else element
@@ -274,8 +264,7 @@ class BuilderWriter:
                 self._copy(path, data, settings, attributes)
             else:
                 to = Reference(copy, ".", source.object_id, self.references.root_id)
-                group, _, name = path.rpartition("/")
-                self.add_links(group or "/", {name: to})
+                self.add_links(parent_path(path), {path.rpartition("/")[2]: to})
 
     def _copy(
         self, path: str, data: LazyDataset, settings: Settings | None, attributes: dict[str, Any]
@@ -291,9 +280,8 @@ class BuilderWriter:
             usable_settings(settings, source.element, self.store.format),
             attributes,
             lambda value: self.references.rebased(value, data.io, source.store),
-            buffer_nbytes=self.buffer_nbytes,
-            progress=self.progress,
-            copies=self._large,
+            self._options,
+            self._large,
         )
 
     def _h5_settings(self, h5: Any) -> Settings:

@@ -15,18 +15,16 @@ from hdmf.spec import NamespaceCatalog
 
 from chunkwise.errors import ChunkwiseError
 from chunkwise.hdmf.backend.builder_factory import BuilderFactory
-from chunkwise.hdmf.backend.region_builder import RegionReference
+from chunkwise.hdmf.backend.builder_references import ROOT, RegionReference
 from chunkwise.hdmf.backend.resolvers import resolver_of
-from chunkwise.hdmf.model.attributes import map_references, references_in
+from chunkwise.hdmf.model.attributes import data_type_of, map_references, references_in
 from chunkwise.hdmf.model.element import bytes_
-from chunkwise.hdmf.model.reference import Reference, join_path
+from chunkwise.hdmf.model.reference import Reference, join_path, parent_path
 from chunkwise.hdmf.storage.dataset import Dataset
 from chunkwise.hdmf.storage.resolve import BrokenLinkError, BrokenLinkWarning, StoreSet
 from chunkwise.hdmf.storage.store import HdmfStore
 
 __all__ = ["BuilderTree"]
-
-ROOT = "root"
 
 
 class BuilderTree:
@@ -73,12 +71,6 @@ class BuilderTree:
             found = self._targets[key] = self.at(*self.stores.resolve(reference, holder))
         return found
 
-    def forget(self, store: HdmfStore, path: str) -> None:
-        """Forget the builder of an object that was deleted."""
-        self._builders.pop((store.source, path), None)
-        self._complete.discard((store.source, path))
-        self._referring.pop((store.source, path), None)
-
     def adopt(self, store: HdmfStore, path: str, builder: Any) -> None:
         """Take a builder that was written as that of the stored object."""
         key = (store.source, path)
@@ -111,14 +103,14 @@ class BuilderTree:
 
     def _stands_alone(self, store: HdmfStore, path: str) -> bool:
         """Return True for what is linked to in another store, unless the group that it is in was built."""
-        above = path.rpartition("/")[0] or "/"
+        above = parent_path(path)
         return store is not self.stores.main and (store.source, above) not in self._complete
 
     def _parent(self, store: HdmfStore, path: str) -> GroupBuilder | None:
         """Return the builder of the group above; if need be it and those above are made, empty."""
         if path == "/":
             return None
-        above = path.rpartition("/")[0] or "/"
+        above = parent_path(path)
         found = self._builders.get((store.source, above))
         return found if found is not None else self._one(store, above, self._parent(store, above))
 
@@ -133,7 +125,7 @@ class BuilderTree:
             builder = self._dataset(store.dataset(path), name, attributes, parent)
         else:
             builder = self._factory.group(name, attributes, parent, store.source)
-        builder.location = path.rpartition("/")[0] or "/"
+        builder.location = parent_path(path)
         builder.root_id = store.object_id  # for references to it; it may have no parent
         self._builders[(store.source, path)] = builder
         self.io.set_written(builder)
@@ -260,10 +252,7 @@ def _of_group(catalog: NamespaceCatalog, group: GroupBuilder) -> Any:
 
 
 def _of_type(catalog: NamespaceCatalog, attributes: Mapping[str, Any]) -> Any:
-    data_type, namespace = (
-        attributes.get("neurodata_type", attributes.get("data_type")),
-        attributes.get("namespace"),
-    )
+    data_type, namespace = data_type_of(attributes), attributes.get("namespace")
     if data_type is None or namespace is None:
         return None
     try:

@@ -95,8 +95,8 @@ def convert(
     progress : callable, optional
         Called with a number of bytes whenever so much of a large dataset was written; not for HDF5.
     executor : concurrent.futures.Executor, optional
-        Who copies the large datasets; its workers must see source and target under the same names.  By
-        default threads of this process.
+        Executor that copies the large datasets; its workers must see source and target under the same
+        names.  By default threads of this process.
     memory : int or str, optional
         Bytes that a worker process may use for blocks, such as ``"2GB"``; as for `chunkwise.copy`.
     verify : bool

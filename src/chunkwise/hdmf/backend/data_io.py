@@ -30,14 +30,14 @@ class ZarrDataIO(DataIO):  # type: ignore[misc, unused-ignore]
     chunks : tuple of int or True, optional
         Chunk shape; by default about 1 MiB.
     fillvalue : scalar, optional
-        What is read where nothing was written.
+        Value of elements that were not written.
     compressor, compressors : codec, list, bool or None
         Two names of one option.  True, the default, is the usual compressor of the format, False or None is
         none.  A codec is a name, JSON in the form of any format, or an object of numcodecs or zarr-python.
     filters : list of codec, optional
-        What comes before the compressor.
+        Codecs before the compressor.
     serializer : codec, optional
-        What makes bytes of a chunk; Zarr v3.
+        Codec that makes bytes of a chunk; Zarr v3.
     shards : tuple of int or "auto", optional
         Zarr v3.
     link_data : bool
@@ -77,38 +77,20 @@ class ZarrDataIO(DataIO):  # type: ignore[misc, unused-ignore]
             raise InvalidArgumentError('"compressor" and "compressors" are one option; give one of them')
         codec = compressors if compressor is _UNSET else compressor
         self._compressor = True if codec is _UNSET else codec
-        self._chunks = chunks
-        self._fillvalue = fillvalue
-        self._filters = filters
         self._link_data = bool(link_data)
-        self._serializer = serializer
-        self._shards = shards
-        self._check_shards()
-        options = {
+        _check_shards(shards, chunks)
+        self._options = {
             "chunks": chunks,
             "fill_value": fillvalue,
             "filters": filters,
             "serializer": serializer,
             "shards": shards,
         }
-        self._given = {name: value for name, value in options.items() if value is not None}
+        self._given = {name: value for name, value in self._options.items() if value is not None}
         if compressor is not _UNSET:
             self._given["compressor"] = codec
         elif compressors is not _UNSET:
             self._given["compressors"] = codec
-
-    def _check_shards(self) -> None:
-        shards, chunks = self._shards, self._chunks
-        if isinstance(shards, str) and shards != "auto":
-            raise InvalidArgumentError(f'shards is {shards!r}, but expected a shape or "auto"')
-        if shards is None or isinstance(shards, str):
-            return
-        if chunks is None or isinstance(chunks, bool):
-            warnings.warn("shards are given without chunks, which the format chooses", stacklevel=3)
-        elif not isinstance(chunks, int) and (
-            len(shards) != len(chunks) or any(s % c for s, c in zip(shards, chunks, strict=True))
-        ):
-            raise InvalidArgumentError(f"shards {tuple(shards)} are not whole chunks {tuple(chunks)}")
 
     @property
     def link_data(self) -> bool:
@@ -129,15 +111,12 @@ class ZarrDataIO(DataIO):  # type: ignore[misc, unused-ignore]
     @property
     def settings(self) -> Settings:
         """The same as the store takes it."""
-        chunks = None if self._chunks in (None, True, False) else self._chunks
-        return Settings(
-            chunks=chunks if chunks is None or isinstance(chunks, int) else tuple(chunks),
-            shards=self._shards,
-            compressor=self._compressor,
-            filters=self._filters,
-            serializer=self._serializer,
-            fill_value=self._fillvalue,
-        )
+        chunks = self._options["chunks"]
+        if chunks in (None, True, False):
+            chunks = None
+        elif not isinstance(chunks, int):
+            chunks = tuple(chunks)
+        return Settings(**{**self._options, "chunks": chunks}, compressor=self._compressor)
 
     def get_io_params(self) -> dict[str, Any]:
         """Return the arguments that make this again, without the data."""
@@ -182,6 +161,19 @@ class ZarrDataIO(DataIO):  # type: ignore[misc, unused-ignore]
 
     def __copy__(self) -> ZarrDataIO:
         return type(self)(self.data, **self.get_io_params())
+
+
+def _check_shards(shards: Any, chunks: Any) -> None:
+    if isinstance(shards, str) and shards != "auto":
+        raise InvalidArgumentError(f'shards is {shards!r}, but expected a shape or "auto"')
+    if shards is None or isinstance(shards, str):
+        return
+    if chunks is None or isinstance(chunks, bool):
+        warnings.warn("shards are given without chunks, which the format chooses", stacklevel=3)
+    elif not isinstance(chunks, int) and (
+        len(shards) != len(chunks) or any(s % c for s, c in zip(shards, chunks, strict=True))
+    ):
+        raise InvalidArgumentError(f"shards {tuple(shards)} are not whole chunks {tuple(chunks)}")
 
 
 def settings_of(data: DataIO) -> Settings:

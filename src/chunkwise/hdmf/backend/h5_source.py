@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy.typing as npt
 
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.hdmf.model.element import Element, bytes_, compound, number, reference, region, text
+from chunkwise.hdmf.model.logical import map_objects
 from chunkwise.hdmf.model.reference import Reference
 from chunkwise.hierarchy.location import Location, locate
 
@@ -112,11 +112,7 @@ class H5Source:
             return out
         if element.kind == "number":
             return values.astype(element.memory_dtype)
-        out = np.empty(values.shape, object)
-        flat = out.reshape(-1)
-        for i, value in enumerate(values.reshape(-1)):
-            flat[i] = self._object(value, element)
-        return out
+        return map_objects(values, lambda value: self._object(value, element))
 
     def _object(self, value: Any, element: Element) -> Any:
         if element.kind == "text":
@@ -145,17 +141,6 @@ class H5Source:
         object_id = target.attrs.get("object_id")
         root_id = file.attrs.get("object_id")
         return Reference(target.name, ".", _text(object_id), _text(root_id), found)
-
-    def pieces(self, nbytes: int) -> Iterator[slice]:
-        """Yield slices along the first axis, of whole chunks and about so many bytes."""
-        n = self.shape[0]
-        row = max(1, self.dtype.itemsize)
-        for extent in self.shape[1:]:
-            row *= max(1, extent)
-        height = self.chunks[0] if self.chunks else 1
-        step = max(height, nbytes // row // height * height)
-        for start in range(0, n, step):
-            yield slice(start, min(n, start + step))
 
 
 def _text(value: Any) -> str | None:

@@ -14,25 +14,24 @@ from hdmf.spec import NamespaceCatalog
 
 from chunkwise.arguments import check_choice
 from chunkwise.engine.pool import Pool
-from chunkwise.errors import AlreadyExistsError, FailedPreconditionError, InvalidArgumentError, NotFoundError
+from chunkwise.errors import AlreadyExistsError, FailedPreconditionError, InvalidArgumentError
 from chunkwise.hdmf.backend.builders import BuilderTree
-from chunkwise.hdmf.backend.reading import StoreReading
 from chunkwise.hdmf.backend.stored_group import StoredGroup
 from chunkwise.hdmf.backend.writing import StoreWriting
 from chunkwise.hdmf.model.place import Place, place_of, source_name, with_storage_options
 from chunkwise.hdmf.model.tree import Format, detect_format
 from chunkwise.hdmf.model.zarr_python_stores import is_nested, is_read_only, is_store_of_zarr2
 from chunkwise.hdmf.opening import UNFINISHED, new_store, no_store, open_store
-from chunkwise.hdmf.replacement.replace import finish_replacement
+from chunkwise.hdmf.replacement import finish_replacement
 from chunkwise.hdmf.storage.dataset_copies import DatasetCopies
 from chunkwise.hdmf.storage.node_writer import NodeWriter
 from chunkwise.hdmf.storage.resolve import ExternalLinks, StoreSet
 from chunkwise.hdmf.storage.store import HdmfStore
-from chunkwise.hdmf.storage.stream import BUFFER_NBYTES, StreamProgress
+from chunkwise.hdmf.storage.stream import BUFFER_NBYTES, StreamOptions, StreamProgress
 from chunkwise.hdmf.storage.unsynced import UnsyncedStore
 from chunkwise.hierarchy.location import Location
 from chunkwise.kvstore.key_range import KeyRange
-from chunkwise.kvstore.protocol import KvStoreDriver
+from chunkwise.kvstore.protocol import Children, KvStoreDriver
 from chunkwise.spec.url import is_url
 
 __all__ = ["MODES", "ZarrIO"]
@@ -43,7 +42,7 @@ MODES = ("r", "r-", "r+", "a", "w", "w-", "x")
 _FORMATS: dict[Any, Format] = {"zarr2": "zarr2", "zarr3": "zarr3", "n5": "n5", 2: "zarr2", 3: "zarr3"}
 
 
-class ZarrIO(StoreReading, StoreWriting):
+class ZarrIO(StoreWriting):
     """Reads and writes hdmf containers in a Zarr v2, Zarr v3 or N5 store.
 
     Parameters
@@ -64,10 +63,10 @@ class ZarrIO(StoreReading, StoreWriting):
         Of a new store; by default Zarr v3, N5 for a path that ends in ``.n5``, and Zarr v2 for a store
         object of zarr-python 2.
     object_codec : {"json", "pickle"}
-        How references in Zarr v2 datasets are written; pickles, which are never executed here, are for
+        Form of references in Zarr v2 datasets; pickles, which are never executed here, are for
         readers that take nothing else.
     allow_external_links : {"siblings", "any", "none"}
-        Which other stores links may lead to; see `chunkwise.hdmf.storage.resolve.StoreSet`.
+        Other stores that links may lead to; see `chunkwise.hdmf.storage.resolve.StoreSet`.
     link_roots : sequence of str
         Directories or URLs below which they may always lead.
     strict_links : bool
@@ -153,8 +152,7 @@ class ZarrIO(StoreReading, StoreWriting):
         self._consolidated: bool | Literal["check"] = False if mode == "r-" else consolidated
         self._keep_types = attribute_types
         self._compat_regions = region_attributes == "compat"
-        self._buffer_nbytes = buffer_nbytes
-        self._progress = progress
+        self._stream_options = StreamOptions(buffer_nbytes, progress)
         self._codec = codec
         self._copies = copies
         self._pool = Pool()
@@ -318,16 +316,13 @@ class ZarrIO(StoreReading, StoreWriting):
         if self._replaces == "file":
             os.unlink(self._source)
         elif self._replaces == "keys" and (self._copies is None or not self._copies.begun):
-            keys = KeyRange.of_prefix(location.path) if location.path else KeyRange()
+            keys = KeyRange.of_prefix(location.path)
             kv.delete_range(keys.start, keys.stop)
         kv.write(location.path + UNFINISHED, b"")
         self._replaces = None
 
-    def _open_other(self, name: str) -> HdmfStore | None:
-        try:
-            return open_store(name, pool=self._pool)
-        except NotFoundError:
-            return None
+    def _open_other(self, name: str) -> HdmfStore:
+        return open_store(name, pool=self._pool)
 
     def close(self) -> None:
         """Bring consolidated metadata up to date if data was changed, and close the store."""
@@ -358,5 +353,5 @@ def _codec_of_class(given: Any) -> Literal["json", "pickle"]:
     return known[name]
 
 
-def _names(children: Any) -> set[str]:
+def _names(children: Children | None) -> set[str]:
     return set() if children is None else {key.rpartition("/")[2] for key in children.keys}

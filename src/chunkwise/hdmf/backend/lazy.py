@@ -16,8 +16,7 @@ from hdmf.query import HDMFDataset
 from chunkwise.api.array_view import ArrayInfo
 from chunkwise.errors import UnsupportedError
 from chunkwise.hdmf.model.element import number
-from chunkwise.hdmf.replacement.replace import finish_replacement, rewrite
-from chunkwise.hdmf.replacement.successor import is_replacing
+from chunkwise.hdmf.replacement import finish_replacement, is_replacing, rewrite
 from chunkwise.hdmf.storage.dataset import Dataset
 from chunkwise.hdmf.storage.stored_form import codec_objects, dataset_info, stored_codecs, stored_nbytes
 
@@ -74,15 +73,12 @@ class LazyDataset(HDMFDataset):  # type: ignore[misc, unused-ignore]
     @property
     def chunks(self) -> tuple[int, ...] | None:
         """Shape of the smallest piece that is read by itself; None if it is not stored as one array."""
-        return self._dataset.physical.inner_chunk_shape if self._dataset.is_array else None
+        return self._dataset.chunks
 
     @property
     def shards(self) -> tuple[int, ...] | None:
         """Shape of the shards that chunks lie in; None if there are none."""
-        if not self._dataset.is_array:
-            return None
-        physical = self._dataset.physical
-        return physical.chunk_shape if physical.chunk_shape != physical.inner_chunk_shape else None
+        return self._dataset.shards
 
     @property
     def fill_value(self) -> Any:
@@ -125,7 +121,7 @@ class LazyDataset(HDMFDataset):  # type: ignore[misc, unused-ignore]
     @property
     def nbytes(self) -> int:
         """Bytes of the values in memory; of text and bytes those of the pointers to them."""
-        return self.size * self._dataset.element.memory_dtype.itemsize
+        return self._dataset.nbytes
 
     @property
     def nbytes_stored(self) -> int:
@@ -190,7 +186,8 @@ class LazyDataset(HDMFDataset):  # type: ignore[misc, unused-ignore]
             If the store is open for reading only.
         """
         self._check_writable()
-        self._append_rows(np.asarray(arg)[np.newaxis] if self._plain() else [arg])
+        is_number = self._dataset.element.kind == "number"
+        self._append_rows(np.asarray(arg)[np.newaxis] if is_number else [arg])
 
     def extend(self, arg: Any) -> None:
         """Add rows at the end, in the store too."""
@@ -210,9 +207,6 @@ class LazyDataset(HDMFDataset):  # type: ignore[misc, unused-ignore]
         if self.dtype.itemsize < dtype.itemsize:
             rewrite(self._dataset, number(dtype), self._dataset.read().astype(dtype))
             self._io.data_changed(self._dataset)
-
-    def _plain(self) -> bool:
-        return self._dataset.element.kind == "number"
 
     def _append_rows(self, rows: Any) -> None:
         self._dataset.append(rows)

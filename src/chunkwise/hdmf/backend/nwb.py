@@ -136,7 +136,7 @@ class NWBZarrIO(ZarrIO):
         ----------
         src_io : HDMFIO
         nwbfile : NWBFile, optional
-            What was read from it, perhaps modified since.
+            The file as read from it, perhaps modified since.
         """
         if nwbfile is not None:
             kwargs["container"] = nwbfile

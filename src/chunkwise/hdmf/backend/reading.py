@@ -10,9 +10,9 @@ from hdmf.backends.io import HDMFIO
 from hdmf.build import DatasetBuilder, GroupBuilder
 
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.hdmf.backend.builder_references import RegionReference
 from chunkwise.hdmf.backend.builders import BuilderTree
 from chunkwise.hdmf.backend.lazy import LazyDataset, let_grow
-from chunkwise.hdmf.backend.region_builder import RegionReference
 from chunkwise.hdmf.backend.spec_cache import load_cached_namespaces, unknown_type
 from chunkwise.hdmf.backend.stored_group import StoredGroup
 from chunkwise.hdmf.model.attributes import is_typed
@@ -54,6 +54,13 @@ class StoreReading(HDMFIO):  # type: ignore[misc, unused-ignore]
         return self._stores
 
     @property
+    def builders(self) -> BuilderTree:
+        """The builders of what was read or written so far."""
+        self.store  # noqa: B018 - raises if it is closed
+        assert self._tree is not None
+        return self._tree
+
+    @property
     def broken_links(self) -> list[str]:
         """Links and references that were left out so far."""
         return [] if self._tree is None else list(self._tree.broken)
@@ -87,23 +94,18 @@ class StoreReading(HDMFIO):  # type: ignore[misc, unused-ignore]
             raise unknown from e
 
     def _let_columns_grow(self) -> None:
-        assert self._tree is not None
-        for builder in list(self._tree.known()):
+        for builder in list(self.builders.known()):
             own = isinstance(builder, DatasetBuilder) and builder.source == self._source
             if own and is_typed(builder.attributes) and isinstance(builder.data, LazyDataset):
                 let_grow(self.manager.construct(builder))
 
     def read_builder(self) -> GroupBuilder:
         """Return the builder of the root, with all below; data is not read."""
-        self.store  # noqa: B018 - raises if it is closed
-        assert self._tree is not None
-        return self._tree.root()
+        return self.builders.root()
 
     def builder_of(self, reference: Reference, holder: HdmfStore) -> Any:
         """Return the builder that a reference stored in `holder` means."""
-        self.store  # noqa: B018 - raises if it is closed
-        assert self._tree is not None
-        return self._tree.target(reference, holder)
+        return self.builders.target(reference, holder)
 
     def container_of(self, reference: Reference, holder: HdmfStore) -> Any:
         """Return the container that a reference stored in `holder` means."""
@@ -134,10 +136,9 @@ class StoreReading(HDMFIO):  # type: ignore[misc, unused-ignore]
     def get_builder(self, obj: Any) -> Any:
         """Return the builder of a dataset that was read, or of a path."""
         dataset = obj.dataset if isinstance(obj, LazyDataset) else obj
-        assert self._tree is not None
         if isinstance(dataset, Dataset):
-            return self._tree.at(dataset.store, dataset.path)
-        return self._tree.at(self.store, canonical_path(str(dataset)))
+            return self.builders.at(dataset.store, dataset.path)
+        return self.builders.at(self.store, canonical_path(str(dataset)))
 
     def get_container(self, obj: Any) -> Any:
         """Return the container of a dataset that was read, or of a path."""

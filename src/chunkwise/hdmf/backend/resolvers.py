@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,6 +13,7 @@ from hdmf.query import BuilderResolver, ContainerResolver
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.hdmf.backend.lazy import LazyDataset
 from chunkwise.hdmf.model.element import Element
+from chunkwise.hdmf.model.logical import map_objects
 from chunkwise.hdmf.model.reference import Reference
 
 __all__ = [
@@ -48,7 +49,7 @@ class _Resolving(LazyDataset):
         return cls._inverse
 
     def _reference_to(self, value: Any) -> Any:
-        return self._io.reference_to(value, self._dataset.store)
+        return self._io.reference_to(value)
 
     def _stored(self, row: Any) -> Any:
         """Return the stored form of a row that is added."""
@@ -85,11 +86,7 @@ class _References(_Resolving):
         return self._read(i)  # type: ignore[no-any-return]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        out = np.empty(self.shape, object)
-        flat, stored = out.reshape(-1), np.asarray(self._read(...), object).reshape(-1)
-        for i, reference in enumerate(stored):
-            flat[i] = self._resolve(reference)
-        return out
+        return map_objects(np.asarray(self._read(...), object).reshape(self.shape), self._resolve)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         self._check_writable()
@@ -99,7 +96,7 @@ class _References(_Resolving):
         )
 
 
-def _nested(values: npt.NDArray[Any], resolve: Any) -> Any:
+def _nested(values: npt.NDArray[Any], resolve: Callable[[Any], Any]) -> Any:
     if values.ndim == 0:
         return resolve(values[()])
     return [_nested(v, resolve) if isinstance(v, np.ndarray) else resolve(v) for v in values]

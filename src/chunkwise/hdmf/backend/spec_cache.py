@@ -227,11 +227,11 @@ def _require_group(writer: NodeWriter, path: str) -> None:
         writer.group(path, {}, {})
 
 
-def copy_specifications(source: HdmfStore, writer: NodeWriter) -> bool:
-    """Copy all cached specifications of another store as they are; return whether there were any."""
+def copy_specifications(source: HdmfStore, writer: NodeWriter) -> None:
+    """Copy all cached specifications of another store as they are."""
     path = source.specifications()
     if path is None:
-        return False
+        return
     store = writer.store
     writer.set_attributes("/", {**store.tree.nodes["/"].attributes, SPECLOC: path[1:]})
     for at in source.walk(path, specifications=True):
@@ -246,4 +246,3 @@ def copy_specifications(source: HdmfStore, writer: NodeWriter) -> bool:
             warnings.warn(f"cached specification {at} can't be read and is left out: {e}", stacklevel=2)
             continue
         put_specification(writer, at, content.decode() if isinstance(content, bytes) else str(content))
-    return True

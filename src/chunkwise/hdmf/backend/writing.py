@@ -18,8 +18,8 @@ from chunkwise.engine.pool import Pool
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.hdmf.backend.builder_references import path_of
 from chunkwise.hdmf.backend.builder_writer import BuilderWriter, check_link_name
-from chunkwise.hdmf.backend.builders import BuilderTree
 from chunkwise.hdmf.backend.lazy import LazyDataset
+from chunkwise.hdmf.backend.reading import StoreReading
 from chunkwise.hdmf.backend.spec_cache import copy_specifications, write_specifications
 from chunkwise.hdmf.backend.stored_group import StoredGroup, path_in
 from chunkwise.hdmf.model.place import canonical_source
@@ -29,40 +29,26 @@ from chunkwise.hdmf.storage.dataset import Dataset
 from chunkwise.hdmf.storage.dataset_copies import DatasetCopies
 from chunkwise.hdmf.storage.node_writer import NodeWriter
 from chunkwise.hdmf.storage.store import HdmfStore
-from chunkwise.hdmf.storage.stream import StreamProgress
+from chunkwise.hdmf.storage.stream import StreamOptions
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.request_limits import Slots
 
 __all__ = ["StoreWriting"]
 
 
-class StoreWriting(HDMFIO):  # type: ignore[misc, unused-ignore]
+class StoreWriting(StoreReading):
     """Writes to the store that `chunkwise.hdmf.backend.io.ZarrIO` has opened."""
 
-    _source: str
-    _mode: str
     _pool: Pool
     _store: HdmfStore | None
-    _tree: BuilderTree | None
     _writer: NodeWriter | None
     _tracker: WriteStatusTracker
     _consolidate: bool
     _failed: bool
     _replaces: str | None
     _keep_types: bool
-    _buffer_nbytes: int
-    _progress: StreamProgress | None
+    _stream_options: StreamOptions
     _copies: DatasetCopies | None
-
-    @property
-    @abstractmethod
-    def store(self) -> HdmfStore:
-        """The open store."""
-
-    @property
-    @abstractmethod
-    def writable(self) -> bool:
-        """True if the store may be changed."""
 
     @abstractmethod
     def _begin(self) -> None:
@@ -152,12 +138,11 @@ class StoreWriting(HDMFIO):  # type: ignore[misc, unused-ignore]
         return BuilderWriter(
             self,
             self._writer,
+            self._stream_options,
             link_data=link_data,
             exhaust=exhaust,
             export_source=export_source,
             keep_types=self._keep_types,
-            buffer_nbytes=self._buffer_nbytes,
-            progress=self._progress,
             copies=self._copies,
         )
 
@@ -201,7 +186,7 @@ class StoreWriting(HDMFIO):  # type: ignore[misc, unused-ignore]
         Returns
         -------
         LazyDataset or None
-            What was written; None if it became a link.
+            The dataset as written; None if it became a link.
         """
         writer = self._builder_writer(**_renamed(kwargs))
         if force_data is not None:
@@ -289,7 +274,7 @@ class StoreWriting(HDMFIO):  # type: ignore[misc, unused-ignore]
             return  # nothing was written yet
         if self._failed or writer.changed:
             location = self.store.location
-            keys = KeyRange.of_prefix(location.path) if location.path else KeyRange()
+            keys = KeyRange.of_prefix(location.path)
             location.store.delete_range(keys.start, keys.stop)
 
     # -- what was written -------------------------------------------------------------------------
@@ -317,16 +302,15 @@ class StoreWriting(HDMFIO):  # type: ignore[misc, unused-ignore]
 
     def adopt(self, path: str, builder: Any) -> None:
         """Remember which builder an object was written from."""
-        assert self._tree is not None
-        self._tree.adopt(self.store, path, builder)
+        self.builders.adopt(self.store, path, builder)
 
     def data_changed(self, dataset: Dataset) -> None:
         """Remember that a dataset has another shape, so that consolidated metadata is written again."""
         if self._writer is not None and dataset.store is self._store:
             self._writer.changed = True
 
-    def reference_to(self, value: Any, holder: HdmfStore) -> Reference | None:
-        """Return the record by which `holder` refers to a container, builder or region."""
+    def reference_to(self, value: Any) -> Reference | None:
+        """Return the record by which this store refers to a container, builder or region."""
         if value is None or isinstance(value, Reference):
             return value
         if isinstance(value, AbstractContainer):

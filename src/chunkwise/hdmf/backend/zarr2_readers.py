@@ -79,7 +79,7 @@ class NWBZarrV2IO(ZarrV2IO, NWBZarrIO):
         Parameters
         ----------
         path : str, path or KvStore
-            Where to; what is there is replaced if it is a store.
+            Target; a store that is there is replaced.
         nwbfile : NWBFile, optional
         write_args : dict, optional
             Those of `ZarrIO.export`.

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,11 +27,9 @@ import numpy.typing as npt
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.hdmf.model.codecs import Settings
 from chunkwise.hdmf.model.element import Element
-from chunkwise.hdmf.model.logical import dump_identity, dump_reference
 from chunkwise.hdmf.model.physical import PhysicalArray
-from chunkwise.hdmf.model.reference import Reference
+from chunkwise.hdmf.model.reference import Reference, dump_identity, dump_reference
 from chunkwise.hdmf.model.tree import Format, StoredNode, Tree
-from chunkwise.hdmf.model.values import as_values
 
 __all__ = [
     "Convention",
@@ -85,7 +84,7 @@ class Convention(ABC):
 
     # -- references -------------------------------------------------------------------------------
 
-    def reference_attribute(self, value: Reference, *, compat: bool = False) -> dict[str, Any]:
+    def reference_attribute(self, value: Reference, *, compat: bool) -> dict[str, Any]:
         """Return an attribute that is a reference; `compat` concerns regions in Zarr v2."""
         key = "_REFERENCE" if value.region is None else "_REGION_REFERENCE"
         return {key: dump_reference(value, full=False)}
@@ -118,9 +117,9 @@ class Convention(ABC):
 
     # -- values -----------------------------------------------------------------------------------
 
-    def as_values(self, values: Any, element: Element) -> npt.NDArray[Any]:
-        """Return values of users as an array; see `chunkwise.hdmf.model.values.as_values`."""
-        return as_values(values, element)
+    def can_stream(self, element: Element) -> bool:
+        """Return True if values of a type are in one array of plain elements, which is written in pieces."""
+        return element.is_plain
 
     @abstractmethod
     def to_stored(self, values: Any, element: Element, array: PhysicalArray) -> npt.NDArray[Any]:
@@ -176,12 +175,7 @@ def choose_chunks(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
     """Return chunks of about 1 MiB: all of a small dataset, whole rows of a larger one where they fit."""
     chunks = [max(1, int(n)) for n in shape]
     # Halving the longest axis keeps pieces compact; the first goes first, as data grows along it.
-    while chunks:
-        nbytes = itemsize
-        for n in chunks:
-            nbytes *= n
-        if nbytes <= TARGET_NBYTES or max(chunks) == 1:
-            break
+    while itemsize * math.prod(chunks) > TARGET_NBYTES and max(chunks, default=1) > 1:
         axis = max(range(len(chunks)), key=lambda i: (chunks[i], -i))
         chunks[axis] = -(-chunks[axis] // 2)
     return tuple(chunks)
@@ -205,9 +199,7 @@ def choose_shards(shape: Sequence[int], chunks: Sequence[int], itemsize: int) ->
     """Return shards of whole chunks, of at most 64 MiB, and no larger than the dataset needs."""
     shards = list(chunks)
     for axis, (extent, chunk) in enumerate(zip(shape, chunks, strict=True)):
-        others = itemsize
-        for n in (*shards[:axis], *shards[axis + 1 :]):
-            others *= n
+        others = itemsize * math.prod((*shards[:axis], *shards[axis + 1 :]))
         n_wanted = max(1, -(-extent // chunk))
         n_fitting = max(1, SHARD_NBYTES // max(1, others * chunk))
         shards[axis] = chunk * min(n_wanted, n_fitting)

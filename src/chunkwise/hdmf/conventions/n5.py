@@ -1,31 +1,39 @@
 """HDMF in N5: numbers as datasets, all else as encoded groups, attributes in an object of their own."""
 
+# A group with ``_ENCODED`` in its HDMF attributes is a dataset.  Text, bytes and references lie in ``data``,
+# all items one after the other, and ``offsets``, where each begins and the last ends; a compound has one
+# child for each member, named by its position, which may be encoded itself.
+
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.driver.n5.version import NUMERIC_VERSION
-from chunkwise.errors import InvalidArgumentError, UnsupportedError
+from chunkwise.driver.n5.document import NUMERIC_VERSION
+from chunkwise.errors import DataCorruptionError, InvalidArgumentError, UnsupportedError
 from chunkwise.hdmf.conventions.base import Convention, NewArray
 from chunkwise.hdmf.conventions.zarr3 import text_of
 from chunkwise.hdmf.model.codecs import Settings
 from chunkwise.hdmf.model.element import Element, number
-from chunkwise.hdmf.model.n5_encoded import encode_items, store_number
+from chunkwise.hdmf.model.logical import to_logical
 from chunkwise.hdmf.model.physical import PhysicalArray
 from chunkwise.hdmf.model.reference import join_path
 from chunkwise.hdmf.model.tree import Format, StoredNode, Tree
 from chunkwise.hdmf.model.values import as_values
 
-__all__ = ["N5Convention"]
+__all__ = ["N5Convention", "decode_items", "encoded_shape", "restore_number"]
 
 _KINDS = {"text": "text", "bytes": "bytes", "reference": "object_reference", "region": "region"}
 _STORED = {"bool": "uint8", "float16": "uint16"}
+
+_MAX_NBYTES = 1 << 31
+"""Limit on the text of one dataset that is read at once."""
 
 
 class N5Convention(Convention):
@@ -85,8 +93,11 @@ class N5Convention(Convention):
     def consolidated(self, tree: Tree) -> dict[str, bytes]:
         return {}
 
+    def can_stream(self, element: Element) -> bool:
+        return element.kind == "number"
+
     def to_stored(self, values: Any, element: Element, array: PhysicalArray) -> npt.NDArray[Any]:
-        return store_number(as_values(values, element))
+        return _store_number(as_values(values, element))
 
     def encoded(
         self,
@@ -107,7 +118,7 @@ class N5Convention(Convention):
             head = self.group(path, {**attributes, "_ENCODED": kind})
             if not values.size:
                 return [(head, None)]
-            data, offsets = encode_items(_items(values, element))
+            data, offsets = _encode_items(_items(values, element))
             plain = Settings(compressor=settings.compressor)
             out: list[tuple[StoredNode, npt.NDArray[Any] | None]] = [(head, None)]
             for name, column in (("data", data), ("offsets", offsets)):
@@ -126,7 +137,7 @@ class N5Convention(Convention):
             if m.element.kind == "number" and column.size:
                 plain = Settings(compressor=settings.compressor)
                 node = self.array(NewArray(at, m.element, column.shape, plain, {}))
-                out.append((node, store_number(column)))
+                out.append((node, _store_number(column)))
             else:
                 out += self.encoded(at, m.element, column, False, settings, {})
         return out
@@ -140,3 +151,68 @@ def _items(values: npt.NDArray[Any], element: Element) -> list[bytes]:
     if element.kind == "bytes":
         return list(map(bytes, flat))
     return [text_of(value, element).encode() for value in flat]
+
+
+# -- encoded values -----------------------------------------------------------------------------------
+
+
+def encoded_shape(value: Any) -> tuple[int, ...]:
+    """Return the shape in ``_ENCODED`` or ``_EMPTY``."""
+    shape = value.get("shape") if isinstance(value, dict) else None
+    if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
+        raise DataCorruptionError(f"Expected a shape, but received: {shape!r:.100}")
+    return tuple(shape)
+
+
+def decode_items(
+    read: Callable[[str, int, int], npt.NDArray[Any]], n_items: int, element: Element
+) -> npt.NDArray[Any]:
+    """Return encoded items as a 1-D object array."""
+    if n_items == 0:
+        return np.empty(0, object)
+    offsets = read("offsets", 0, n_items + 1).astype(np.int64)
+    if (
+        len(offsets) != n_items + 1
+        or offsets[0] < 0
+        or (np.diff(offsets) < 0).any()
+        or offsets[-1] > _MAX_NBYTES
+    ):
+        raise DataCorruptionError("offsets of encoded values are malformed")
+    first, last = int(offsets[0]), int(offsets[-1])
+    raw = read("data", first, last).tobytes() if last > first else b""
+    if len(raw) != last - first:
+        raise DataCorruptionError(f"encoded values end at {last}, but there are {first + len(raw)} bytes")
+    bounds = (offsets - first).tolist()
+    parts: list[Any] = [raw[start:stop] for start, stop in itertools.pairwise(bounds)]
+    if element.kind != "bytes":
+        try:
+            parts = list(map(bytes.decode, parts))
+        except UnicodeDecodeError as e:
+            raise DataCorruptionError(f"item {parts.index(e.object)}: {e}") from None
+    items = np.empty(n_items, object)
+    items[:] = parts
+    return to_logical(items, element)
+
+
+def _encode_items(items: list[bytes]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint64]]:
+    """Return ``data`` and ``offsets`` of items."""
+    offsets = np.zeros(len(items) + 1, np.uint64)
+    np.cumsum(list(map(len, items)), out=offsets[1:])
+    return np.frombuffer(b"".join(items), np.uint8), offsets
+
+
+def restore_number(values: npt.NDArray[Any], element: Element) -> npt.NDArray[Any]:
+    """Return numbers of types that N5 lacks from those that they are stored as."""
+    dtype = element.memory_dtype
+    if values.dtype == dtype:
+        return values
+    if dtype == np.dtype(bool):
+        return values.astype(bool)
+    return values.view(dtype) if dtype == np.dtype(np.float16) else values.astype(dtype)
+
+
+def _store_number(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return the stored form of numbers of types that N5 lacks."""
+    if values.dtype.kind == "b":
+        return values.astype(np.uint8)
+    return np.ascontiguousarray(values).view(np.uint16) if values.dtype == np.float16 else values

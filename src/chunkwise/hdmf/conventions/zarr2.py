@@ -15,9 +15,9 @@ from chunkwise.codec.json2 import Json2
 from chunkwise.errors import UnsupportedError
 from chunkwise.hdmf.conventions.base import Convention, NewArray, dump_json, json_number, record_bytes
 from chunkwise.hdmf.model.element import Element
-from chunkwise.hdmf.model.logical import dump_identity, dump_reference, map_objects
+from chunkwise.hdmf.model.logical import map_objects
 from chunkwise.hdmf.model.physical import PhysicalArray
-from chunkwise.hdmf.model.reference import Reference
+from chunkwise.hdmf.model.reference import Reference, dump_identity, dump_reference
 from chunkwise.hdmf.model.tree import Format, StoredNode, Tree
 from chunkwise.hdmf.model.values import as_values
 
@@ -35,7 +35,7 @@ class Zarr2Convention(Convention):
     format: Format = "zarr2"
     links_member = "zarr_link"
 
-    def reference_attribute(self, value: Reference, *, compat: bool = False) -> dict[str, Any]:
+    def reference_attribute(self, value: Reference, *, compat: bool) -> dict[str, Any]:
         if value.region is not None and compat:
             return {"_REGION_REFERENCE": dump_reference(value, full=True)}
         word = "object" if value.region is None else "region"

@@ -23,11 +23,12 @@ from chunkwise.hdmf.conventions.base import (
 )
 from chunkwise.hdmf.model.codecs import codec_document
 from chunkwise.hdmf.model.element import Element
-from chunkwise.hdmf.model.logical import dump_reference, dump_text, map_objects
+from chunkwise.hdmf.model.logical import map_objects
 from chunkwise.hdmf.model.physical import PhysicalArray
-from chunkwise.hdmf.model.reference import Reference
+from chunkwise.hdmf.model.reference import Reference, dump_reference
 from chunkwise.hdmf.model.tree import Format, StoredNode, Tree
 from chunkwise.hdmf.model.values import as_values
+from chunkwise.hierarchy.consolidated import EMPTY
 
 __all__ = ["Zarr3Convention", "is_utf8", "longest_text", "text_of"]
 
@@ -93,26 +94,11 @@ class Zarr3Convention(Convention):
         # A filter on arrays comes before the serializer, as in numcodecs.delta.
         before, after = _split_filters(compressors)
         codecs = [*before, serializer, *after]
-        grid = chunks
-        shards = new.settings.shards if not new.scalar else None
-        if shards is not None:
-            size = memory.itemsize if new.element.is_plain else OBJECT_NBYTES
-            if isinstance(shards, str):
-                if shards != "auto":
-                    raise InvalidArgumentError(f'shards is {shards!r}, but expected a shape or "auto"')
-                grid = choose_shards(stored_shape, chunks, size)
-            else:
-                grid = checked_chunks(shards, stored_shape)
-            if any(s % c for s, c in zip(grid, chunks, strict=True)):
-                raise InvalidArgumentError(f"shards {grid} are not whole chunks {chunks}")
-            index = [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}]
-            configuration = {
-                "chunk_shape": list(chunks),
-                "codecs": codecs,
-                "index_codecs": index,
-                "index_location": "end",
-            }
-            codecs = [{"name": "sharding_indexed", "configuration": configuration}]
+        grid = self._shards(new, chunks)
+        if grid is None:
+            grid = chunks
+        else:
+            codecs = [_sharding(chunks, codecs)]
         own = {**new.attributes, **reserved}
         document = {
             "shape": list(stored_shape),
@@ -128,6 +114,23 @@ class Zarr3Convention(Convention):
         }
         return StoredNode(new.path, True, document, own)
 
+    def _shards(self, new: NewArray, chunks: tuple[int, ...]) -> tuple[int, ...] | None:
+        """Return the shape of shards; None if there are none."""
+        shards = new.settings.shards if not new.scalar else None
+        if shards is None:
+            return None
+        shape = self._stored_shape(new)
+        if isinstance(shards, str):
+            if shards != "auto":
+                raise InvalidArgumentError(f'shards is {shards!r}, but expected a shape or "auto"')
+            size = new.element.memory_dtype.itemsize if new.element.is_plain else OBJECT_NBYTES
+            grid = choose_shards(shape, chunks, size)
+        else:
+            grid = checked_chunks(shards, shape)
+        if any(s % c for s, c in zip(grid, chunks, strict=True)):
+            raise InvalidArgumentError(f"shards {grid} are not whole chunks {chunks}")
+        return grid
+
     def documents(self, node: StoredNode) -> dict[str, bytes]:
         return {"zarr.json": dump_json(node.document, 2, sort=False)}
 
@@ -138,22 +141,17 @@ class Zarr3Convention(Convention):
                 continue
             document = {k: v for k, v in node.document.items() if k != "consolidated_metadata"}
             if not node.is_array:
-                empty = {"kind": "inline", "must_understand": False, "metadata": {}}
                 document = {
                     "attributes": document.get("attributes", {}),
                     "zarr_format": 3,
-                    "consolidated_metadata": empty,
+                    "consolidated_metadata": EMPTY,
                     "node_type": "group",
                 }
             metadata[node.path[1:]] = document
         root = {
             "attributes": tree.nodes["/"].attributes,
             "zarr_format": 3,
-            "consolidated_metadata": {
-                "kind": "inline",
-                "must_understand": False,
-                "metadata": metadata,
-            },
+            "consolidated_metadata": {**EMPTY, "metadata": metadata},
             "node_type": "group",
         }
         return {"zarr.json": dump_json(root, 2, sort=False)}
@@ -204,6 +202,17 @@ _ARRAY_FILTERS = (
 )
 
 
+def _sharding(chunks: tuple[int, ...], codecs: list[dict[str, Any]]) -> dict[str, Any]:
+    index = [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}]
+    configuration = {
+        "chunk_shape": list(chunks),
+        "codecs": codecs,
+        "index_codecs": index,
+        "index_location": "end",
+    }
+    return {"name": "sharding_indexed", "configuration": configuration}
+
+
 def _split_filters(codecs: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     before = [c for c in codecs if c["name"] in _ARRAY_FILTERS]
     return before, [c for c in codecs if c["name"] not in _ARRAY_FILTERS]
@@ -246,8 +255,9 @@ def text_of(value: Any, element: Element) -> str:
             ) from None
     if isinstance(value, Reference):
         if element.kind == "region":
-            return dump_text(value)
-        if value.internal:
+            if value.region is None:
+                raise InvalidArgumentError("a region reference has no region")
+        elif value.internal:
             return value.path
         return json.dumps(dump_reference(value, full=False), sort_keys=True, separators=(",", ":"))
     return str(value)

@@ -21,11 +21,12 @@ __all__ = [
     "REPLACING",
     "RESERVED",
     "SPECLOC",
-    "dump_attribute",
+    "data_type_of",
     "dump_attributes",
     "is_typed",
     "load_attributes",
     "map_references",
+    "object_id_of",
     "references_in",
 ]
 
@@ -64,6 +65,17 @@ _NATURAL = ("int64", "float64", "bool")
 def is_typed(attributes: Mapping[str, Any]) -> bool:
     """Return True if an object with these attributes has a data type, as what becomes a container has."""
     return "neurodata_type" in attributes or "data_type" in attributes
+
+
+def data_type_of(attributes: Mapping[str, Any]) -> Any:
+    """Return the data type of an object with these attributes; None if it has none."""
+    return attributes.get("neurodata_type", attributes.get("data_type"))
+
+
+def object_id_of(attributes: Mapping[str, Any]) -> str | None:
+    """Return the identity of an object with these attributes; None if it has none."""
+    value = attributes.get("object_id")
+    return value if isinstance(value, str) else None
 
 
 def load_attributes(stored: Mapping[str, Any]) -> dict[str, Any]:
@@ -175,7 +187,7 @@ def dump_attributes(
             raise InvalidArgumentError(f'attribute name "{name}" is reserved')
         if value is None:
             continue
-        out[name] = dump_attribute(name, value, as_reference)
+        out[name] = _dump_attribute(name, value, as_reference)
         word = _lost_type(value, as_reference)
         if word is not None:
             types[name] = word
@@ -220,7 +232,7 @@ def _members(records: Any, as_reference: Callable[[Any], Any]) -> Element:
     return compound(members)
 
 
-def dump_attribute(name: str, value: Any, as_reference: Callable[[Any], Any]) -> Any:
+def _dump_attribute(name: str, value: Any, as_reference: Callable[[Any], Any]) -> Any:
     """Return the JSON form of one value."""
     reference = as_reference(value)
     if reference is not None:
@@ -232,14 +244,14 @@ def dump_attribute(name: str, value: Any, as_reference: Callable[[Any], Any]) ->
     if isinstance(value, set | frozenset):
         value = list(value)
     if isinstance(value, list | tuple):
-        return [dump_attribute(name, item, as_reference) for item in value]
+        return [_dump_attribute(name, item, as_reference) for item in value]
     if isinstance(value, bytes):
         try:
             return value.decode()
         except UnicodeDecodeError as e:
             raise TypeError(f'attribute "{name}" is bytes that are not UTF-8: {value!r:.100} ({e})') from None
     if isinstance(value, Mapping):
-        return {str(k): dump_attribute(name, v, as_reference) for k, v in value.items()}
+        return {str(k): _dump_attribute(name, v, as_reference) for k, v in value.items()}
     if value is None or isinstance(value, str | int | float | bool):
         return value
     if hasattr(value, "isoformat"):

@@ -92,7 +92,7 @@ def read_copies(kv: KvStoreDriver, root: str) -> Proven | None:
         }
     except (zlib.error, ValueError, LookupError, TypeError, AttributeError) as e:
         raise DataCorruptionError(f"{kv.describe(root + COPIES)}: {e!r:.100}") from None
-    keys = KeyRange.of_prefix(root) if root else KeyRange()
+    keys = KeyRange.of_prefix(root)
     entries = list(islice(lister.list_entries(keys.start, keys.stop), _MOST_KEYS))
     is_whole = len(entries) < _MOST_KEYS
     e_tags = {entry.key[len(root) :]: entry.e_tag for entry in entries}

@@ -38,13 +38,11 @@ class Declaration:
     element: Element | None
     # Whether it is one value, whatever its stored shape.
     scalar: bool
-    # The type as declared.
-    word: Any = None
     # From a member that holds regions by number to the name of the dataset that holds them.
     indirect: Mapping[str, str] | None = None
 
 
-def declare(node: StoredNode, format: Format, dtype: np.dtype[Any] | None = None) -> Declaration:
+def declare(node: StoredNode, format: Format) -> Declaration:
     """Return the declared element type of an array."""
     try:
         if format == "zarr2":
@@ -65,9 +63,9 @@ def _zarr2(node: StoredNode) -> Declaration:
     codec = object_filter(document)
     stored = document.get("dtype")
     if codec == "vlen-utf8":
-        return Declaration(text, scalar, word)
+        return Declaration(text, scalar)
     if codec == "vlen-bytes":
-        return Declaration(bytes_, scalar, word)
+        return Declaration(bytes_, scalar)
     if codec is None:
         element = _zarr2_plain(stored)
         if word is None:
@@ -76,18 +74,12 @@ def _zarr2(node: StoredNode) -> Declaration:
             )
         if element.kind == "number" and isinstance(word, str):
             element = number(element.memory_dtype, _agreed(word, element.memory_dtype))
-        return Declaration(element, scalar, word)
-    if isinstance(word, list):
-        return Declaration(element_of_word(word), scalar, word)
-    if word in REFERENCE_WORDS | REGION_WORDS:
-        return Declaration(element_of_word(word), scalar, word)
-    if isinstance(stored, list):
-        return Declaration(None, scalar, word)
-    if isinstance(word, str) and word in TEXT_WORDS:
-        return Declaration(text, scalar, word)
-    if codec == "json2" and scalar:
-        return Declaration(text, scalar, word)  # a cached specification
-    return Declaration(None, scalar, word)
+        return Declaration(element, scalar)
+    if isinstance(word, list) or word in REFERENCE_WORDS | REGION_WORDS:
+        return Declaration(element_of_word(word), scalar)
+    # Text without a declared type is a cached specification.
+    is_text = (isinstance(word, str) and word in TEXT_WORDS) or (codec == "json2" and scalar)
+    return Declaration(text if is_text and not isinstance(stored, list) else None, scalar)
 
 
 def _agreed(word: str, dtype: np.dtype[Any]) -> str:
@@ -137,14 +129,14 @@ def _zarr3(node: StoredNode) -> Declaration:
                 **dict.fromkeys(_names(indirect), region),
             },
         )
-        return Declaration(element, scalar, word, indirect if isinstance(indirect, dict) else None)
+        return Declaration(element, scalar, indirect if isinstance(indirect, dict) else None)
     if name in ("string", "fixed_length_utf32", "variable_length_utf8"):
         if isinstance(word, str) and (word in REFERENCE_WORDS | REGION_WORDS):
-            return Declaration(element_of_word(word), scalar, word)
-        return Declaration(bytes_ if word in BYTES_WORDS else text, scalar, word)
+            return Declaration(element_of_word(word), scalar)
+        return Declaration(bytes_ if word in BYTES_WORDS else text, scalar)
     if name in ("variable_length_bytes", "bytes", "null_terminated_bytes"):
-        return Declaration(bytes_, scalar, word)
-    return Declaration(_number_named(name, word), scalar, word)
+        return Declaration(bytes_, scalar)
+    return Declaration(_number_named(name, word), scalar)
 
 
 def _extension(value: Any) -> tuple[str, Mapping[str, Any]]:
@@ -207,18 +199,18 @@ def _n5(node: StoredNode) -> Declaration:
         if not isinstance(value, dict):
             raise FailedPreconditionError(f'Expected object in "{marker}", but received: {value!r:.100}')
         if marker == "_EMPTY":
-            return Declaration(element_of_word(value.get("dtype")), False, word)
+            return Declaration(element_of_word(value.get("dtype")), False)
         if value.get("version") != 1:
             raise FailedPreconditionError(
                 f"encoding version {value.get('version')!r} is not known, expected 1"
             )
         kind = value.get("kind")
         if kind == "compound":
-            return Declaration(element_of_word(value.get("fields")), value.get("shape") == [], word)
+            return Declaration(element_of_word(value.get("fields")), value.get("shape") == [])
         if kind not in ("text", "bytes", "object_reference", "region"):
             raise FailedPreconditionError(f"unknown kind {kind!r} of encoded values")
-        return Declaration(element_of_word(kind), value.get("shape") == [], word)
+        return Declaration(element_of_word(kind), value.get("shape") == [])
     stored = str(node.document.get("dataType"))
     if word in ("bool", "float16") and stored in ("uint8", "uint16"):
-        return Declaration(number(word, word), scalar, word)
-    return Declaration(_number_named(stored, word), scalar, word)
+        return Declaration(number(word, word), scalar)
+    return Declaration(_number_named(stored, word), scalar)

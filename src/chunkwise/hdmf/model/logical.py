@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.errors import DataCorruptionError, InvalidArgumentError
+from chunkwise.errors import DataCorruptionError
 from chunkwise.hdmf.model.element import Element, bytes_, compound, number, reference, text
 from chunkwise.hdmf.model.reference import Reference, parse_reference
 
-__all__ = ["dump_identity", "dump_reference", "dump_text", "infer_element", "map_objects", "to_logical"]
+__all__ = ["infer_element", "map_objects", "to_logical"]
 
 
 def map_objects(values: npt.NDArray[Any], convert: Callable[[Any], Any]) -> npt.NDArray[Any]:
@@ -154,28 +153,3 @@ def _records(values: npt.NDArray[Any], element: Element) -> npt.NDArray[Any]:
         part = values[m.name]
         out[m.name] = to_logical(part.astype(object) if part.dtype.kind in "US" else part, m.element)
     return out
-
-
-def dump_reference(value: Reference, *, full: bool) -> dict[str, Any]:
-    """Return the JSON form of a reference."""
-    out: dict[str, Any] = {"source": value.source, "path": value.path}
-    if full:
-        out |= {"object_id": value.object_id, "source_object_id": value.source_object_id}
-    elif not value.internal:
-        out |= dump_identity(value)
-    if value.region is not None:
-        out["region"] = dict(value.region)
-    return out
-
-
-def dump_identity(value: Reference) -> dict[str, str]:
-    """Return the members that tell the target from another object at its place."""
-    ids = {"object_id": value.object_id, "source_object_id": value.source_object_id}
-    return {name: text for name, text in ids.items() if text is not None}
-
-
-def dump_text(value: Reference) -> str:
-    """Return the text that stands for a region reference in Zarr v3 and N5."""
-    if value.region is None:
-        raise InvalidArgumentError("a region reference has no region")
-    return json.dumps(dump_reference(value, full=False), sort_keys=True, separators=(",", ":"))

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from chunkwise.binding import Members
 from chunkwise.cached import put_bounded
-from chunkwise.codec.protocol import DecodeInto
+from chunkwise.codec.protocol import DecodeInto, PreparedChain
 from chunkwise.driver.chunked.metadata_cache import cached_metadata, layout_of
 from chunkwise.driver.n5.format import N5Format
 from chunkwise.driver.stored_array import StoredArray
@@ -82,7 +82,7 @@ class PhysicalArray:
         format: Format,
         node: StoredNode,
         pool: Pool,
-        decoders: dict[int, Any],
+        decoders: dict[int, tuple[PreparedChain, list[DecodeInto]]],
         values: Mapping[str, bytes | None],
     ) -> None:
         self.location = location
@@ -211,8 +211,7 @@ class PhysicalArray:
         if known is None:
             known = chain, []  # with the chain, so that its identity is not given to another
             put_bounded(self._decoders, id(chain), known)
-        spare: list[DecodeInto] = known[1]
-        return spare
+        return known[1]
 
     def read_selection(self, selection: Selection) -> npt.NDArray[Any]:
         """Return the elements of a selection."""
@@ -270,42 +269,37 @@ class PhysicalArray:
             delete_outside(self.stored, self.location.store, before.shape)
 
 
-def _parse_zarr2(document: dict[str, Any]) -> Any:
-    """Return the metadata of a Zarr v2 array, with pickles and structures with objects as JSON objects."""
-    format = Zarr2Format()
-    codec = object_filter(document)
-    for where in ("compressor", *range(1, len(document.get("filters") or ()))):
-        step = document.get("compressor") if where == "compressor" else document["filters"][where]
-        if isinstance(step, dict) and step.get("id") == "pickle":
-            raise UnsafePickleError(
-                f'refused pickle: "pickle" as {"compressor" if where == "compressor" else f"filter {where}"}'
-            )
-    if codec not in ("pickle", "json2", "json", "msgpack2", "msgpack"):
-        if codec is None and any(
-            isinstance(f, dict) and f.get("id") == "pickle" for f in document.get("filters") or ()
-        ):
-            raise UnsafePickleError('refused pickle: "pickle" as filter 0 of an array without objects')
-        return format.parse_metadata(document)
-    filters = list(document["filters"])
-    if codec == "pickle":
-        filters[0] = {"id": "json2"}
-    # The fill value may be a pickle itself; it is never looked at.
-    metadata = format.parse_metadata({**document, "dtype": "|O", "fill_value": None, "filters": filters})
-    if codec != "pickle":
-        return metadata
-    record = _record(document["dtype"]) if isinstance(document["dtype"], list) else None
-    codecs = tuple(SafePickle(record) if c.name == "json2" else c for c in metadata.codecs)
-    return replace(metadata, codecs=codecs)
-
-
 class _HdmfZarr2Format(Zarr2Format):
     """Zarr v2 with objects as HDMF stores them."""
 
     driver = "zarr with HDMF's objects"  # in the metadata cache these are other documents
 
     def parse_metadata(self, document: Any) -> Any:
-        """Read a ``.zarray``; pickles are never unpickled."""
-        return _parse_zarr2(document)
+        """Read a ``.zarray``, with pickles and structures with objects as JSON objects; no pickle is run."""
+        codec = object_filter(document)
+        _refuse_pickles(document, codec)
+        if codec not in ("pickle", "json2", "json", "msgpack2", "msgpack"):
+            return super().parse_metadata(document)
+        filters = list(document["filters"])
+        if codec == "pickle":
+            filters[0] = {"id": "json2"}
+        # The fill value may be a pickle itself; it is never looked at.
+        metadata = super().parse_metadata({**document, "dtype": "|O", "fill_value": None, "filters": filters})
+        if codec != "pickle":
+            return metadata
+        record = _record(document["dtype"]) if isinstance(document["dtype"], list) else None
+        codecs = tuple(SafePickle(record) if c.name == "json2" else c for c in metadata.codecs)
+        return replace(metadata, codecs=codecs)
+
+
+def _refuse_pickles(document: dict[str, Any], codec: str | None) -> None:
+    """Raise UnsafePickleError for a pickle anywhere but in the place of the filter that makes objects."""
+    filters = enumerate(document.get("filters") or ())
+    steps = [("compressor", document.get("compressor")), *((f"filter {i}", step) for i, step in filters)]
+    for where, step in steps:
+        if isinstance(step, dict) and step.get("id") == "pickle" and (where != "filter 0" or codec is None):
+            of = " of an array without objects" if where == "filter 0" else ""
+            raise UnsafePickleError(f'refused pickle: "pickle" as {where}{of}')
 
 
 def _record(fields: list[Any]) -> np.dtype[Any]:

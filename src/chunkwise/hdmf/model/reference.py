@@ -9,7 +9,16 @@ from typing import Any
 
 from chunkwise.errors import DataCorruptionError, InvalidArgumentError
 
-__all__ = ["Reference", "canonical_path", "join_path", "parse_reference", "split_path"]
+__all__ = [
+    "Reference",
+    "canonical_path",
+    "dump_identity",
+    "dump_reference",
+    "join_path",
+    "parent_path",
+    "parse_reference",
+    "split_path",
+]
 
 
 def split_path(path: str) -> list[str]:
@@ -28,6 +37,11 @@ def canonical_path(path: str) -> str:
 def join_path(group: str, name: str) -> str:
     """Return the path of a child."""
     return f"/{name}" if group == "/" else f"{group}/{name}"
+
+
+def parent_path(path: str) -> str:
+    """Return the path of the group that an object is in."""
+    return path.rpartition("/")[0] or "/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,3 +108,21 @@ def parse_reference(value: Any) -> Reference:
         _text(value.get("source_object_id"), "source_object_id", None),
         region,
     )
+
+
+def dump_reference(value: Reference, *, full: bool) -> dict[str, Any]:
+    """Return the JSON form of a reference."""
+    out: dict[str, Any] = {"source": value.source, "path": value.path}
+    if full:
+        out |= {"object_id": value.object_id, "source_object_id": value.source_object_id}
+    elif not value.internal:
+        out |= dump_identity(value)
+    if value.region is not None:
+        out["region"] = dict(value.region)
+    return out
+
+
+def dump_identity(value: Reference) -> dict[str, str]:
+    """Return the members that tell the target from another object at its place."""
+    ids = {"object_id": value.object_id, "source_object_id": value.source_object_id}
+    return {name: text for name, text in ids.items() if text is not None}

@@ -33,15 +33,14 @@ class Selection(NamedTuple):
         selected = identity.oindex[self.terms]
         return selected.translate_to[0] if selected.input_rank else selected
 
-    def shape(self) -> tuple[int, ...]:
-        """Return the shape of what is read, before `finish`."""
-        out = []
-        for term in self.terms:
-            if isinstance(term, slice):
-                out.append(len(range(term.start, term.stop, term.step)))
-            elif not isinstance(term, int):
-                out.append(len(term))
-        return tuple(out)
+    def of(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return the selected elements of an array in memory; of shape ``()`` for one element."""
+        for axis, term in enumerate(self.terms):
+            part = slice(term, term + 1) if isinstance(term, int) else term
+            values = values[(slice(None),) * axis + (part,)]
+        dropped = tuple(axis for axis, term in enumerate(self.terms) if isinstance(term, int))
+        values = values.squeeze(dropped)
+        return values if self.finish is None else self.finish(values)
 
 
 def parse_selection(key: Any, shape: Sequence[int]) -> Selection:

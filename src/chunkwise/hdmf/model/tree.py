@@ -13,8 +13,9 @@ from chunkwise.driver.n5.document import ATTRIBUTES_KEY
 from chunkwise.engine.pool import Pool
 from chunkwise.errors import FailedPreconditionError, NotFoundError
 from chunkwise.hdmf.model.copies import Proven, read_copies, read_values
-from chunkwise.hdmf.model.reference import canonical_path, join_path
+from chunkwise.hdmf.model.reference import canonical_path, join_path, parent_path
 from chunkwise.hierarchy.attributes import node_attributes
+from chunkwise.hierarchy.consolidated import with_copies
 from chunkwise.hierarchy.document import load_json, read_document
 from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.node import Node, find_documented, node_of
@@ -40,7 +41,7 @@ class StoredNode:
     document: dict[str, Any]
     # All that are stored, reserved ones included.
     attributes: dict[str, Any]
-    # Where it is stored, if not at its path: see `chunkwise.hdmf.replacement.successor`.
+    # Where it is stored, if not at its path: see `chunkwise.hdmf.replacement`.
     stored_at: str | None = None
 
     @property
@@ -186,7 +187,7 @@ def _read_consolidated(location: Location, format: Format, pool: Pool) -> Tree |
 def _read_snapshot(location: Location, format: Literal["zarr2", "zarr3"]) -> Tree | None:
     key = ".zmetadata" if format == "zarr2" else "zarr.json"
     document = read_document(location.store, location.path + key)
-    snapshot = parse_snapshot(key, _canonical_copies(document, format), 0.0)
+    snapshot = parse_snapshot(key, with_copies(document, format, _canonical_copies), 0.0)
     if snapshot is None:
         return None
     tree = Tree(format, consolidated=True)
@@ -196,13 +197,8 @@ def _read_snapshot(location: Location, format: Literal["zarr2", "zarr3"]) -> Tre
     return tree
 
 
-def _canonical_copies(document: Any, format: Literal["zarr2", "zarr3"]) -> Any:
-    """Return a document whose copies are objects under canonical paths, which some writers don't have."""
-    if not isinstance(document, dict):
-        return document
-    holder = document.get("consolidated_metadata") if format == "zarr3" else document
-    if not isinstance(holder, dict) or not isinstance(copies := holder.get("metadata"), dict):
-        return document
+def _canonical_copies(copies: dict[str, Any]) -> dict[str, Any]:
+    """Return copies as objects under canonical paths, which some writers don't have."""
     canonical: dict[str, Any] = {}
     for path, copy in copies.items():
         if isinstance(copy, str):  # some writers store the text
@@ -210,8 +206,7 @@ def _canonical_copies(document: Any, format: Literal["zarr2", "zarr3"]) -> Any:
         if not isinstance(copy, dict):
             raise FailedPreconditionError(f'consolidated "{path}": Expected object')
         canonical[canonical_path(path)[1:]] = copy
-    holder = {**holder, "metadata": canonical}
-    return {**document, "consolidated_metadata": holder} if format == "zarr3" else holder
+    return canonical
 
 
 def _read_listed(location: Location, proven: Proven, pool: Pool) -> Tree | None:
@@ -223,7 +218,7 @@ def _read_listed(location: Location, proven: Proven, pool: Pool) -> Tree | None:
     tree.add(_stored_node("/", root))
     paths = ["/" + key[: -len(_DOCUMENT)] for key in proven.keys if key.endswith(_DOCUMENT)]
     for _, level in groupby(sorted(paths, key=_depth_and_path), key=lambda path: path.count("/")):
-        found = {path: path[1:] + _DOCUMENT for path in level if _is_group(tree, _parent(path))}
+        found = {path: path[1:] + _DOCUMENT for path in level if _is_group(tree, parent_path(path))}
         unproven = [key for key in found.values() if key not in tree.values]
         read = read_values(location.store, pool, [location.path + key for key in unproven])
         raws = {key: stamped.value for key, stamped in zip(unproven, read, strict=True)}
@@ -237,10 +232,6 @@ def _read_listed(location: Location, proven: Proven, pool: Pool) -> Tree | None:
 
 def _depth_and_path(path: str) -> tuple[int, str]:
     return path.count("/"), path
-
-
-def _parent(path: str) -> str:
-    return path.rpartition("/")[0] or "/"
 
 
 def _is_group(tree: Tree, path: str) -> bool:

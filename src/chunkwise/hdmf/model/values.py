@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import date, datetime
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.hdmf.model.element import Element, bytes_, compound, number, reference, region, text
+from chunkwise.hdmf.model.logical import map_objects
 from chunkwise.hdmf.model.reference import Reference
 
 __all__ = ["as_values", "guess_element", "shape_of"]
@@ -19,7 +20,7 @@ _PLAIN = {"text": str, "bytes": bytes, "reference": Reference}
 """Types of values that need no conversion, by the kind of the element."""
 
 
-def shape_of(data: Any, is_item: Any = None) -> tuple[int, ...]:
+def shape_of(data: Any, is_item: Callable[[Any], bool] | None = None) -> tuple[int, ...]:
     """Return the shape of nested lists; text, bytes, mappings and references are items."""
     if hasattr(data, "shape"):
         return tuple(int(n) for n in data.shape)
@@ -108,11 +109,7 @@ def as_values(data: Any, element: Element, shape: Sequence[int] | None = None) -
         flat = values.reshape(-1)
         for i, item in enumerate(_flat(data, len(found))):
             flat[i] = item
-    out = np.empty(values.shape, object)
-    flat = out.reshape(-1)
-    for i, item in enumerate(values.reshape(-1).tolist()):
-        flat[i] = _object(item, element)
-    return out
+    return map_objects(values, lambda value: _object(value, element))
 
 
 def _as_number(values: npt.NDArray[Any], element: Element) -> npt.NDArray[Any]:

@@ -6,8 +6,9 @@ import os
 from typing import Any
 
 from chunkwise.api.kvstore import KvStore
+from chunkwise.kvstore.fsspec import synchronous
 from chunkwise.kvstore.mapping import MappingStore
-from chunkwise.kvstore.zarr_python import is_zarr_python, synchronous
+from chunkwise.kvstore.zarr_python import is_zarr_python
 
 __all__ = [
     "STORE_NAMES",

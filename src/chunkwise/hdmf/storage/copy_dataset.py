@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from chunkwise.errors import ChunkwiseError
@@ -20,7 +20,7 @@ from chunkwise.hdmf.storage.dataset import Dataset
 from chunkwise.hdmf.storage.dataset_copies import DatasetCopies
 from chunkwise.hdmf.storage.node_writer import NodeWriter
 from chunkwise.hdmf.storage.stored_form import stored_codecs
-from chunkwise.hdmf.storage.stream import BUFFER_NBYTES, ArrayStream, Piece, StreamProgress
+from chunkwise.hdmf.storage.stream import ArrayStream, RowPieces, StreamOptions
 
 __all__ = ["copy_dataset", "stored_settings"]
 
@@ -66,19 +66,16 @@ def copy_dataset(
     settings: Settings,
     attributes: dict[str, Any],
     convert: Callable[[Reference], Reference],
-    *,
-    buffer_nbytes: int = BUFFER_NBYTES,
-    progress: StreamProgress | None = None,
-    copies: DatasetCopies | None = None,
+    options: StreamOptions,
+    copies: DatasetCopies | None,
 ) -> None:
     """Make a copy of a dataset; a large one is left to `copies`, if there are any."""
     element = source.element
-    streamed = element.kind == "number" or (element.is_plain and writer.store.format != "n5")
     if (
         source.scalar
-        or not streamed
+        or not writer.store.convention.can_stream(element)
         or 0 in source.shape
-        or source.size * element.memory_dtype.itemsize <= 1 << 16
+        or source.nbytes <= 1 << 16
     ):
         values = source.read()
         if element.has_references:
@@ -89,15 +86,13 @@ def copy_dataset(
     at = source.store.location.child(source.path[1:])
     if copies is not None and copies.take(array, element, at, source.store.format):
         return
-    stream = ArrayStream(
-        array,
-        element,
-        writer.store.convention,
-        _Rows(source, max(1, buffer_nbytes // 4), array.chunk_shape),
-        buffer_nbytes=buffer_nbytes,
-        progress=progress,
-    )
-    stream.run()
+    nbytes = max(1, options.buffer_nbytes // 4)
+    height = stored = (source.physical.chunk_shape or (1,))[0]
+    common = math.lcm((array.chunk_shape or (1,))[0], stored)
+    if common * (source.nbytes // source.shape[0]) <= nbytes:
+        height = common
+    pieces = RowPieces(source.read, source.shape, element.memory_dtype.itemsize, height, nbytes)
+    ArrayStream(array, element, writer.store.convention, pieces, options).run()
 
 
 def _converted(
@@ -110,25 +105,3 @@ def _converted(
                 out[m.name] = _converted(values[m.name], m.element, convert)
         return out
     return map_objects(values, lambda value: convert(value) if isinstance(value, Reference) else value)
-
-
-class _Rows:
-    """A dataset in pieces along its first axis, as a data chunk iterator gives them."""
-
-    def __init__(self, source: Dataset, nbytes: int, chunks: tuple[int, ...] | None) -> None:
-        self.source = source
-        self.maxshape = source.shape
-        row = source.element.memory_dtype.itemsize * (source.size // max(1, source.shape[0]))
-        stored = source.physical.chunk_shape
-        height = int(np.lcm(chunks[0] if chunks else 1, stored[0] if stored else 1))
-        if height * row > nbytes:
-            height = stored[0] if stored else 1
-        self._step = max(height, nbytes // max(1, row) // height * height)
-        self._next = 0
-
-    def __next__(self) -> Any:
-        start = self._next
-        if start >= self.maxshape[0]:
-            raise StopIteration
-        stop = self._next = min(self.maxshape[0], start + self._step)
-        return Piece(self.source.read(slice(start, stop)), slice(start, stop), self.maxshape)

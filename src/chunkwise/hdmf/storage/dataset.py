@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -9,14 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.errors import ChunkwiseError, DataCorruptionError, OutOfBoundsError, UnsupportedError, prefix
-from chunkwise.hdmf.model.attributes import load_attributes
+from chunkwise.hdmf.conventions.n5 import decode_items, encoded_shape, restore_number
+from chunkwise.hdmf.model.attributes import load_attributes, object_id_of
 from chunkwise.hdmf.model.declaration import Declaration, declare
 from chunkwise.hdmf.model.element import Element
 from chunkwise.hdmf.model.logical import infer_element, to_logical
-from chunkwise.hdmf.model.n5_encoded import decode_items, encoded_shape, restore_number
 from chunkwise.hdmf.model.physical import PhysicalArray
-from chunkwise.hdmf.model.reference import join_path
-from chunkwise.hdmf.model.selection import Selection, parse_selection
+from chunkwise.hdmf.model.reference import join_path, parent_path
+from chunkwise.hdmf.model.selection import parse_selection
+from chunkwise.hdmf.model.values import as_values
 
 if TYPE_CHECKING:
     from chunkwise.hdmf.storage.store import HdmfStore
@@ -103,8 +105,7 @@ class Dataset:
     @property
     def object_id(self) -> str | None:
         """Identity, which datasets with a data type have."""
-        value = self.attributes.get("object_id")
-        return value if isinstance(value, str) else None
+        return object_id_of(self.attributes)
 
     @property
     def physical(self) -> PhysicalArray:
@@ -134,10 +135,23 @@ class Dataset:
     @property
     def size(self) -> int:
         """Number of elements."""
-        n = 1
-        for extent in self.shape:
-            n *= extent
-        return n
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the values in memory; of text and bytes those of the pointers to them."""
+        return self.size * self.element.memory_dtype.itemsize
+
+    @property
+    def chunks(self) -> tuple[int, ...] | None:
+        """Shape of the smallest piece that is read by itself; None if it is not stored as one array."""
+        return self.physical.inner_chunk_shape if self.is_array else None
+
+    @property
+    def shards(self) -> tuple[int, ...] | None:
+        """Shape of the shards that chunks lie in; None if there are none."""
+        outer = self.physical.chunk_shape if self.is_array else None
+        return None if outer == self.chunks else outer
 
     # -- values -----------------------------------------------------------------------------------
 
@@ -159,8 +173,7 @@ class Dataset:
             return self._values(key)
         if self._kept is None:
             self._kept = self._values(...)
-        selection = parse_selection(key, self.shape)
-        return _select(self._kept, selection)
+        return parse_selection(key, self.shape).of(self._kept)
 
     def value(self) -> Any:
         """Return the value of a scalar dataset: text, bytes, a reference, a NumPy scalar or record."""
@@ -188,12 +201,12 @@ class Dataset:
             values = np.empty(self.stored_shape, element.memory_dtype)
         else:
             values = self._decoded(self.path, element, self.stored_shape)
-        return _select(values, parse_selection(key, self.stored_shape))
+        return parse_selection(key, self.stored_shape).of(values)
 
     def _decoded(self, path: str, element: Element, shape: tuple[int, ...]) -> npt.NDArray[Any]:
         """Return the values of an encoded group of N5, or of a member of one."""
         node = self.store.tree.nodes.get(path)
-        n = int(np.prod(shape, dtype=np.int64))
+        n = math.prod(shape)
         if node is not None and node.is_array:
             return restore_number(self.store.physical(path).read(), element).reshape(shape)
         if element.kind != "compound":
@@ -210,7 +223,7 @@ class Dataset:
 
     def _with_regions(self, stored: npt.NDArray[Any], indirect: Mapping[str, str]) -> npt.NDArray[Any]:
         """Return rows whose regions are stored as numbers of those in side datasets."""
-        parent = self.path.rpartition("/")[0] or "/"
+        parent = parent_path(self.path)
         out = np.empty(stored.shape, self.element.memory_dtype)
         for m in self.element.members:
             if m.name not in indirect:
@@ -261,7 +274,7 @@ class Dataset:
         rows : array_like
             Of users, one dimension more than a row has.
         """
-        rows = self.store.convention.as_values(rows, self.element)
+        rows = as_values(rows, self.element)
         if self.scalar or rows.ndim != len(self.shape) or rows.shape[1:] != self.shape[1:]:
             raise OutOfBoundsError(
                 f'rows of shape {rows.shape[1:]} don\'t fit dataset "{self.path}" of shape {self.shape}'
@@ -281,21 +294,3 @@ class Dataset:
 
 def _objects(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return values.astype(object) if values.dtype.kind in "US" else values
-
-
-def _select(values: npt.NDArray[Any], selection: Selection) -> npt.NDArray[Any]:
-    arrays = [i for i, term in enumerate(selection.terms) if not isinstance(term, int | slice)]
-    if len(arrays) > 1:
-        for axis in arrays:
-            values = np.take(values, selection.terms[axis], axis)  # type: ignore[arg-type]
-        terms = tuple(slice(None) if i in arrays else term for i, term in enumerate(selection.terms))
-    else:
-        terms = selection.terms
-    out = values[terms] if terms else values
-    if not isinstance(out, np.ndarray) or out is values:
-        boxed = np.empty((), values.dtype)
-        if out is values:
-            return values if selection.finish is None else selection.finish(values)
-        boxed[()] = out
-        return boxed
-    return out if selection.finish is None else selection.finish(out)

@@ -17,13 +17,12 @@ from chunkwise.hdmf.conventions.zarr3 import is_utf8, longest_text
 from chunkwise.hdmf.model.codecs import Settings
 from chunkwise.hdmf.model.copies import COPIES, dump_copies, read_values
 from chunkwise.hdmf.model.element import Element, Member, number, region
-from chunkwise.hdmf.model.n5_encoded import store_number
 from chunkwise.hdmf.model.physical import DOCUMENT_KEYS, PhysicalArray
-from chunkwise.hdmf.model.reference import Reference, join_path
+from chunkwise.hdmf.model.reference import Reference, join_path, parent_path
 from chunkwise.hdmf.model.tree import StoredNode
 from chunkwise.hdmf.storage.store import HdmfStore
 from chunkwise.hdmf.storage.unsynced import UnsyncedStore
-from chunkwise.kvstore.key_range import KeyRange
+from chunkwise.kvstore.protocol import KvStoreDriver, Writer
 from chunkwise.kvstore.traits import traits_of
 
 __all__ = ["NodeWriter"]
@@ -94,7 +93,7 @@ class NodeWriter:
         """Replace all attributes of a node, reserved ones included."""
         self.put(self.store.convention.with_attributes(self.store.tree.nodes[path], attributes))
 
-    def _open_writer(self) -> Any:
+    def _open_writer(self) -> Writer | KvStoreDriver:
         kv = self.store.location.store
         opener = traits_of(kv).open_writer
         return kv if opener is None else opener()
@@ -169,7 +168,11 @@ class NodeWriter:
         """Make a dataset and store its values."""
         convention = self.store.convention
         if isinstance(convention, N5Convention) and (element.kind != "number" or 0 in values.shape):
-            self._encoded(path, element, values, settings, attributes, scalar)
+            settings = self._settings(settings)
+            for node, column in convention.encoded(path, element, values, scalar, settings, attributes):
+                self.put(node)
+                if column is not None:
+                    self.store.physical(node.path).write(..., column).result()
             return
         width = 0
         if element.kind == "compound" and self.store.format == "zarr3":
@@ -181,8 +184,6 @@ class NodeWriter:
         array = self.create(new)
         if values.size:
             stored = convention.to_stored(values, element, array)
-            if self.store.format == "n5":
-                stored = store_number(stored)
             array.write(..., stored.reshape(array.shape)).result()
 
     def create(self, new: NewArray) -> PhysicalArray:
@@ -196,23 +197,6 @@ class NodeWriter:
         _ = array.stored  # what can't be opened must not be left behind
         self.put(node)
         return array
-
-    def _encoded(
-        self,
-        path: str,
-        element: Element,
-        values: npt.NDArray[Any],
-        settings: Settings,
-        attributes: Mapping[str, Any],
-        scalar: bool,
-    ) -> None:
-        convention = self.store.convention
-        assert isinstance(convention, N5Convention)
-        settings = self._settings(settings)
-        for node, column in convention.encoded(path, element, values, scalar, settings, attributes):
-            self.put(node)
-            if column is not None:
-                self.store.physical(node.path).write(..., column).result()
 
     def _settings(self, settings: Settings) -> Settings:
         return settings if self._codec is None else replace(settings, compressor=self._codec, filters=None)
@@ -228,7 +212,7 @@ class NodeWriter:
             if m.element.kind == "region" and longest_text(values[[m.name]], one) > WIDEST_REGION:
                 name = path.rpartition("/")[2]
                 sides[m.name] = f"{name}__{m.name}_regions"
-                side = join_path(path.rpartition("/")[0] or "/", sides[m.name])
+                side = join_path(parent_path(path), sides[m.name])
                 regions = np.asarray(values[m.name], object).reshape(-1)
                 self.dataset(side, region, regions, Settings(compressor=settings.compressor), {})
                 members.append(Member(m.name, number("int32")))
@@ -241,16 +225,3 @@ class NodeWriter:
         for m in element.members:
             out[m.name] = np.arange(values.size).reshape(values.shape) if m.name in sides else values[m.name]
         return changed, out, {"_REGION_FIELDS": sides}
-
-    def delete(self, path: str) -> None:
-        """Delete a group or dataset and everything below it."""
-        keys = KeyRange.of_prefix(self.store.location.path + path[1:] + "/")
-        self.store.location.store.delete_range(keys.start, keys.stop)
-        tree = self.store.tree
-        for at in [at for at in tree.nodes if at == path or at.startswith(path + "/")]:
-            del tree.nodes[at]
-            tree.children.pop(at, None)
-        parent, _, name = path.rpartition("/")
-        tree.children[parent or "/"].remove(name)
-        self.store.changed(path)
-        self.changed = True

@@ -49,7 +49,7 @@ class StoreSet:
     def __init__(
         self,
         main: HdmfStore,
-        open_other: Callable[[str], HdmfStore | None],
+        open_other: Callable[[str], HdmfStore],
         external: ExternalLinks = "siblings",
         roots: Sequence[str] = (),
     ) -> None:

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy.typing as npt
 
+from chunkwise.codec.protocol import DecodeInto, PreparedChain
 from chunkwise.engine.pool import Pool
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError, NotFoundError, prefix
 from chunkwise.hdmf.conventions import convention_of
 from chunkwise.hdmf.conventions.base import Convention
-from chunkwise.hdmf.model.attributes import SPECLOC, load_attributes
+from chunkwise.hdmf.model.attributes import SPECLOC, load_attributes, object_id_of
 from chunkwise.hdmf.model.physical import PhysicalArray
 from chunkwise.hdmf.model.reference import Reference, canonical_path, join_path, parse_reference
 from chunkwise.hdmf.model.tree import Format, StoredNode, Tree, read_tree
@@ -35,7 +36,7 @@ class HdmfStore:
     tree : Tree
         All nodes.
     pool : Pool
-        Who reads and writes chunks.
+        Threads that read and write chunks.
     replace_encoded : callable
         Writes an encoded dataset of N5 again, with other values.
     """
@@ -54,7 +55,7 @@ class HdmfStore:
         self.pool = pool
         self.replace_encoded = replace_encoded
         self.convention: Convention = convention_of(tree.format)
-        self._decoders: dict[int, Any] = {}
+        self._decoders: dict[int, tuple[PreparedChain, list[DecodeInto]]] = {}
         self._datasets: dict[str, Dataset] = {}
         self._links: dict[str, dict[str, Reference]] = {}
         self._own_names: frozenset[str] | None = None
@@ -67,8 +68,7 @@ class HdmfStore:
     @property
     def object_id(self) -> str | None:
         """Identity of the root."""
-        value = self.tree.nodes["/"].attributes.get("object_id")
-        return value if isinstance(value, str) else None
+        return object_id_of(self.tree.nodes["/"].attributes)
 
     @property
     def own_names(self) -> frozenset[str]:

@@ -10,7 +10,7 @@ from chunkwise.api.array_view import ArrayInfo
 from chunkwise.errors import ChunkwiseError
 from chunkwise.hdmf.model.codecs import codec_document
 from chunkwise.hdmf.storage.dataset import Dataset
-from chunkwise.kvstore.stored_size import stored_nbytes as below_nbytes
+from chunkwise.kvstore.byte_range import stored_nbytes as below_nbytes
 
 __all__ = ["codec_objects", "dataset_info", "stored_codecs", "stored_nbytes"]
 
@@ -58,18 +58,16 @@ def stored_nbytes(dataset: Dataset) -> int:
 def dataset_info(dataset: Dataset) -> ArrayInfo:
     """Return the properties of a dataset: a mapping, whose text is a table."""
     filters, compressors = stored_codecs(dataset)
-    array = dataset.physical if dataset.is_array else None
-    shards = None if array is None or array.inner_chunk_shape == array.chunk_shape else array.chunk_shape
     facts = {
         "name": dataset.path,
         "format": dataset.store.format,
         "dtype": dataset.element.name,
         "shape": dataset.shape,
-        "chunks": None if array is None else array.inner_chunk_shape,
-        "shards": shards,
+        "chunks": dataset.chunks,
+        "shards": dataset.shards,
         "filters": filters or None,
         "compressors": compressors or None,
-        "nbytes": dataset.size * dataset.element.memory_dtype.itemsize,
+        "nbytes": dataset.nbytes,
         "nbytes_stored": stored_nbytes(dataset),
     }
     return ArrayInfo({name: value for name, value in facts.items() if value is not None})

@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +21,7 @@ from chunkwise.hdmf.model.physical import PhysicalArray
 from chunkwise.hdmf.model.values import as_values
 from chunkwise.hdmf.storage.assembly import Box, ChunkAssembler, intersect, join, nbytes_of, slices
 
-__all__ = ["BUFFER_NBYTES", "ArrayStream", "Piece", "StreamProgress"]
+__all__ = ["BUFFER_NBYTES", "ArrayStream", "RowPieces", "StreamOptions", "StreamProgress"]
 
 BUFFER_NBYTES = 1 << 26
 """Bytes that may wait to be stored, by default."""
@@ -32,6 +33,13 @@ StreamProgress = Callable[[str, int, "int | None"], None]
 """Called with path, rows done and rows expected, None if unknown, after each piece."""
 
 
+class StreamOptions(NamedTuple):
+    """Limit on what waits to be stored, and the function that is told of progress."""
+
+    buffer_nbytes: int
+    progress: StreamProgress | None
+
+
 class ArrayStream:
     """An array that an iterator is being written to."""
 
@@ -41,22 +49,20 @@ class ArrayStream:
         element: Element,
         convention: Convention,
         iterator: Any,
-        *,
-        buffer_nbytes: int = BUFFER_NBYTES,
-        progress: StreamProgress | None = None,
+        options: StreamOptions,
     ) -> None:
         self.array = array
         self.element = element
         self.convention = convention
         self.iterator = iterator
-        self._limit = buffer_nbytes
-        self._progress = progress
+        self._limit = options.buffer_nbytes
+        self._progress = options.progress
         self._waiting: deque[tuple[Future[None], int, Box | None]] = deque()
         self._n_waiting = 0
         self._neighbours: list[tuple[Box, npt.NDArray[Any]]] = []  # they are written together, as one box
         self._box: Box = ()
         self._splits_chunks = False  # a write that waits, perhaps, ends inside a chunk
-        self._together = min(_TOGETHER, buffer_nbytes // 4)
+        self._together = min(_TOGETHER, self._limit // 4)
         self._chunks = array.chunk_shape or (1,) * len(array.shape)
         maxshape = getattr(iterator, "maxshape", None)
         self._assembler = ChunkAssembler(
@@ -65,7 +71,7 @@ class ArrayStream:
             array.dtype,
             self._store_box,
             self._drain,
-            buffer_nbytes // 2,
+            self._limit // 2,
         )
         self._done = 0
 
@@ -193,17 +199,38 @@ class ArrayStream:
         self._splits_chunks = False
 
 
-class Piece:
-    """Part of an array, as data chunk iterators give them."""
-
-    def __init__(self, data: Any, selection: slice, shape: tuple[int, ...]) -> None:
-        self.data = data
-        self.selection = selection
-        self._shape = shape
+class _Piece(NamedTuple):
+    data: npt.NDArray[Any]
+    selection: slice
+    shape: tuple[int, ...]  # of the whole array
 
     def get_min_bounds(self) -> tuple[int, ...]:
-        """Return the shape of the whole array."""
-        return self._shape
+        return self.shape
+
+
+class RowPieces:
+    """An array in pieces along its first axis, as a data chunk iterator gives them."""
+
+    def __init__(
+        self,
+        read: Callable[[slice], npt.NDArray[Any]],
+        shape: tuple[int, ...],
+        itemsize: int,
+        height: int,  # of a piece, or a part of it
+        nbytes: int,  # that a piece should have
+    ) -> None:
+        self.maxshape = shape
+        self._read = read
+        row = max(1, itemsize * math.prod(shape[1:]))
+        self._step = max(height, nbytes // row // height * height)
+        self._next = 0
+
+    def __next__(self) -> _Piece:
+        start = self._next
+        if start >= self.maxshape[0]:
+            raise StopIteration
+        stop = self._next = min(self.maxshape[0], start + self._step)
+        return _Piece(self._read(slice(start, stop)), slice(start, stop), self.maxshape)
 
 
 def _bounds(part: Any, n: int) -> tuple[int, int] | None:

@@ -8,18 +8,17 @@ something old.  Whatever whole value passes by, read or written, renews its entr
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from chunkwise.fork import Lock
+from chunkwise.kvstore.adapter.same_keys import SameKeysStore
 from chunkwise.kvstore.adapter.value_cache import CacheEntry, ValueCache
-from chunkwise.kvstore.byte_range import read_ranges, resolve_range
+from chunkwise.kvstore.byte_range import read_ranges, slice_range, slice_ranges
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import (
-    MISSING_GENERATION,
     Buffer,
     ByteRange,
-    Children,
     KvStoreDriver,
     Reader,
     Stamped,
@@ -30,13 +29,13 @@ from chunkwise.kvstore.traits import StoreTraits, traits_of
 __all__ = ["CacheStore"]
 
 
-class CacheStore:
+class CacheStore(SameKeysStore):
     """A store with its values in a cache, which other stores may share."""
 
     def __init__(
         self, base: KvStoreDriver, cache: ValueCache, oldest: Callable[[], float], prefix: str = ""
     ) -> None:
-        self.base = base
+        super().__init__(base)
         self._cache = cache
         # Gives the earliest time, in seconds since the epoch, of which a value is used unasked.
         self._oldest = oldest
@@ -46,24 +45,11 @@ class CacheStore:
     @property
     def traits(self) -> StoreTraits:
         """Those of the base; readers and writers go through the cache."""
-        base = traits_of(self.base)
-        open_base = base.open_writer
-        return base.adapted(
-            rename=None,
+        open_base = traits_of(self.base).open_writer
+        return super().traits._replace(
             is_cached=self._is_cached,
-            shard_indexes=base.shard_indexes,
             open_writer=None if open_base is None else lambda: _Writer(self, open_base()),
-            open_into_reader=None,
         )
-
-    @property
-    def identity(self) -> Any:
-        """The identity of the base: it is the same storage."""
-        return self._identity
-
-    def describe(self, key: str) -> str:
-        """Name `key` the way that the base does."""
-        return self.base.describe(key)
 
     def read(
         self, key: str, *, byte_range: ByteRange | None = None, if_not_equal: bytes | None = None
@@ -72,8 +58,7 @@ class CacheStore:
         if byte_range is not None and (entry := self._fresh(key)) is not None:
             part: Buffer | None = None if entry.generation == if_not_equal else entry.value
             if part is not None:
-                begin, end = resolve_range(byte_range.start, byte_range.stop, len(part))
-                part = memoryview(part)[begin:end]
+                part = slice_range(memoryview(part), *byte_range)
             return Stamped(part, entry.generation, entry.time)
         if byte_range is not None or if_not_equal is not None:
             return self.base.read(key, byte_range=byte_range, if_not_equal=if_not_equal)
@@ -95,8 +80,7 @@ class CacheStore:
                 entry = self._renewed(key)
             if entry.value is None or whole:
                 return entry.value
-            begin, end = resolve_range(start, stop, len(entry.value))
-            return memoryview(entry.value)[begin:end]
+            return slice_range(memoryview(entry.value), start, stop)
 
         return read
 
@@ -144,38 +128,27 @@ class CacheStore:
         entry = self._fresh(key)
         if entry is None:
             return read_ranges(self.base, key, starts, stops)
-        if entry.value is None:
-            return None
-        view = memoryview(entry.value)
-        pairs = (resolve_range(*pair, len(view)) for pair in zip(starts, stops, strict=True))
-        return [view[begin:end] for begin, end in pairs]
+        return None if entry.value is None else slice_ranges(entry.value, starts, stops)
 
     def write(self, key: str, value: Buffer, *, if_equal: bytes | None = None) -> bytes | None:
         """Replace the value of `key`; readers see it at once."""
-        now = time.time()  # before the write, so that what others do after it does not look older
+        return self._change(key, value, lambda: self.base.write(key, value, if_equal=if_equal))
+
+    def delete(self, key: str, *, if_equal: bytes | None = None) -> bytes | None:
+        """Delete `key`."""
+        return self._change(key, None, lambda: self.base.delete(key, if_equal=if_equal))
+
+    def _change(self, key: str, value: Buffer | None, change: Callable[[], bytes | None]) -> bytes | None:
+        now = time.time()  # before the change, so that what others do after it does not look older
         with self.key_lock(key):
             generation = None
             try:
-                generation = self.base.write(key, value, if_equal=if_equal)
+                generation = change()
             finally:  # after a failure too: then nobody knows what is stored
                 if generation is None:
                     self.evict(key)
                 else:
                     self._put(key, value, generation, now)
-        return generation
-
-    def delete(self, key: str, *, if_equal: bytes | None = None) -> bytes | None:
-        """Delete `key`."""
-        now = time.time()
-        with self.key_lock(key):
-            generation = None
-            try:
-                generation = self.base.delete(key, if_equal=if_equal)
-            finally:  # after a failure too: then nobody knows what is stored
-                if generation is None:
-                    self.evict(key)
-                else:
-                    self._put(key, None, MISSING_GENERATION, now)
         return generation
 
     def evict(self, key: str) -> None:
@@ -196,14 +169,6 @@ class CacheStore:
             self.base.delete_range(start, stop)
         finally:
             self._cache.evict_range(self._identity, KeyRange.between(start, stop))
-
-    def list(self, start: str = "", stop: str = "") -> Iterator[str]:
-        """Yield the keys in ``[start, stop)`` that the base has."""
-        return self.base.list(start, stop)
-
-    def list_children(self, prefix: str) -> Children:
-        """List one level below `prefix`."""
-        return self.base.list_children(prefix)
 
 
 class _Writer:

@@ -14,6 +14,7 @@ from typing import Any
 
 from chunkwise.errors import InvalidArgumentError, StorageError
 from chunkwise.fork import new_lock
+from chunkwise.kvstore.adapter.same_keys import SameKeysStore
 from chunkwise.kvstore.byte_range import read_ranges
 from chunkwise.kvstore.protocol import (
     MISSING_GENERATION,
@@ -24,7 +25,6 @@ from chunkwise.kvstore.protocol import (
     Reader,
     Stamped,
 )
-from chunkwise.kvstore.traits import StoreTraits, traits_of
 
 __all__ = ["Fault", "FaultStore"]
 
@@ -55,11 +55,11 @@ class Fault:
             )
 
 
-class FaultStore:
+class FaultStore(SameKeysStore):
     """A store of which some requests fail; of several faults that match one, all happen in order."""
 
     def __init__(self, base: KvStoreDriver, *faults: Fault) -> None:
-        self.base = base
+        super().__init__(base)
         self.faults = faults
         self.n_requests = 0
         self.n_faults = 0
@@ -74,27 +74,6 @@ class FaultStore:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state, _lock=new_lock())
-
-    @property
-    def traits(self) -> StoreTraits:
-        """Those of the base, but nothing goes past the requests that may go wrong."""
-        base = traits_of(self.base)
-        return base.adapted(
-            rename=None,
-            is_cached=base.is_cached,
-            shard_indexes=base.shard_indexes,
-            open_writer=None,
-            open_into_reader=None,
-        )
-
-    @property
-    def identity(self) -> Any:
-        """Identity of the base: the storage is the same."""
-        return self.base.identity
-
-    def describe(self, key: str) -> str:
-        """Name `key` the way that the base does."""
-        return self.base.describe(key)
 
     def read(
         self, key: str, *, byte_range: ByteRange | None = None, if_not_equal: bytes | None = None

@@ -7,8 +7,8 @@ no other; one that no layer has is missing, and can't be written.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from typing import Generic, NamedTuple, TypeVar
 
 from chunkwise.binding import dump
 from chunkwise.errors import InvalidArgumentError
@@ -19,6 +19,7 @@ from chunkwise.kvstore.protocol import (
     Buffer,
     ByteRange,
     Children,
+    KvStoreDriver,
     Reader,
     Stamped,
 )
@@ -26,17 +27,19 @@ from chunkwise.kvstore.traits import StoreTraits, traits_of
 
 __all__ = ["Layer", "StackStore", "disjoint"]
 
+B = TypeVar("B")
 
-class Layer(NamedTuple):
+
+class Layer(NamedTuple, Generic[B]):
     """Keys that one store has."""
 
     keys: KeyRange
     strip: int  # bytes at the begin of a key that are left out in the store
-    base: Any  # the store, or what describes it
+    base: B  # the store, or what describes it
     path: str = ""  # put in front of the rest of the key in the store
 
     def inner(self, key: str) -> str:
-        """Return what `key` is called in the store."""
+        """Return the name of `key` in the store."""
         return self.path + decode_key(encode_key(key)[self.strip :])
 
     def below(self, keys: KeyRange) -> KeyRange | None:
@@ -56,11 +59,11 @@ class Layer(NamedTuple):
         return KeyRange(start, prefix_end(front))
 
 
-def disjoint(layers: Sequence[Layer]) -> list[Layer]:
+def disjoint(layers: Sequence[Layer[B]]) -> list[Layer[B]]:
     """Return layers in the order of their keys, without those that later layers have."""
-    out: list[Layer] = []
+    out: list[Layer[B]] = []
     for layer in layers:
-        rest: list[Layer] = []
+        rest: list[Layer[B]] = []
         for other in out:
             low, high = other.keys.inclusive_min, other.keys.exclusive_max
             first, last = layer.keys.inclusive_min, layer.keys.exclusive_max
@@ -78,14 +81,14 @@ def disjoint(layers: Sequence[Layer]) -> list[Layer]:
 class StackStore:
     """Stores that have a range of the keys each; where ranges overlap, the later has the keys."""
 
-    def __init__(self, layers: Sequence[Layer]) -> None:
+    def __init__(self, layers: Sequence[Layer[KvStoreDriver]]) -> None:
         self.layers = tuple(disjoint(layers))
 
     def __repr__(self) -> str:
         return f"StackStore({list(self.layers)!r})"
 
     @property
-    def identity(self) -> Any:
+    def identity(self) -> Hashable:
         """The ranges and the identities of what has them."""
         return "kvstack", tuple((x.keys, x.strip, x.base.identity, x.path) for x in self.layers)
 
@@ -119,10 +122,10 @@ class StackStore:
         base = traits_of(layer.base).is_cached
         return base is not None and base(layer.inner(key), start, stop)
 
-    def _layer(self, key: str) -> Layer | None:
+    def _layer(self, key: str) -> Layer[KvStoreDriver] | None:
         return next((layer for layer in self.layers if key in layer.keys), None)
 
-    def _owner(self, key: str) -> Layer:
+    def _owner(self, key: str) -> Layer[KvStoreDriver]:
         layer = self._layer(key)
         if layer is None:
             raise InvalidArgumentError(f"Key not found in any layers: {dump(key)}")
@@ -131,8 +134,7 @@ class StackStore:
     def describe(self, key: str) -> str:
         """Name `key` the way that the store does that has it."""
         layer = self._layer(key)
-        described: str = dump(key) if layer is None else layer.base.describe(layer.inner(key))
-        return described
+        return dump(key) if layer is None else layer.base.describe(layer.inner(key))
 
     def read(
         self, key: str, *, byte_range: ByteRange | None = None, if_not_equal: bytes | None = None
@@ -141,8 +143,7 @@ class StackStore:
         layer = self._layer(key)
         if layer is None:
             return Stamped(None, MISSING_GENERATION, math.inf)
-        found: Stamped = layer.base.read(layer.inner(key), byte_range=byte_range, if_not_equal=if_not_equal)
-        return found
+        return layer.base.read(layer.inner(key), byte_range=byte_range, if_not_equal=if_not_equal)
 
     def open_reader(self) -> Reader:
         """Return a reader that opens one of each store that it needs."""
@@ -167,14 +168,12 @@ class StackStore:
     def write(self, key: str, value: Buffer, *, if_equal: bytes | None = None) -> bytes | None:
         """Write to the store that has `key`; raise InvalidArgumentError if there is none."""
         layer = self._owner(key)
-        generation: bytes | None = layer.base.write(layer.inner(key), value, if_equal=if_equal)
-        return generation
+        return layer.base.write(layer.inner(key), value, if_equal=if_equal)
 
     def delete(self, key: str, *, if_equal: bytes | None = None) -> bytes | None:
         """Delete from the store that has `key`; raise InvalidArgumentError if there is none."""
         layer = self._owner(key)
-        generation: bytes | None = layer.base.delete(layer.inner(key), if_equal=if_equal)
-        return generation
+        return layer.base.delete(layer.inner(key), if_equal=if_equal)
 
     def delete_range(self, start: str = "", stop: str = "") -> None:
         """Delete from each store the keys that it has in ``[start, stop)``."""

@@ -14,7 +14,7 @@ it for several, is not there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from chunkwise.binding import dump
@@ -31,20 +31,19 @@ from chunkwise.kvstore.ocdbt.tree import NodeRef, children_of, entries, find, ro
 from chunkwise.kvstore.ocdbt.version_name import VersionName
 from chunkwise.kvstore.protocol import (
     MISSING_GENERATION,
+    MOST_LOST,
     Buffer,
     ByteRange,
     Children,
     Reader,
     Stamped,
 )
-from chunkwise.kvstore.request_limits import Coalescing, Slots
+from chunkwise.kvstore.request_limits import DEFAULT_CONCURRENCY, Coalescing, Slots
 from chunkwise.kvstore.traits import StoreTraits, traits_of
 
 __all__ = ["OcdbtStore", "Options"]
 
 T = TypeVar("T")
-_ATTEMPTS = 100
-_WAITING = 32  # writes to have under way, which are committed together
 
 
 class Options(NamedTuple):
@@ -94,7 +93,7 @@ class OcdbtStore:
         manifest = self.manifests.directory + MANIFEST
         return StoreTraits(
             request_concurrency=base.request_concurrency,
-            write_concurrency=_WAITING,
+            write_concurrency=DEFAULT_CONCURRENCY,  # what waits is committed together
             io_limit=base.io_limit,
             coalescing=self.options.coalescing or base.coalescing,
             suffix_ranges=True,  # sizes are in the nodes
@@ -107,7 +106,7 @@ class OcdbtStore:
         )
 
     @property
-    def identity(self) -> Any:
+    def identity(self) -> Hashable:
         """The identity of the base, with the directory and the version."""
         folders = [(folder.store.identity, folder.directory) for folder in (self.data, self.manifests)]
         return "ocdbt", *folders, self.options.version
@@ -245,7 +244,7 @@ class OcdbtStore:
 
     def _with_state(self, action: Callable[[State, NodeRef | None], T], known: State | None = None) -> T:
         """Return ``action(state, root)``; it is called again if the database was replaced meanwhile."""
-        for _ in range(_ATTEMPTS):
+        for _ in range(MOST_LOST):
             state = known or self._database.current()
             try:
                 return action(state, self._root(state))
@@ -253,7 +252,7 @@ class OcdbtStore:
                 if self._database.current().generation == state.generation:
                     raise
                 known = None
-        raise NotFoundError(f"{self.data.describe('')} was replaced {_ATTEMPTS} times while it was read")
+        raise NotFoundError(f"{self.data.describe('')} was replaced {MOST_LOST} times while it was read")
 
     def _root(self, state: State) -> NodeRef | None:
         """Return the root of the version that this store has."""

@@ -32,16 +32,20 @@ from chunkwise.kvstore.protocol import MISSING_GENERATION
 
 __all__ = ["Committer", "Storage", "generation_of"]
 
+# An attempt is lost only to the commit of another writer.  The pause before the next, in seconds, is random,
+# so that the two don't meet again; a thousand take a minute or less.
 _ATTEMPTS = 1000
-_MOST_DOUBTFUL = 100  # commits that failed, whose files may be deleted later
-_LONGEST_PAUSE = 0.1  # seconds before another attempt
-# Bytes of a node that is written, if the database allows larger ones: each commit writes whole nodes anew,
-# and a small one is enough for a request.
+_LONGEST_PAUSE = 0.1
+# Commits that failed, whose files may be deleted later: those of a store that is down don't fill the memory.
+_MOST_DOUBTFUL = 100
+# Bytes of a node that is written, if the database allows larger ones, as a commit writes whole nodes anew.
+# That of one key among 64,000 takes 7 ms of processor time and 14 KB; with nodes of 8 MiB, 73 ms and 198 KB.
+# A first read takes 4 requests instead of 3.
 _LARGEST_NODE = 1 << 17
 
 
 class Storage(NamedTuple):
-    """Where new data goes, and what begins a new database.
+    """Paths of new data files, and the first version of a new database.
 
     Attributes
     ----------

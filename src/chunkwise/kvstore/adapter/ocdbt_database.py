@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import re
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
@@ -25,18 +24,17 @@ from chunkwise.kvstore.ocdbt.node import Child, Node
 from chunkwise.kvstore.ocdbt.places import DataFile, Place
 from chunkwise.kvstore.ocdbt.tree import NodeRef, check_keys, read_checked
 from chunkwise.kvstore.ocdbt.versions import Subtree, VersionNode, read_version_node
-from chunkwise.kvstore.protocol import MISSING_GENERATION, Buffer, ByteRange, KvStoreDriver
+from chunkwise.kvstore.protocol import MISSING_GENERATION, MOST_LOST, Buffer, ByteRange, KvStoreDriver
 from chunkwise.kvstore.request_limits import Slots
+from chunkwise.kvstore.shard_index_cache import LEAST_INDEX_NBYTES, ShardIndexCache
 from chunkwise.kvstore.traits import traits_of
 
 __all__ = ["MANIFEST", "Database", "Folder", "MissingFileError", "State"]
 
 MANIFEST = "manifest.ocdbt"
 _NUMBERED = re.compile(r"manifest\.([0-9a-f]{16})")
-_NUMBERED_KEPT = 128  # numbered manifests; older ones say nothing that these don't lead to
-_ATTEMPTS = 100
-_ENTRY_NBYTES = 300  # of an entry of a node in memory, about
-_FEWEST_NBYTES = 1 << 26  # of nodes that are kept in memory, however small the cache pool
+_NUMBERED_KEPT = 128  # numbered manifests, as in TensorStore; these lead to what older ones say
+_ENTRY_NBYTES = 230  # of the Python objects of an entry that is a place (`tracemalloc`)
 
 T = TypeVar("T")
 
@@ -52,12 +50,12 @@ class Folder(NamedTuple):
     directory: str
 
     def describe(self, name: str) -> str:
-        """Return how messages call a file."""
+        """Return the name of a file in messages."""
         return self.store.describe(self.directory + name)
 
 
 class State(NamedTuple):
-    """What the manifests said when they were looked at.
+    """State of the manifests when they were last read.
 
     Attributes
     ----------
@@ -87,14 +85,12 @@ class Database:
         self.manifests = manifests
         self.config = config  # as far as it is required
         self._slots = slots  # one is held while a node is decoded or encoded
-        self._cache_nbytes = max(cache_nbytes, _FEWEST_NBYTES)
         self._lock = new_lock()
         self._known = _UNKNOWN
         self._looking, self._looked = new_lock(), 0.0  # the lock, and when it began, of a look at manifests
         self._failure: Exception | None = None
         self._node_locks = KeyLocks()  # so that each is read once
-        self._nodes: OrderedDict[Any, Any] = OrderedDict()  # they never change
-        self._nbytes = 0
+        self._nodes = ShardIndexCache(max(cache_nbytes, LEAST_INDEX_NBYTES))  # they never change
 
     def work(self, function: Callable[..., T], *arguments: Any) -> T:
         """Call what decodes or encodes."""
@@ -131,7 +127,7 @@ class Database:
     def _look(self) -> State:
         known, began = self._known, time.time()
         store, key = self.manifests.store, self.manifests.directory + MANIFEST
-        for _ in range(_ATTEMPTS):
+        for _ in range(MOST_LOST):
             found = store.read(key, if_not_equal=known.generation or None)
             manifest = known.manifest
             if found.generation == MISSING_GENERATION:
@@ -230,13 +226,13 @@ class Database:
     def load_node(self, ref: NodeRef) -> Node:
         """Return a node of the B+tree."""
         name = ref.place, ref.shared, ref.height
-        node: Node | None = self._cached(name)
+        node: Node | None = self._nodes.get(name)
         if node is None:
             with self._node_locks.of(name):
-                node = self._cached(name)
+                node = self._nodes.get(name)
                 if node is None:
                     node = self._load(ref.place, lambda raw: read_checked(raw, ref))
-                    self._keep(name, node, _node_nbytes(node, ref.place))
+                    self._nodes.put(name, node, _node_nbytes(node, ref.place))
                     return node
         found = node
         return self._load(ref.place, lambda _: check_keys(found, ref), b"")
@@ -244,17 +240,17 @@ class Database:
     def remember_node(self, child: Child, node: Node) -> None:
         """Keep a node that was written, which the next commit most often begins with."""
         name = child.place, child.key[: child.shared], node.height
-        self._keep(name, node, _node_nbytes(node, child.place))
+        self._nodes.put(name, node, _node_nbytes(node, child.place))
 
     def load_versions(self, arity_log2: int) -> Callable[[Subtree], VersionNode]:
-        """Return what reads nodes of versions."""
+        """Return a function that reads nodes of versions."""
 
         def load(subtree: Subtree) -> VersionNode:
             name = subtree, arity_log2
-            node: VersionNode | None = self._cached(name)
+            node: VersionNode | None = self._nodes.get(name)
             if node is None:
                 node = self._load(subtree.place, lambda raw: read_version_node(raw, subtree, arity_log2))
-                self._keep(name, node, _ENTRY_NBYTES * (len(node.versions) + len(node.subtrees)))
+                self._nodes.put(name, node, _ENTRY_NBYTES * (len(node.versions) + len(node.subtrees)))
             return node
 
         return load
@@ -273,7 +269,7 @@ class Database:
             raise prefix(e, f"Error reading the node at byte {place.offset} of {where}") from None
 
     def read_node(self, place: Place, read: Callable[[Buffer, bytes], T]) -> T:
-        """Return what `read` makes of a node, given its bytes and what paths in it are relative to."""
+        """Return the result of `read` for the bytes of a node and the path that its paths are relative to."""
         return self._load(place, lambda raw: read(raw, place.file.base))
 
     def read_place(self, place: Place, start: int = 0, stop: int | None = None) -> Buffer:
@@ -297,24 +293,6 @@ class Database:
         """Return the error for a data file that is not there."""
         where, manifest = self.data.describe(file.key), self.manifests.describe(MANIFEST)
         return MissingFileError(f"{where}, to which {manifest} leads, is missing")
-
-    def _cached(self, name: Any) -> Any:
-        with self._lock:
-            found = self._nodes.get(name)
-            if found is None:
-                return None
-            self._nodes.move_to_end(name)
-            return found[0]
-
-    def _keep(self, name: Any, node: Any, nbytes: int) -> None:
-        with self._lock:
-            if name in self._nodes:
-                return
-            self._nodes[name] = node, nbytes
-            self._nbytes += nbytes
-            while self._nbytes > self._cache_nbytes and len(self._nodes) > 1:
-                _, (_, freed) = self._nodes.popitem(last=False)
-                self._nbytes -= freed
 
 
 def _node_nbytes(node: Node, place: Place) -> int:

@@ -9,15 +9,15 @@ committed.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from itertools import count
-from typing import Any
 
 from chunkwise.errors import AbortedError, UnsupportedError
 from chunkwise.fork import new_rlock
 from chunkwise.kvstore.adapter.prefix import PrefixStore
+from chunkwise.kvstore.adapter.same_keys import SameKeysStore
 from chunkwise.kvstore.atomic import Modification
-from chunkwise.kvstore.byte_range import read_ranges, resolve_range
+from chunkwise.kvstore.byte_range import read_ranges, slice_range, slice_ranges
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import (
     MISSING_GENERATION,
@@ -63,7 +63,7 @@ class Change:
         return value
 
 
-class PendingStore:
+class PendingStore(SameKeysStore):
     """A store with changes that are not made yet, for all threads of the transaction."""
 
     def __init__(
@@ -73,7 +73,7 @@ class PendingStore:
         *,
         repeatable_read: bool = False,
     ) -> None:
-        self.base = base
+        super().__init__(base)
         self.changes: dict[str, Change] = {}
         self.deleted: list[KeyRange] = []  # deleted before the changes are made
         # Of all that was read of the base, with `repeatable_read`.
@@ -87,21 +87,15 @@ class PendingStore:
         return f"PendingStore({self.base!r})"
 
     @property
-    def identity(self) -> Any:
+    def identity(self) -> Hashable:
         """Equal only for this store of this transaction."""
         return "pending", id(self), self.base.identity
 
     @property
     def traits(self) -> StoreTraits:
         """Those of the base, which is read now and written at the commit."""
-        base = traits_of(self.base)
-        return base.adapted(
-            rename=None,
-            is_cached=self._is_cached,
-            shard_indexes=None,  # a change has a generation that only this store knows
-            open_writer=None,
-            open_into_reader=None,
-        )
+        # A change has a generation that only this store knows.
+        return super().traits._replace(is_cached=self._is_cached, shard_indexes=None)
 
     def _is_cached(self, key: str, start: int = 0, stop: int | None = None) -> bool:
         with self._lock:
@@ -110,10 +104,6 @@ class PendingStore:
         if change is not None and not change.from_base:
             return True
         return base is not None and base(key, start, stop)
-
-    def describe(self, key: str) -> str:
-        """Name `key` the way that the base does."""
-        return self.base.describe(key)
 
     # -- reading ----------------------------------------------------------------------------------
 
@@ -135,8 +125,7 @@ class PendingStore:
         if if_not_equal == change.generation:
             return Stamped(None, change.generation, math.inf)
         if byte_range is not None:
-            begin, end = resolve_range(*byte_range, len(value))
-            value = memoryview(value)[begin:end]
+            value = slice_range(memoryview(value), *byte_range)
         return Stamped(value, change.generation, math.inf)
 
     def open_reader(self) -> Reader:
@@ -159,11 +148,7 @@ class PendingStore:
         if change is None and not self._repeatable_read:
             return read_ranges(self.base, key, starts, stops)
         value = self.read(key).value
-        if value is None:
-            return None
-        view = memoryview(value)
-        pairs = (resolve_range(*pair, len(view)) for pair in zip(starts, stops, strict=True))
-        return [view[begin:end] for begin, end in pairs]
+        return None if value is None else slice_ranges(value, starts, stops)
 
     def list(self, start: str = "", stop: str = "") -> Iterator[str]:
         """Yield the keys in ``[start, stop)``, those of the base first."""

@@ -7,7 +7,7 @@ messages and errors are the base's.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
 from chunkwise.kvstore.byte_range import read_ranges
@@ -55,7 +55,7 @@ class PrefixStore:
         return self.prefix + key
 
     @property
-    def identity(self) -> Any:
+    def identity(self) -> Hashable:
         """The identity of the base, with the prefix."""
         return "prefix", self.base.identity, self.prefix
 

@@ -7,22 +7,23 @@ whether it is still current, which costs a request but not the value.  A missing
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from chunkwise.kvstore.adapter.read_through_memory import Entries, Entry, Part
+from chunkwise.kvstore.adapter.same_keys import SameKeysStore
 from chunkwise.kvstore.byte_range import read_ranges
-from chunkwise.kvstore.protocol import Buffer, ByteRange, Children, KvStoreDriver, Reader, Stamped
+from chunkwise.kvstore.protocol import Buffer, ByteRange, KvStoreDriver, Reader, Stamped
 from chunkwise.kvstore.traits import StoreTraits, traits_of
 
 __all__ = ["ReadThroughStore"]
 
 
-class ReadThroughStore:
+class ReadThroughStore(SameKeysStore):
     """A store with what was read of it kept in `entries`, in memory or on disk."""
 
     def __init__(self, base: KvStoreDriver, entries: Entries, *, max_age: float = 0.0) -> None:
-        self.base = base
+        super().__init__(base)
         self.entries = entries
         self.max_age = max_age  # seconds; 0 asks the base every time, infinity never again
         # Reads that needed no request, that needed one without the value, and others.
@@ -37,23 +38,7 @@ class ReadThroughStore:
     @property
     def traits(self) -> StoreTraits:
         """Those of the base; readers and writers go through the cache."""
-        base = traits_of(self.base)
-        return base.adapted(
-            rename=None,
-            is_cached=self._is_cached,
-            shard_indexes=base.shard_indexes,
-            open_writer=None,
-            open_into_reader=None,
-        )
-
-    @property
-    def identity(self) -> Any:
-        """Identity of the base: the storage is the same."""
-        return self.base.identity
-
-    def describe(self, key: str) -> str:
-        """Name `key` the way that the base does."""
-        return self.base.describe(key)
+        return super().traits._replace(is_cached=self._is_cached)
 
     def read(
         self, key: str, *, byte_range: ByteRange | None = None, if_not_equal: bytes | None = None
@@ -130,14 +115,6 @@ class ReadThroughStore:
             self.base.delete_range(start, stop)
         finally:
             self.entries.clear()
-
-    def list(self, start: str = "", stop: str = "") -> Iterator[str]:
-        """List the base."""
-        return self.base.list(start, stop)
-
-    def list_children(self, prefix: str) -> Children:
-        """List one level of the base."""
-        return self.base.list_children(prefix)
 
 
 def _answer(entry: Entry, now: float, if_not_equal: bytes | None) -> Stamped:

@@ -54,7 +54,7 @@ class DiskEntries:
         return os.path.join(self._of_key(part.key), f"{part.start}_{stop}")
 
     def get(self, part: Part) -> Entry | None:
-        """Return what is kept; None if nothing, or if it is damaged."""
+        """Return the entry; None if there is none, or if it is damaged."""
         path = self._path(part)
         try:
             with open(path, "rb") as file:

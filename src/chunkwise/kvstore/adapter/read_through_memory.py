@@ -6,10 +6,9 @@ from collections import OrderedDict
 from typing import Any, NamedTuple, Protocol
 
 from chunkwise.fork import new_lock, put_in_order_in_child
+from chunkwise.kvstore.adapter.value_cache import ENTRY_OVERHEAD
 
 __all__ = ["Entries", "Entry", "MemoryEntries", "Part"]
-
-_COST = 200  # bytes of Python objects for each key
 
 
 class Part(NamedTuple):
@@ -32,7 +31,7 @@ class Entries(Protocol):
     """The storage of a cache."""
 
     def get(self, part: Part) -> Entry | None:
-        """Return what is kept, None if nothing."""
+        """Return the entry, None if there is none."""
         ...
 
     def put(self, part: Part, entry: Entry) -> None:
@@ -67,7 +66,7 @@ class MemoryEntries:
         return MemoryEntries, (self.limit,)
 
     def get(self, part: Part) -> Entry | None:
-        """Return what is kept, None if nothing."""
+        """Return the entry, None if there is none."""
         with self._lock:
             found = self._entries.get(part)
             if found is not None:
@@ -111,4 +110,4 @@ class MemoryEntries:
 
 
 def _size(part: Part, entry: Entry) -> int:
-    return len(entry.value) + len(entry.generation) + len(part.key) + _COST
+    return len(entry.value) + len(entry.generation) + len(part.key) + ENTRY_OVERHEAD

@@ -1,4 +1,4 @@
-"""What a format of shards tells: which shard has a key, where its value lies, how a shard is put together.
+"""Formats of shards: the shard of a key, the place of its value in it, and the layout of a whole shard.
 
 A format reads parts of a shard by a `ShardReader`, which notices when another shard has taken its place.
 """
@@ -15,7 +15,7 @@ __all__ = ["EntryIndex", "Place", "ReplacedError", "ShardFormat", "ShardReader"]
 
 
 class Place(NamedTuple):
-    """Where the value of a key is."""
+    """Location of the value of a key."""
 
     shard: str  # the shard's key, without the path of the store
     part: int  # which of the shard's indexes has the entry
@@ -70,7 +70,7 @@ class EntryIndex(Protocol):
         ...
 
     def find(self, entry: int) -> tuple[int, int] | None:
-        """Return where in the shard an entry begins and ends; None if it is not stored."""
+        """Return begin and end of an entry in the shard; None if it is not stored."""
         ...
 
 
@@ -86,7 +86,7 @@ class ShardFormat(Protocol):
     @property
     def stored_as_is(self) -> bool: ...
     def place(self, key: str) -> Place:
-        """Return where the value of `key` is; raise InvalidArgumentError if that is no key."""
+        """Return the location of the value of `key`; raise InvalidArgumentError if that is no key."""
         ...
 
     def key(self, entry: int) -> str:
@@ -94,7 +94,7 @@ class ShardFormat(Protocol):
         ...
 
     def describe(self, place: Place) -> str:
-        """Return how messages name an entry of a shard."""
+        """Return the name of an entry in messages."""
         ...
 
     def shards(self, names: Callable[[], Iterable[str]]) -> Iterable[str]:
@@ -122,5 +122,5 @@ class ShardFormat(Protocol):
         ...
 
     def encode(self, value: Buffer) -> bytes:
-        """Return what is stored for a value."""
+        """Return the stored form of a value."""
         ...

@@ -8,9 +8,9 @@ else has replaced it, so many values are better written at once, by `ShardedStor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from chunkwise.binding import dump
 from chunkwise.errors import (
@@ -21,7 +21,8 @@ from chunkwise.errors import (
     prefix,
 )
 from chunkwise.kvstore.adapter.shard_format import EntryIndex, Place, ReplacedError, ShardFormat, ShardReader
-from chunkwise.kvstore.byte_range import resolve_range
+from chunkwise.kvstore.atomic import Modification
+from chunkwise.kvstore.byte_range import resolve_range, slice_range, slice_ranges
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import (
     MISSING_GENERATION,
@@ -33,15 +34,10 @@ from chunkwise.kvstore.protocol import (
     Reader,
     Stamped,
 )
-from chunkwise.kvstore.shard_index_cache import ShardIndexCache
+from chunkwise.kvstore.shard_index_cache import LEAST_INDEX_NBYTES, ShardIndexCache
 from chunkwise.kvstore.traits import StoreTraits, traits_of
 
 __all__ = ["ShardedStore", "SingleShardStore"]
-
-_LEAST_CACHE = 1 << 26  # bytes of indexes that are kept in any case
-
-Change: TypeAlias = "Callable[[Buffer | None], Buffer | None]"
-"""From the value that a key has to the one that it is to have; None is a missing key."""
 
 T = TypeVar("T")
 
@@ -61,7 +57,7 @@ class ShardedStore:
         self.path = path
         self.format = format
         self.cache_nbytes = cache_nbytes  # of indexes to keep, if that is more than are always kept
-        self._indexes = ShardIndexCache(max(cache_nbytes, _LEAST_CACHE))
+        self._indexes = ShardIndexCache(max(cache_nbytes, LEAST_INDEX_NBYTES))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.base, self.path, self.format, self.cache_nbytes)
@@ -88,7 +84,7 @@ class ShardedStore:
         )
 
     @property
-    def identity(self) -> Any:
+    def identity(self) -> Hashable:
         """The identity of the base, with what makes the values."""
         return "sharded", self.base.identity, self.path, self.format
 
@@ -122,11 +118,7 @@ class ShardedStore:
     def read_ranges(self, key: str, starts: Sequence[int], stops: Sequence[int]) -> list[Buffer] | None:
         """Return the bytes of each range of the value of `key`, None if it is missing; reads all of it."""
         value = self.read(key).value
-        if value is None:
-            return None
-        view = memoryview(value)
-        pairs = (resolve_range(*pair, len(view)) for pair in zip(starts, stops, strict=True))
-        return [view[begin:end] for begin, end in pairs]
+        return None if value is None else slice_ranges(value, starts, stops)
 
     def open_reader(self) -> Reader:
         """Return a reader for one worker."""
@@ -191,8 +183,7 @@ class ShardedStore:
         assert stored is not None
         value = self.format.decode(stored)
         if byte_range is not None and not as_is:
-            begin, end = resolve_range(*byte_range, len(value))
-            value = memoryview(value)[begin:end]
+            value = slice_range(memoryview(value), *byte_range)
         return Stamped(value, generation, read.time)
 
     # -- changing -----------------------------------------------------------------------------------
@@ -213,16 +204,16 @@ class ShardedStore:
         for name in self.format.shards(self._names):
             self._change_shard(name, {}, deleted=(keys,))
 
-    def change(self, changes: Mapping[str, Change]) -> None:
+    def change(self, changes: Mapping[str, Modification]) -> None:
         """Make many changes, with one write of each shard that they are in."""
-        shards: dict[str, dict[int, Change]] = {}
+        shards: dict[str, dict[int, Modification]] = {}
         for key, change in changes.items():
             place = self.format.place(key)
             shards.setdefault(place.shard, {})[place.entry] = change
         for name, own in shards.items():
             self._change_shard(name, own)
 
-    def _change_one(self, key: str, change: Change, if_equal: bytes | None) -> bytes | None:
+    def _change_one(self, key: str, change: Modification, if_equal: bytes | None) -> bytes | None:
         place = self.format.place(key)
         conditions = {place.entry: if_equal} if if_equal else {}
         return self._change_shard(place.shard, {place.entry: change}, conditions)[1]
@@ -230,7 +221,7 @@ class ShardedStore:
     def _change_shard(
         self,
         name: str,
-        changes: Mapping[int, Change],
+        changes: Mapping[int, Modification],
         conditions: Mapping[int, bytes] | None = None,
         deleted: Sequence[KeyRange] = (),
     ) -> tuple[int | None, bytes | None]:
@@ -260,7 +251,7 @@ class ShardedStore:
         )
 
     def _changed(
-        self, entries: Mapping[int, Buffer], changes: Mapping[int, Change], deleted: Sequence[KeyRange]
+        self, entries: Mapping[int, Buffer], changes: Mapping[int, Modification], deleted: Sequence[KeyRange]
     ) -> dict[int, Buffer] | None:
         """Return the entries after the changes; None if nothing changes."""
         after, written = dict(entries), False

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from chunkwise.kvstore.adapter.same_keys import SameKeysStore
 from chunkwise.kvstore.byte_range import read_ranges
 from chunkwise.kvstore.protocol import Buffer, ByteRange, Children, KvStoreDriver, Reader, Stamped
-from chunkwise.kvstore.traits import StoreTraits, traits_of
 
 __all__ = ["Request", "TraceStore"]
 
@@ -23,40 +23,19 @@ class Request(NamedTuple):
     n_bytes: int = 0  # size of the value written or received; 0 if there was none
 
 
-class TraceStore:
+class TraceStore(SameKeysStore):
     """A store with a record of all requests that it answered."""
 
     def __init__(self, base: KvStoreDriver) -> None:
-        self.base = base
+        super().__init__(base)
         self.requests: list[Request] = []  # answered without an error, in this order; may be cleared
 
     def __repr__(self) -> str:
         return f"TraceStore({self.base!r})"
 
     def count(self, operation: str) -> int:
-        """Return how many requests were of the kind `operation`."""
+        """Return the number of requests of the kind `operation`."""
         return sum(r.operation == operation for r in self.requests)
-
-    @property
-    def traits(self) -> StoreTraits:
-        """Those of the base, but nothing goes past the requests that are recorded."""
-        base = traits_of(self.base)
-        return base.adapted(
-            rename=None,
-            is_cached=base.is_cached,
-            shard_indexes=base.shard_indexes,
-            open_writer=None,
-            open_into_reader=None,
-        )
-
-    @property
-    def identity(self) -> Any:
-        """Identity of the base: the storage is the same."""
-        return self.base.identity
-
-    def describe(self, key: str) -> str:
-        """Name `key` the way that the base does."""
-        return self.base.describe(key)
 
     def read(
         self, key: str, *, byte_range: ByteRange | None = None, if_not_equal: bytes | None = None

@@ -13,9 +13,13 @@ from typing import Any, NamedTuple
 from chunkwise.fork import KeyLocks, Lock, new_lock, put_in_order_in_child
 from chunkwise.kvstore.key_range import KeyRange
 
-__all__ = ["CacheEntry", "ValueCache"]
+__all__ = ["ENTRY_OVERHEAD", "CacheEntry", "ValueCache"]
 
-_OVERHEAD = 200  # bytes of Python objects for each key
+ENTRY_OVERHEAD = 200
+"""Bytes that are counted for the Python objects of an entry, which take 470 here (`tracemalloc`).
+
+Without them empty and missing values would cost nothing.
+"""
 
 
 class CacheEntry(NamedTuple):
@@ -34,7 +38,7 @@ class _Record:
     def __init__(self, entry: CacheEntry) -> None:
         self.entry = entry
         self.chunks: dict[Hashable, Any] = {}
-        self.size = _OVERHEAD + len(entry.value or b"")
+        self.size = ENTRY_OVERHEAD + len(entry.value or b"")
 
 
 class ValueCache:
@@ -43,7 +47,7 @@ class ValueCache:
     def __init__(self, total_bytes_limit: int) -> None:
         # Of all values and of what was decoded from them, with some bytes for each key.
         self.total_bytes_limit = total_bytes_limit
-        self._entries: OrderedDict[tuple[Any, str], _Record] = OrderedDict()
+        self._entries: OrderedDict[tuple[Hashable, str], _Record] = OrderedDict()
         self._nbytes = 0
         self._lock = new_lock()
         self._key_locks = KeyLocks()
@@ -53,7 +57,7 @@ class ValueCache:
         """Count again what another thread was about to change."""
         self._nbytes = sum(record.size for record in self._entries.values())
 
-    def key_lock(self, store: Any, key: str) -> Lock:
+    def key_lock(self, store: Hashable, key: str) -> Lock:
         """Return the lock to read or write `key` and to put its entry under, so that the newest stays."""
         return self._key_locks.of(store, key)
 
@@ -62,17 +66,17 @@ class ValueCache:
         """Bytes in use."""
         return self._nbytes
 
-    def get(self, store: Any, key: str) -> CacheEntry | None:
+    def get(self, store: Hashable, key: str) -> CacheEntry | None:
         """Return the entry of `key` of the store whose identity is `store`."""
         found = self._find((store, key))
         return None if found is None else found.entry
 
-    def get_chunk(self, store: Any, key: str, decoding: Hashable) -> tuple[CacheEntry, Any] | None:
+    def get_chunk(self, store: Hashable, key: str, decoding: Hashable) -> tuple[CacheEntry, Any] | None:
         """Return the entry of `key`, and what was decoded from it as `decoding`, or None for that."""
         found = self._find((store, key))
         return None if found is None else (found.entry, found.chunks.get(decoding))
 
-    def put(self, store: Any, key: str, entry: CacheEntry) -> None:
+    def put(self, store: Hashable, key: str, entry: CacheEntry) -> None:
         """Put an entry and evict others, so that the limit holds; one that is too large is not put."""
         name, record = (store, key), _Record(entry)
         with self._lock:
@@ -86,11 +90,11 @@ class ValueCache:
             self._make_room()
 
     def put_chunk(
-        self, store: Any, key: str, value: bytes | None, decoding: Hashable, chunk: Any, nbytes: int
+        self, store: Hashable, key: str, value: bytes | None, decoding: Hashable, chunk: Any, nbytes: int
     ) -> None:
         """Store an immutable `chunk` decoded from `value`, if that is the value of `key` and both fit."""
         # `value` is the very object that `get` returned.
-        size = _OVERHEAD + nbytes
+        size = ENTRY_OVERHEAD + nbytes
         with self._lock:
             record = self._entries.get((store, key))
             if record is None or record.entry.value is not value or decoding in record.chunks:
@@ -103,12 +107,12 @@ class ValueCache:
             self._entries.move_to_end((store, key))
             self._make_room()
 
-    def evict(self, store: Any, key: str) -> None:
+    def evict(self, store: Hashable, key: str) -> None:
         """Forget one key."""
         with self._lock:
             self._pop((store, key))
 
-    def evict_range(self, store: Any, keys: KeyRange) -> None:
+    def evict_range(self, store: Hashable, keys: KeyRange) -> None:
         """Forget all keys of a range, and what is being read of them now."""
         for lock in self._key_locks:
             with lock:  # who has it may be about to keep something older
@@ -117,14 +121,14 @@ class ValueCache:
             for name in [p for p in self._entries if p[0] == store and p[1] in keys]:
                 self._pop(name)
 
-    def _find(self, name: tuple[Any, str]) -> _Record | None:
+    def _find(self, name: tuple[Hashable, str]) -> _Record | None:
         with self._lock:
             found = self._entries.get(name)
             if found is not None:
                 self._entries.move_to_end(name)
             return found
 
-    def _pop(self, name: tuple[Any, str]) -> _Record | None:
+    def _pop(self, name: tuple[Hashable, str]) -> _Record | None:
         record = self._entries.pop(name, None)
         if record is not None:
             self._nbytes -= record.size

@@ -17,7 +17,7 @@ written at once, in a transaction.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from chunkwise.binding import dump
@@ -31,7 +31,7 @@ from chunkwise.errors import (
 from chunkwise.fork import new_lock
 from chunkwise.kvstore.adapter.zip_read import TAIL_SIZE, Get, Member, read_directory, read_member
 from chunkwise.kvstore.adapter.zip_write import Compression, check_member_name, make_archive
-from chunkwise.kvstore.byte_range import resolve_range
+from chunkwise.kvstore.byte_range import slice_ranges
 from chunkwise.kvstore.key_range import KeyRange, encode_key
 from chunkwise.kvstore.protocol import (
     MISSING_GENERATION,
@@ -112,7 +112,7 @@ class ZipStore:
         )
 
     @property
-    def identity(self) -> Any:
+    def identity(self) -> Hashable:
         """The identity of the base, with the key."""
         return "zip", self.base.identity, self.key
 
@@ -149,12 +149,8 @@ class ZipStore:
 
     def read_ranges(self, key: str, starts: Sequence[int], stops: Sequence[int]) -> list[Buffer] | None:
         """Return the bytes of each range of the member `key`, None if there is no such member."""
-        found = self.read(key).value
-        if found is None:
-            return None
-        value = memoryview(found)
-        pairs = (resolve_range(*pair, len(value)) for pair in zip(starts, stops, strict=True))
-        return [value[begin:end] for begin, end in pairs]
+        value = self.read(key).value
+        return None if value is None else slice_ranges(value, starts, stops)
 
     def write(self, key: str, value: Buffer, *, if_equal: bytes | None = None) -> bytes | None:
         """Replace the archive by one with another `key`; return its generation."""
@@ -262,7 +258,7 @@ class ZipStore:
             return self.base.read(self.key, if_not_equal=known)
 
     def _open_get(self, generation: bytes) -> Get:
-        """Return what reads the archive of a generation, and no other."""
+        """Return a reader of the archive of a generation, and of no other."""
 
         def get(start: int, stop: int) -> Buffer:
             try:

@@ -22,7 +22,7 @@ from chunkwise.kvstore.traits import traits_of
 
 __all__ = ["Exported", "export_archive"]
 
-# Object stores take no more than this in one request, and conditions only with a value in one request.
+# Object stores take a condition only with a value in one request; that of S3 and Azure has 5 GiB at most.
 _LARGEST_CONDITIONAL = 1 << 32
 
 

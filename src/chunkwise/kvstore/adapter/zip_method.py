@@ -27,9 +27,9 @@ from chunkwise.libraries import zstd
 __all__ = ["STORED", "Method", "decode", "method_named"]
 
 STORED = 0
-# A dictionary that is larger than any encoder's preset is a trap for memory.
+# The largest preset of an encoder takes 65 MiB to decode; much more is a trap for memory.
 _XZ_MEMORY = 1 << 28
-_PIECE = 1 << 20
+_PIECE = 1 << 20  # bytes that are decoded at a time where the size that is claimed isn't trusted
 _ZSTD_RATIO = 1 << 15  # a block of 128 KiB takes at least 4 bytes
 
 

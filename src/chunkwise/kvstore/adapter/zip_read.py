@@ -41,7 +41,7 @@ _LOCATOR = Struct("<4sLQL")
 _END64 = Struct("<4sQ2H2L4Q")
 _LOCAL = Struct("<4s5H3L2H")
 _UTF8, _ENCRYPTED = 1 << 11, 1
-_SLACK = 64
+_SLACK = 46 + _END.size  # an entry of the directory has 46 bytes and a name
 
 TAIL_SIZE = _END.size + 0xFFFF + _LOCATOR.size + _END64.size
 """Bytes at the end of any archive that surely hold its end records."""
@@ -76,7 +76,7 @@ def read_directory(tail: bytes, get: Get) -> dict[str, Member]:
 
 
 def _find_end(tail: bytes, get: Get) -> tuple[int, int, int, int]:
-    """Return where in `tail` the directory ends, its number of entries, its size and its position."""
+    """Return the end of the directory in `tail`, its number of entries, its size and its position."""
     at = len(tail)
     while True:
         at = tail.rfind(b"PK\x05\x06", 0, at)
@@ -177,7 +177,7 @@ def _stored_bytes(member: Member, get: Get) -> memoryview:
 
 
 def _data_start(header: Buffer) -> int:
-    """Return how many bytes after the begin of a local header the member's data begin."""
+    """Return the distance in bytes from a local header to the data of its member."""
     if len(header) < _LOCAL.size or header[:4] != b"PK\x03\x04":
         raise DataCorruptionError("no ZIP local header where the central directory says")
     *_, n_name, n_extra = _LOCAL.unpack_from(header)

@@ -59,7 +59,7 @@ class _Edit(NamedTuple):
     largest: int  # bytes of a node
 
     def items(self, ref: NodeRef) -> list[Item]:
-        """Return what takes the place of the items of a node."""
+        """Return the items that take the place of those of a node."""
         node = self.load(ref)
         return self._of_leaf(node, ref.keys) if isinstance(node, Leaf) else self._of_inner(node, ref.keys)
 

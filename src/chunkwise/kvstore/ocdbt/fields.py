@@ -15,7 +15,8 @@ from chunkwise.errors import DataCorruptionError
 __all__ = ["Fields", "varint", "varints"]
 
 _LONGEST = 10  # bytes of an integer of 64 bits
-_FEW = 64  # integers that are encoded sooner one by one
+# Integers that are encoded sooner one by one: 128 take 45 us so, 57 us together; 256 take 86 us and 65 us.
+_FEW = 128
 
 
 class Fields:

@@ -13,7 +13,10 @@ from chunkwise.libraries import crc32c, zstd
 __all__ = ["LARGEST_BODY", "frame_body", "make_frame"]
 
 LARGEST_BODY = 1 << 26
-"""Bytes of the largest manifest or node that is read, whatever a database says of itself."""
+"""Bytes of the largest manifest or node that is read, whatever a database says of itself.
+
+A database has nodes of at most 8 MiB unless its maker said otherwise.
+"""
 
 _HEAD = struct.Struct(">I")
 _LENGTH = struct.Struct("<Q")

@@ -64,7 +64,7 @@ class Manifest(NamedTuple):
 
 
 def read_manifest(raw: Buffer) -> Manifest:
-    """Return what the bytes of a manifest say."""
+    """Return the manifest that the bytes encode."""
     fields = Fields(frame_body(raw, MAGIC))
     config = _read_config(fields)
     versions, subtrees = [], []

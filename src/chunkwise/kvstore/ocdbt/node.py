@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 
 from chunkwise.errors import DataCorruptionError, UnsupportedError
 from chunkwise.kvstore.ocdbt.fields import Fields, varint, varints
-from chunkwise.kvstore.ocdbt.frame import frame_body, make_frame
+from chunkwise.kvstore.ocdbt.frame import LARGEST_BODY, frame_body, make_frame
 from chunkwise.kvstore.ocdbt.places import (
     DataFile,
     FileTable,
@@ -25,8 +25,7 @@ __all__ = ["LONGEST_KEY", "Child", "Entry", "Inner", "Leaf", "Node", "encode_nod
 
 _MAGIC = 0x0CDB20DE
 LONGEST_KEY = 0xFFFF
-_MOST_KEYS = 1 << 26  # bytes of all keys of a node, with what they share
-_MOST_ENTRIES = 1 << 20
+_MOST_ENTRIES = 1 << 20  # of a node; their Python objects take some 230 MB
 
 
 class Entry(NamedTuple):
@@ -73,7 +72,7 @@ def read_node(raw: Buffer, above: bytes, shared: bytes, height: int | None) -> N
         height = found
     elif found != height:
         raise DataCorruptionError(f"height {found}, but {height} in what refers to it")
-    files = read_files(fields, above, _MOST_KEYS)
+    files = read_files(fields, above, LARGEST_BODY)
     n = fields.count("entries")
     if n == 0:
         raise DataCorruptionError("it has no entries")
@@ -81,7 +80,7 @@ def read_node(raw: Buffer, above: bytes, shared: bytes, height: int | None) -> N
         raise UnsupportedError(f"a node of {n} entries is not supported; expected at most {_MOST_ENTRIES}")
     prefixes, suffixes = fields.varints(n - 1), fields.varints(n)
     common = fields.varints(n) if height else []
-    keys = take_keys(fields, prefixes, suffixes, LONGEST_KEY - len(shared), _MOST_KEYS - n * len(shared))
+    keys = take_keys(fields, prefixes, suffixes, LONGEST_KEY - len(shared), LARGEST_BODY - n * len(shared))
     if any(a >= b for a, b in pairwise(keys)):
         raise DataCorruptionError("its keys are not in order")
     if any(size > len(key) for size, key in zip(common, keys, strict=False)):

@@ -27,8 +27,7 @@ __all__ = [
 ]
 
 _LONGEST_PATH = 0xFFFF
-_FEW = 64  # strings that are compared sooner one by one
-_LARGEST_TABLE = 1 << 24  # bytes
+_LARGEST_TABLE = 1 << 24  # bytes of strings, all as wide as the widest, that are compared together
 _MISSING = (1 << 64) - 1
 
 
@@ -70,9 +69,9 @@ NO_PLACE = Place(NO_FILE, _MISSING, _MISSING)
 
 
 def prefix_lengths(items: Sequence[bytes]) -> list[int]:
-    """Return how many bytes each item but the first shares with the one before."""
+    """Return the number of bytes that each item but the first shares with the one before."""
     widest = max(map(len, items), default=0)
-    if len(items) < _FEW or widest == 0 or widest * len(items) > _LARGEST_TABLE:
+    if widest == 0 or widest * len(items) > _LARGEST_TABLE:
         return [shared_length(a, b) for a, b in pairwise(items)]
     table = np.array(items, f"S{widest}").view(np.uint8).reshape(-1, widest)  # zeros behind shorter ones
     lengths = np.fromiter(map(len, items), np.intp, len(items))
@@ -83,7 +82,7 @@ def prefix_lengths(items: Sequence[bytes]) -> list[int]:
 
 
 def shared_length(a: bytes, b: bytes) -> int:
-    """Return how many bytes `a` and `b` both begin with."""
+    """Return the length of the longest common prefix of `a` and `b`."""
     n = min(len(a), len(b))
     different = int.from_bytes(a[:n]) ^ int.from_bytes(b[:n])
     return n - (different.bit_length() + 7) // 8

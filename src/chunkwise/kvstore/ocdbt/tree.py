@@ -57,12 +57,12 @@ def check_keys(node: Node, ref: NodeRef) -> Node:
 
 
 def root_of(version: Version) -> NodeRef | None:
-    """Return what leads to the root; None without any key."""
+    """Return the reference to the root; None without any key."""
     return None if version.root.is_missing else NodeRef(version.root, b"", version.height, KeyRange())
 
 
 def child_ref(node: Inner, i: int, keys: KeyRange) -> NodeRef:
-    """Return what leads to a child of a node whose own keys are in `keys`."""
+    """Return the reference to a child of a node whose own keys are in `keys`."""
     child = node.entries[i]
     stop = node.keys[i + 1] if i + 1 < len(node.keys) else keys.exclusive_max
     return NodeRef(child.place, child.key[: child.shared], node.height - 1, KeyRange(child.key, stop))

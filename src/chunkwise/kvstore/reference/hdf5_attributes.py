@@ -47,7 +47,7 @@ class Conventions(NamedTuple):
 
 
 def conventions_of(file: Any) -> Conventions:
-    """Return what an h5py file was written as."""
+    """Return the conventions that an h5py file was written by."""
     names = set(file.attrs)
     return Conventions("_NCProperties" in names, bool(names & {".specloc", "nwb_version"}))
 
@@ -117,7 +117,7 @@ def links_of(group: Any, find: Callable[[str], Any]) -> dict[str, JSON]:
 
 
 def _identity(file: Any, target: Any) -> dict[str, JSON]:
-    """Return what HDMF calls an object and the file that it is in."""
+    """Return HDMF's identifiers of an object and of its file."""
     out: dict[str, JSON] = {}
     for name, owner in (("object_id", target), ("source_object_id", file)):
         found = None if owner is None else owner.attrs.get("object_id")

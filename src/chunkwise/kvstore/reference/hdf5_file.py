@@ -247,7 +247,7 @@ def _box_of(space: Any, shape: tuple[int, ...], name: str) -> Box:
 
 
 def _matched(here: Box, there: Box) -> list[tuple[int, int]] | None:
-    """Return which dimension of a source is which of a virtual dataset, but for those of length 1."""
+    """Return the dimension of a virtual dataset for each of a source, but for those of length 1."""
     first = [(dim, p.stop - p.start) for dim, p in enumerate(here) if p.stop - p.start != 1]
     second = [(dim, p.stop - p.start) for dim, p in enumerate(there) if p.stop - p.start != 1]
     if [n for _, n in first] != [n for _, n in second]:

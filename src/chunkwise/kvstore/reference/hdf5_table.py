@@ -7,7 +7,6 @@ all of it happens under a lock.  Chunks are then read from the file without h5py
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -27,11 +26,10 @@ from chunkwise.kvstore.reference.hdf5_attributes import (
 )
 from chunkwise.kvstore.reference.hdf5_file import Hdf5File, Hdf5Files
 from chunkwise.kvstore.reference.store import Loaded, OpenTarget
-from chunkwise.kvstore.reference.table import Reference, read_by
+from chunkwise.kvstore.reference.table import CHUNK_NAME, Reference, read_by
 
 __all__ = ["Hdf5Table", "load_hdf5"]
 
-_CHUNK = re.compile(r"\d{1,18}(\.\d{1,18})*")
 _DEEPEST = 64  # groups one in the other
 
 
@@ -74,7 +72,7 @@ class Hdf5Table:
         if name == ".zattrs":
             node = self._node(path)
             return None if node is None else node.attributes
-        if _CHUNK.fullmatch(name) is None:
+        if CHUNK_NAME.fullmatch(name) is None:
             return None
         node = self._node(path)
         if node is None or node.array is None:
@@ -97,7 +95,7 @@ class Hdf5Table:
         return make
 
     def note(self, key: str) -> str:
-        """Return why the array at a prefix of keys is read by h5py; empty if it isn't."""
+        """Return the reason that h5py reads the array at a prefix of keys; empty if it doesn't."""
         node = self._node(key.rstrip("/"))
         why = "" if node is None or node.array is None else node.array.by_h5py
         return f"read by h5py, one chunk at a time: {why}" if why else ""

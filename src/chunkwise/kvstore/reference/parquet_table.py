@@ -255,7 +255,7 @@ def _cell(number: int, grid: tuple[int, ...]) -> list[int]:
 
 
 def _variable(key: str, document: Any) -> _Variable:
-    """Return what the document of an array says of its keys."""
+    """Return the grid and form of keys that the document of an array has."""
     try:
         shape, chunks = document["shape"], document["chunks"]
         separator = document.get("dimension_separator", ".")

@@ -6,7 +6,7 @@ A table is read when it is needed first, and again when its file has changed sin
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -21,7 +21,14 @@ from chunkwise.errors import (
     prefix,
 )
 from chunkwise.fork import new_lock
-from chunkwise.kvstore.byte_range import check_range, coalesce_ranges, read_ranges, resolve_range
+from chunkwise.kvstore.byte_range import (
+    check_range,
+    coalesce_ranges,
+    read_ranges,
+    resolve_range,
+    slice_range,
+    slice_ranges,
+)
 from chunkwise.kvstore.protocol import (
     MISSING_GENERATION,
     Buffer,
@@ -82,7 +89,7 @@ class ReferenceStore:
         return f"ReferenceStore({self.kind!r}, {self.base!r}, {self.key!r})"
 
     @property
-    def identity(self) -> Any:
+    def identity(self) -> Hashable:
         """The identity of the base, with the key."""
         return self.kind, self.base.identity, self.key
 
@@ -177,8 +184,7 @@ class ReferenceStore:
             return None
         if not isinstance(reference, Part):
             value = reference if isinstance(reference, bytes) else reference()
-            pairs = zip(starts, stops, strict=True)
-            return [memoryview(value)[slice(*resolve_range(*pair, len(value)))] for pair in pairs]
+            return slice_ranges(value, starts, stops)
         if reference.stop is not None:
             size = reference.stop - reference.start
             for pair in zip(starts, stops, strict=True):
@@ -227,7 +233,7 @@ class ReferenceStore:
         return out
 
     def note(self, prefix: str) -> str:
-        """Return why the values of an array's keys are made by a library; empty if they lie somewhere."""
+        """Return the reason that a library makes the values of an array; empty if they lie somewhere."""
         return self.table.note(prefix)
 
     def target(self, url: str) -> tuple[KvStoreDriver, str]:
@@ -286,8 +292,7 @@ class _Targets:
             begin, end = resolve_range(start, stop, reference.stop - reference.start)
             return self.part(key, Part(reference.url, reference.start + begin, reference.start + end))
         value = memoryview(reference if isinstance(reference, bytes) else reference())
-        begin, end = resolve_range(start, stop, len(value))
-        return value[begin:end]
+        return slice_range(value, start, stop)
 
     def part(self, key: str, part: Part, *, whole: bool = False) -> Buffer:
         """Return bytes of another value; that it has so many is seen before memory is taken for them."""

@@ -6,6 +6,7 @@ format has of its own: HDF5, TIFF.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
@@ -15,11 +16,33 @@ from chunkwise.errors import ChunkwiseError, DataCorruptionError
 from chunkwise.kvstore.key_range import KeyRange, encode_key
 from chunkwise.kvstore.protocol import Buffer, Children
 
-__all__ = ["Part", "Reference", "SortedKeys", "Table", "blocks_of", "expect_part", "read_by"]
+__all__ = [
+    "BLOCK_NBYTES",
+    "CHUNK_NAME",
+    "LARGEST_OFFSET",
+    "Part",
+    "Reference",
+    "SortedKeys",
+    "Table",
+    "blocks_of",
+    "expect_part",
+    "read_by",
+]
 
 T = TypeVar("T")
 
-_LARGEST = 1 << 62  # offsets and sizes beyond are no positions in any storage
+CHUNK_NAME = re.compile(r"\d{1,18}(\.\d{1,18})*")
+"""Names of chunks in Zarr v2, with numbers of at most 64 bits."""
+
+LARGEST_OFFSET = 1 << 62
+"""Offsets and sizes beyond are no positions in any storage."""
+
+BLOCK_NBYTES = 1 << 22
+"""Bytes of a block, about, of an array that is stored as a whole.
+
+128 MiB of HDF5 take 21 ms of processor time with these, 31 ms with 256 KiB, 25 ms with 16 MiB; 100 x 100
+elements of them take 0.4 ms, 0.06 ms and 2.2 ms.
+"""
 
 
 class Part(NamedTuple):
@@ -54,7 +77,7 @@ class Table(Protocol):
         ...
 
     def some_url(self) -> str | None:
-        """Return where chunks are, for instance; None if that can't be told without reading."""
+        """Return the URL of some chunk; None if that can't be told without reading."""
         ...
 
 
@@ -85,12 +108,12 @@ def expect_part(key: str, url: JSON, offset: JSON = 0, length: JSON = None) -> P
         return Part(url)
     for value, name in ((offset, "an offset"), (length, "a length")):
         if not _is_position(value):
-            raise _invalid(key, f"{name} of 0 to {_LARGEST}", value)
+            raise _invalid(key, f"{name} of 0 to {LARGEST_OFFSET}", value)
     return Part(url, int(offset), int(offset) + int(length))
 
 
 def _is_position(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _LARGEST
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LARGEST_OFFSET
 
 
 def _invalid(key: str, expected: str, value: JSON) -> DataCorruptionError:
@@ -115,7 +138,7 @@ def blocks_of(shape: tuple[int, ...], itemsize: int, largest: int) -> tuple[int,
 
 
 def read_by(library: str, what: str, work: Callable[[], T]) -> T:
-    """Return what `work` does by a library, which may raise anything for data that it doesn't like."""
+    """Return the result of `work`, by a library that may raise anything for data that it doesn't like."""
     try:
         return work()
     except (ChunkwiseError, ImportError, MemoryError):

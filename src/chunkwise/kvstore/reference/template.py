@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 from chunkwise.binding import dump
 from chunkwise.errors import SpecError
+from chunkwise.kvstore.reference.table import LARGEST_OFFSET
 
 __all__ = ["Scope", "render"]
 
@@ -23,7 +24,6 @@ Scope: TypeAlias = Mapping[str, "str | int"]
 _HOLE = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
 _LONGEST = 1 << 16  # characters of a template and of what it gives
 _LONGEST_EXPRESSION = 1000  # characters
-_LARGEST = 1 << 62
 
 
 def render(template: str, templates: Mapping[str, str], scope: Scope) -> str:
@@ -96,8 +96,8 @@ def _number(node: ast.expr, templates: Mapping[str, str], scope: Scope, template
 
 
 def _checked(value: int) -> int:
-    if abs(value) > _LARGEST:
-        raise SpecError(f"integer in a template is out of range: expected at most {_LARGEST}")
+    if abs(value) > LARGEST_OFFSET:
+        raise SpecError(f"integer in a template is out of range: expected at most {LARGEST_OFFSET}")
     return value
 
 

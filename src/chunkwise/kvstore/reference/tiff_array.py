@@ -17,11 +17,10 @@ import numpy.typing as npt
 from chunkwise.binding import JSON
 from chunkwise.errors import DataCorruptionError, UnsupportedError
 from chunkwise.kvstore.protocol import Buffer
-from chunkwise.kvstore.reference.table import Part, Reference, blocks_of, read_by
+from chunkwise.kvstore.reference.table import BLOCK_NBYTES, Part, Reference, blocks_of, read_by
 
 __all__ = ["Source", "TiffArray", "describe_level"]
 
-_BLOCK_NBYTES = 1 << 22  # of images that are stored as they are
 _LARGEST = 1 << 31  # bytes of a tile or strip, decoded
 _COMPRESSORS: dict[int, JSON] = {
     5: {"id": "imagecodecs_lzw"},
@@ -87,7 +86,7 @@ def describe_level(level: Any, sources: Mapping[int, Source], axes: str) -> Tiff
     whole = one or bool(page.is_contiguous)
     pages = _pages(level, sources, lead, one, whole, stored.itemsize * prod(inner))
     if whole:
-        chunks = blocks_of(inner, stored.itemsize, _BLOCK_NBYTES)
+        chunks = blocks_of(inner, stored.itemsize, BLOCK_NBYTES)
     else:
         chunks = tuple(map(int, page.chunks))
         chunks = (1,) * (len(inner) - len(chunks)) + chunks  # samples one behind the other

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import json
-import re
 from collections.abc import Iterator
 from typing import Any
 from xml.etree import ElementTree
@@ -19,14 +18,13 @@ from chunkwise.extras import load as load_package
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import Children, KvStoreDriver
 from chunkwise.kvstore.reference.store import Loaded, OpenTarget
-from chunkwise.kvstore.reference.table import Reference, SortedKeys, read_by
+from chunkwise.kvstore.reference.table import CHUNK_NAME, Reference, SortedKeys, read_by
 from chunkwise.kvstore.reference.tiff_array import Source, TiffArray, describe_level
 from chunkwise.kvstore.reference.tiff_planes import Planes, TiffFiles, names_other_files, planes_of, tag_of
 from chunkwise.kvstore.value_file import ValueFile
 
 __all__ = ["TiffTable", "load_tiff"]
 
-_CHUNK = re.compile(r"\d{1,18}(\.\d{1,18})*")
 # A small file can name itself as its next page again and again, and XML takes many times its size in memory.
 _MOST_PAGES = 1_000_000
 _MOST_IMAGES = 1000
@@ -97,7 +95,7 @@ class TiffTable:
             return self._documents[key]
         path, _, name = key.rpartition("/")
         array = self._arrays.get(path)
-        if array is None or _CHUNK.fullmatch(name) is None:
+        if array is None or CHUNK_NAME.fullmatch(name) is None:
             return None
         cell = tuple(map(int, name.split(".")))
         if len(cell) != len(array.grid) or any(i >= n for i, n in zip(cell, array.grid, strict=True)):
@@ -108,7 +106,7 @@ class TiffTable:
             raise prefix(e, f"Error reading chunk {dump(key)}") from None
 
     def note(self, key: str) -> str:
-        """Return why tifffile decodes the chunks of an array; empty if it doesn't."""
+        """Return the reason that tifffile decodes the chunks of an array; empty if it doesn't."""
         array = self._arrays.get(key.rstrip("/"))
         return "" if array is None or not array.by_tifffile else f"decoded by tifffile: {array.by_tifffile}"
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from chunkwise.binding import JSON, MISSING, Members, expect_object
 from chunkwise.spec.context import Context
 from chunkwise.spec.kvstore_spec import KvStoreSpec, parse_kvstore_spec
+
+if TYPE_CHECKING:
+    from chunkwise.spec.resources.live import ConcurrencyLimit
 
 __all__ = ["AdapterKvStoreSpec", "OneBaseKvStoreSpec", "expect_kvstore"]
 
@@ -40,7 +43,7 @@ class AdapterKvStoreSpec(KvStoreSpec, ABC):
         """True if one of the stores below is."""
         return any(base.is_remote for base in self.bases())
 
-    def copy_limit(self) -> Any:
+    def copy_limit(self) -> ConcurrencyLimit | None:
         """Return the first limit with a number, here or in a store below; else None."""
         return super().copy_limit() or next(filter(None, (base.copy_limit() for base in self.bases())), None)
 
@@ -61,24 +64,20 @@ class AdapterKvStoreSpec(KvStoreSpec, ABC):
 
     def unbound(self, names: Mapping[int, str] | None = None) -> Self:
         """Return the spec with names in place of bound resources throughout."""
-        out = super().unbound(names)
-        if names is None:
-            found: dict[int, str] = {}
-            self.name_bound(found, {} if self.context is None else dict(self.context.to_json()))
-            names = found
+        out, names = super().unbound(names), self._own_names() if names is None else names
         return out.with_bases(tuple(base.unbound(names) for base in self.bases()))
+
+    def _own_names(self) -> dict[int, str]:
+        found: dict[int, str] = {}
+        self.name_bound(found, {} if self.context is None else dict(self.context.to_json()))
+        return found
 
     def to_json(
         self, include_defaults: bool = False, *, names: Mapping[int, str] | None = None
     ) -> dict[str, Any]:
         """Return the JSON form."""
-        if names is None:
-            found: dict[int, str] = {}
-            self.name_bound(found, {} if self.context is None else dict(self.context.to_json()))
-            inner: Mapping[int, str] = found
-        else:
-            inner = names
         out = super().to_json(include_defaults, names=names)
+        inner = self._own_names() if names is None else names
         out.update(self.base_members([base.to_json(include_defaults, names=inner) for base in self.bases()]))
         return dict(sorted(out.items()))
 

@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from chunkwise.binding import JSON, Members, expect_int, expect_string
-from chunkwise.errors import SpecError, UnsupportedError
+from chunkwise.errors import SpecError
 from chunkwise.kvstore.adapter.prefix import PrefixStore
 from chunkwise.kvstore.adapter.read_through import ReadThroughStore
 from chunkwise.kvstore.adapter.read_through_disk import DiskEntries
 from chunkwise.kvstore.adapter.read_through_memory import Entries, MemoryEntries
 from chunkwise.kvstore.protocol import KvStoreDriver
 from chunkwise.spec.kvstores.adapter import OneBaseKvStoreSpec
-from chunkwise.spec.resources.duration import format_duration, parse_duration
+from chunkwise.spec.resources.kind import format_duration, parse_duration
 
 __all__ = ["CacheKvStoreSpec"]
 
-_LIMIT = 1 << 30
+_LIMIT = 1 << 30  # bytes, where the spec has no limit of its own
 
 
 def _expect_age(value: JSON) -> float:
@@ -66,7 +66,3 @@ class CacheKvStoreSpec(OneBaseKvStoreSpec):
         else:
             entries = MemoryEntries(self.total_bytes_limit)
         return ReadThroughStore(base, entries, max_age=self.max_age), self.path
-
-    def to_url(self) -> str:
-        """Raise: there is no URL."""
-        raise UnsupportedError("URL representation not supported")

@@ -21,7 +21,7 @@ class MemoryKvStoreSpec(KvStoreSpec):
     driver: ClassVar[str] = "memory"
     resource_kinds: ClassVar[tuple[str, ...]] = ("memory_key_value_store",)
 
-    atomic: bool = True  # whether transactions of several keys may be atomic
+    atomic: bool = True  # transactions of several keys may be atomic
 
     @classmethod
     def parse_members(cls, members: Members) -> dict[str, Any]:

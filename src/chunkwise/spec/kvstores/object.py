@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from chunkwise.binding import MISSING, Members, expect_bool
-from chunkwise.errors import SpecError, UnsupportedError
+from chunkwise.errors import SpecError
 from chunkwise.kvstore.file import FileStore
 from chunkwise.kvstore.foreign_bucket import ForeignBucket, is_obstore
-from chunkwise.kvstore.fsspec import FsspecStore, is_fsspec
+from chunkwise.kvstore.fsspec import FsspecStore, is_fsspec, synchronous
 from chunkwise.kvstore.object_store import ObjectStore
 from chunkwise.kvstore.protocol import KvStoreDriver, is_store
 from chunkwise.kvstore.request_limits import Limits, Slots
-from chunkwise.kvstore.zarr_python import ZarrPythonStore, is_zarr_python, store_class, synchronous
+from chunkwise.kvstore.zarr_python import ZarrPythonStore, is_zarr_python, store_class
 from chunkwise.spec.kvstore_spec import KvStoreSpec
 
 __all__ = ["ObjectKvStoreSpec", "is_store_object"]
@@ -81,10 +81,6 @@ class ObjectKvStoreSpec(KvStoreSpec):
     def open_driver(self) -> tuple[KvStoreDriver, str]:
         """Return the store; the path stays a prefix of keys."""
         return _opened(self.store, self.single_writer), self.path
-
-    def to_url(self) -> str:
-        """Raise: there is no URL."""
-        raise UnsupportedError("URL representation not supported")
 
 
 def _opened(store: Any, single_writer: bool) -> KvStoreDriver:

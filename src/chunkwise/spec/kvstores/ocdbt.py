@@ -18,7 +18,7 @@ from chunkwise.kvstore.protocol import KvStoreDriver
 from chunkwise.kvstore.request_limits import Coalescing
 from chunkwise.spec.kvstore_spec import KvStoreSpec
 from chunkwise.spec.kvstores.adapter import AdapterKvStoreSpec, expect_kvstore
-from chunkwise.spec.resources.duration import format_duration, parse_duration
+from chunkwise.spec.resources.kind import format_duration, parse_duration
 from chunkwise.spec.url import quote_path
 
 __all__ = ["OcdbtKvStoreSpec"]

@@ -39,7 +39,7 @@ class S3KvStoreSpec(RemoteKvStoreSpec):
     requester_pays: bool = False
     # Extension: nobody else writes, so the server need not keep conditions on writes.
     single_writer: bool = False
-    use_conditional_write: bool | None = None  # whether the server keeps conditions; None to try
+    use_conditional_write: bool | None = None  # the server keeps conditions; None to try
 
     @classmethod
     def parse_members(cls, members: Members) -> dict[str, Any]:

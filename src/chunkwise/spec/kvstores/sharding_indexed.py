@@ -11,7 +11,7 @@ from chunkwise.binding import JSON, Members, dump, expect_int, expect_one_of, pa
 from chunkwise.codec.chain import codecs_to_json, parse_chain
 from chunkwise.codec.protocol import Codec
 from chunkwise.codec.shard_layout import ShardLayout, index_chain
-from chunkwise.errors import SpecError, UnsupportedError, braced
+from chunkwise.errors import SpecError, braced
 from chunkwise.kvstore.adapter.indexed_shard import IndexedShard
 from chunkwise.kvstore.adapter.sharded import SingleShardStore
 from chunkwise.kvstore.protocol import KvStoreDriver
@@ -20,7 +20,7 @@ from chunkwise.spec.kvstores.adapter import OneBaseKvStoreSpec
 __all__ = ["ShardingIndexedKvStoreSpec"]
 
 _HIGHEST_RANK = 31  # the index has a dimension more
-_MOST_CELLS = 1 << 30
+_MOST_CELLS = 1 << 30  # as in TensorStore
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -61,10 +61,6 @@ class ShardingIndexedKvStoreSpec(OneBaseKvStoreSpec):
         layout = ShardLayout.of(self.grid_shape, chain, at_end=self.index_location == "end")
         format = IndexedShard(layout, dump(self.own_members(include_defaults=True)))
         return SingleShardStore(driver, key, format, self.live("cache_pool").total_bytes_limit), self.path
-
-    def to_url(self) -> str:
-        """Raise: there is no URL."""
-        raise UnsupportedError("URL representation not supported")
 
 
 def _parse_grid_shape(value: JSON) -> tuple[int, ...]:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from chunkwise.binding import Members
-from chunkwise.errors import UnsupportedError
 from chunkwise.kvstore.adapter.sharded import ShardedStore
 from chunkwise.kvstore.adapter.sharding_spec import Sharding
 from chunkwise.kvstore.adapter.uint64_shards import Uint64Shards
@@ -39,7 +38,3 @@ class ShardedKvStoreSpec(OneBaseKvStoreSpec):
         driver, path = self.below.as_directory().open_driver()
         cache_nbytes = self.live("cache_pool").total_bytes_limit
         return ShardedStore(driver, path, Uint64Shards(self.sharding), cache_nbytes), self.path
-
-    def to_url(self) -> str:
-        """Raise: there is no URL."""
-        raise UnsupportedError("URL representation not supported")

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from chunkwise.binding import Members, expect_one_of
 from chunkwise.kvstore.adapter.zip import ZipStore
+from chunkwise.kvstore.adapter.zip_write import Compression
 from chunkwise.kvstore.protocol import KvStoreDriver
 from chunkwise.spec.kvstores.adapter import OneBaseKvStoreSpec
 from chunkwise.spec.url import quote_path
@@ -24,7 +25,7 @@ class ZipKvStoreSpec(OneBaseKvStoreSpec):
     driver: ClassVar[str] = "zip"
     resource_kinds: ClassVar[tuple[str, ...]] = ("cache_pool", "data_copy_concurrency")
 
-    compression: str = "deflate"  # of members that are written: deflate, store, zstd or xz
+    compression: Compression = "deflate"  # of members that are written: deflate, store, zstd or xz
 
     @classmethod
     def parse_members(cls, members: Members) -> dict[str, Any]:
@@ -44,9 +45,8 @@ class ZipKvStoreSpec(OneBaseKvStoreSpec):
     def open_driver(self) -> tuple[KvStoreDriver, str]:
         """Return the store of the archive; the path stays a prefix of keys."""
         driver, key = self.below.open_driver()
-        compression: Any = self.compression
         slots = self.live("data_copy_concurrency").slots
-        return ZipStore(driver, key, compression=compression, slots=slots), self.path
+        return ZipStore(driver, key, compression=self.compression, slots=slots), self.path
 
     def to_url(self) -> str:
         """Return ``base|zip:path``."""

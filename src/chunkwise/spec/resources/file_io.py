@@ -8,15 +8,14 @@ from functools import partial
 from typing import ClassVar, Literal
 
 from chunkwise.binding import JSON, expect_bool, expect_one_of
-from chunkwise.spec.resources.duration import format_duration, parse_duration
-from chunkwise.spec.resources.kind import Member, ObjectResource
+from chunkwise.spec.resources.kind import Member, ObjectResource, format_duration, parse_duration
 
 __all__ = ["FileIoLocking", "FileIoMode", "FileIoSync"]
 
 
 @dataclass(frozen=True)
 class FileIoSync:
-    """``true`` or ``false``: whether a write is on disk when it is done."""
+    """``true`` if a write is on disk when it is done, or ``false``."""
 
     inline: ClassVar[bool] = True
 

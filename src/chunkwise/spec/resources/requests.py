@@ -9,11 +9,12 @@ from typing import ClassVar
 
 from chunkwise.binding import JSON, dump, expect_int, expect_number
 from chunkwise.errors import SpecError, UnsupportedError
-from chunkwise.spec.resources.duration import format_duration, parse_duration
-from chunkwise.spec.resources.kind import Member, ObjectResource
+from chunkwise.kvstore.request_limits import Coalescing, Retries
+from chunkwise.spec.resources.kind import Member, ObjectResource, format_duration, parse_duration
 
 __all__ = ["FileIoRetries", "RateLimiter", "RequestCoalescing", "RequestRetries"]
 
+_DEFAULTS = Retries()
 _RETRIES = {
     "max_retries": Member(partial(expect_int, lo=0)),
     "initial_delay": Member(parse_duration, format_duration),
@@ -41,10 +42,10 @@ class RequestRetries(ObjectResource):
         "request_timeout": Member(_parse_timeout, format_duration, shown=False),
     }
 
-    max_retries: int = 32
-    initial_delay: float = 1.0
-    max_delay: float = 32.0
-    request_timeout: float = 60.0
+    max_retries: int = _DEFAULTS.max_retries
+    initial_delay: float = _DEFAULTS.initial_delay
+    max_delay: float = _DEFAULTS.max_delay
+    request_timeout: float = _DEFAULTS.request_timeout
 
 
 def _parse_no_retries(value: JSON) -> int:
@@ -64,8 +65,8 @@ class FileIoRetries(ObjectResource):
     members: ClassVar[Mapping[str, Member]] = {**_RETRIES, "max_retries": Member(_parse_no_retries)}
 
     max_retries: int = 0
-    initial_delay: float = 1.0
-    max_delay: float = 32.0
+    initial_delay: float = _DEFAULTS.initial_delay
+    max_delay: float = _DEFAULTS.max_delay
 
 
 @dataclass(frozen=True)
@@ -99,5 +100,5 @@ class RequestCoalescing(ObjectResource):
         "max_bytes": Member(partial(expect_int, lo=1)),
     }
 
-    gap: int = 1 << 20
-    max_bytes: int = 1 << 26
+    gap: int = Coalescing().gap
+    max_bytes: int = Coalescing().largest

@@ -1,9 +1,15 @@
-"""The attribute ``_FillValue`` of CF: the value that stands for a missing one.
+"""Attributes of a variable as each format has them.
 
-In Zarr v2 it is the fill value of the array.  In Zarr v3 it is an attribute, which xarray writes so that
-every value has a place in JSON: floating-point numbers as the base64 of a little-endian float64, complex
-numbers as two of these, bytes as base64, all else as it is.  In N5 it is an attribute too, a number, or its
-name if it isn't finite, as in Zarr's own metadata.
+``_FillValue`` of CF is the value that stands for a missing one.  In Zarr v2 it is the fill value of the
+array.  In Zarr v3 it is an attribute, which xarray writes so that every value has a place in JSON:
+floating-point numbers as the base64 of a little-endian float64, complex numbers as two of these, bytes as
+base64, all else as it is.  In N5 it is an attribute too, a number, or its name if it isn't finite, as in
+Zarr's own metadata.
+
+In N5 some names are members of the dataset's metadata.  ``units`` of CF is text, while that of N5 is a list
+with the unit of each dimension, and other software refuses a dataset in which it is anything else.  So
+attributes with such names, and those that are null, which N5 software takes for missing, are members of an
+object in the attribute ``xarray``.
 """
 
 from __future__ import annotations
@@ -12,15 +18,26 @@ import base64
 import binascii
 import math
 import struct
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from chunkwise.driver.n5.members import DATASET_MEMBERS
 from chunkwise.errors import InvalidArgumentError
 
-__all__ = ["FILL_VALUE", "fill_value_from_json", "fill_value_to_json"]
+__all__ = [
+    "FILL_VALUE",
+    "fill_value_from_json",
+    "fill_value_to_json",
+    "hide_attributes",
+    "restore_attributes",
+]
 
 FILL_VALUE = "_FillValue"
+
+_MEMBER = "xarray"
+_TAKEN = (*DATASET_MEMBERS, "compressionType", "codecs", "n5", _MEMBER)
 
 _NAMED = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
@@ -77,3 +94,18 @@ def _float_from_json(value: Any) -> float:
         (number,) = struct.unpack("<d", base64.standard_b64decode(value))
         return float(number)
     return float(value)
+
+
+def hide_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return attributes that N5 can hold: the others move into the attribute ``xarray``."""
+    hidden = {name: value for name, value in attributes.items() if name in _TAKEN or value is None}
+    shown = {name: value for name, value in attributes.items() if name not in hidden}
+    return {**shown, _MEMBER: hidden} if hidden else shown
+
+
+def restore_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the attributes that `hide_attributes` was given; others are as they are."""
+    hidden = attributes.get(_MEMBER)
+    if not isinstance(hidden, Mapping) or not all(name in _TAKEN or v is None for name, v in hidden.items()):
+        return dict(attributes)
+    return {**{name: value for name, value in attributes.items() if name != _MEMBER}, **hidden}

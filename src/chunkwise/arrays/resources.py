@@ -1,4 +1,4 @@
-"""Cache pools of a chunked array: for values of the kvstore, and for metadata documents."""
+"""Resources of an open array: its threads, and the cache pools for stored values and metadata documents."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import time
 
 from chunkwise.driver.chunked.spec import ChunkedSpec
 from chunkwise.driver.image.spec import ImageSpec
+from chunkwise.engine.pool import Pool, pool_of
 from chunkwise.kvstore.adapter.cache import CacheStore
 from chunkwise.kvstore.adapter.value_cache import ValueCache
 from chunkwise.kvstore.protocol import KvStoreDriver
-from chunkwise.spec.resources.live import CachePool
+from chunkwise.spec.driver_spec import DriverSpec
+from chunkwise.spec.resources.live import CachePool, ConcurrencyLimit
 
-__all__ = ["cache_of", "cached"]
+__all__ = ["cache_of", "cached", "pool_under"]
 
 
 def cached(spec: ChunkedSpec | ImageSpec, store: KvStoreDriver, path: str) -> KvStoreDriver:
@@ -38,3 +40,16 @@ def cache_of(pool: CachePool) -> ValueCache | None:
         pool.cache = ValueCache(pool.total_bytes_limit)
     cache: ValueCache | None = pool.cache
     return cache
+
+
+def pool_under(spec: DriverSpec) -> Pool:
+    """Return the threads of a bound spec, or of the first part of it that has any; else some of its own."""
+    # The number of threads is the spec's own, else its kvstore's.
+    if "data_copy_concurrency" in spec.resources:
+        own = spec.resource("data_copy_concurrency")
+        below = None if own.limit is not None or spec.kvstore is None else spec.kvstore.copy_limit()
+        return pool_of(below or own)
+    for part in spec.parts():
+        if isinstance(part, DriverSpec):
+            return pool_under(part)
+    return pool_of(ConcurrencyLimit(None))

@@ -1,0 +1,267 @@
+"""Groups in which members are made and deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+from chunkwise.api.tensorstore import TensorStore
+from chunkwise.dtypes.data_type import DataType
+from chunkwise.errors import InvalidArgumentError
+from chunkwise.groups.new_array import new_array
+from chunkwise.groups.readable_group import ReadableGroup
+from chunkwise.hierarchy.change import delete_node
+from chunkwise.hierarchy.create import check_no_link, make_group, make_groups
+from chunkwise.hierarchy.new_location import clear
+from chunkwise.hierarchy.node_name import check_new_names, split_path
+from chunkwise.hierarchy.tree import check_format
+from chunkwise.tools.array_template import data_type
+
+__all__ = ["WritableGroup"]
+
+
+class WritableGroup(ReadableGroup):
+    """A group to which groups and arrays can be added, and from which they can be deleted."""
+
+    __slots__ = ()
+
+    def create_group(
+        self, path: str, *, attributes: Mapping[str, Any] | None = None, overwrite: bool = False
+    ) -> Self:
+        """Make a group, and those above it that are missing.
+
+        Raises
+        ------
+        AlreadyExistsError
+            If there is a group or array already, and `overwrite` is false.
+        InvalidArgumentError
+            If a name is reserved, an attribute can't be, or the tree was opened for reading.
+        """
+        self._tree.check_writable()
+        names = split_path(path, self.path)
+        if overwrite and path in self:
+            del self[path]
+        node = make_group(self._tree, names, attributes or {}, known=self._known(names))
+        return self._make(self._tree, names, node)
+
+    def require_group(self, path: str, *, attributes: Mapping[str, Any] | None = None) -> Self:
+        """Return the group at `path`, after making it, with `attributes`, if it is missing."""
+        names = split_path(path, self.path)
+        node = self._tree.find(names, self._node.format)
+        if node is None or node.implicit or node.kind == "array":
+            self._tree.check_writable()
+            node = make_group(self._tree, names, attributes or {}, known=self._known(names), exist_ok=True)
+        return self._make(self._tree, names, node)
+
+    def _known(self, names: Sequence[str]) -> int:
+        return len(self._names) if tuple(names[: len(self._names)]) == self._names else 0
+
+    def create_array(
+        self,
+        path: str,
+        data: Any = None,
+        *,
+        shape: Sequence[int] | int | None = None,
+        dtype: Any = None,
+        chunks: Sequence[int] | str | None = "auto",
+        shards: Sequence[int] | None = None,
+        codec: Any = None,
+        checksum: bool = False,
+        fill_value: Any = None,
+        dimension_names: Sequence[str | None] | None = None,
+        dimension_units: Sequence[Any] | None = None,
+        attributes: Mapping[str, Any] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        format: str | None = None,
+        overwrite: bool = False,
+        **schema_options: Any,
+    ) -> TensorStore:
+        """Make an array, and the groups above it that are missing.
+
+        Parameters
+        ----------
+        path : str
+        data : array_like or TensorStore, optional
+            Values to write; shape and data type are by default those of the data.
+        shape : sequence of int, or int
+        dtype : dtype_like
+        chunks : sequence of int or "auto"
+            Of inner chunks, where there are shards.  ``"auto"``: about a megabyte each.
+        shards : sequence of int, optional
+            Zarr v3 only.
+        codec : str, JSON or CodecSpec, optional
+            ``"zstd:5"``, ``"gzip:6"``, ``"blosc:lz4:5:shuffle"``, ``"none"``, ...; or in the words of the
+            format.  In Zarr v3 ``"zstd:5+crc32c"`` has a checksum.
+        checksum : bool
+            Whether each chunk is to have a checksum, by which reads and ``chunkwise verify`` find damage:
+            ``crc32c`` in Zarr v3, that of the compressor elsewhere.
+        fill_value : scalar, optional
+            Value of elements that are not stored.  N5 has none but 0.
+        dimension_names : sequence of (str or None), optional
+            Zarr v2 keeps them in the attribute ``_ARRAY_DIMENSIONS``, N5 in ``axes``.
+        dimension_units : sequence of (Unit, str or None), optional
+            Size of a step along each dimension, such as ``"4 nm"``.
+        attributes : mapping, optional
+        metadata : mapping, optional
+            Members of the metadata document, in place of what would be chosen.
+        format : {"zarr3", "zarr2", "zarr1"}, optional
+            If it is not to be that of the tree.
+        overwrite : bool
+            Delete an array that is there.
+        **schema_options
+            ``schema``, ``domain``, ``rank``, ``chunk_layout`` and ``context``; see `chunkwise.open`.
+
+        Raises
+        ------
+        AlreadyExistsError
+            If there is something at `path`.
+        InvalidArgumentError
+            If the format can't hold it, a name is reserved, or parameters contradict each other; then
+            nothing is written.
+
+        Examples
+        --------
+        >>> import chunkwise
+        >>> group = chunkwise.create_group("memory://")
+        >>> array = group.create_array("raw/s0", shape=(512, 512), dtype="uint8", dimension_names=["y", "x"])
+        >>> array.name, array.domain.labels
+        ('/raw/s0', ('y', 'x'))
+        """
+        self._tree.check_writable()
+        names = split_path(path, self.path)
+        known = self._known(names)
+        kind = check_format(format) if format else self._tree.format
+        check_new_names(names[known:], kind)
+        if (kind == "n5") != (self._tree.format == "n5"):
+            raise InvalidArgumentError(f"format: an {kind} array can't be in an {self._tree.format} tree")
+        if not names:
+            raise InvalidArgumentError("the root of a tree is a group; an array needs a name")
+
+        def before(_: DataType) -> None:
+            if overwrite:
+                clear(self._tree.location(names))
+            make_groups(self._tree, names[:-1], min(known, len(names) - 1))
+            check_no_link(self._tree, names)
+
+        store = new_array(
+            self._tree.location(names),
+            format=kind,
+            shape=(shape,) if isinstance(shape, int) else shape,
+            dtype=dtype,
+            data=data,
+            chunks=chunks,
+            shards=shards,
+            codec=codec,
+            checksum=checksum,
+            fill_value=fill_value,
+            dimension_names=dimension_names,
+            dimension_units=dimension_units,
+            attributes=attributes or {},
+            metadata=metadata or {},
+            schema_options=schema_options,
+            non_finite=self._tree.non_finite,
+            before=before,
+        )
+        node = self._tree.find(names, kind)
+        assert node is not None
+        return TensorStore._make(store._array, store._transform, None, self._tree.array_node(names, node))
+
+    def require_array(
+        self, path: str, *, shape: Sequence[int] | int | None = None, dtype: Any = None, **options: Any
+    ) -> TensorStore:
+        """Return the array at `path`, after making it if it is missing.
+
+        Parameters
+        ----------
+        path : str
+        shape, dtype
+            If given, those that an existing array must have.
+        **options
+            Properties of a new array; see `create_array`.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If there is a group, or an array with another shape or data type.
+        """
+        member: Self | TensorStore | None = self.get(path)
+        if member is None:
+            return self.create_array(path, shape=shape, dtype=dtype, **options)
+        if isinstance(member, WritableGroup):
+            raise InvalidArgumentError(f"{member.location.text} is a group, not an array")
+        wanted = (shape,) if isinstance(shape, int) else None if shape is None else tuple(shape)
+        if wanted is not None and wanted != member.shape:
+            raise InvalidArgumentError(f"{member.name} has the shape {member.shape}, not {wanted}")
+        if dtype is not None and data_type(dtype) != member.dtype:
+            raise InvalidArgumentError(
+                f"{member.name} is of {member.dtype.name}, not {data_type(dtype).name}"
+            )
+        return member
+
+    def create_dataset(
+        self,
+        name: str,
+        shape: Sequence[int] | int | None = None,
+        dtype: Any = None,
+        data: Any = None,
+        *,
+        chunks: Sequence[int] | bool | str | None = None,
+        compression: str | None = None,
+        compression_opts: int | None = None,
+        fillvalue: Any = None,
+        **options: Any,
+    ) -> TensorStore:
+        """Make an array as `create_array` does, with the parameters of h5py.
+
+        Parameters
+        ----------
+        name, shape, dtype, data
+            In the order of h5py.
+        chunks : sequence of int, bool, optional
+            True and None let chunkwise choose; False, one chunk, is refused.
+        compression : str, optional
+            Name of a codec, such as ``"gzip"``.
+        compression_opts : int, optional
+            Its level.
+        fillvalue : scalar, optional
+        **options
+            Those of `create_array`.
+        """
+        if chunks is False:
+            raise InvalidArgumentError("chunks: expected a shape, True or None, got False")
+        if compression_opts is not None and compression is None:
+            raise InvalidArgumentError("compression_opts: expected a compression that it belongs to")
+        if compression is not None:
+            options["codec"] = (
+                compression if compression_opts is None else f"{compression}:{compression_opts}"
+            )
+        if fillvalue is not None:
+            options["fill_value"] = fillvalue
+        chosen = "auto" if chunks is None or chunks is True else chunks
+        return self.create_array(name, data, shape=shape, dtype=dtype, chunks=chosen, **options)
+
+    def require_dataset(
+        self, name: str, shape: Sequence[int] | int, dtype: Any, **options: Any
+    ) -> TensorStore:
+        """Return the array at `name`, after making it as `create_dataset` does if it is missing.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If there is a group, or an array with another shape or data type.
+        """
+        if name not in self:
+            return self.create_dataset(name, shape, dtype, **options)
+        return self.require_array(name, shape=shape, dtype=dtype)
+
+    def __delitem__(self, path: str) -> None:
+        self._tree.check_writable()
+        delete_node(self._tree, split_path(path, self.path))
+        self._changed()
+
+    def _changed(self) -> None:
+        """Look at the group again after its links may have changed."""
+        node = self._tree.find(self._names, self._node.format)
+        if node is not None:
+            self._node = node
+            self._attributes = None

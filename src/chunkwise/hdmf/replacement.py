@@ -1,0 +1,290 @@
+"""Replacement of a dataset by another under its name, safe against being killed."""
+
+# No store can put a document and chunks in the place of others at once.  So the successor is written first,
+# whole, at a path of the store that no group leads to, where nobody takes it for a dataset.  Then one
+# document, that of the root, says so: attribute ``_REPLACING`` is the path of the dataset.  From there on
+# the successor counts, and whoever opens the store reads it, while keys of the dataset itself are
+# overwritten one by one. When all are, the attribute is removed, and then the successor.
+#
+# The document of the root is read at each opening anyway, so that this costs readers nothing.
+#
+# A replacement that was begun and not finished, by this process or another, is finished before the next, and
+# when a store is opened for writing.
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy.typing as npt
+
+from chunkwise.driver.n5.document import load_document
+from chunkwise.errors import FailedPreconditionError, NotFoundError
+from chunkwise.hdmf.model.attributes import REPLACING
+from chunkwise.hdmf.model.codecs import Settings
+from chunkwise.hdmf.model.element import Element
+from chunkwise.hdmf.model.reference import canonical_path
+from chunkwise.hdmf.model.tree import StoredNode, Tree, read_tree
+from chunkwise.hdmf.storage.copy_dataset import stored_settings
+from chunkwise.hdmf.storage.dataset import Dataset
+from chunkwise.hdmf.storage.node_writer import NodeWriter
+from chunkwise.hdmf.storage.store import HdmfStore
+from chunkwise.hierarchy.consolidated import with_copies
+from chunkwise.hierarchy.document import change_document, load_json
+from chunkwise.hierarchy.location import Location
+from chunkwise.kvstore.key_range import KeyRange
+from chunkwise.kvstore.protocol import KvStoreDriver
+
+__all__ = ["finish_replacement", "is_replacing", "read_replacement", "replace_encoded", "rewrite"]
+
+_SUCCESSOR = "/.chunkwise-replacing/dataset"
+"""Path of the successor; what is above it has no document and is no group."""
+
+_TYPE_MEMBERS = ("zarr_dtype", "_DTYPE", "_EMPTY", "_ENCODED")
+_DOCUMENTS = (".zarray", ".zattrs", "zarr.json", "attributes.json")
+
+
+# -- reading -----------------------------------------------------------------------------------------
+
+
+def _replaced_path(tree: Tree) -> str | None:
+    """Return the path of the dataset that is being replaced; None if there is none, or none any more."""
+    value = tree.nodes["/"].attributes.get(REPLACING)
+    known = isinstance(value, str) and value != "/" and value in tree.nodes and tree.is_dataset(value)
+    return value if known else None
+
+
+def is_replacing(tree: Tree) -> bool:
+    """Return True if a dataset is being replaced, or was."""
+    return REPLACING in tree.nodes["/"].attributes
+
+
+def _successor_nodes(successor: Tree, path: str) -> list[StoredNode]:
+    """Return the nodes of a successor as those of the dataset at a path."""
+    return [
+        replace(node, path=path + node.path[len(_SUCCESSOR) :], stored_at=node.path)
+        for node in successor.below(_SUCCESSOR)
+    ]
+
+
+def read_replacement(location: Location, tree: Tree) -> None:
+    """Put a successor in the place of the dataset that is being replaced, if there is one."""
+    path = _replaced_path(tree)
+    if path is None:
+        return
+    try:
+        successor = read_tree(location, tree.format, False, _SUCCESSOR)
+    except NotFoundError:  # it took the place of the dataset meanwhile
+        return
+    nodes = _successor_nodes(successor, path)
+    before = tree.nodes[path]
+    if tree.consolidated and before.is_array and "shape" in nodes[0].document:
+        # Rows that were added since are in no column of consolidated metadata.
+        nodes[0].document["shape"] = before.document["shape"]
+    tree.replace(path, nodes)
+
+
+# -- writing -----------------------------------------------------------------------------------------
+
+
+def rewrite(dataset: Dataset, element: Element, values: npt.NDArray[Any]) -> None:
+    """Write a dataset of its store again, with another type."""
+    settings = replace(stored_settings(dataset, dataset.store.format), fill_value=None)
+    _replace(dataset, element, values, settings)
+
+
+def replace_encoded(dataset: Dataset, values: npt.NDArray[Any]) -> None:
+    """Write an encoded dataset of N5 again, with other values of the same type."""
+    _replace(dataset, dataset.element, values, Settings())
+
+
+def _replace(dataset: Dataset, element: Element, values: npt.NDArray[Any], settings: Settings) -> None:
+    store, path = dataset.store, dataset.path
+    attributes = store.tree.nodes[path].attributes
+    finish_replacement(store)
+    successor = _write_successor(
+        store, element, values, settings, {k: v for k, v in attributes.items() if k not in _TYPE_MEMBERS}
+    )
+    # In memory first: of a request that fails nobody knows whether it was stored.
+    store.tree.replace(path, _successor_nodes(successor, path))
+    store.changed(path)
+    _mark(store, path)
+    _settle(store, path)
+    _clear(store)
+
+
+def _write_successor(
+    store: HdmfStore,
+    element: Element,
+    values: npt.NDArray[Any],
+    settings: Settings,
+    attributes: Mapping[str, Any],
+) -> Tree:
+    """Write a dataset where no group leads to, and return the tree of its nodes."""
+    apart = HdmfStore(store.location, store.source, Tree(store.format), store.pool, replace_encoded)
+    writer = NodeWriter(apart)
+    writer.dataset(_SUCCESSOR, element, values, settings, attributes)
+    writer.flush()
+    return apart.tree
+
+
+def finish_replacement(store: HdmfStore) -> None:
+    """Finish a replacement that was begun, and remove what is left over."""
+    path = _replaced_path(store.tree)
+    if path is not None and store.tree.nodes[path].stored_at is not None:
+        _mark(store, path)  # of the two documents of Zarr v2 perhaps one is
+        _settle(store, path)
+    elif is_replacing(store.tree):
+        _unmark(store, None)
+    _clear(store)
+
+
+def _settle(store: HdmfStore, path: str) -> None:
+    """Put a successor in the place of the dataset that it replaces, and say so; this can be done again."""
+    _copy_keys(store, path)
+    _unmark(store, store.tree.nodes[path])
+    store.tree.replace(path, [replace(node, stored_at=None) for node in list(store.tree.below(path))])
+    store.changed(path)
+
+
+def _clear(store: HdmfStore) -> None:
+    """Delete what is stored for a successor that nobody needs: not whole yet, or not any more."""
+    kv, (start, stop) = store.location.store, _bounds(store, _SUCCESSOR)
+    if next(iter(kv.list(start, stop)), None) is not None:
+        kv.delete_range(start, stop)
+
+
+def _copy_keys(store: HdmfStore, path: str) -> None:
+    """Make the keys of a dataset those of its successor."""
+    kv, root = store.location.store, store.location.path
+    source, target = root + _SUCCESSOR[1:] + "/", root + path[1:] + "/"
+    names = [key[len(source) :] for key in kv.list(*_bounds(store, _SUCCESSOR))]
+    documents = [name for name in names if name.rpartition("/")[2] in _DOCUMENTS]
+    for name in sorted(set(names) - set(documents)):
+        _copy(kv, source + name, target + name)
+    for key in list(kv.list(*_bounds(store, path))):
+        if key[len(target) :] not in names:
+            kv.delete(key)
+    # Others, who know nothing of replacements, must not take old chunks for ones of the new type, which
+    # some don't notice if they are too short.  So documents are last, and the very last what makes a
+    # group a dataset.
+    for name in sorted(documents, key=lambda name: (-name.count("/"), name != ".zattrs", name)):
+        _copy(kv, source + name, target + name)
+
+
+def _copy(kv: KvStoreDriver, source: str, target: str) -> None:
+    value = kv.read(source).value
+    if value is None:
+        raise FailedPreconditionError(f"{kv.describe(source)} was deleted by another process")
+    kv.write(target, value)
+
+
+def _bounds(store: HdmfStore, path: str) -> tuple[str, str]:
+    keys = KeyRange.of_prefix(store.location.path + path[1:] + "/")
+    return keys.start, keys.stop
+
+
+# -- the attribute of the root -----------------------------------------------------------------------
+
+
+# Zarr v3 and N5 have one document of the root, which is written at once.  Zarr v2 has two: ``.zattrs`` for
+# those who go through the nodes, ``.zmetadata`` for those who read consolidated metadata.  The first is
+# marked before the second, and the second unmarked before the first: so whoever looks at ``.zattrs`` knows
+# whether the successor is needed.
+#
+# Only what concerns the dataset is changed.  Other members, be they changed in memory or out of date, are the
+# business of who closes the store.
+
+
+def _mark(store: HdmfStore, path: str) -> None:
+    """Say that the dataset at a path is being replaced, and that its successor is whole."""
+    _keep_in_step(store, path)
+    if store.format == "zarr2":
+        _change(store, ".zattrs", lambda attributes: _marked(attributes, path))
+        _change(store, ".zmetadata", lambda document: _marked_zmetadata(document, path, None))
+    elif store.format == "zarr3":
+        _change(store, "zarr.json", lambda document: _marked_member(document, "attributes", path))
+    else:
+        _change(store, "attributes.json", lambda document: _marked_member(document, "hdmf_attributes", path))
+
+
+def _unmark(store: HdmfStore, dataset: StoredNode | None) -> None:
+    """Say that no dataset is being replaced."""
+    if store.format == "zarr2":
+        _change(store, ".zmetadata", lambda document: _marked_zmetadata(document, None, dataset))
+        _change(store, ".zattrs", lambda attributes: _marked(attributes, None) or None)
+    elif store.format == "zarr3":
+        _change(store, "zarr.json", lambda document: _unmarked_zarr3(document, dataset))
+    else:
+        _change(store, "attributes.json", lambda document: _marked_member(document, "hdmf_attributes", None))
+    _keep_in_step(store, None)
+
+
+def _change(store: HdmfStore, key: str, change: Callable[[Any], Any]) -> None:
+    location = store.location
+    load = load_document if store.format == "n5" else load_json
+    change_document(location.store, location.path + key, change, load=load)
+
+
+def _keep_in_step(store: HdmfStore, path: str | None) -> None:
+    """Change the attributes of the root in memory, which are stored when the store is closed."""
+    root = store.tree.nodes["/"]
+    store.tree.nodes["/"] = store.convention.with_attributes(root, _marked(root.attributes, path))
+
+
+def _marked(attributes: Any, path: str | None) -> dict[str, Any]:
+    out = dict(attributes or {})
+    out.pop(REPLACING, None)
+    return out if path is None else {**out, REPLACING: path}
+
+
+def _marked_member(document: Any, member: str, path: str | None) -> Any:
+    """Return the document of a root with other attributes; a store that is not complete has none yet."""
+    if document is None:
+        return None
+    attributes = _marked(document.get(member), path)
+    if not attributes and member not in document:
+        return document
+    return {**document, member: attributes}
+
+
+def _marked_zmetadata(document: Any, path: str | None, dataset: StoredNode | None) -> Any:
+    def change(copies: dict[str, Any]) -> dict[str, Any]:
+        changed = {**copies, ".zattrs": _marked(_parsed(copies.get(".zattrs")), path)}
+        for key, copy in copies.items() if dataset is not None else ():
+            group, _, name = key.rpartition("/")
+            if dataset is None or canonical_path(group) != dataset.path:
+                continue
+            if name == ".zarray":
+                changed[key] = _with_shape_of(dataset.document, _parsed(copy))
+            elif name == ".zattrs":
+                changed[key] = dict(dataset.attributes)
+        return changed
+
+    return with_copies(document, "zarr2", change)
+
+
+def _unmarked_zarr3(document: Any, dataset: StoredNode | None) -> Any:
+    document = _marked_member(document, "attributes", None)
+    if dataset is None:
+        return document
+
+    def change(copies: dict[str, Any]) -> dict[str, Any]:
+        return {
+            path: _with_shape_of(dataset.document, copy) if canonical_path(path) == dataset.path else copy
+            for path, copy in copies.items()
+        }
+
+    return with_copies(document, "zarr3", change)
+
+
+def _with_shape_of(document: Mapping[str, Any], entry: Any) -> dict[str, Any]:
+    """Return a document for consolidated metadata, whose columns keep their length until the end."""
+    known = isinstance(entry, dict) and "shape" in entry
+    return {**document, "shape": entry["shape"]} if known else dict(document)
+
+
+def _parsed(entry: Any) -> Any:
+    # Some writers store the text.
+    return load_json(entry.encode()) if isinstance(entry, str) else entry

@@ -1,1 +1,0 @@
-"""Replacement of a dataset by another under its name."""

@@ -1,0 +1,40 @@
+"""The page about the structure names files, functions and layers that there are."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "chunkwise"
+PAGE = (ROOT / "docs" / "architecture.md").read_text()
+FILES = sorted(set(re.findall(r"`([\w/]+\.py)`", PAGE)))
+DEFINED = sorted(set(re.findall(r"`(\w+)` in `([\w/]+\.py)`", PAGE)))
+
+
+@pytest.mark.parametrize("path", FILES)
+def test_a_file_is_there(path: str) -> None:
+    assert (SOURCE / path).is_file()
+
+
+@pytest.mark.parametrize(("name", "path"), DEFINED)
+def test_a_function_is_where_the_page_says(name: str, path: str) -> None:
+    assert re.search(rf"^(def|class) {name}\b", (SOURCE / path).read_text(), flags=re.MULTILINE)
+
+
+def test_the_layers_are_those_that_import_linter_holds() -> None:
+    """Files at the bottom, which are three layers there, have the number 0."""
+    contract, *_ = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    held = [set(layer.split(" | ")) for layer in reversed(contract["layers"])]
+    held = [set().union(*held[:3]), *held[3:]]
+    told: list[set[str]] = [set() for _ in held]
+    for number, first in re.findall(r"^\| (\d+) \| (.*?) \|", PAGE, flags=re.MULTILINE):
+        told[int(number)] |= {
+            name.removesuffix("/").removesuffix(".py") for name in re.findall(r"`(.*?)`", first)
+        }
+    assert told == held
+    folders = {path.name for path in SOURCE.iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert folders <= set().union(*told)
