@@ -60,7 +60,7 @@ def _draw(arguments: argparse.Namespace) -> int:
         raise InvalidArgumentError(
             f"--headless: expected a name that ends in .png, not {arguments.headless!r}"
         )
-    sources = sources_of(tuple(arguments.paths))
+    sources = sources_of(*arguments.paths)
     name, image = first_image(sources)
     with replacing(arguments.headless) as part:
         draw_first_view(image).save(part, "PNG")

@@ -218,7 +218,7 @@ def _prepare(
         format or suggested_format(there, found.template.format) or "zarr3",
         template_options(options),
         memory=as_nbytes(memory) if isinstance(memory, str) else memory,
-        workers=None if executor is None else workers_of(executor),
+        workers=workers_of(executor),
         cast=cast,
         **how,
     )

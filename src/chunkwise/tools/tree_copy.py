@@ -17,7 +17,6 @@ from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
-from chunkwise.engine.blockwise import n_block_threads
 from chunkwise.errors import (
     AlreadyExistsError,
     ChunkwiseError,
@@ -36,7 +35,7 @@ from chunkwise.tools.array_template import template_options
 from chunkwise.tools.copy_arrays import room_of
 from chunkwise.tools.copy_job import CopyJob
 from chunkwise.tools.copy_work import StepResult
-from chunkwise.tools.executors import Workers, threads_here
+from chunkwise.tools.executors import Workers, workers_of
 from chunkwise.tools.journal import Journal
 from chunkwise.tools.journal_document import read_journal
 from chunkwise.tools.narrowing import CASTS, Cast, MisfitError, Narrowing
@@ -111,7 +110,7 @@ class TreeCopy:
             raise InvalidArgumentError(f"{here.text} can't be copied to {top.text}, which is inside it")
         self._resume, self._verify, self._summed, self._sync = resume, verify, keep_fingerprint, sync
         self._consolidated, self._part = consolidated, part
-        self._workers = workers or threads_here(n_block_threads())
+        self._workers = workers_of(workers)
         self._fields = template_options(options or {})
         if cast not in CASTS:
             raise InvalidArgumentError(f"cast: expected one of {', '.join(CASTS)}, not {cast!r}")

@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 
 from chunkwise.cached import cached_property
 from chunkwise.driver.stored_array import StoredArray
-from chunkwise.engine.blockwise import n_block_threads
 from chunkwise.errors import ChunkwiseError
 from chunkwise.grid.protocol import n_array_cells
 from chunkwise.hierarchy.attributes import node_attributes
@@ -30,7 +29,7 @@ from chunkwise.hierarchy.location import Location, LocationLike, locate
 from chunkwise.hierarchy.node import DOCUMENTS, JOURNAL, FormatName, Node, require_node
 from chunkwise.hierarchy.walk import walk
 from chunkwise.kvstore.key_range import KeyRange, encode_key
-from chunkwise.tools.executors import Workers, threads_here, workers_of
+from chunkwise.tools.executors import Workers, workers_of
 from chunkwise.tools.fingerprint import chunk_fingerprint, fill_fingerprint, kept_fingerprint
 from chunkwise.tools.parts import Part, parse_part
 from chunkwise.tools.plain_read import PlainReader
@@ -175,7 +174,7 @@ def verify(
     """
     own = None if part is None else parse_part(part)
     root = require_node(locate(location))
-    return verify_nodes(root, None if executor is None else workers_of(executor), progress, own)
+    return verify_nodes(root, workers_of(executor), progress, own)
 
 
 def verify_nodes(
@@ -186,7 +185,7 @@ def verify_nodes(
 ) -> Iterator[NodeReport]:
     """Yield a report on `root` and on each node below, as far as a part has to do with it."""
     share = _Share(part or Part(1, 1))
-    with Crew(workers or threads_here(n_block_threads())) as crew:
+    with Crew(workers_of(workers)) as crew:
         for name, node in walk(root):
             if node.kind == "array" and not node.error:
                 found = _verify_array(node, crew, progress, share)
