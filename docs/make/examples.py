@@ -1,5 +1,28 @@
 """Examples of public names whose docstrings have none: aliases, constants, and what others make."""
 
+import inspect
+
+import chunkwise
+
+_MADE_BY = {
+    "ArrayCopyReport": "copy",
+    "BadKey": "verify",
+    "CopyPlan": "plan_copy",
+    "CopyReport": "copy_tree",
+    "Difference": "diff",
+    "Migration": "migrate",
+    "MultiscaleImage": "open_multiscale",
+    "NodeReport": "verify",
+    "Pyramid": "downsample_pyramid",
+    "PyramidProgress": "downsample_pyramid",
+}
+"""The function whose example shows what it returns, by the name of that."""
+
+
+def _example_of(function: str) -> str:
+    return inspect.getdoc(getattr(chunkwise, function)).partition("\nExamples\n--------\n")[2]
+
+
 _PLATE = """
 >>> import tempfile
 >>> import numpy as np
@@ -85,4 +108,5 @@ True
     "ImageCollection": _PLATE,
     "Plate": _PLATE,
     "Well": _PLATE,
+    **{name: _example_of(function) for name, function in _MADE_BY.items()},
 }

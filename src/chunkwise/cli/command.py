@@ -7,7 +7,6 @@ import json
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from chunkwise.extras import needs
@@ -17,7 +16,6 @@ __all__ = [
     "add_json",
     "as_json",
     "message",
-    "replacing",
     "required",
     "rows_as_lines",
     "show",
@@ -74,17 +72,6 @@ def required(what: str, package: str, extra: str | None = None) -> Iterator[None
         yield
     except ImportError:
         raise UsageError(needs(what, package, extra)) from None
-
-
-@contextmanager
-def replacing(path: str | Path) -> Iterator[Path]:
-    """Yield the path of a file to be written, which takes the name `path` if there is no error."""
-    part = Path(f"{path}.part")
-    try:
-        yield part
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _printable(value: object) -> Any:

@@ -11,7 +11,6 @@ from typing import Any
 
 from chunkwise.arguments import as_nbytes
 from chunkwise.cli.command import UsageError
-from chunkwise.engine.blockwise import n_block_threads
 from chunkwise.spec.unit import Unit
 from chunkwise.tools.executors import Workers, named_workers, threads_here
 
@@ -44,7 +43,7 @@ def workers_of(arguments: argparse.Namespace, memory: int | None = None) -> Work
     """Return the workers that --on names, by default threads of this process that use some `memory`."""
     if arguments.on is not None:
         return named_workers(arguments.on)
-    return replace(threads_here(n_block_threads()), memory=memory)
+    return replace(threads_here(), memory=memory)
 
 
 def add_memory(parser: argparse.ArgumentParser, help: str) -> None:

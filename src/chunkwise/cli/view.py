@@ -6,13 +6,14 @@ import argparse
 import webbrowser
 from importlib import import_module
 
-from chunkwise.cli.command import message, replacing, required
+from chunkwise.cli.command import message, required
 from chunkwise.cli.serve import add_server_options, show_urls, start
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.server.image import first_image
 from chunkwise.server.running import Server
 from chunkwise.server.sources import sources_of
 from chunkwise.server.urls import neuroglancer_sources
+from chunkwise.tools.spec_file import replacing
 
 __all__ = ["add_arguments", "run"]
 
@@ -59,7 +60,7 @@ def _draw(arguments: argparse.Namespace) -> int:
         raise InvalidArgumentError(
             f"--headless: expected a name that ends in .png, not {arguments.headless!r}"
         )
-    sources = sources_of(tuple(arguments.paths))
+    sources = sources_of(*arguments.paths)
     name, image = first_image(sources)
     with replacing(arguments.headless) as part:
         draw_first_view(image).save(part, "PNG")

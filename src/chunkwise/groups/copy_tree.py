@@ -154,7 +154,7 @@ def prepare_tree_copy(
         ResolvedNode(tree._tree, (), tree._node),
         target,
         (),
-        workers=None if executor is None else workers_of(executor),
+        workers=workers_of(executor),
         memory=as_nbytes(memory) if isinstance(memory, str) else memory,
         resume=resume,
         overwrite=overwrite,

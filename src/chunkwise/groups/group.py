@@ -175,7 +175,7 @@ class Group(WritableGroup):
             sync=sync,
             cast=cast,
             keep_fingerprint=keep_fingerprint,
-            workers=None if executor is None else workers_of(executor),
+            workers=workers_of(executor),
             memory=as_nbytes(memory) if isinstance(memory, str) else memory,
         )
         work.begin()

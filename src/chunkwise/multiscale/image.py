@@ -88,19 +88,6 @@ class MultiscaleImage:
     """An image at several resolutions; `open_multiscale` opens one.
 
     Nothing but the metadata of the image is read before a level is asked for.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import numpy as np
-    >>> import chunkwise
-    >>> path = tempfile.mkdtemp() + "/image.ome.zarr"
-    >>> scan = chunkwise.array(np.zeros((64, 64), "u1"))
-    >>> written = chunkwise.downsample_pyramid(scan, path, axes=["y", "x"], levels=1)
-    >>> pyramid = written.result()
-    >>> image = chunkwise.open_multiscale(path)
-    >>> [level.shape for level in image.levels]
-    [(64, 64), (32, 32)]
     """
 
     def __init__(

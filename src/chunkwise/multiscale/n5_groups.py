@@ -32,7 +32,7 @@ from chunkwise.multiscale.metadata import (
     Transformation,
 )
 from chunkwise.multiscale.n5_levels import cosem_group_levels, cosem_levels, factor_levels
-from chunkwise.multiscale.ome_groups import ImageCollection, metadata_file
+from chunkwise.multiscale.ome_groups import ImageCollection, metadata_file, open_level_of
 from chunkwise.n5.label_multisets import open_label_multisets
 from chunkwise.spec.unit import Unit
 
@@ -200,18 +200,13 @@ def _is_labels(group: Group, path: str, attributes: Mapping[str, Any]) -> bool:
 
 
 def _open_level(group: Group, metadata: ImageMetadata, number: int) -> TensorStore:
-    level = metadata.levels[number]
-    store = group.get(level.path)
-    if not isinstance(store, TensorStore):
-        at = group.location.child(level.path).text
-        raise InvalidArgumentError(f"{level.where}: expected an array at {at}, but there is none")
-    if store.attrs.get("isLabelMultiset") is True:
-        store = open_label_multisets(group.location.child(level.path))
-    if store.rank != len(metadata.axes):
-        raise InvalidArgumentError(
-            f"{level.where}: {store.rank} dimensions, but there are {len(metadata.axes)} axes"
+    def labels_of(store: TensorStore) -> TensorStore:
+        is_multiset = store.attrs.get("isLabelMultiset") is True
+        return (
+            open_label_multisets(group.location.child(metadata.levels[number].path)) if is_multiset else store
         )
-    return placed(store, metadata.axes, level.place, metadata.levels[0].place)
+
+    return open_level_of(group, metadata, number, labels_of)
 
 
 def _stores(group: Group) -> list[TensorStore]:

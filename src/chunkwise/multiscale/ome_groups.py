@@ -235,7 +235,12 @@ def image_of(group: Group, options: Options, name: str | None = None) -> Multisc
     )
 
 
-def open_level_of(group: Group, metadata: ImageMetadata, number: int) -> TensorStore:
+def open_level_of(
+    group: Group,
+    metadata: ImageMetadata,
+    number: int,
+    values_of: Callable[[TensorStore], TensorStore] = lambda store: store,
+) -> TensorStore:
     """Open a level of an image, with the labels, units and origin that its metadata give it."""
     level = metadata.levels[number]
     store = group.get(level.path)
@@ -243,6 +248,7 @@ def open_level_of(group: Group, metadata: ImageMetadata, number: int) -> TensorS
         found = "nothing" if store is None else "a group"
         at = group.location.child(level.path).text
         raise InvalidArgumentError(f"{level.where}: expected an array at {at}, but there is {found}")
+    store = values_of(store)
     if store.rank != len(metadata.axes):
         raise InvalidArgumentError(
             f"{level.where}: {store.rank} dimensions, but there are {len(metadata.axes)} axes"
@@ -253,12 +259,7 @@ def open_level_of(group: Group, metadata: ImageMetadata, number: int) -> TensorS
 def labels_of_group(group: Group, options: Options) -> ImageCollection:
     """Return the images of a group called ``labels``."""
     names = _listed(group)
-    return ImageCollection(
-        lambda: names,
-        lambda name: image_of(_child(group, name, metadata_file(group)), options),
-        convention="labels",
-        location=group.location.text,
-    )
+    return _images_below(group, lambda: names, options, "labels")
 
 
 def series_of(group: Group, options: Options) -> ImageCollection:
@@ -279,10 +280,16 @@ def series_of(group: Group, options: Options) -> ImageCollection:
             out.append(str(len(out)))
         return out
 
+    return _images_below(group, names, options, "bioformats2raw")
+
+
+def _images_below(
+    group: Group, names: Callable[[], list[str]], options: Options, convention: str
+) -> ImageCollection:
     return ImageCollection(
         names,
         lambda name: image_of(_child(group, name, metadata_file(group)), options),
-        convention="bioformats2raw",
+        convention=convention,
         location=group.location.text,
     )
 

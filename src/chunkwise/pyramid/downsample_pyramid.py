@@ -12,7 +12,6 @@ from typing import Any
 
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.arguments import as_nbytes
-from chunkwise.engine.blockwise import n_block_threads
 from chunkwise.engine.future import Future, Promise
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.hierarchy.location import Location, LocationLike, locate
@@ -22,7 +21,7 @@ from chunkwise.pyramid.plan import PyramidOptions, plan_pyramid
 from chunkwise.pyramid.pyramid_writer import Pyramid, PyramidProgress, PyramidWriter
 from chunkwise.spec.unit import Unit
 from chunkwise.thread import start_thread
-from chunkwise.tools.executors import Workers, threads_here, workers_of
+from chunkwise.tools.executors import Workers, workers_of
 from chunkwise.tools.new_array import open_array
 
 __all__ = ["DEFAULT_MEMORY", "downsample_pyramid"]
@@ -153,10 +152,9 @@ def downsample_pyramid(
             f"convention {plan.convention.name} is {plan.convention.format}, but the array is {format}; "
             "give a destination to have it copied"
         )
+    workers = workers_of(executor)
     if executor is None:
-        workers = replace(threads_here(n_block_threads()), memory=DEFAULT_MEMORY)
-    else:
-        workers = workers_of(executor)
+        workers = replace(workers, memory=DEFAULT_MEMORY)
     memory = as_nbytes(memory) if isinstance(memory, str) else memory
     writer = PyramidWriter(
         plan,

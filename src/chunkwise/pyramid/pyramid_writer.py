@@ -45,19 +45,6 @@ class PyramidProgress(NamedTuple):
     n_levels : int
     nbytes_done, nbytes : int
         Of the elements of all levels that are to be written.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import numpy as np
-    >>> import chunkwise
-    >>> path = tempfile.mkdtemp() + "/image.ome.zarr"
-    >>> scan = chunkwise.array(np.zeros((64, 64), "u1"))
-    >>> written = chunkwise.downsample_pyramid(scan, path, axes=["y", "x"], levels=1)
-    >>> pyramid = written.result()
-    >>> image = chunkwise.open_multiscale(path)
-    >>> [level.shape for level in image.levels]
-    [(64, 64), (32, 32)]
     """
 
     level: int
@@ -80,19 +67,6 @@ class Pyramid(NamedTuple):
         The arrays, the one of full resolution first.
     factors : tuple of tuple of int
         Of each level relative to the first.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import numpy as np
-    >>> import chunkwise
-    >>> path = tempfile.mkdtemp() + "/image.ome.zarr"
-    >>> scan = chunkwise.array(np.zeros((64, 64), "u1"))
-    >>> written = chunkwise.downsample_pyramid(scan, path, axes=["y", "x"], levels=1)
-    >>> pyramid = written.result()
-    >>> image = chunkwise.open_multiscale(path)
-    >>> [level.shape for level in image.levels]
-    [(64, 64), (32, 32)]
     """
 
     convention: str

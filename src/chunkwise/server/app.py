@@ -95,10 +95,8 @@ def asgi_app(
     >>> callable(app)
     True
     """
-    if not what:
-        raise InvalidArgumentError("there is nothing to serve: give a path, an array or a group")
     limits = limits_of(max_requests, max_memory)
-    return make_app(sources_of(what[0] if len(what) == 1 else what), token, limits)
+    return make_app(sources_of(*what), token, limits)
 
 
 def limits_of(max_requests: int, max_memory: int | str) -> Limits:

@@ -161,13 +161,11 @@ def serve(
     ...     sorted(server.urls())[:2]
     ['N5', 'TensorStore']
     """
-    if not what:
-        raise InvalidArgumentError("there is nothing to serve: give a path, an array or a group")
     if not 0 <= port < 1 << 16:
         raise InvalidArgumentError(f"port: expected 0 to 65535, but received {port}")
     limits = limits_of(max_requests, max_memory)
     load("uvicorn", "a server")
-    sources = sources_of(what[0] if len(what) == 1 else what)
+    sources = sources_of(*what)
     if isinstance(token, str):
         if not token or not token.isascii() or not token.replace("-", "").replace("_", "").isalnum():
             raise InvalidArgumentError(f"token: expected letters, digits, - and _, but received {token!r}")

@@ -98,22 +98,27 @@ class Sources(dict[str, Source]):
                 yield Member(name, "group")
 
 
-def sources_of(what: object) -> Sources:
-    """Return the sources that `what` stands for: a path, an array, a group, or several of them.
+def sources_of(*what: object) -> Sources:
+    """Return the sources that paths, arrays and groups stand for, or one mapping or tuple of them.
 
     Raises
     ------
     NotFoundError
         If there is no array or group at a path; the message lists what there is.
+    InvalidArgumentError
+        If nothing was given.
     """
+    if not what:
+        raise InvalidArgumentError("there is nothing to serve: give a path, an array or a group")
+    given = what[0] if len(what) == 1 else what
     sources = Sources()
-    if isinstance(what, Mapping):
-        for name, one in what.items():
+    if isinstance(given, Mapping):
+        for name, one in given.items():
             if not isinstance(name, str) or not name or "/" in name or name in (".", ".."):
                 raise InvalidArgumentError(f'names of what is served are text without "/", not {name!r}')
             sources[name] = _source(one)
         return sources
-    for one in what if isinstance(what, tuple) else (what,):
+    for one in given if isinstance(given, tuple) else (given,):
         source = _source(one)
         base = _name_of(one)
         name, n = base, 2

@@ -23,7 +23,6 @@ from contextlib import suppress
 from typing import Any
 
 from chunkwise.api.tensorstore import TensorStore
-from chunkwise.engine.blockwise import n_block_threads
 from chunkwise.errors import (
     AlreadyExistsError,
     ChunkwiseError,
@@ -41,7 +40,7 @@ from chunkwise.tools.copy_job import planned_job
 from chunkwise.tools.copy_plan import CopyPlan
 from chunkwise.tools.copy_source import CopySource, stored_source
 from chunkwise.tools.copy_work import StepResult
-from chunkwise.tools.executors import Workers, threads_here
+from chunkwise.tools.executors import Workers, workers_of
 from chunkwise.tools.journal import Journal
 from chunkwise.tools.journal_document import read_journal
 from chunkwise.tools.narrowing import Cast, MisfitError
@@ -86,7 +85,7 @@ class ArrayCopy:
         self._job = planned_job(source, destination, format, options, cast=cast, extent=extent, sync=sync)
         self.target, self.narrowing = self._job.target, self._job.narrowing
         self.notes = self._job.target_spec.notes
-        self._workers = workers or threads_here(n_block_threads())
+        self._workers = workers_of(workers)
         self._memory, self._part, self._keep_fingerprint = memory, part, keep_fingerprint
         begun = read_journal(destination) if (resume or part is not None) and not overwrite else None
         if plan is None and begun is not None and begun["task"].get("source metadata") == source.digest:

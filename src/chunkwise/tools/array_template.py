@@ -27,6 +27,8 @@ __all__ = [
     "compressor_of",
     "data_type",
     "inner_chain",
+    "regular_grid",
+    "sharded",
     "template_of",
     "template_options",
 ]
@@ -200,10 +202,19 @@ def _part_document(part: ArrayTemplate, rank: int) -> Mapping[str, Any]:
         codecs, shard = inner_chain(codecs)
         codecs = [e for e in codecs if isinstance(e, str) or e.get("name") not in ("transpose", "reshape")]
         if part.shards is not None:
-            options = {**shard, "chunk_shape": list(part.chunks or ()), "codecs": codecs}
-            codecs = [{"name": "sharding_indexed", "configuration": options}]
-    grid = {"name": "regular", "configuration": {"chunk_shape": list(outer)}}
-    return {**document, "chunk_grid": grid, "codecs": codecs}
+            codecs = sharded(shard, part.chunks or (), codecs)
+    return {**document, "chunk_grid": regular_grid(outer), "codecs": codecs}
+
+
+def regular_grid(chunks: Sequence[int]) -> dict[str, Any]:
+    """Return the ``chunk_grid`` of Zarr v3 for chunks of one shape."""
+    return {"name": "regular", "configuration": {"chunk_shape": list(chunks)}}
+
+
+def sharded(options: Mapping[str, Any], chunks: Sequence[int], codecs: list[Any]) -> list[dict[str, Any]]:
+    """Return the chain of shards with `options` around inner chunks of a shape and a chain."""
+    configuration = {**options, "chunk_shape": list(chunks), "codecs": codecs}
+    return [{"name": "sharding_indexed", "configuration": configuration}]
 
 
 def inner_chain(codecs: Any) -> tuple[list[dict[str, Any]], dict[str, Any]]:

@@ -38,17 +38,6 @@ class ArrayCopyReport(NamedTuple):
         Whether every element was read again and compared.
     notes : tuple of str
         What the format of the copy can't hold, or holds in an unusual place.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import numpy as np
-    >>> import chunkwise
-    >>> place = tempfile.mkdtemp()
-    >>> _ = chunkwise.create_array(f"{place}/a.n5", np.arange(12).reshape(3, 4), format="n5")
-    >>> report = chunkwise.copy(f"{place}/a.n5", f"{place}/a.zarr", format="zarr3", verify=True)
-    >>> report.nbytes, report.verified
-    (96, True)
     """
 
     array: TensorStore
@@ -229,7 +218,7 @@ def _prepare(
         format or suggested_format(there, found.template.format) or "zarr3",
         template_options(options),
         memory=as_nbytes(memory) if isinstance(memory, str) else memory,
-        workers=None if executor is None else workers_of(executor),
+        workers=workers_of(executor),
         cast=cast,
         **how,
     )

@@ -18,6 +18,7 @@ from chunkwise.index_space import IndexDomain
 from chunkwise.plan.blocks import Blocks
 from chunkwise.processors import memory_limit
 from chunkwise.spec.context import Context
+from chunkwise.tools.array_template import regular_grid, sharded
 from chunkwise.tools.copy_plan import CopyPlan, Intermediate
 from chunkwise.tools.copy_work import CopyStep
 from chunkwise.tools.executors import Workers
@@ -169,10 +170,8 @@ class CopyArrays:
         assert metadata is not None, "it was planned"
         blosc = {"cname": "lz4", "clevel": 5, "shuffle": "shuffle", "typesize": _itemsize(self.target)}
         inner = [{"name": "bytes"}, {"name": "blosc", "configuration": blosc}]
-        sharding = {"chunk_shape": list(between.chunks), "codecs": inner}
-        metadata["codecs"] = [{"name": "sharding_indexed", "configuration": sharding}]
-        grid = {"name": "regular", "configuration": {"chunk_shape": list(between.shards)}}
-        metadata["chunk_grid"] = grid
+        metadata["codecs"] = sharded({}, between.chunks, inner)
+        metadata["chunk_grid"] = regular_grid(between.shards)
         # What the disk loses is found by the fingerprint.
         kvstore = self.location.child(INTERMEDIATE).kvstore()
         kept = {kind: value for kind, value in kvstore.resources.items() if kind != "file_io_sync"}

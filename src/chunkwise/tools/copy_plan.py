@@ -51,19 +51,6 @@ class CopyPlan:
         Bytes that a worker process may use.
     n_at_once : int
         Tasks that a worker process works on at the same time.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import numpy as np
-    >>> import chunkwise
-    >>> place = tempfile.mkdtemp()
-    >>> _ = chunkwise.create_array(f"{place}/a.zarr", np.zeros((64, 64), "u2"), chunks=[1, 64])
-    >>> plan = chunkwise.plan_copy(f"{place}/a.zarr", f"{place}/b.zarr", chunks=[64, 4], memory="4kB")
-    >>> plan.n_tasks, plan.nbytes
-    (32, 8192)
-    >>> plan == chunkwise.CopyPlan.from_json(plan.to_json())
-    True
     """
 
     passes: tuple[Blocks, ...]

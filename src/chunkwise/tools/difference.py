@@ -16,7 +16,6 @@ import numpy.typing as npt
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.binding import MISSING, dump
 from chunkwise.dtypes.fill_value import same_fill
-from chunkwise.engine.blockwise import n_block_threads
 from chunkwise.errors import FailedPreconditionError
 from chunkwise.hierarchy.attributes import node_attributes
 from chunkwise.hierarchy.link import Link, parse_links, without_links
@@ -24,7 +23,7 @@ from chunkwise.hierarchy.location import Location, LocationLike, locate
 from chunkwise.hierarchy.node import Node, require_node
 from chunkwise.hierarchy.walk import walk
 from chunkwise.tools.array_template import ArrayTemplate, template_of
-from chunkwise.tools.executors import Workers, threads_here, workers_of
+from chunkwise.tools.executors import Workers, workers_of
 from chunkwise.tools.new_array import open_array
 from chunkwise.tools.value_difference import as_json, compare_values, same_json
 from chunkwise.tools.work import Crew
@@ -47,18 +46,6 @@ class Difference(NamedTuple):
         What there is; of values the first that differ.
     detail : str
         Which attribute; how many values, and where the first is.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import numpy as np
-    >>> import chunkwise
-    >>> place = tempfile.mkdtemp()
-    >>> _ = chunkwise.create_array(f"{place}/a.zarr", np.arange(6))
-    >>> _ = chunkwise.create_array(f"{place}/b.zarr", np.array([0, 1, 2, 9, 4, 5]))
-    >>> for difference in chunkwise.diff(f"{place}/a.zarr", f"{place}/b.zarr"):
-    ...     print(difference.what)
-    values
     """
 
     name: str
@@ -123,7 +110,7 @@ def diff(
     ...     print(difference.what)
     values
     """
-    workers = threads_here(n_block_threads()) if executor is None else workers_of(executor)
+    workers = workers_of(executor)
     return _differences(locate(left), locate(right), attributes, values, layout, workers, progress)
 
 

@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeVar
 
+from chunkwise.engine.blockwise import n_block_threads
 from chunkwise.errors import InvalidArgumentError, UnavailableError
 from chunkwise.extras import load
 from chunkwise.fork import new_lock
@@ -109,8 +110,9 @@ class Workers:
     tally: Tally = field(default_factory=Tally, compare=False)
 
 
-def threads_here(n: int) -> Workers:
-    """Return threads of this process."""
+def threads_here(n: int | None = None) -> Workers:
+    """Return threads of this process, by default as many as the library has for blocks."""
+    n = n_block_threads() if n is None else n
 
     @contextmanager
     def start() -> Iterator[OpenExecutor]:
@@ -181,8 +183,10 @@ def kept_open(workers: Workers) -> Iterator[Workers]:
         yield replace(workers, open=reuse)
 
 
-def workers_of(executor: Executor | Workers) -> Workers:
-    """Return the workers of an executor of the caller, which stays open."""
+def workers_of(executor: Executor | Workers | None) -> Workers:
+    """Return the workers of an executor of the caller, which stays open; by default threads here."""
+    if executor is None:
+        return threads_here()
     if isinstance(executor, Workers):
         return executor
 

@@ -34,6 +34,7 @@ from chunkwise.hierarchy.consolidated import update_consolidated
 from chunkwise.hierarchy.location import Location, locate
 from chunkwise.hierarchy.node import Node, require_node
 from chunkwise.kvstore.protocol import MISSING_GENERATION
+from chunkwise.tools.array_template import regular_grid
 
 __all__ = ["Migration", "migrate", "notes_above", "plan_migration"]
 
@@ -54,18 +55,6 @@ class Migration(NamedTuple):
         What the array is no longer, or should be known about it.
     applied : bool
         Whether it has been done.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import numpy as np
-    >>> import chunkwise
-    >>> path = tempfile.mkdtemp() + "/a.zarr"
-    >>> _ = chunkwise.create_array(path, np.arange(6), format="zarr2")
-    >>> chunkwise.migrate(path, apply=True).applied
-    True
-    >>> chunkwise.open(path).result().spec().to_json()["driver"]
-    'zarr3'
     """
 
     document: dict[str, Any]
@@ -180,7 +169,7 @@ def _describe(node: Node) -> tuple[dict[str, Any], tuple[str, ...]]:
             shape=old.shape,
             dtype=old.dtype,
             data_type=to_zarr3(old.dtype),
-            chunk_grid={"name": "regular", "configuration": {"chunk_shape": list(old.chunks)}},
+            chunk_grid=regular_grid(old.chunks),
             chunk_key_encoding={"name": "v2", "configuration": {"separator": old.separator}},
             fill_value=old.missing_value(),
             codecs=[codec_to_json(codec) for codec in plain],

@@ -1,9 +1,11 @@
-"""Files that hold the JSON spec of an array, such as a stack."""
+"""Local files of commands: the JSON spec of an array, such as a stack, and what is written as a whole."""
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +16,15 @@ from chunkwise.hierarchy.location import locate
 from chunkwise.spec.url import is_url
 from chunkwise.tools.new_array import open_array
 
-__all__ = ["open_source", "read_spec_file", "write_spec_file"]
+__all__ = ["open_source", "read_spec_file", "replacing", "write_spec_file"]
 
-SUFFIX = ".json"
+_SUFFIX = ".json"
 
 
 def read_spec_file(place: str | os.PathLike[str]) -> dict[str, Any] | None:
     """Return the spec in a local file called ``*.json``; None if `place` is no such file."""
     text = os.fspath(place)
-    if is_url(text) or not text.endswith(SUFFIX) or not os.path.isfile(text):
+    if is_url(text) or not text.endswith(_SUFFIX) or not os.path.isfile(text):
         return None
     try:
         spec = json.loads(Path(text).read_text(encoding="utf-8"))
@@ -45,9 +47,16 @@ def open_source(place: str | os.PathLike[str]) -> TensorStore:
 
 def write_spec_file(path: str | os.PathLike[str], spec: dict[str, Any]) -> None:
     """Write a spec; a reader at the same time sees the old one or the new one."""
+    with replacing(path) as part:
+        part.write_text(json.dumps(spec, indent=1) + "\n", encoding="utf-8")
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield the path of a file to be written, which takes the name `path` if there is no error."""
     part = Path(f"{os.fspath(path)}.part")
     try:
-        part.write_text(json.dumps(spec, indent=1) + "\n", encoding="utf-8")
+        yield part
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)

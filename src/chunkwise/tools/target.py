@@ -28,7 +28,7 @@ from chunkwise.dtypes.zarr2 import fill_value_to_zarr2, stored_dtype, to_zarr2
 from chunkwise.dtypes.zarr3 import fill_value_to_zarr3, to_zarr3
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.hierarchy.node import DRIVERS
-from chunkwise.tools.array_template import NAMES, UNITS, ArrayTemplate, inner_chain
+from chunkwise.tools.array_template import NAMES, UNITS, ArrayTemplate, inner_chain, regular_grid, sharded
 from chunkwise.tools.compressor import Compressor, compressor_to_json
 
 __all__ = ["Target", "target_spec"]
@@ -204,14 +204,13 @@ def _zarr3_chunks(
             raise InvalidArgumentError(
                 f"shards of {list(template.shards)} can't be divided into chunks of {list(template.chunks)}"
             )
-        options = {**shard, "chunk_shape": list(template.chunks), "codecs": chain}
-        chain = [{"name": "sharding_indexed", "configuration": options}]
+        chain = sharded(shard, template.chunks, chain)
     out: dict[str, Any] = {"codecs": chain}
     outer = template.shards or template.chunks
     if own and not {"chunks", "shards"} & set(given):
         out["chunk_grid"] = own["chunk_grid"]  # which may be one that `chunks` can't say
     elif outer is not None:
-        out["chunk_grid"] = {"name": "regular", "configuration": {"chunk_shape": list(outer)}}
+        out["chunk_grid"] = regular_grid(outer)
     return out
 
 

@@ -17,7 +17,6 @@ from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
-from chunkwise.engine.blockwise import n_block_threads
 from chunkwise.errors import (
     AlreadyExistsError,
     ChunkwiseError,
@@ -36,7 +35,7 @@ from chunkwise.tools.array_template import template_options
 from chunkwise.tools.copy_arrays import room_of
 from chunkwise.tools.copy_job import CopyJob
 from chunkwise.tools.copy_work import StepResult
-from chunkwise.tools.executors import Workers, threads_here
+from chunkwise.tools.executors import Workers, workers_of
 from chunkwise.tools.journal import Journal
 from chunkwise.tools.journal_document import read_journal
 from chunkwise.tools.narrowing import CASTS, Cast, MisfitError, Narrowing
@@ -70,18 +69,6 @@ class CopyReport:
         Path of each array that the target can't hold, and why.
     n_left : int or None
         Of a copy in parts, how many tasks are left for others, if the tree isn't there yet.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import numpy as np
-    >>> import chunkwise
-    >>> place = tempfile.mkdtemp()
-    >>> tree = chunkwise.create_group(f"{place}/a.n5", format="n5", attributes={"subject": "m7"})
-    >>> _ = tree.create_array("raw", np.arange(6))
-    >>> report = chunkwise.copy_tree(f"{place}/a.n5", f"{place}/a.zarr", format="zarr3")
-    >>> report.n_arrays, report.nbytes
-    (1, 48)
     """
 
     n_groups: int = 0
@@ -123,7 +110,7 @@ class TreeCopy:
             raise InvalidArgumentError(f"{here.text} can't be copied to {top.text}, which is inside it")
         self._resume, self._verify, self._summed, self._sync = resume, verify, keep_fingerprint, sync
         self._consolidated, self._part = consolidated, part
-        self._workers = workers or threads_here(n_block_threads())
+        self._workers = workers_of(workers)
         self._fields = template_options(options or {})
         if cast not in CASTS:
             raise InvalidArgumentError(f"cast: expected one of {', '.join(CASTS)}, not {cast!r}")
@@ -277,13 +264,10 @@ class TreeCopy:
             journal.mark(start, stop, first + at, result.fingerprint)
             self._progress(path, job.share(result.nbytes))
 
-        def failed(error: BaseException) -> None:
-            if isinstance(error, Exception):
-                prefix(error, f"Error copying {path or self._top.text}")
-
         def pending(at: int) -> Sequence[tuple[int, int]]:
             return journal.missing(first + at) if at in passes else ()
 
+        failed = self._naming("copying", path)
         yield from job.copy_stages(crew, self._fence(first), pending, done, failed=failed)
         self._note_changes(path, job.narrowing, 0 if job.narrowing is None else job.narrowing.n_changed)
 
@@ -304,10 +288,7 @@ class TreeCopy:
         else:
             path, job = list(self.plan.large.items())[number]
 
-        def failed(error: BaseException) -> None:
-            if isinstance(error, Exception):
-                prefix(error, f"Error verifying {path or self._top.text}")
-
+        failed = self._naming("verifying", path)
         yield from job.verify_stages(crew, self._fence(SMALL), lambda nbytes: None, failed=failed)
 
     def _small_stage(self, crew: Crew) -> Stage:
@@ -333,12 +314,12 @@ class TreeCopy:
         """Yield the passes over one of the larger arrays, then make it an array."""
         journal, first = self._journal, self._passes.first(number)
         passes = range(first, first + len(job.steps))
+        name_array = self._naming("copying", path)
 
         def distrust(error: BaseException) -> None:
             if isinstance(error, DataCorruptionError):
                 journal.restart(passes)
-            if isinstance(error, Exception):
-                prefix(error, f"Error copying {path or self._top.text}")
+            name_array(error)
 
         yield from self._copying(crew, number, path, job, passes=range(len(job.steps)))
         try:
@@ -352,6 +333,15 @@ class TreeCopy:
             distrust(e)
             raise
         journal.mark(number, at=LARGE)
+
+    def _naming(self, doing: str, path: str) -> Callable[[BaseException], None]:
+        """Return what puts the name of an array in front of an error."""
+
+        def failed(error: BaseException) -> None:
+            if isinstance(error, Exception):
+                prefix(error, f"Error {doing} {path or self._top.text}")
+
+        return failed
 
     def _fence(self, first: int) -> Fence:
         return Fence(self._top.store, self._journal.key, self._journal.owner, first=first)

@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 
 from chunkwise.cached import cached_property
 from chunkwise.driver.stored_array import StoredArray
-from chunkwise.engine.blockwise import n_block_threads
 from chunkwise.errors import ChunkwiseError
 from chunkwise.grid.protocol import n_array_cells
 from chunkwise.hierarchy.attributes import node_attributes
@@ -30,7 +29,7 @@ from chunkwise.hierarchy.location import Location, LocationLike, locate
 from chunkwise.hierarchy.node import DOCUMENTS, JOURNAL, FormatName, Node, require_node
 from chunkwise.hierarchy.walk import walk
 from chunkwise.kvstore.key_range import KeyRange, encode_key
-from chunkwise.tools.executors import Workers, threads_here, workers_of
+from chunkwise.tools.executors import Workers, workers_of
 from chunkwise.tools.fingerprint import chunk_fingerprint, fill_fingerprint, kept_fingerprint
 from chunkwise.tools.parts import Part, parse_part
 from chunkwise.tools.plain_read import PlainReader
@@ -55,19 +54,6 @@ class BadKey(NamedTuple):
     key : str
         From the root of the store.
     reason : str
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import numpy as np
-    >>> import chunkwise
-    >>> path = tempfile.mkdtemp() + "/a.zarr"
-    >>> _ = chunkwise.create_array(path, np.arange(6), chunks=[3], checksum=True)
-    >>> with open(path + "/c/1", "r+b") as chunk:
-    ...     _ = chunk.write(b"bad")
-    >>> (report,) = chunkwise.verify(path)
-    >>> report.n_chunks, [bad.key.endswith("c/1") for bad in report.bad]
-    (2, [True])
     """
 
     key: str
@@ -97,19 +83,6 @@ class NodeReport:
         Keys that are there but don't belong to the array.
     fingerprint : bool or None
         Whether the elements are those whose fingerprint was kept; None if none was.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import numpy as np
-    >>> import chunkwise
-    >>> path = tempfile.mkdtemp() + "/a.zarr"
-    >>> _ = chunkwise.create_array(path, np.arange(6), chunks=[3], checksum=True)
-    >>> with open(path + "/c/1", "r+b") as chunk:
-    ...     _ = chunk.write(b"bad")
-    >>> (report,) = chunkwise.verify(path)
-    >>> report.n_chunks, [bad.key.endswith("c/1") for bad in report.bad]
-    (2, [True])
     """
 
     name: str
@@ -201,7 +174,7 @@ def verify(
     """
     own = None if part is None else parse_part(part)
     root = require_node(locate(location))
-    return verify_nodes(root, None if executor is None else workers_of(executor), progress, own)
+    return verify_nodes(root, workers_of(executor), progress, own)
 
 
 def verify_nodes(
@@ -212,7 +185,7 @@ def verify_nodes(
 ) -> Iterator[NodeReport]:
     """Yield a report on `root` and on each node below, as far as a part has to do with it."""
     share = _Share(part or Part(1, 1))
-    with Crew(workers or threads_here(n_block_threads())) as crew:
+    with Crew(workers_of(workers)) as crew:
         for name, node in walk(root):
             if node.kind == "array" and not node.error:
                 found = _verify_array(node, crew, progress, share)

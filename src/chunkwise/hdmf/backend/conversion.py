@@ -17,7 +17,6 @@ from hdmf.build import BuildManager, TypeMap
 from hdmf.spec import NamespaceCatalog
 
 from chunkwise.arguments import as_nbytes
-from chunkwise.engine.blockwise import n_block_threads
 from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, NotFoundError
 from chunkwise.hdmf.backend.io import ZarrIO
 from chunkwise.hdmf.model.place import Place, place_of, source_name
@@ -25,7 +24,7 @@ from chunkwise.hdmf.model.tree import detect_format
 from chunkwise.hdmf.opening import is_hdf5, no_store
 from chunkwise.hdmf.storage.dataset_copies import DatasetCopies
 from chunkwise.hdmf.storage.resolve import BrokenLinkError, BrokenLinkWarning
-from chunkwise.tools.executors import Workers, threads_here, workers_of
+from chunkwise.tools.executors import Workers, workers_of
 
 __all__ = ["convert", "open_source"]
 
@@ -146,7 +145,7 @@ def convert(
         if executor is not None or memory is not None or verify or resume:
             copies = DatasetCopies(
                 place_of(target),
-                threads_here(n_block_threads()) if executor is None else workers_of(executor),
+                workers_of(executor),
                 {
                     "source": _identity(src),
                     "options": _as_text([format, codec, drop_broken_links, options]),
