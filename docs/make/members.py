@@ -9,6 +9,7 @@ import json
 import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
+from functools import partial
 from pathlib import Path
 
 from chunkwise import catalogue
@@ -132,8 +133,8 @@ def _members(module: str, name: str) -> Iterator[tuple[str, str, str]]:
     if isinstance(value, type):
         sources = [base for base in value.__mro__ if base.__module__.startswith("chunkwise.")]
         texts = [textwrap.dedent(inspect.getsource(base)) for base in reversed(sources)]
-    elif hasattr(importlib.import_module(module), "_parse"):  # several drivers have one module
-        texts = [inspect.getsource(part) for part in (value, importlib.import_module(module)._parse)]
+    elif isinstance(value, partial):  # several drivers have one module
+        texts = [inspect.getsource(value.func)]
     elif module.startswith("chunkwise.driver."):
         folder = Path(inspect.getfile(value)).parent
         texts = [path.read_text() for path in sorted(folder.glob("*.py")) if path.stem in _PARSERS]
