@@ -8,7 +8,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Collection, Iterable
-from typing import NoReturn, SupportsFloat, SupportsIndex, TypeVar
+from typing import NoReturn, SupportsFloat, SupportsIndex, TypeVar, overload
 
 from chunkwise.errors import InvalidArgumentError
 
@@ -93,10 +93,18 @@ def _cannot_compare(own: object, other: object) -> NoReturn:
     raise TypeError(f"{name} can be compared with {name} only, not {type(other).__name__}")
 
 
-def as_nbytes(text: str) -> int:
+@overload
+def as_nbytes(size: int | str) -> int: ...
+@overload
+def as_nbytes(size: int | str | None) -> int | None: ...
+
+
+def as_nbytes(size: int | str | None) -> int | None:
     """Return the bytes that ``500MB``, ``1.5 GiB`` or ``1000000`` are; raise ValueError for other texts."""
-    found = _NBYTES.fullmatch(text.strip())
+    if not isinstance(size, str):
+        return size
+    found = _NBYTES.fullmatch(size.strip())
     if found is None:
-        raise ValueError(f'expected a size such as 500MB or 2GiB, but received "{text}"')
+        raise ValueError(f'expected a size such as 500MB or 2GiB, but received "{size}"')
     number, prefix, binary = found[1], found[2].upper(), found[3]
     return int(float(number) * (1024 if binary else 1000) ** " KMGT".index(prefix or " "))

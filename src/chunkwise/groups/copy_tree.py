@@ -155,7 +155,7 @@ def prepare_tree_copy(
         target,
         (),
         workers=workers_of(executor),
-        memory=as_nbytes(memory) if isinstance(memory, str) else memory,
+        memory=as_nbytes(memory),
         resume=resume,
         overwrite=overwrite,
         consolidated=wanted != "n5" and _is_consolidated(root),

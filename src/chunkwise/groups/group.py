@@ -176,7 +176,7 @@ class Group(WritableGroup):
             cast=cast,
             keep_fingerprint=keep_fingerprint,
             workers=workers_of(executor),
-            memory=as_nbytes(memory) if isinstance(memory, str) else memory,
+            memory=as_nbytes(memory),
         )
         work.begin()
         report = work.run(progress)

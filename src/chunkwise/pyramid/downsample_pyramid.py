@@ -155,7 +155,6 @@ def downsample_pyramid(
     workers = workers_of(executor)
     if executor is None:
         workers = replace(workers, memory=DEFAULT_MEMORY)
-    memory = as_nbytes(memory) if isinstance(memory, str) else memory
     writer = PyramidWriter(
         plan,
         group,
@@ -163,7 +162,7 @@ def downsample_pyramid(
         name=name,
         first=first,
         workers=workers,
-        memory=memory,
+        memory=as_nbytes(memory),
         sync=sync,
         progress=progress,
     )

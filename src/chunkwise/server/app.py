@@ -104,7 +104,7 @@ def limits_of(max_requests: int, max_memory: int | str) -> Limits:
     if max_requests < 1:
         raise InvalidArgumentError(f"max_requests: expected at least 1, but received {max_requests}")
     try:
-        nbytes = as_nbytes(max_memory) if isinstance(max_memory, str) else max_memory
+        nbytes = as_nbytes(max_memory)
     except ValueError as e:
         raise InvalidArgumentError(f"max_memory: {e}") from None
     if nbytes < 1:

@@ -217,7 +217,7 @@ def _prepare(
         there,
         format or suggested_format(there, found.template.format) or "zarr3",
         template_options(options),
-        memory=as_nbytes(memory) if isinstance(memory, str) else memory,
+        memory=as_nbytes(memory),
         workers=workers_of(executor),
         cast=cast,
         **how,

@@ -150,7 +150,7 @@ def convert(
                     "source": _identity(src),
                     "options": _as_text([format, codec, drop_broken_links, options]),
                 },
-                memory=as_nbytes(memory) if isinstance(memory, str) else memory,
+                memory=as_nbytes(memory),
                 resume=resume and not overwrite,
                 verify=verify,
                 progress=progress or (lambda nbytes: None),
