@@ -24,7 +24,7 @@ from chunkwise.engine.future import Future
 from chunkwise.engine.pool import Pool, Stop
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.index_space import IndexDomain, IndexTransform, resolve_bounds
-from chunkwise.plan.boxes import boxes
+from chunkwise.plan.blocks import boxes
 from chunkwise.spec.schema import Schema
 from chunkwise.spec.spec import Spec
 

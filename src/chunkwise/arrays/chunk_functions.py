@@ -19,11 +19,11 @@ from chunkwise.dtypes.data_type import DataType
 from chunkwise.engine.batch import Batch, batched, is_batched
 from chunkwise.engine.future import Future
 from chunkwise.errors import InvalidArgumentError, UnsupportedError, braced
+from chunkwise.grid.regular import OffsetGrid
 from chunkwise.index_space import IndexDomain
 from chunkwise.kvstore.adapter.value_cache import CacheEntry, ValueCache
 from chunkwise.kvstore.protocol import Buffer, ByteRange, Children, Reader, Stamped
 from chunkwise.kvstore.traits import DEFAULT_TRAITS, StoreTraits
-from chunkwise.plan.offset_grid import OffsetGrid
 
 if TYPE_CHECKING:
     import asyncio

@@ -20,9 +20,9 @@ from chunkwise.engine.future import Future
 from chunkwise.engine.pool import Pool, Stop, pool_of
 from chunkwise.engine.update import change_alone
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.grid.regular import OffsetGrid
 from chunkwise.index_space import IndexTransform
 from chunkwise.kvstore.request_limits import DEFAULT_CONCURRENCY
-from chunkwise.plan.offset_grid import OffsetGrid
 from chunkwise.plan.plan import Plan, chunk_order, plan_read, plan_write, selections, wholes
 from chunkwise.spec.schema import Schema
 

@@ -33,8 +33,7 @@ import numcodecs.blosc
 import numpy as np
 
 from chunkwise.binding import JSON, Members, dump, expect_int
-from chunkwise.codec.protocol import Buffer, BytesToBytes, ChunkSpec
-from chunkwise.codec.size import size_error
+from chunkwise.codec.protocol import Buffer, BytesToBytes, ChunkSpec, size_error
 from chunkwise.errors import CodecError, DataCorruptionError, SpecError, UnsupportedError
 from chunkwise.libraries import blosc
 from chunkwise.libraries.c_blosc import imagecodecs_library

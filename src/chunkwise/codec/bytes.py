@@ -36,8 +36,15 @@ import numpy.typing as npt
 
 from chunkwise.binding import Members, expect_one_of
 from chunkwise.codec.copying import copy_rows
-from chunkwise.codec.protocol import ArrayToBytes, Buffer, ChunkSpec, DecodeInto, Encode
-from chunkwise.codec.size import byte_view, size_error
+from chunkwise.codec.protocol import (
+    ArrayToBytes,
+    Buffer,
+    ChunkSpec,
+    DecodeInto,
+    Encode,
+    byte_view,
+    size_error,
+)
 from chunkwise.errors import CodecError, DataCorruptionError, UnsupportedError
 
 __all__ = ["BITS", "Bytes", "Layout", "has_byte_order"]

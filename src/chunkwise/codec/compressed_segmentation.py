@@ -33,8 +33,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.binding import Members, expect_int, parse_array
-from chunkwise.codec.protocol import ArrayToBytes, Buffer, ChunkSpec, DecodeInto, Encode
-from chunkwise.codec.size import byte_view
+from chunkwise.codec.protocol import ArrayToBytes, Buffer, ChunkSpec, DecodeInto, Encode, byte_view
 from chunkwise.errors import CodecError, DataCorruptionError, TooLargeError
 
 __all__ = ["CompressedSegmentation"]

@@ -23,8 +23,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
 from chunkwise.binding import Members, expect_one_of
-from chunkwise.codec.protocol import Buffer, BytesToBytes
-from chunkwise.codec.size import byte_view, size_error
+from chunkwise.codec.protocol import Buffer, BytesToBytes, byte_view, size_error
 from chunkwise.errors import DataCorruptionError, UnsupportedError
 from chunkwise.libraries import crc32c
 

@@ -29,8 +29,9 @@ from chunkwise.codec.protocol import (
     BytesToBytes,
     ChunkSpec,
     DecodeInto,
+    byte_view,
+    size_error,
 )
-from chunkwise.codec.size import byte_view, size_error
 from chunkwise.codec.transpose import Transpose
 from chunkwise.errors import DataCorruptionError
 

@@ -15,8 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from isal import isal_zlib
 
-from chunkwise.codec.protocol import Buffer
-from chunkwise.codec.size import size_error
+from chunkwise.codec.protocol import Buffer, size_error
 from chunkwise.errors import CodecError, DataCorruptionError
 from chunkwise.libraries import deflate
 from chunkwise.libraries.direct import Framing

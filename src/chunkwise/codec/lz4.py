@@ -24,8 +24,7 @@ from typing import Any, ClassVar, Self
 import numcodecs.lz4
 
 from chunkwise.binding import Members, expect_int
-from chunkwise.codec.protocol import Buffer, BytesToBytes
-from chunkwise.codec.size import size_error
+from chunkwise.codec.protocol import Buffer, BytesToBytes, size_error
 from chunkwise.errors import CodecError, DataCorruptionError
 
 __all__ = ["Lz4"]

@@ -49,8 +49,7 @@ import xxhash
 
 from chunkwise.binding import Members, expect_int
 from chunkwise.codec.lz4_block import FRAME_MAGIC, compress_block, decompress_block, decompress_frame
-from chunkwise.codec.protocol import Buffer, BytesToBytes
-from chunkwise.codec.size import byte_view
+from chunkwise.codec.protocol import Buffer, BytesToBytes, byte_view
 from chunkwise.errors import DataCorruptionError
 
 __all__ = ["Lz4Java"]

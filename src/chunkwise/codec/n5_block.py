@@ -44,8 +44,7 @@ from chunkwise.codec.n5_payload import (
     open_decompress,
     open_decompress_into,
 )
-from chunkwise.codec.protocol import Buffer, ChunkSpec, DecodeInto, Encode
-from chunkwise.codec.size import byte_view
+from chunkwise.codec.protocol import Buffer, ChunkSpec, DecodeInto, Encode, byte_view
 from chunkwise.errors import CodecError, DataCorruptionError, braced
 
 __all__ = ["N5Block"]

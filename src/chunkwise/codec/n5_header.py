@@ -18,8 +18,7 @@ import struct
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from chunkwise.codec.protocol import Buffer
-from chunkwise.codec.size import byte_view
+from chunkwise.codec.protocol import Buffer, byte_view
 from chunkwise.errors import CodecError, DataCorruptionError
 
 __all__ = ["DEFAULT", "OBJECT", "VARLENGTH", "N5Header", "parse_header", "write_header"]

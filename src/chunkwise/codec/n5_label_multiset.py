@@ -25,7 +25,7 @@ import numpy as np
 
 from chunkwise.codec.n5_header import VARLENGTH
 from chunkwise.codec.n5_varlength import N5BlockData
-from chunkwise.codec.size import byte_view
+from chunkwise.codec.protocol import byte_view
 from chunkwise.errors import CodecError, DataCorruptionError
 
 __all__ = [

@@ -25,8 +25,7 @@ import numpy.typing as npt
 
 from chunkwise.codec.n5_header import DEFAULT, OBJECT, VARLENGTH, N5Header, parse_header, write_header
 from chunkwise.codec.n5_payload import check_payload_size, open_compress, open_decompress
-from chunkwise.codec.protocol import Buffer, BytesToBytes
-from chunkwise.codec.size import byte_view
+from chunkwise.codec.protocol import Buffer, BytesToBytes, byte_view
 from chunkwise.errors import CodecError, DataCorruptionError
 
 __all__ = [

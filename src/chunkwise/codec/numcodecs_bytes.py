@@ -25,8 +25,7 @@ import numcodecs.registry
 import numpy as np
 
 from chunkwise.binding import JSON, check_known
-from chunkwise.codec.protocol import Buffer, BytesToBytes
-from chunkwise.codec.size import byte_view, size_error
+from chunkwise.codec.protocol import Buffer, BytesToBytes, byte_view, size_error
 from chunkwise.errors import CodecError, DataCorruptionError, SpecError
 
 __all__ = ["Adler32", "Base64", "Crc32", "Fletcher32", "JenkinsLookup3", "NumcodecsBytes", "Shuffle"]

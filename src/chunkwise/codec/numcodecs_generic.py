@@ -26,8 +26,17 @@ import numpy.typing as npt
 
 from chunkwise.binding import JSON, Members, expect_object, expect_string
 from chunkwise.codec.numcodecs_array import Frozen, frozen, thawed
-from chunkwise.codec.protocol import ArrayToBytes, Buffer, BytesToBytes, ChunkSpec, Codec, DecodeInto, Encode
-from chunkwise.codec.size import byte_view, size_error
+from chunkwise.codec.protocol import (
+    ArrayToBytes,
+    Buffer,
+    BytesToBytes,
+    ChunkSpec,
+    Codec,
+    DecodeInto,
+    Encode,
+    byte_view,
+    size_error,
+)
 from chunkwise.errors import CodecError, DataCorruptionError, SpecError, UnsupportedError
 from chunkwise.extras import needs
 

@@ -26,8 +26,15 @@ import numpy.typing as npt
 
 from chunkwise.binding import JSON, Members, expect_int, expect_one_of
 from chunkwise.codec.bytes import BITS
-from chunkwise.codec.protocol import ArrayToBytes, Buffer, ChunkSpec, DecodeInto, Encode
-from chunkwise.codec.size import byte_view, size_error
+from chunkwise.codec.protocol import (
+    ArrayToBytes,
+    Buffer,
+    ChunkSpec,
+    DecodeInto,
+    Encode,
+    byte_view,
+    size_error,
+)
 from chunkwise.errors import CodecError, DataCorruptionError
 
 __all__ = ["PackBits"]

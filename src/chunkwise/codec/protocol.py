@@ -18,6 +18,8 @@ from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from chunkwise.errors import DataCorruptionError
+
 __all__ = [
     "ArrayToArray",
     "ArrayToBytes",
@@ -29,7 +31,9 @@ __all__ = [
     "DecodeInto",
     "Encode",
     "PreparedChain",
+    "byte_view",
     "compressors_have_checksum",
+    "size_error",
 ]
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
@@ -299,3 +303,16 @@ class PreparedChain(Protocol):
     def open_view(self) -> Callable[[Buffer], npt.NDArray[Any]] | None:
         """Return a function that gives a chunk as an array over its bytes; None if codecs forbid it."""
         ...
+
+
+def size_error(codec: str, got: int | str, expected: int) -> DataCorruptionError:
+    """Return the error for a chunk that decodes to `got` bytes where the metadata promises `expected`."""
+    return DataCorruptionError(
+        f'"{codec}" codec: chunk decodes to {got} bytes, but expected {expected} bytes'
+    )
+
+
+def byte_view(buffer: Buffer) -> memoryview:
+    """Return `buffer` as a one-dimensional view of unsigned bytes, so that ``len`` is its size in bytes."""
+    view = memoryview(buffer)
+    return view if view.ndim == 1 and view.format == "B" else view.cast("B")

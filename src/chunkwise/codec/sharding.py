@@ -37,9 +37,8 @@ from chunkwise.codec.bytes import BITS, Bytes
 from chunkwise.codec.chain import Chain, parse_chain, prepare_chain
 from chunkwise.codec.codec_json import codecs_to_json
 from chunkwise.codec.crc32c import Crc32c
-from chunkwise.codec.protocol import ArrayToBytes, Buffer, ChunkSpec, Codec, DecodeInto, Encode
+from chunkwise.codec.protocol import ArrayToBytes, Buffer, ChunkSpec, Codec, DecodeInto, Encode, byte_view
 from chunkwise.codec.shard_layout import MISSING, ShardLayout, index_chain
-from chunkwise.codec.size import byte_view
 from chunkwise.errors import ChunkwiseError, DataCorruptionError, InvalidArgumentError, braced, prefix
 
 __all__ = ["ShardingIndexed", "equals_fill_value"]

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from chunkwise.codec.protocol import Buffer
-from chunkwise.codec.size import byte_view
+from chunkwise.codec.protocol import Buffer, byte_view
 from chunkwise.errors import DataCorruptionError
 
 __all__ = ["decode_streams", "xz_has_checksum"]

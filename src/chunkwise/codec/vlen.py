@@ -34,8 +34,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.binding import JSON, Members, dump, expect_string
-from chunkwise.codec.protocol import ArrayToBytes, Buffer, ChunkSpec, DecodeInto, Encode
-from chunkwise.codec.size import byte_view
+from chunkwise.codec.protocol import ArrayToBytes, Buffer, ChunkSpec, DecodeInto, Encode, byte_view
 from chunkwise.errors import CodecError, DataCorruptionError, SpecError
 
 __all__ = ["VlenArray", "VlenBytes", "VlenUtf8"]

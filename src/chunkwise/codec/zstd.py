@@ -28,8 +28,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from chunkwise.binding import Members, expect_bool, expect_int
-from chunkwise.codec.protocol import BatchDecoder, Buffer, BytesToBytes, ChunkSpec
-from chunkwise.codec.size import size_error
+from chunkwise.codec.protocol import BatchDecoder, Buffer, BytesToBytes, ChunkSpec, size_error
 from chunkwise.errors import DataCorruptionError, prefix
 from chunkwise.libraries import zstd
 

@@ -14,8 +14,8 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.dtypes.complex_number import component_of
 from chunkwise.dtypes.data_type import DataType
+from chunkwise.dtypes.floating import component_of
 from chunkwise.dtypes.integer import bounds_of, is_small, sign_extended
 
 __all__ = ["Convert", "number_converter", "number_is_exact"]

@@ -13,14 +13,19 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.binding import JSON
-from chunkwise.dtypes.boolean import parse_bool, print_bool
-from chunkwise.dtypes.complex_number import parse_complex, print_complex
 from chunkwise.dtypes.data_type import DataType
-from chunkwise.dtypes.datetime import parse_datetime, print_datetime
 from chunkwise.dtypes.extension import Extension
 from chunkwise.dtypes.fixed import parse_fixed_bytes, parse_fixed_text, print_fixed_bytes, print_fixed_text
-from chunkwise.dtypes.floating import parse_float, print_float
-from chunkwise.dtypes.integer import parse_int, print_int, show
+from chunkwise.dtypes.floating import parse_complex, parse_float, print_complex, print_float
+from chunkwise.dtypes.integer import (
+    parse_bool,
+    parse_datetime,
+    parse_int,
+    print_bool,
+    print_datetime,
+    print_int,
+    show,
+)
 from chunkwise.dtypes.names import Kind, Notation
 from chunkwise.dtypes.struct import parse_struct, print_struct
 from chunkwise.dtypes.variable import parse_variable, print_variable

@@ -1,4 +1,6 @@
-"""Binary floating-point numbers of 4 to 64 bits; those below 8 bits take one byte each.
+"""Binary floating-point numbers of 4 to 64 bits, and complex numbers, which are two of them.
+
+Those below 8 bits take one byte each.
 
 Fill value in Zarr v3 ("Data Types", "Permitted fill values"): a number, ``"Infinity"``, ``"-Infinity"``,
 ``"NaN"`` for the one NaN with sign 0 and only the first bit of the mantissa set, and ``"0x7fc00001"``, the
@@ -7,6 +9,10 @@ converting one gives.
 
 In Zarr v2 ("Fill value encoding"): a number or one of the three words; TensorStore also reads decimal
 strings, and writes ``float4_e2m1fn`` as base64 of its byte.  The payload of a NaN can't be written there.
+
+``complex64`` and ``complex128`` are the real part, then the imaginary part.  Fill value: a list of both, each
+as for the floating-point type of half the size.  In Zarr v2, base64 of the stored bytes is read as well, as
+TensorStore does.
 """
 
 from __future__ import annotations
@@ -20,13 +26,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.binding import JSON, MISSING
+from chunkwise.binding import JSON, MISSING, parse_array
 from chunkwise.dtypes.data_type import DataType
+from chunkwise.dtypes.fixed import decode_base64
 from chunkwise.dtypes.integer import show
 from chunkwise.dtypes.names import Notation
 from chunkwise.errors import SpecError
 
-__all__ = ["parse_float", "print_float", "read_float"]
+__all__ = ["component_of", "parse_complex", "parse_float", "print_complex", "print_float", "read_float"]
 
 _WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _HEX = re.compile(r"0x([0-9a-fA-F]+)")
@@ -35,6 +42,7 @@ _LOOSE = re.compile(r"\s*[+-]?(nan|inf|infinity)\s*", re.ASCII | re.IGNORECASE)
 _HEX_NUMBER = re.compile(
     r"\s*[+-]?0[xX]([0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)([pP][+-]?[0-9]+)?\s*", re.ASCII
 )
+_COMPONENT = {"complex64": DataType("float32"), "complex128": DataType("float64")}
 
 
 def bits_type(dtype: DataType) -> str:
@@ -134,3 +142,27 @@ def _hex(fill: npt.NDArray[Any], dtype: DataType) -> str:
 def _expected(what: str, value: JSON) -> SpecError:
     received = "but member is missing" if value is MISSING else f"but received: {show(value)}"
     return SpecError(f"Expected {what}, {received}")
+
+
+def component_of(dtype: DataType) -> DataType:
+    """Return the type of the real part."""
+    return _COMPONENT[dtype.name]
+
+
+def parse_complex(
+    value: JSON, dtype: DataType, notation: Notation, stored: np.dtype[Any] | None = None
+) -> npt.NDArray[Any]:
+    """Return a fill value; `stored` tells the byte order of its base64 form."""
+    if notation == "zarr2" and isinstance(value, str):
+        raw = decode_base64(value, dtype.itemsize, exact=True)
+        return np.frombuffer(raw, stored or dtype.memory_dtype).astype(dtype.memory_dtype).reshape(())
+    part = component_of(dtype)
+    pair = parse_array(value, lambda v: parse_float(v, part, notation), 2)
+    return np.array(pair, part.memory_dtype).view(dtype.memory_dtype).reshape(())
+
+
+def print_complex(fill: npt.NDArray[Any], dtype: DataType, notation: Notation) -> JSON:
+    """Return the JSON form of a fill value."""
+    part = component_of(dtype)
+    real, imag = np.ascontiguousarray(fill).reshape(1).view(part.memory_dtype)
+    return [print_float(np.asarray(real), part, notation), print_float(np.asarray(imag), part, notation)]

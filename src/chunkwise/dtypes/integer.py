@@ -1,7 +1,16 @@
-"""Integers of 2 to 64 bits; those below 8 bits take one byte each, sign-extended or zero-extended.
+"""Integers of 2 to 64 bits, and what is stored as one: booleans, times and durations.
 
-Fill value: a JSON number without fraction that the type can hold (Zarr v3 "Data Types", "Permitted fill
-values"; Zarr v2 "Fill value encoding").  ``5.0`` is read as 5, as peers do.
+Integers below 8 bits take one byte each, sign-extended or zero-extended.  Fill value: a JSON number without
+fraction that the type can hold (Zarr v3 "Data Types", "Permitted fill values"; Zarr v2 "Fill value
+encoding").  ``5.0`` is read as 5, as peers do.
+
+``bool`` is one byte, 0 or 1.  Fill value: JSON ``true`` or ``false`` in every format (Zarr v3, as above); 0
+or 1, which other writers store and zarr-python reads, in Zarr v2 too.
+
+``datetime64`` and ``timedelta64`` are 64-bit counts of a unit or of a multiple of it.  In Zarr v3 these are
+the extensions ``numpy.datetime64`` and ``numpy.timedelta64`` with members ``unit`` and ``scale_factor``; in
+Zarr v2 NumPy's type strings ``<M8[10ms]``.  Fill value: the count as a number, where not-a-time is the least
+64-bit integer; ``"NaT"`` is read too.
 """
 
 from __future__ import annotations
@@ -14,12 +23,23 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.binding import JSON, MISSING, dump
+from chunkwise.binding import JSON, MISSING, dump, expect_bool, expect_int
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.dtypes.names import Notation
 from chunkwise.errors import SpecError
 
-__all__ = ["bounds_of", "is_small", "parse_int", "print_int", "read_int", "sign_extended"]
+__all__ = [
+    "bounds_of",
+    "is_small",
+    "parse_bool",
+    "parse_datetime",
+    "parse_int",
+    "print_bool",
+    "print_datetime",
+    "print_int",
+    "read_int",
+    "sign_extended",
+]
 
 _DECIMAL = re.compile(r"\s*([+-]?)0*([0-9]{1,40})\s*", re.ASCII)
 
@@ -86,3 +106,28 @@ def parse_int(value: JSON, dtype: DataType, notation: Notation) -> npt.NDArray[A
 def print_int(fill: npt.NDArray[Any], dtype: DataType, notation: Notation) -> JSON:
     """Return the JSON form of a fill value."""
     return int(fill)
+
+
+def parse_bool(value: JSON, dtype: DataType, notation: Notation) -> npt.NDArray[Any]:
+    """Return a fill value; in a schema the strings ``"true"`` and ``"false"`` will do too."""
+    if notation == "json" and value in ("true", "false"):
+        value = value == "true"
+    if notation == "zarr2" and type(value) is int and value in (0, 1):
+        value = value == 1
+    return np.array(expect_bool(value))
+
+
+def print_bool(fill: npt.NDArray[Any], dtype: DataType, notation: Notation) -> JSON:
+    """Return the JSON form of a fill value."""
+    return bool(fill)
+
+
+def parse_datetime(value: JSON, dtype: DataType, notation: Notation) -> npt.NDArray[Any]:
+    """Return a fill value."""
+    count = -(2**63) if value == "NaT" else expect_int(value)
+    return np.array(count, np.int64).view(dtype.memory_dtype)
+
+
+def print_datetime(fill: npt.NDArray[Any], dtype: DataType, notation: Notation) -> int:
+    """Return the JSON form of a fill value."""
+    return int(fill.view(np.int64))

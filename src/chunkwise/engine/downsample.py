@@ -10,14 +10,14 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from chunkwise.binding import JSON
 from chunkwise.dtypes.data_type import DataType
-from chunkwise.dtypes.json_order import json_order
 from chunkwise.engine.future import Future
 from chunkwise.engine.pool import Pool, Stop, in_event_loop
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.index_space import IndexDomain, IndexTransform
 from chunkwise.plan.accumulate import Accumulator
-from chunkwise.plan.boxes import boxes
+from chunkwise.plan.blocks import boxes
 from chunkwise.plan.downsample import CellPiece, plan_downsample
 from chunkwise.plan.reduce import extreme_float, extreme_int, mean_bool, mean_float, mean_int, rows
 from chunkwise.plan.reduce_rank import median, mode
@@ -45,7 +45,7 @@ def open_reduction(method: str, dtype: DataType) -> Reduction:
     kind, memory = dtype.kind, dtype.memory_dtype
     if method == "mode":
         if memory.hasobject:
-            return partial(_mode_objects, order=json_order if kind == "json" else None)
+            return partial(_mode_objects, order=_json_order if kind == "json" else None)
         if kind in ("char", "byte", "raw", "struct"):
             return _mode_bytes
         return _in(_work_type(dtype), mode)
@@ -191,3 +191,18 @@ def _mode_objects(block: Array, order: Callable[[Any], Any] | None) -> Array:
         most = max(counts.values())
         out[at] = elements[min(key for key, n in counts.items() if n == most)]
     return out
+
+
+def _json_order(value: JSON) -> Any:
+    """Return a hashable key by which JSON values are ordered as TensorStore does, and equal as JSON is."""
+    if value is None:
+        return (0,)
+    if isinstance(value, bool):
+        return 1, value
+    if isinstance(value, int | float):
+        return 2, value
+    if isinstance(value, dict):
+        return 3, tuple(sorted((key, _json_order(item)) for key, item in value.items()))
+    if isinstance(value, list | tuple):
+        return 4, tuple(map(_json_order, value))
+    return 5, value

@@ -17,9 +17,8 @@ from chunkwise.api.tensorstore import TensorStore
 from chunkwise.arrays.chunked import ChunkedArray
 from chunkwise.codec.chain import prepare_chain
 from chunkwise.codec.decode import Stages, open_general_decoder
-from chunkwise.codec.protocol import Buffer, DecodeInto, PreparedChain, compressors_have_checksum
+from chunkwise.codec.protocol import Buffer, DecodeInto, PreparedChain, byte_view, compressors_have_checksum
 from chunkwise.codec.shard_layout import MISSING, ShardLayout
-from chunkwise.codec.size import byte_view
 from chunkwise.driver.stored_array import (
     ShardLevel,
     StoredArray,
