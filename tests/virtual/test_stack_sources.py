@@ -8,8 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chunkwise as ts
-from chunkwise.arrays import stack_layer as module
-from chunkwise.arrays.layer_source import no_source
 from chunkwise.errors import NotFoundError
 
 KINDS = {
@@ -85,24 +83,9 @@ def _stack(layers, **more):
     return ts.open({"driver": "stack", "dtype": "int32", "layers": layers, **more}).result()
 
 
-@pytest.fixture
-def opened(monkeypatch):
-    """Return a list of what was opened for reading."""
-    calls = []
-    original = module.open_base
-
-    def open_base(spec, **options):
-        calls.append(spec)
-        return original(spec, **options)
-
-    monkeypatch.setattr(module, "open_base", open_base)
-    return calls
-
-
-def _the_long_way(store):
-    """Have the layers of a stack opened as any array is."""
-    finders = store._array._layers._finders
-    finders[:] = [no_source] * len(finders)
+def _the_long_way(layers):
+    """Return the specs of layers with a cache, which are opened as any array is."""
+    return [{**layer, "cache_pool": {"total_bytes_limit": 1}} for layer in layers]
 
 
 REGIONS = [
@@ -127,11 +110,22 @@ def test_values(tmp_path, kind, chunks, opened):
     for region in REGIONS:
         assert np.array_equal(store[region].read().result(), canvas[region]), region
         assert np.array_equal(store[region].T.read().result(), canvas[region].T), region
-    opened.clear()
+    opened()
     assert np.array_equal(store[2:15, 3:19].read().result(), canvas[2:15, 3:19])
     assert np.array_equal(store[7, 3:19].read().result(), canvas[7, 3:19])
-    assert bool(opened) == (kind == "zarr3 shards")
+    assert bool(opened()) == (kind == "zarr3 shards")
     assert np.array_equal(store[::-1, 2:19:3].T.read().result(), canvas[::-1, 2:19:3].T)
+
+
+def test_layers_outside_a_region_are_not_looked_at(tmp_path):
+    layers, canvas = _tiles(tmp_path, "zarr3 raw", [6, 5])
+    store = _stack(layers)
+    for row, column in np.ndindex(3, 4):
+        if row > 1 or column > 1:
+            shutil.rmtree(tmp_path / f"{row}-{column}")
+    assert np.array_equal(store[3:9, 2:8].read().result(), canvas[3:9, 2:8])
+    with pytest.raises(ValueError, match="While opening layer 2: "):
+        store.read().result()
 
 
 def test_large_layers(tmp_path, opened):
@@ -146,7 +140,7 @@ def test_large_layers(tmp_path, opened):
     store = _stack(layers)
     assert np.array_equal(store.read().result(), canvas)
     assert np.array_equal(store[5:, 9:1100].T.read().result(), canvas[5:, 9:1100].T)
-    assert not opened
+    assert not opened()
     assert np.array_equal(store[::-2, 9:1100:3].read().result(), canvas[::-2, 9:1100:3])
     (tmp_path / "1" / "c" / "2" / "3").write_bytes(b"")
     with pytest.raises(ValueError, match=r"Error reading local file .*1/c/2/3"):
@@ -180,7 +174,7 @@ def test_damaged_open_layers(tmp_path, kind, damage):
     chunk.write_bytes(chunk.read_bytes()[:-3] if damage == "cut off" else chunk.read_bytes() * 2)
     found = [_outcome(store, region) for region in (np.s_[...], np.s_[6:12, 4:11])]
     assert "1-1" in found[0][1]
-    _the_long_way(store)
+    store = ts.overlay([ts.open(layer, read=True).result() for layer in _the_long_way(layers)])
     assert found == [_outcome(store, region) for region in (np.s_[...], np.s_[6:12, 4:11])]
 
 
@@ -249,7 +243,7 @@ def test_layers_with_attributes_of_their_own(tmp_path, opened):
             tile[...] = 10 + i
         layers.append(layer)
     assert np.array_equal(_stack(layers).read().result(), canvas)
-    assert not opened
+    assert not opened()
     store = ts.overlay([ts.open(layer, read=True).result() for layer in layers])
     assert np.array_equal(store.read().result(), canvas)
     assert np.array_equal(store[1:, ::-1].read().result(), canvas[1:, ::-1])
@@ -285,7 +279,7 @@ def test_planes(tmp_path, opened):
     store = _stack(planes)
     assert np.array_equal(store.read().result(), tiles.transpose(1, 0, 2))
     assert np.array_equal(store[2, 3:7, 1:4].read().result(), tiles[3:7, 2, 1:4])
-    assert not opened
+    assert not opened()
     assert np.array_equal(store[:, [7, 2, 2], :].read().result(), tiles[[7, 2, 2]].transpose(1, 0, 2))
     assert np.array_equal(store[::2, ::-3, 1].read().result(), tiles[::-3, ::2, 1].T)
     lines = [
@@ -299,11 +293,11 @@ def test_planes(tmp_path, opened):
         }
         for i, layer in enumerate(plain)
     ]
-    opened.clear()
+    opened()
     store = _stack(lines)
     assert np.array_equal(store.read().result(), tiles[:, 2].reshape(-1))
     assert np.array_equal(store[7:23].read().result(), tiles[:, 2].reshape(-1)[7:23])
-    assert not opened
+    assert not opened()
     repeated = [
         {**plane, "transform": {**plane["transform"], "input_shape": [6, 2, 5]}} for plane in planes[:1]
     ]
@@ -370,7 +364,7 @@ def test_fill(tmp_path, opened):
     strict = [{**layer, "fill_missing_data_reads": False} for layer in layers]
     with pytest.raises(NotFoundError, match=r"chunk \{1, 0\} stored at .*1-2/c/1/0.* is missing"):
         _stack(strict).read().result()
-    assert not opened
+    assert not opened()
 
 
 def test_holes_and_layers_over_each_other(tmp_path):
@@ -409,7 +403,7 @@ def _create(path, dtype, shape):
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_errors(tmp_path, damage):
+def test_errors(tmp_path, damage, opened):
     """What is wrong with a layer is noticed by the next read, and told in the same words."""
     layers, canvas = _tiles(tmp_path, "zarr3 raw", [6, 5])
     store = _stack(layers)
@@ -420,8 +414,10 @@ def test_errors(tmp_path, damage):
     assert isinstance(found[0], tuple)
     if damage not in ("cut off", "too long"):
         assert "layer 5" in found[0][1].lower()
-    _the_long_way(store)
+    opened()
+    store = _stack(_the_long_way(layers))
     assert found == [_outcome(store, region) for region in regions]
+    assert opened()
 
 
 def test_changes_are_seen(tmp_path):
@@ -465,7 +461,7 @@ def test_layers_that_are_opened(tmp_path, more, opened):
             store.read().result()
         return
     assert np.array_equal(store.read().result(), canvas)
-    assert len(opened) == len(layers)
+    assert opened() == len(layers)
 
 
 def test_transaction(tmp_path):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from itertools import count
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -12,9 +11,9 @@ from chunkwise.arguments import as_text, is_text
 from chunkwise.engine.future import Future
 from chunkwise.engine.pool import in_background, n_threads
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.metrics import counter_values
 
 __all__ = [
-    "Counter",
     "experimental_collect_matching_metrics",
     "experimental_collect_prometheus_format_metrics",
     "experimental_push_metrics_to_prometheus",
@@ -26,29 +25,8 @@ _VERBOSE_FLAG = "tensorstore_verbose_logging"
 _TIMEOUT = 60.0  # seconds, for the push gateway to answer
 
 
-class Counter:
-    """A count that any thread may add to without a lock; `name` is a path, ``/chunkwise/...``."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        numbers = count()
-        self.add = numbers.__next__
-        self._numbers = numbers
-        _counters.append(self)
-
-    @property
-    def value(self) -> int:
-        """Number of calls of `add`."""
-        return int(repr(self._numbers)[len("count(") : -1])  # a look at the next number does not take it
-
-
-_counters: list[Counter] = []
-
-
 def _values() -> dict[str, int]:
-    values = {counter.name: counter.value for counter in _counters}
-    values["/tensorstore/thread_pool/started"] = n_threads()
-    return values
+    return {**counter_values(), "/tensorstore/thread_pool/started": n_threads()}
 
 
 def _collect(prefix: str = "", include_zero: bool = False) -> list[dict[str, Any]]:

@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.api.copy import copy_into
-from chunkwise.api.monitoring import Counter
 from chunkwise.api.storage_statistics import StorageStatistics
 from chunkwise.api.stored_view import StoredView
 from chunkwise.api.transaction import Transaction, check_open, check_rebind, check_transaction, in_transaction
@@ -32,6 +31,7 @@ from chunkwise.index_space import (
     align,
     inf,
 )
+from chunkwise.metrics import Counter
 from chunkwise.spec.dimension_units import DimensionUnits
 from chunkwise.spec.open_mode import OpenMode
 from chunkwise.spec.pretty import pretty_repr

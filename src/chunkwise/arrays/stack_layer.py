@@ -24,11 +24,14 @@ from chunkwise.engine.pool import Pool, Stop, in_event_loop
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, prefix
 from chunkwise.index_space import IndexDomain
 from chunkwise.kvstore.request_limits import DEFAULT_CONCURRENCY
+from chunkwise.metrics import Counter
 from chunkwise.plan.layer_requests import NO_LAYER, LayerRequest
 from chunkwise.spec.schema import Schema
 from chunkwise.spec.spec import Spec
 
 __all__ = ["Layer", "StackLayers", "naming"]
+
+_count_opened = Counter("/chunkwise/stack/layers_opened").add
 
 Do: TypeAlias = Callable[["Base | None", LayerRequest], Future[Any]]
 """Reads or writes a part of a layer that was opened for it, or, with None, of a hole."""
@@ -63,6 +66,7 @@ class Layer(NamedTuple):
         base = self.source
         if isinstance(base, Spec):
             driver = base._driver
+            _count_opened()
             try:
                 if not write and driver.own_mode().create:
                     error = InvalidArgumentError("Cannot specify an open mode of `create` without `write`")
