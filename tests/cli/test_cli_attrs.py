@@ -12,7 +12,9 @@ import zarr
 from cli_arrays import DRIVERS, Run, make, read
 
 import chunkwise as cw
-from chunkwise.hierarchy.attributes import set_attribute_value
+from chunkwise.hierarchy.location import locate
+from chunkwise.hierarchy.node import require_node
+from chunkwise.hierarchy.node_attributes import Attributes
 
 VALUES = np.arange(12, dtype="u1").reshape(3, 4)
 PLACES = {"zarr3": "zarr.json", "zarr2": ".zattrs", "zarr1": "attrs", "n5": "attributes.json"}
@@ -106,8 +108,9 @@ def test_consolidated_metadata_stays_true(run: Run, tmp_path: Path, version: int
 @pytest.mark.parametrize("format", list(DRIVERS))
 def test_writers_at_the_same_time_lose_nothing(tmp_path: Path, format: str) -> None:
     make(tmp_path / "a", format, VALUES, (2, 2))
+    node = require_node(locate(tmp_path / "a"))
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda i: set_attribute_value(tmp_path / "a", f"k{i}", i), range(40)))
+        list(pool.map(lambda i: Attributes(node).update({f"k{i}": i}), range(40)))
     document = json.loads((tmp_path / "a" / PLACES[format]).read_text())
     attributes = document["attributes"] if format == "zarr3" else document
     assert {k: v for k, v in attributes.items() if k[0] == "k"} == {f"k{i}": i for i in range(40)}

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import Any
 
-from chunkwise.binding import MISSING, dump
+from chunkwise.binding import JSON, MISSING, dump
 from chunkwise.cli.command import UsageError, show
 from chunkwise.cli.options import parse_json
 from chunkwise.cli.servers import add_action_arguments
-from chunkwise.driver.n5.attribute_path import parse_attribute_path, set_attribute
+from chunkwise.driver.n5.attribute_path import get_attribute, parse_attribute_path, set_attribute
 from chunkwise.errors import InvalidArgumentError, NotFoundError
-from chunkwise.hierarchy.attributes import get_attribute_value, read_attributes, remove_attribute_value
+from chunkwise.hierarchy.attributes import check_changeable, read_attributes
 from chunkwise.hierarchy.location import Location, locate
 from chunkwise.hierarchy.node import require_node
 from chunkwise.hierarchy.node_attributes import Attributes
@@ -68,29 +67,30 @@ def _text(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _pairs(words: list[str]) -> list[tuple[str, Any]]:
+def _pairs(words: list[str]) -> list[tuple[str, JSON]]:
     if len(words) % 2:
         raise UsageError(f'attrs set: "{words[-1]}" has no value')
     pairs = zip(words[::2], words[1::2], strict=True)
     return [(key, parse_json(value, f'attrs set "{key}"')) for key, value in pairs]
 
 
-def _get(location: Location, key: str) -> Any:
+def _get(location: Location, key: str) -> JSON:
     node = require_node(location)
     if node.format == "n5":  # what makes a dataset can be looked at too
-        return get_attribute_value(location, key)
-    attributes = Attributes(node)
-    value = attributes[key] if key in attributes else attributes.get_path(key, MISSING)
+        value = get_attribute(dict(node.document), key)
+    else:
+        attributes = Attributes(node)
+        value = attributes[key] if key in attributes else attributes.get_path(key, MISSING)
     if value is MISSING:
-        raise NotFoundError(f"{location.text} has no attribute {dump(key)}")
+        raise _missing(location, key)
     return value
 
 
-def _set(location: Location, pairs: list[tuple[str, Any]]) -> None:
+def _set(location: Location, pairs: list[tuple[str, JSON]]) -> None:
     node = require_node(location)
     in_n5 = node.format == "n5"
 
-    def change(stored: dict[str, Any]) -> dict[str, Any]:
+    def change(stored: dict[str, JSON]) -> dict[str, JSON]:
         for key, value in pairs:
             tokens = parse_attribute_path(key)
             if key in stored and not in_n5:
@@ -109,14 +109,21 @@ def _set(location: Location, pairs: list[tuple[str, Any]]) -> None:
 
 def _remove(location: Location, key: str) -> None:
     node = require_node(location)
-    if node.format == "n5":
-        remove_attribute_value(location, key)
-        return
-    attributes = Attributes(node)
+    attributes = Attributes(node, non_finite="literal")
     try:
-        if key in attributes:
+        if node.format == "n5":
+            tokens = parse_attribute_path(key)
+            if not tokens:
+                raise InvalidArgumentError("the attribute path is empty; name one attribute")
+            check_changeable(str(tokens[0]), node)
+            attributes.remove_path(key)
+        elif key in attributes:
             attributes.pop(key)
         else:
             attributes.remove_path(key)
     except KeyError:
-        raise NotFoundError(f"{location.text} has no attribute {dump(key)}") from None
+        raise _missing(location, key) from None
+
+
+def _missing(location: Location, key: str) -> NotFoundError:
+    return NotFoundError(f"{location.text} has no attribute {dump(key)}")

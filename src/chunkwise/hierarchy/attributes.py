@@ -15,17 +15,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from chunkwise.binding import JSON, MISSING, dump
-from chunkwise.driver.n5.attribute_path import (
-    get_attribute,
-    parse_attribute_path,
-    remove_attribute,
-    set_attribute,
-)
+from chunkwise.binding import JSON, dump
 from chunkwise.driver.n5.document import is_dataset, load_document
-from chunkwise.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError
+from chunkwise.errors import FailedPreconditionError, InvalidArgumentError
 from chunkwise.hierarchy.consolidated import update_consolidated
 from chunkwise.hierarchy.document import change_document, dump_like, load_json, read_document
 from chunkwise.hierarchy.location import Location, locate
@@ -36,12 +30,10 @@ __all__ = [
     "ATTRIBUTES_KEYS",
     "DATASET_NAMES",
     "change_attributes",
-    "get_attribute_value",
+    "check_changeable",
     "n5_names",
     "node_attributes",
     "read_attributes",
-    "remove_attribute_value",
-    "set_attribute_value",
     "user_attributes",
     "write_first_attributes",
 ]
@@ -52,15 +44,15 @@ DATASET_NAMES = ("dimensions", "blockSize", "dataType", "compression", "compress
 ATTRIBUTES_KEYS = {"zarr2": ".zattrs", "zarr1": "attrs"}
 """Keys of the documents that attributes are in, where that is not the node's own."""
 
-_Change: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
+_Change: TypeAlias = Callable[[dict[str, JSON]], dict[str, JSON]]
 
 
-def read_attributes(place: str | os.PathLike[str] | Location) -> dict[str, Any]:
+def read_attributes(place: str | os.PathLike[str] | Location) -> dict[str, JSON]:
     """Return all attributes of the array or group at `place`."""
     return node_attributes(require_node(locate(place)))
 
 
-def node_attributes(node: Node) -> dict[str, Any]:
+def node_attributes(node: Node) -> dict[str, JSON]:
     """Return all attributes of a node; reads nothing if they are in its document."""
     key = ATTRIBUTES_KEYS.get(node.format or "")
     if key is None:
@@ -70,7 +62,7 @@ def node_attributes(node: Node) -> dict[str, Any]:
     return _expect_object(attributes, location, key)
 
 
-def user_attributes(node: Node) -> dict[str, Any]:
+def user_attributes(node: Node) -> dict[str, JSON]:
     """Return the attributes in the node's own document: those of Zarr v3 and N5 nodes."""
     if node.format == "zarr3":
         attributes = node.document.get("attributes", {})
@@ -82,51 +74,7 @@ def user_attributes(node: Node) -> dict[str, Any]:
     return {}
 
 
-def get_attribute_value(place: str | os.PathLike[str] | Location, name: str) -> Any:
-    """Return one attribute; in N5 `name` is a path such as ``multiscales[0]/name``."""
-    node = require_node(locate(place))
-    if node.format == "n5":
-        value = get_attribute(dict(node.document), name)
-    else:
-        value = node_attributes(node).get(name, MISSING)
-    if value is MISSING:
-        raise NotFoundError(f"{node.location.text} has no attribute {dump(name)}")
-    return value
-
-
-def set_attribute_value(place: str | os.PathLike[str] | Location, name: str, value: Any) -> None:
-    """Set one attribute to a JSON value; raise InvalidArgumentError for members of N5's own."""
-    node = _changeable(require_node(locate(place)))
-    if node.format == "n5":
-        _check_name(node, name)
-        _change_members(node, lambda document: _set_n5(document, name, value))
-    else:
-        _change_members(node, lambda attributes: {**attributes, name: value})
-
-
-def remove_attribute_value(place: str | os.PathLike[str] | Location, name: str) -> None:
-    """Remove one attribute; raise NotFoundError if it is missing."""
-    node = _changeable(require_node(locate(place)))
-    missing = NotFoundError(f"{node.location.text} has no attribute {dump(name)}")
-    if node.format == "n5":
-        _check_name(node, name)
-
-        def remove(document: dict[str, Any]) -> dict[str, Any]:
-            after, found = remove_attribute(document, name)
-            if not found:
-                raise missing
-            return _expect_members(after)
-    else:
-
-        def remove(document: dict[str, Any]) -> dict[str, Any]:
-            if name not in document:
-                raise missing
-            return {key: value for key, value in document.items() if key != name}
-
-    _change_members(node, remove)
-
-
-def write_first_attributes(location: Location, format: str, attributes: Mapping[str, Any]) -> None:
+def write_first_attributes(location: Location, format: str, attributes: Mapping[str, JSON]) -> None:
     """Write the attributes of an array, in formats that keep them beside its metadata, before that."""
     key = ATTRIBUTES_KEYS.get(format)
     if key is None or not attributes:
@@ -150,28 +98,28 @@ def n5_names(node: Node) -> tuple[str, ...]:
     return (*DATASET_NAMES, "n5") if node.kind == "array" else ("n5",)
 
 
-def _refuse_name(name: str) -> None:
-    """Raise InvalidArgumentError for the name of a member that is no attribute."""
-    what = "the version of the container" if name == "n5" else "how blocks are stored"
-    raise InvalidArgumentError(f"{dump(name)} says {what} and can't be changed as an attribute")
+def check_changeable(name: str, node: Node) -> None:
+    """Raise InvalidArgumentError if `name` is a member of an N5 document that is no attribute."""
+    if name in n5_names(node):
+        what = "the version of the container" if name == "n5" else "how blocks are stored"
+        raise InvalidArgumentError(f"{dump(name)} says {what} and can't be changed as an attribute")
 
 
-def change_attributes(node: Node, change: _Change) -> dict[str, Any]:
+def change_attributes(node: Node, change: _Change) -> dict[str, JSON]:
     """Replace the attributes by what `change` makes of them, again if they changed meanwhile; return them."""
     node = _changeable(node)
-    out: dict[str, Any] = {}
+    out: dict[str, JSON] = {}
 
-    def replace(attributes: dict[str, Any]) -> dict[str, Any]:
+    def replace(attributes: dict[str, JSON]) -> dict[str, JSON]:
         nonlocal out
         out = change(attributes)
         return out
 
-    def replace_n5(document: dict[str, Any]) -> dict[str, Any]:
+    def replace_n5(document: dict[str, JSON]) -> dict[str, JSON]:
         own = {name: value for name, value in document.items() if name in n5_names(node)}
         after = replace({name: value for name, value in document.items() if name not in own})
         for name in after:
-            if name in n5_names(node):
-                _refuse_name(name)
+            check_changeable(name, node)
         both = {**own, **after}
         merged = {**{name: both[name] for name in document if name in both}, **both}
         if node.kind == "group" and is_dataset(merged):
@@ -214,13 +162,13 @@ def _change_members(node: Node, change: _Change) -> None:
     update_consolidated(location.store, location.path)
 
 
-def _n5_members(node: Node, document: JSON) -> dict[str, Any]:
+def _n5_members(node: Node, document: JSON) -> dict[str, JSON]:
     if document is None and node.key:
         raise FailedPreconditionError(f"{node.location.text} was deleted meanwhile")
     return _expect_object({} if document is None else document, node.location, "attributes.json")
 
 
-def _with_attributes(location: Location, document: JSON, change: _Change) -> Any:
+def _with_attributes(location: Location, document: JSON, change: _Change) -> JSON:
     if not isinstance(document, dict):
         raise FailedPreconditionError("zarr.json was deleted or replaced meanwhile")
     attributes = change(dict(_expect_object(document.get("attributes", {}), location, "zarr.json")))
@@ -229,32 +177,9 @@ def _with_attributes(location: Location, document: JSON, change: _Change) -> Any
     return document
 
 
-def _expect_object(value: Any, location: Location, key: str) -> dict[str, Any]:
+def _expect_object(value: JSON, location: Location, key: str) -> dict[str, JSON]:
     """Return the value of a document if it is a JSON object."""
     if not isinstance(value, dict):
         name = location.describe(key)
         raise FailedPreconditionError(f"{name}: Expected object, but received: {dump(value)[:80]}")
     return value
-
-
-def _check_name(node: Node, name: str) -> None:
-    tokens = parse_attribute_path(name)
-    if not tokens:
-        raise InvalidArgumentError("the attribute path is empty; name one attribute")
-    if tokens[0] in n5_names(node):
-        _refuse_name(str(tokens[0]))
-
-
-def _set_n5(document: dict[str, Any], name: str, value: Any) -> dict[str, Any]:
-    # n5-java drops all nulls of the document when it writes; here those of the attribute itself.
-    first = parse_attribute_path(name)[0]
-    member = first if isinstance(first, str) else f"[{first}]"
-    others = {key: item for key, item in document.items() if key != member}
-    own = {member: document[member]} if member in document else {}
-    return {**others, **_expect_members(set_attribute(own, name, value))}
-
-
-def _expect_members(document: JSON) -> dict[str, Any]:
-    if not isinstance(document, dict):
-        raise InvalidArgumentError("an attribute of an N5 group or dataset is a member of an object")
-    return document

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from typing import Any
 
+from chunkwise.binding import JSON
 from chunkwise.errors import FailedPreconditionError, GenerationMismatchError, prefix
 from chunkwise.kvstore.protocol import MOST_LOST, KvStoreDriver
 
@@ -15,7 +15,7 @@ __all__ = ["change_document", "dump_like", "load_json", "read_document"]
 _INDENT = re.compile(rb"\A\s*[{\[][ \t]*\r?\n([ \t]*)")
 
 
-def load_json(raw: bytes | bytearray | memoryview) -> Any:
+def load_json(raw: bytes | bytearray | memoryview) -> JSON:
     """Return the JSON value of a document; raise FailedPreconditionError if it isn't JSON."""
     try:
         return json.loads(bytes(raw))
@@ -24,8 +24,8 @@ def load_json(raw: bytes | bytearray | memoryview) -> Any:
 
 
 def read_document(
-    kv: KvStoreDriver, key: str, load: Callable[[bytes], Any] = load_json, *, missing: Any = None
-) -> Any:
+    kv: KvStoreDriver, key: str, load: Callable[[bytes], JSON] = load_json, *, missing: JSON = None
+) -> JSON:
     """Return the value of a document, or `missing`; errors name the key."""
     raw = kv.read(key).value
     try:
@@ -37,10 +37,10 @@ def read_document(
 def change_document(
     kv: KvStoreDriver,
     key: str,
-    change: Callable[[Any], Any],
+    change: Callable[[JSON], JSON],
     *,
-    load: Callable[[bytes], Any] = load_json,
-) -> Any:
+    load: Callable[[bytes], JSON] = load_json,
+) -> JSON:
     """Replace a document by what `change` makes of it; return the new value."""
     # `change` gets None for a missing document, returns None to delete it, and must not modify its argument.
     for _ in range(MOST_LOST):
@@ -62,7 +62,7 @@ def change_document(
     raise GenerationMismatchError(f"{kv.describe(key)} was changed by others {MOST_LOST} times; try again")
 
 
-def dump_like(value: Any, before: bytes) -> bytes:
+def dump_like(value: JSON, before: bytes) -> bytes:
     """Return JSON text with the indentation of the text `before`; compact if that has none."""
     # NaN and infinities are written by their names, as the software of these formats does.
     found = _INDENT.match(before)

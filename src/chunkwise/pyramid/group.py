@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from chunkwise.errors import AlreadyExistsError
-from chunkwise.hierarchy.attributes import read_attributes, remove_attribute_value, set_attribute_value
 from chunkwise.hierarchy.consolidated import update_consolidated
 from chunkwise.hierarchy.container import check_container, container_root, create_container
 from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.new_location import check_outside_arrays, create_parents
-from chunkwise.hierarchy.node import JOURNAL, find_node
+from chunkwise.hierarchy.node import JOURNAL, find_node, require_node
+from chunkwise.hierarchy.node_attributes import Attributes
 from chunkwise.kvstore.protocol import MISSING_GENERATION
 from chunkwise.multiscale.image_axes import ImageAxis
 from chunkwise.pyramid.convention import Convention
@@ -69,10 +68,9 @@ class PyramidGroup:
         node = find_node(self._location)
         if node is None or node.implicit:
             return
-        there = read_attributes(self._location)
-        for name in _ATTRIBUTES[self._convention.name]:
-            if name in there:
-                remove_attribute_value(self._location, name)
+        attributes, own = Attributes(node), _ATTRIBUTES[self._convention.name]
+        if any(name in attributes for name in own):
+            attributes.change(lambda stored: {key: stored[key] for key in stored if key not in own})
 
     def finish(
         self,
@@ -93,8 +91,7 @@ class PyramidGroup:
             source_image="../../" if among_labels else None,
             labels=labels,
         )
-        for name, value in attributes.items():
-            set_attribute_value(self._location, name, value)
+        Attributes(require_node(self._location)).update(attributes)
         if among_labels and self._convention.version is not None:
             assert parent is not None
             self._list(parent, self._convention.version)
@@ -104,6 +101,5 @@ class PyramidGroup:
         create_parents(parent, format)
         key, document = _DOCUMENTS[format]
         parent.store.write(parent.path + key, document, if_equal=MISSING_GENERATION)
-        listed: dict[str, Any] = ngff_labels(version, read_attributes(parent), self._location.name)
-        for name, value in listed.items():
-            set_attribute_value(parent, name, value)
+        attributes = Attributes(require_node(parent))
+        attributes.change(lambda stored: {**stored, **ngff_labels(version, stored, self._location.name)})
