@@ -13,7 +13,7 @@ import pytest
 import chunkwise as ts
 from chunkwise.kvstore.adapter.cache import CacheStore
 from chunkwise.kvstore.adapter.trace import TraceStore
-from chunkwise.kvstore.adapter.value_cache import CacheEntry, ValueCache
+from chunkwise.kvstore.adapter.value_cache import ENTRY_OVERHEAD, CacheEntry, ValueCache
 from chunkwise.kvstore.memory import MemoryStore
 
 N5 = {"driver": "n5", "kvstore": "memory://a"}
@@ -76,7 +76,7 @@ def test_an_unchanged_value_is_not_sent_again() -> None:
 
 
 def test_what_was_not_used_for_longest_makes_room() -> None:
-    cache = ValueCache(3 * 300)
+    cache = ValueCache(3 * (100 + ENTRY_OVERHEAD))
     for key in "abc":
         cache.put("s", key, CacheEntry(bytes(100), b"g", 0.0))
     assert cache.get("s", "a") is not None

@@ -15,11 +15,16 @@ from chunkwise.kvstore.key_range import KeyRange
 
 __all__ = ["ENTRY_OVERHEAD", "CacheEntry", "ValueCache"]
 
-ENTRY_OVERHEAD = 200
-"""Bytes that are counted for the Python objects of an entry, which take 470 here (`tracemalloc`).
+ENTRY_OVERHEAD = 600
+"""Bytes that are counted for the Python objects of an entry, without which empty values would cost nothing.
 
-Without them empty and missing values would cost nothing.
+With keys of 40 characters and generations of 40 bytes, of 100 to 100,000 entries each takes 573 to 607
+(`tracemalloc`, CPython 3.11), and one of `.read_through_memory.MemoryEntries` 642 to 707.
 """
+
+_CHUNK_OVERHEAD = (
+    270  # of an array that was decoded, and its place in the entry, by the same measurement: 272
+)
 
 
 class CacheEntry(NamedTuple):
@@ -94,7 +99,7 @@ class ValueCache:
     ) -> None:
         """Store an immutable `chunk` decoded from `value`, if that is the value of `key` and both fit."""
         # `value` is the very object that `get` returned.
-        size = ENTRY_OVERHEAD + nbytes
+        size = _CHUNK_OVERHEAD + nbytes
         with self._lock:
             record = self._entries.get((store, key))
             if record is None or record.entry.value is not value or decoding in record.chunks:
