@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 
 from chunkwise.cli.command import show
-from chunkwise.cli.region import select
-from chunkwise.tools.spec_file import open_source
+from chunkwise.cli.region import add_view, view_of
 
 __all__ = ["add_arguments", "run"]
 
@@ -20,13 +19,12 @@ Only the metadata is read.  How many requests inner chunks of shards take depend
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.epilog = _EPILOG
-    parser.add_argument("path", metavar="PATH", help="array, or *.json with the spec of a view")
-    parser.add_argument("--region", metavar="REGION", default="...", help="by default all of it")
+    add_view(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    view = select(open_source(arguments.path), arguments.region)
+    view = view_of(arguments)
     explanation = view.explain()
     show(arguments, explanation.to_json(), explanation)
     return 0

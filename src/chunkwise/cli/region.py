@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import argparse
 import re
 from types import EllipsisType
 from typing import Any, TypeAlias
 
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.cli.command import UsageError
+from chunkwise.tools.spec_file import open_source
 
-__all__ = ["Region", "index_of", "parse_region", "select"]
+__all__ = ["Region", "add_view", "index_of", "parse_region", "select", "view_of"]
 
 Region: TypeAlias = "tuple[int | slice | EllipsisType, ...]"
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
+
+
+def add_view(parser: argparse.ArgumentParser) -> None:
+    """Declare the array of a command, and the region of it."""
+    parser.add_argument("path", metavar="PATH", help="array, or *.json with the spec of a view")
+    parser.add_argument("--region", metavar="REGION", default="...", help="by default all of it")
+
+
+def view_of(arguments: argparse.Namespace) -> TensorStore:
+    """Return the region of an array that a command is about."""
+    return select(open_source(arguments.path), arguments.region)
 
 
 def parse_region(text: str) -> Region:

@@ -13,11 +13,11 @@ from chunkwise.api.copy import divide
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.cli.command import UsageError, required, show, tell
 from chunkwise.cli.quantities import format_nbytes
-from chunkwise.cli.region import select
+from chunkwise.cli.region import add_view, view_of
 from chunkwise.engine.blockwise import work_through
 from chunkwise.index_space import IndexDomain
 from chunkwise.multiscale.grey import PERCENTILES
-from chunkwise.tools.spec_file import open_source, replacing
+from chunkwise.tools.spec_file import replacing
 
 __all__ = ["add_arguments", "run"]
 
@@ -35,8 +35,7 @@ otherwise the one whose elements are next to each other in a chunk is drawn to t
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.epilog = _EPILOG
-    parser.add_argument("path", metavar="PATH", help="array, or *.json with the spec of a view")
-    parser.add_argument("--region", metavar="REGION", default="...", help="by default all of it")
+    add_view(parser)
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--npy", metavar="OUT", help="save as a NumPy file")
     output.add_argument("--png", metavar="OUT", help="save as a picture")
@@ -61,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
         with required("--png", "Pillow", "cli"):
             import PIL  # noqa: F401
     percentiles = PERCENTILES if arguments.contrast is None else _percentiles(arguments.contrast)
-    view = select(open_source(arguments.path), arguments.region)
+    view = view_of(arguments)
     if arguments.npy is not None:
         _save_npy(view, arguments.npy)
         return _saved(arguments, arguments.npy, view)
