@@ -104,7 +104,7 @@ def stored_array(
         chain = prepare_chain(parse_codecs(codecs), ChunkSpec(inner, fill.dtype, fill))
         shard = ShardLevel(RegularGrid(inner), chain, "end", index_chain)
     chain = prepare_chain(parse_codecs(codecs), ChunkSpec(chunk, fill.dtype, fill))
-    return StoredArray(shape, None, fill, RegularGrid(chunk), chain, default_keys({}), shard, False, {})  # type: ignore[arg-type]
+    return StoredArray(shape, None, fill, RegularGrid(chunk), chain, default_keys({}), {}, shard)  # type: ignore[arg-type]
 
 
 def milliseconds(action: Callable[[], Any], before: Callable[[], Any] = lambda: None) -> float:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from chunkwise.binding import JSON
 from chunkwise.chunk_key.key_encoding import KeyEncoding
 from chunkwise.codec.protocol import PreparedChain
 from chunkwise.codec.shard_layout import ShardLayout
@@ -51,12 +52,12 @@ class StoredArray:
     grid: ChunkGrid  # one cell per stored object
     chain: PreparedChain  # codec chain of one whole cell of `grid`
     keys: KeyEncoding  # cell to key; its prefix already holds the path of the array
-    # Set if each stored object is a shard whose inner chunks can be read and written by themselves.
-    shard: ShardLevel | None
-    # True if a chunk that equals the fill value must be stored (Zarr v2 with a null fill value).
-    store_fill_chunks: bool
     # The metadata document as stored, for lossless rewriting; of Zarr v1, its translation to Zarr v2.
-    document: Mapping[str, Any]
+    document: Mapping[str, JSON]
+    # Set if each stored object is a shard whose inner chunks can be read and written by themselves.
+    shard: ShardLevel | None = None
+    # True if a chunk that equals the fill value must be stored (Zarr v2 with a null fill value).
+    store_fill_chunks: bool = False
     # Set if elements are fields of what is stored. Then `chain` is that of chunks of records, while all
     # else is about the field; `grid` has a single cell along each inner dimension.
     field: StoredField | None = None

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from chunkwise.binding import JSON, Members, expect_bool
 from chunkwise.chunk_key.key_encoding import KeyEncoding
 from chunkwise.codec.chain import prepare_chain
 from chunkwise.codec.protocol import ChunkSpec
 from chunkwise.driver.chunked.domain import domain_of_shape
+from chunkwise.driver.chunked.format import Format
 from chunkwise.driver.chunked.spec import ChunkedSpec
 from chunkwise.driver.n5.constraints import N5Constraints, constraints_to_json, parse_constraints
 from chunkwise.driver.n5.document import (
@@ -50,7 +51,7 @@ class N5Options:
     crop_end_blocks: bool = False
 
 
-class N5Format:
+class N5Format(Format):
     """Datasets of N5 containers."""
 
     driver: ClassVar[str] = "n5"
@@ -61,7 +62,7 @@ class N5Format:
         """Take ``crop_end_blocks``."""
         return N5Options(members.take("crop_end_blocks", expect_bool, False))
 
-    def options_to_json(self, options: N5Options) -> dict[str, Any]:
+    def options_to_json(self, options: N5Options) -> dict[str, JSON]:
         """Return the members that aren't at their default."""
         return {"crop_end_blocks": True} if options.crop_end_blocks else {}
 
@@ -69,13 +70,9 @@ class N5Format:
         """Read the ``metadata`` member of a spec."""
         return parse_constraints(value)
 
-    def constraints_to_json(self, constraints: N5Constraints) -> dict[str, Any]:
+    def constraints_to_json(self, constraints: N5Constraints) -> dict[str, JSON]:
         """Return the ``metadata`` member of a spec."""
         return constraints_to_json(constraints)
-
-    def inner_rank(self, constraints: N5Constraints, options: N5Options) -> int:
-        """Return 0: no dimension lies inside an element."""
-        return 0
 
     def constraint_schema(self, constraints: N5Constraints, options: N5Options, schema: Schema) -> Schema:
         """Return the schema of constraints and schema together."""
@@ -111,7 +108,7 @@ class N5Format:
         """Choose the metadata of a new dataset."""
         return create_metadata(constraints, schema)
 
-    def adopt(self, metadata: N5Metadata, existing: Mapping[str, Any]) -> N5Metadata | None:
+    def adopt(self, metadata: N5Metadata, existing: Mapping[str, JSON]) -> N5Metadata | None:
         """Return the metadata with the version of the container, if that is all that the group has."""
         return parse_metadata({**existing, **metadata.document}) if is_marker(existing) else None
 
@@ -129,7 +126,7 @@ class N5Format:
         """Return the domain of an existing array."""
         return domain_of_shape(metadata.dimensions, metadata.axes)
 
-    def metadata_to_json(self, metadata: N5Metadata) -> dict[str, Any]:
+    def metadata_to_json(self, metadata: N5Metadata) -> dict[str, JSON]:
         """Return the canonical form of the document."""
         return spec_members(metadata)
 
@@ -141,10 +138,6 @@ class N5Format:
         """Raise if the group is the root of a container of a version above 4."""
         if isinstance(document, Mapping):
             check_version(document.get("n5"))
-
-    def companions(self, options: N5Options) -> dict[str, bytes]:
-        """Return nothing: a dataset has one document."""
-        return {}
 
     def resized(self, metadata: N5Metadata, shape: tuple[int, ...]) -> N5Metadata:
         """Return the metadata of the dataset with another shape."""
@@ -163,7 +156,7 @@ class N5Format:
         return to_stored_array(metadata, prefix, crop=options.crop_end_blocks)
 
 
-def _identity(metadata: N5Metadata) -> tuple[Any, ...]:
+def _identity(metadata: N5Metadata) -> tuple[object, ...]:
     return (
         metadata.rank,
         metadata.block_size,
@@ -186,8 +179,6 @@ def to_stored_array(metadata: N5Metadata, prefix: str, *, crop: bool = False) ->
         grid=RegularGrid(metadata.block_size),
         chain=prepare_chain([block_codec(metadata)], item),
         keys=KeyEncoding("", "/", "0").under(prefix),
-        shard=None,
-        store_fill_chunks=False,
         document=metadata.document,
         crop=crop,
     )

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from chunkwise.binding import JSON, Members, dump, dump_bytes
+from chunkwise.binding import JSON, Members, dump
 from chunkwise.codec.bytes import Bytes
 from chunkwise.codec.chain import prepare_chain
 from chunkwise.codec.compressed_segmentation import CompressedSegmentation
@@ -15,6 +13,7 @@ from chunkwise.codec.image_planes import ImagePlanes
 from chunkwise.codec.protocol import ChunkSpec, Codec
 from chunkwise.codec.transpose import Transpose
 from chunkwise.driver.chunked.agree import check_schema
+from chunkwise.driver.chunked.format import Format
 from chunkwise.driver.neuroglancer_precomputed.chunk_keys import VoxelBoundKeys
 from chunkwise.driver.neuroglancer_precomputed.constraints import (
     PrecomputedConstraints,
@@ -63,11 +62,11 @@ class PrecomputedMetadata:
         return self.info.dtype
 
     @property
-    def shared(self) -> tuple[Any, ...]:
+    def shared(self) -> tuple[object, ...]:
         """Only itself: where the chunks are depends on the size."""
         return (self,)
 
-    def with_shape_and_attributes(self, document: dict[str, Any]) -> None:
+    def with_shape_and_attributes(self, document: dict[str, JSON]) -> None:
         """Return None: every document is parsed."""
         return
 
@@ -81,7 +80,7 @@ def scale_directory(key: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class PrecomputedFormat:
+class PrecomputedFormat(Format):
     """Scales of precomputed volumes; an open one knows which scale it is."""
 
     driver: ClassVar[str] = "neuroglancer_precomputed"
@@ -103,7 +102,7 @@ class PrecomputedFormat:
         """Take nothing: what only this format has are constraints."""
         return
 
-    def options_to_json(self, options: None) -> dict[str, Any]:
+    def options_to_json(self, options: None) -> dict[str, JSON]:
         """Return nothing."""
         return {}
 
@@ -111,13 +110,9 @@ class PrecomputedFormat:
         """Read the members of a spec that only this format has, as one object."""
         return parse_constraints(value)
 
-    def constraints_to_json(self, constraints: PrecomputedConstraints) -> dict[str, Any]:
+    def constraints_to_json(self, constraints: PrecomputedConstraints) -> dict[str, JSON]:
         """Return those members."""
         return constraints.to_json()
-
-    def inner_rank(self, constraints: PrecomputedConstraints, options: None) -> int:
-        """Return 0: no dimension lies inside an element."""
-        return 0
 
     def constraint_schema(self, constraints: PrecomputedConstraints, options: None, schema: Schema) -> Schema:
         """Return the schema of constraints and schema together."""
@@ -126,14 +121,6 @@ class PrecomputedFormat:
     def metadata_key(self, options: None) -> str:
         """Return ``info``."""
         return INFO_KEY
-
-    def parse_document(self, raw: bytes) -> JSON:
-        """Read the stored bytes as JSON."""
-        return json.loads(raw)
-
-    def is_array(self, document: JSON) -> bool:
-        """Return True: every scale is an array."""
-        return True
 
     def parse_metadata(self, document: JSON) -> PrecomputedMetadata:
         """Read an ``info``, and choose the scale."""
@@ -167,18 +154,6 @@ class PrecomputedFormat:
         info = with_new_scale(None, replace(constraints, scale_index=None), schema)
         return self.last_scale(info, constraints.scale_index or 0)
 
-    def template_key(self, document: JSON) -> None:
-        """Return None: every document is parsed."""
-        return
-
-    def without_attributes(self, metadata: PrecomputedMetadata) -> PrecomputedMetadata:
-        """Return the metadata."""
-        return metadata
-
-    def adopt(self, metadata: PrecomputedMetadata, existing: Mapping[str, Any]) -> None:
-        """Return None: scales are added by `.open_flow`."""
-        return
-
     def check(
         self,
         metadata: PrecomputedMetadata,
@@ -203,7 +178,7 @@ class PrecomputedFormat:
         assert domain is not None
         return domain
 
-    def metadata_to_json(self, metadata: PrecomputedMetadata) -> dict[str, Any]:
+    def metadata_to_json(self, metadata: PrecomputedMetadata) -> dict[str, JSON]:
         """Return the members of a spec that demands this scale."""
         scale, info = metadata.scale, metadata.info
         members = scale.to_json()
@@ -218,17 +193,6 @@ class PrecomputedFormat:
             "multiscale_metadata": {"type": info.type, "num_channels": info.n_channels},
         }
 
-    def container_key(self, path: str) -> None:
-        """Return None: there are no containers."""
-        return
-
-    def check_container(self, document: JSON) -> None:
-        """Do nothing: there are no containers."""
-
-    def companions(self, options: None) -> dict[str, bytes]:
-        """Return nothing: a volume has one document."""
-        return {}
-
     def same_but_resized(self, a: PrecomputedMetadata, b: PrecomputedMetadata) -> bool:
         """Return True if the scale is the same in both."""
         return (a.scale, a.chunk, a.info.dtype, a.info.n_channels) == (
@@ -241,10 +205,6 @@ class PrecomputedFormat:
     def resized(self, metadata: PrecomputedMetadata, shape: tuple[int, ...]) -> PrecomputedMetadata:
         """Raise: a scale has the size that it has."""
         raise UnsupportedError("neuroglancer_precomputed volumes can't be resized")
-
-    def encode(self, metadata: PrecomputedMetadata) -> bytes:
-        """Return the bytes of ``info``."""
-        return dump_bytes(metadata.document)
 
     def stored_array(self, metadata: PrecomputedMetadata, prefix: str, options: None) -> StoredArray:
         """Return the scale as it lies in its kvstore, or in that of its shards; its origin is 0."""
@@ -264,8 +224,6 @@ class PrecomputedFormat:
             grid=grid,
             chain=prepare_chain([Transpose((3, 2, 1, 0)), _serializer(scale)], item),
             keys=keys,
-            shard=None,
-            store_fill_chunks=False,
             document=metadata.document,
         )
 

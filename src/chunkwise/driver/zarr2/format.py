@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from chunkwise.binding import JSON, Members, dump, dump_bytes, expect_one_of, expect_string
+from chunkwise.binding import JSON, Members, dump, expect_one_of, expect_string
 from chunkwise.chunk_key.key_encoding import KeyEncoding
 from chunkwise.codec.chain import prepare_chain
 from chunkwise.codec.protocol import ChunkSpec
+from chunkwise.driver.chunked.format import Format
 from chunkwise.driver.chunked.record import FieldOptions, outer_schema, record_field
 from chunkwise.driver.chunked.spec import ChunkedSpec
 from chunkwise.driver.stored_array import StoredArray
@@ -40,7 +39,7 @@ class Zarr2Options(FieldOptions):
     metadata_key: str = ".zarray"  # key of the metadata document, relative to the array
 
 
-class Zarr2Format:
+class Zarr2Format(Format):
     """Arrays of the Zarr v2 specification."""
 
     driver: ClassVar[str] = "zarr"
@@ -52,7 +51,7 @@ class Zarr2Format:
         key = members.take("metadata_key", expect_string, ".zarray")
         return Zarr2Options.parse(members, metadata_key=key)
 
-    def options_to_json(self, options: Zarr2Options) -> dict[str, Any]:
+    def options_to_json(self, options: Zarr2Options) -> dict[str, JSON]:
         """Return the members that aren't at their default."""
         key = options.metadata_key
         return {**({} if key == ".zarray" else {"metadata_key": key}), **options.to_json()}
@@ -65,7 +64,7 @@ class Zarr2Format:
         """Read the ``metadata`` member of a spec."""
         return parse_constraints(value)
 
-    def constraints_to_json(self, constraints: Zarr2Constraints) -> dict[str, Any]:
+    def constraints_to_json(self, constraints: Zarr2Constraints) -> dict[str, JSON]:
         """Return the ``metadata`` member of a spec."""
         return dict(constraints.members)
 
@@ -79,14 +78,6 @@ class Zarr2Format:
         """Return ``.zarray``, or what the spec has in its place."""
         return options.metadata_key
 
-    def parse_document(self, raw: bytes) -> JSON:
-        """Read the stored bytes as JSON."""
-        return json.loads(raw)
-
-    def is_array(self, document: JSON) -> bool:
-        """Return True if a document is an array's: everything under this key is."""
-        return True
-
     def parse_metadata(self, document: JSON) -> Zarr2Metadata:
         """Read a ``.zarray``."""
         return parse_metadata(document)
@@ -97,10 +88,6 @@ class Zarr2Format:
             return None
         return {**document, "shape": len(document["shape"])}
 
-    def without_attributes(self, metadata: Zarr2Metadata) -> Zarr2Metadata:
-        """Return the metadata: attributes have a document of their own."""
-        return metadata
-
     def create(self, constraints: Zarr2Constraints, options: Zarr2Options, schema: Schema) -> Zarr2Metadata:
         """Choose the metadata of a new array."""
         field = options.choose(constraints.dtype)
@@ -109,9 +96,6 @@ class Zarr2Format:
         elif options.field is not None or options.open_as_void:
             raise InvalidArgumentError('dtype must be specified in "metadata"')
         return create_metadata(constraints, schema)
-
-    def adopt(self, metadata: Zarr2Metadata, existing: Mapping[str, Any]) -> None:
-        """Return None: there is nothing but arrays under this key."""
 
     def check(
         self,
@@ -133,20 +117,9 @@ class Zarr2Format:
         field = options.choose(metadata.dtype)
         return domain_of(metadata.shape, () if field is None else field.shape)
 
-    def metadata_to_json(self, metadata: Zarr2Metadata) -> dict[str, Any]:
+    def metadata_to_json(self, metadata: Zarr2Metadata) -> dict[str, JSON]:
         """Return the document as it is stored, without members that mean nothing to the format."""
         return {name: value for name, value in metadata.document.items() if name in MEMBERS}
-
-    def container_key(self, path: str) -> str | None:
-        """Return None: a group says nothing that an array below it depends on."""
-        return None
-
-    def check_container(self, document: JSON) -> None:
-        """Do nothing."""
-
-    def companions(self, options: Zarr2Options) -> dict[str, bytes]:
-        """Return nothing: ``.zattrs`` is there only if there are attributes."""
-        return {}
 
     def resized(self, metadata: Zarr2Metadata, shape: tuple[int, ...]) -> Zarr2Metadata:
         """Return the metadata of the array with another shape."""
@@ -155,10 +128,6 @@ class Zarr2Format:
     def same_but_resized(self, a: Zarr2Metadata, b: Zarr2Metadata) -> bool:
         """Return True if two documents differ in nothing but the shape."""
         return {**a.document, "shape": None} == {**b.document, "shape": None}
-
-    def encode(self, metadata: Zarr2Metadata) -> bytes:
-        """Return the bytes of ``.zarray``."""
-        return dump_bytes(metadata.document)
 
     def stored_array(self, metadata: Zarr2Metadata, prefix: str, options: Zarr2Options) -> StoredArray:
         """Return the array as it lies in its kvstore."""
@@ -173,7 +142,6 @@ class Zarr2Format:
                 grid=RegularGrid(metadata.chunks + field.shape),
                 chain=record_chain(metadata, field),
                 keys=keys,
-                shard=None,
                 store_fill_chunks=metadata.fill_value is None,
                 document=metadata.document,
                 field=record_field(fill_value, field, partial(raw_element, metadata.stored_dtype)),
@@ -186,7 +154,6 @@ class Zarr2Format:
             grid=RegularGrid(metadata.chunks),
             chain=prepare_chain(metadata.codecs, item),
             keys=KeyEncoding("", metadata.separator, "0").under(prefix),
-            shard=None,
             # With a null fill value a missing chunk is undefined, so zeros have to be stored.
             store_fill_chunks=metadata.fill_value is None,
             document=metadata.document,

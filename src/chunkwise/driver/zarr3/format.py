@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from chunkwise.binding import JSON, Members, dump_bytes
+from chunkwise.binding import JSON, Members
 from chunkwise.codec.chain import prepare_chain
 from chunkwise.codec.protocol import ChunkSpec
 from chunkwise.codec.sharding import ShardingIndexed
 from chunkwise.driver.chunked.domain import domain_of_shape
+from chunkwise.driver.chunked.format import Format
 from chunkwise.driver.chunked.record import Field, FieldOptions, outer_schema, record_field
 from chunkwise.driver.chunked.spec import ChunkedSpec
 from chunkwise.driver.stored_array import ShardLevel, StoredArray
@@ -34,7 +34,7 @@ from chunkwise.spec.spec_members import SpecMembers
 __all__ = ["Zarr3Format", "parse_zarr3"]
 
 
-class Zarr3Format:
+class Zarr3Format(Format):
     """Arrays of the Zarr core specification v3.1."""
 
     driver: ClassVar[str] = "zarr3"
@@ -45,7 +45,7 @@ class Zarr3Format:
         """Take ``field`` and ``open_as_void``."""
         return FieldOptions.parse(members)
 
-    def options_to_json(self, options: FieldOptions) -> dict[str, Any]:
+    def options_to_json(self, options: FieldOptions) -> dict[str, JSON]:
         """Return the members that aren't at their default."""
         return options.to_json()
 
@@ -53,7 +53,7 @@ class Zarr3Format:
         """Read the ``metadata`` member of a spec."""
         return parse_constraints(value)
 
-    def constraints_to_json(self, constraints: Zarr3Constraints) -> dict[str, Any]:
+    def constraints_to_json(self, constraints: Zarr3Constraints) -> dict[str, JSON]:
         """Return the ``metadata`` member of a spec."""
         return constraints.to_json()
 
@@ -70,10 +70,6 @@ class Zarr3Format:
     def metadata_key(self, options: FieldOptions) -> str:
         """Return ``zarr.json``."""
         return "zarr.json"
-
-    def parse_document(self, raw: bytes) -> JSON:
-        """Read the stored bytes as JSON."""
-        return json.loads(raw)
 
     def is_array(self, document: JSON) -> bool:
         """Return True if a ``zarr.json`` is an array's."""
@@ -104,9 +100,6 @@ class Zarr3Format:
             raise InvalidArgumentError('data_type must be specified in "metadata"')
         return create_metadata(constraints, schema)
 
-    def adopt(self, metadata: Zarr3Metadata, existing: Mapping[str, Any]) -> None:
-        """Return None: a group can't become an array."""
-
     def check(
         self, metadata: Zarr3Metadata, constraints: Zarr3Constraints, options: FieldOptions, schema: Schema
     ) -> None:
@@ -122,20 +115,9 @@ class Zarr3Format:
         field = options.choose(metadata.dtype)
         return domain_of_shape(metadata.shape, metadata.dimension_names, () if field is None else field.shape)
 
-    def metadata_to_json(self, metadata: Zarr3Metadata) -> dict[str, Any]:
+    def metadata_to_json(self, metadata: Zarr3Metadata) -> dict[str, JSON]:
         """Return the document as it is stored."""
         return dict(metadata.document)
-
-    def container_key(self, path: str) -> str | None:
-        """Return None: a group says nothing that an array below it depends on."""
-        return None
-
-    def check_container(self, document: JSON) -> None:
-        """Do nothing."""
-
-    def companions(self, options: FieldOptions) -> dict[str, bytes]:
-        """Return nothing: all is in ``zarr.json``."""
-        return {}
 
     def resized(self, metadata: Zarr3Metadata, shape: tuple[int, ...]) -> Zarr3Metadata:
         """Return the metadata of the array with another shape."""
@@ -151,10 +133,6 @@ class Zarr3Format:
         return {k: v for k, v in a.document.items() if k not in ignored} == {
             k: v for k, v in b.document.items() if k not in ignored
         }
-
-    def encode(self, metadata: Zarr3Metadata) -> bytes:
-        """Return the bytes of ``zarr.json``."""
-        return dump_bytes(metadata.document)
 
     def stored_array(self, metadata: Zarr3Metadata, prefix: str, options: FieldOptions) -> StoredArray:
         """Return the array as it lies in its kvstore."""
@@ -180,7 +158,6 @@ class Zarr3Format:
             chain=prepare_chain(metadata.codecs, item),
             keys=metadata.keys.under(prefix),
             shard=shard,
-            store_fill_chunks=False,
             document=metadata.document,
         )
 
@@ -197,8 +174,6 @@ def _stored_field(metadata: Zarr3Metadata, item: ChunkSpec, field: Field, prefix
         grid=RegularGrid(chunk_shape + field.shape),
         chain=record_chain(metadata.chain, item, field),
         keys=metadata.keys._replace(inner=len(field.shape)).under(prefix),
-        shard=None,
-        store_fill_chunks=False,
         document=metadata.document,
         field=record_field(metadata.fill_value, field, partial(raw_element, metadata.chain)),
     )
