@@ -29,7 +29,7 @@ from chunkwise.thread import start_thread
 if TYPE_CHECKING:
     from chunkwise.api.tensorstore import TensorStore
 
-__all__ = ["BLOCK_NBYTES", "BlockCopy", "copy_into", "divide"]
+__all__ = ["BLOCK_NBYTES", "BlockCopy", "copy_into", "divide", "item_nbytes"]
 
 BLOCK_NBYTES = 32 << 20
 """Largest block in bytes, unless one write chunk of the target is larger."""
@@ -72,7 +72,7 @@ class BlockCopy:
 
     def nbytes(self, block: IndexDomain) -> int:
         """Return the size of a block in the target's data type."""
-        return int(block.size) * _itemsize(self.target)
+        return int(block.size) * item_nbytes(self.target)
 
 
 def copy_into(target: TensorStore, source: TensorStore, batch: Batch | None = None) -> WriteFutures:
@@ -84,7 +84,7 @@ def copy_into(target: TensorStore, source: TensorStore, batch: Batch | None = No
         return WriteFutures.of(failed, failed)
     if batch is not None:
         return _in_one_go(copy, copy.source.read(batch=batch))
-    if copy.source.size * _itemsize(source) <= _SMALL_NBYTES:
+    if copy.source.size * item_nbytes(source) <= _SMALL_NBYTES:
         return _in_one_go(copy, copy.source.read())
     done = work_through(copy.blocks.domains(), copy.copy)
     return WriteFutures.of(done, done)
@@ -99,8 +99,8 @@ def divide(target: TensorStore, source: TensorStore, block_nbytes: int = BLOCK_N
         for lo, at in zip(target.origin, layout.grid_origin or (None,) * target.rank, strict=True)
     ]
     read_chunk = _extents(source.chunk_layout.read_chunk.shape, source)
-    itemsize = max(_itemsize(target), _itemsize(source))
-    shape = block_shape(target.shape, unit, read_chunk, itemsize, block_nbytes)
+    largest = max(item_nbytes(target), item_nbytes(source))
+    shape = block_shape(target.shape, unit, read_chunk, largest, block_nbytes)
     return Blocks(target.domain, tuple(origin), shape)
 
 
@@ -109,7 +109,8 @@ def _extents(shape: Sequence[int | None] | None, store: TensorStore) -> list[int
     return [n or 1 for n in shape or (None,) * store.rank]
 
 
-def _itemsize(store: TensorStore) -> int:
+def item_nbytes(store: TensorStore) -> int:
+    """Return how many bytes an element takes in memory, 1 if it takes none."""
     return max(1, store.dtype.memory_dtype.itemsize)
 
 

@@ -17,7 +17,19 @@ from chunkwise.kvstore.adapter.cache import CacheStore
 from chunkwise.kvstore.adapter.prefix import whole_store
 from chunkwise.kvstore.protocol import KvStoreDriver
 
-__all__ = ["metadata_changed", "metadata_written", "whole_path", "wrapped"]
+__all__ = [
+    "HOLDERS",
+    "holds",
+    "is_consolidated",
+    "metadata_changed",
+    "metadata_written",
+    "upwards",
+    "whole_path",
+    "wrapped",
+]
+
+HOLDERS = (("zarr2", ".zmetadata", b"metadata"), ("zarr3", "zarr.json", b"consolidated_metadata"))
+"""Format and key of the documents that hold copies, and a word that is in one that does."""
 
 
 def metadata_written(
@@ -39,25 +51,27 @@ def metadata_changed(store: KvStoreDriver, path: str, seen: KvStoreDriver | None
     # `store` is as large a part of the storage as there is, so that groups above the array can be seen;
     # `seen` is the same as the transaction sees it that the change is part of.  If a copy can't be brought up
     # to date, that is raised, while the array itself is as it should be.
-    if _has_copies(store, path):
+    if is_consolidated(store, path):
         for name in catalogue.METADATA_OBSERVERS:
             catalogue.metadata_observers.find(name)(store if seen is None else seen, path)
 
 
-def _has_copies(store: KvStoreDriver, path: str) -> bool:
+def is_consolidated(store: KvStoreDriver, path: str) -> bool:
+    """Return True if the group at `path`, or one above, has consolidated metadata."""
+    return any(holds(store, group + key, word) for group in upwards(path) for _, key, word in HOLDERS)
+
+
+def holds(store: KvStoreDriver, key: str, word: bytes) -> bool:
+    """Return True if there is a document with that word in it, which may be read."""
     try:
-        for group in _upwards(path):
-            if store.read(group + ".zmetadata").value is not None:
-                return True
-            document = store.read(group + "zarr.json").value
-            if document is not None and b"consolidated_metadata" in bytes(document):
-                return True
+        raw = store.read(key).value
     except PermissionDeniedError:
-        pass  # what may not be looked at is nobody's group
-    return False
+        return False  # copies that the caller may not see are not the caller's to update
+    return raw is not None and word in bytes(raw)
 
 
-def _upwards(path: str) -> Iterator[str]:
+def upwards(path: str) -> Iterator[str]:
+    """Yield `path` and those of the groups above."""
     yield path
     while path:
         path = path[: path[:-1].rfind("/") + 1]

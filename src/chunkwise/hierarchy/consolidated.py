@@ -7,24 +7,20 @@ specification; both are as zarr-python writes them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
 
+from chunkwise.arrays.metadata_observers import HOLDERS, holds, upwards
 from chunkwise.binding import JSON
-from chunkwise.errors import PermissionDeniedError
 from chunkwise.hierarchy.document import change_document, read_document
 from chunkwise.kvstore.protocol import KvStoreDriver
 
-__all__ = ["EMPTY", "is_consolidated", "move_consolidated", "update_consolidated", "with_copies"]
+__all__ = ["EMPTY", "move_consolidated", "update_consolidated", "with_copies"]
 
-EMPTY: dict[str, Any] = {"kind": "inline", "must_understand": False, "metadata": {}}
+EMPTY: dict[str, JSON] = {"kind": "inline", "must_understand": False, "metadata": {}}
 """Consolidated metadata that a copy of a Zarr v3 group has of its own."""
 
-_Copies = Mapping[str, Mapping[str, Any]]
-
-_HOLDERS = (("zarr2", ".zmetadata", b"metadata"), ("zarr3", "zarr.json", b"consolidated_metadata"))
-"""Format and key of the documents that hold copies, and a word that is in one that does."""
+_Copies = Mapping[str, Mapping[str, JSON]]
 
 _V2_DOCUMENTS = (".zarray", ".zgroup", ".zattrs")
 
@@ -32,7 +28,7 @@ _V2_DOCUMENTS = (".zarray", ".zgroup", ".zattrs")
 def update_consolidated(kv: KvStoreDriver, path: str) -> None:
     """Update the copies of a node's documents in it and all groups above."""
     # Copies of what is below the node go if the node is gone, and stay as they are otherwise.
-    for group in _upwards(path):
+    for group in upwards(path):
         name = path[len(group) :].rstrip("/")
         change = partial(_node_changed, kv=kv, path=path, name=name)
         _change_copies(kv, group, change, itself=not name)
@@ -41,31 +37,26 @@ def update_consolidated(kv: KvStoreDriver, path: str) -> None:
 def move_consolidated(kv: KvStoreDriver, path: str, documents: Callable[[], _Copies]) -> None:
     """Replace the copies of a node and all below it in the groups above."""
     # `documents` gives, by format, the copies by their paths from the node; nothing if it was moved away.
-    for group in _upwards(path):
+    for group in upwards(path):
         name = path[len(group) :].rstrip("/")
         if name:
             _change_copies(kv, group, partial(_replaced, name=name, documents=documents))
 
 
-def is_consolidated(kv: KvStoreDriver, path: str) -> bool:
-    """Return True if a group, or one above, has consolidated metadata."""
-    return any(_holds(kv, group + key, word) for group in _upwards(path) for _, key, word in _HOLDERS)
-
-
-_Change = Callable[[dict[str, Any], str], dict[str, Any]]
+_Change = Callable[[dict[str, JSON], str], dict[str, JSON]]
 
 
 def _change_copies(kv: KvStoreDriver, group: str, change: _Change, *, itself: bool = False) -> None:
     """Change the copies that a group has."""
-    for format, key, word in _HOLDERS:
+    for format, key, word in HOLDERS:
         if format == "zarr3" and itself:  # a zarr.json has no copy of itself
             continue
-        if _holds(kv, group + key, word):
+        if holds(kv, group + key, word):
             changed = partial(_changed, change=change, format=format)
             change_document(kv, group + key, partial(with_copies, format=format, change=changed))
 
 
-def with_copies(document: JSON, format: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> JSON:
+def with_copies(document: JSON, format: str, change: Callable[[dict[str, JSON]], dict[str, JSON]]) -> JSON:
     """Return a document with what `change` makes of the copies of others in it; as it is if it has none."""
     holder = document
     if format == "zarr3":
@@ -76,31 +67,16 @@ def with_copies(document: JSON, format: str, change: Callable[[dict[str, Any]], 
     return {**document, "consolidated_metadata": holder} if format == "zarr3" else holder
 
 
-def _changed(copies: dict[str, Any], *, change: _Change, format: str) -> dict[str, Any]:
+def _changed(copies: dict[str, JSON], *, change: _Change, format: str) -> dict[str, JSON]:
     """Return changed copies in the order that zarr-python needs: by depth, each group's side by side."""
     items = change(copies, format).items()
     return dict(sorted(items, key=lambda item: (item[0].count("/"), item[0].rpartition("/")[0])))
 
 
-def _holds(kv: KvStoreDriver, key: str, word: bytes) -> bool:
-    try:
-        raw = kv.read(key).value
-    except PermissionDeniedError:
-        return False  # copies that the caller may not see are not the caller's to update
-    return raw is not None and word in bytes(raw)
-
-
-def _upwards(path: str) -> Iterator[str]:
-    yield path
-    while path:
-        path = path[: path[:-1].rfind("/") + 1]
-        yield path
-
-
 def _node_changed(
-    copies: dict[str, Any], format: str, *, kv: KvStoreDriver, path: str, name: str
-) -> dict[str, Any]:
-    current: dict[str, Any] = {}
+    copies: dict[str, JSON], format: str, *, kv: KvStoreDriver, path: str, name: str
+) -> dict[str, JSON]:
+    current: dict[str, JSON] = {}
     if format == "zarr2":
         for key in _V2_DOCUMENTS:
             document = read_document(kv, path + key)
@@ -120,7 +96,7 @@ def _node_changed(
     return {**copies, **current}
 
 
-def _as_copy(document: JSON, before: JSON) -> Any:
+def _as_copy(document: JSON, before: JSON) -> JSON:
     """Return the copy of a ``zarr.json``: a group's has empty consolidated metadata, or those it had."""
     if not isinstance(document, dict) or document.get("node_type") != "group":
         return document
@@ -128,12 +104,12 @@ def _as_copy(document: JSON, before: JSON) -> Any:
     return {**document, "consolidated_metadata": own or EMPTY}
 
 
-def _without(copies: Mapping[str, Any], name: str) -> dict[str, Any]:
+def _without(copies: Mapping[str, JSON], name: str) -> dict[str, JSON]:
     return {key: value for key, value in copies.items() if key != name and not key.startswith(name + "/")}
 
 
 def _replaced(
-    copies: dict[str, Any], format: str, *, name: str, documents: Callable[[], _Copies]
-) -> dict[str, Any]:
+    copies: dict[str, JSON], format: str, *, name: str, documents: Callable[[], _Copies]
+) -> dict[str, JSON]:
     new = {f"{name}/{key}" if key else name: copy for key, copy in documents().get(format, {}).items()}
     return {**_without(copies, name), **new}

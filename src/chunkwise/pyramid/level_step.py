@@ -14,7 +14,7 @@ from typing import Any
 import numpy.typing as npt
 
 from chunkwise.api.array import array
-from chunkwise.api.copy import BlockCopy, divide
+from chunkwise.api.copy import BlockCopy, divide, item_nbytes
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.api.views import downsample
 from chunkwise.dtypes.conversion import implicit_converter
@@ -48,7 +48,7 @@ class LevelStep:
     @property
     def nbytes(self) -> int:
         """Size of all targets."""
-        return sum(target.size * _itemsize(target) for target in self.targets)
+        return sum(target.size * item_nbytes(target) for target in self.targets)
 
     def check_visible(self) -> None:
         """Raise FailedPreconditionError unless the source is here what it is where the work was begun."""
@@ -70,7 +70,7 @@ class LevelStep:
                 below = downsample(view, self.steps[at - 1], self.method)
                 values, block = below.read().result(), below.domain
             target[tuple(slice(*pair) for pair in _bounds(block))].write(values).result()
-            nbytes += int(block.size) * _itemsize(target)
+            nbytes += int(block.size) * item_nbytes(target)
         return nbytes
 
     def nbytes_of(self, tasks: Iterable[tuple[int, int]]) -> int:
@@ -84,7 +84,7 @@ class LevelStep:
                 bounds = [
                     (lo // f, -(-hi // f)) for (lo, hi), f in zip(bounds, self.steps[at - 1], strict=True)
                 ]
-            total += prod(hi - lo for lo, hi in bounds) * _itemsize(target)
+            total += prod(hi - lo for lo, hi in bounds) * item_nbytes(target)
         return total
 
 
@@ -110,11 +110,11 @@ def blocks_of_levels(
         for dim, size in enumerate(first.shape):
             step = (chunk[dim] or 1) * factors[dim]
             unit[dim] = max(1, size) if step >= size else min(lcm(unit[dim], step), max(1, size))
-        if prod(unit) * _itemsize(first) > nbytes:
+        if prod(unit) * item_nbytes(first) > nbytes:
             break
         if n > 1:
             read_chunk = [size or 1 for size in aligned.chunk_layout.read_chunk.shape or (None,) * first.rank]
-            shape = block_shape(first.shape, unit, read_chunk, _itemsize(first), nbytes)
+            shape = block_shape(first.shape, unit, read_chunk, item_nbytes(first), nbytes)
             blocks = Blocks(first.domain, tuple(first.origin), shape)
             if blocks.n_blocks < n_wanted:
                 blocks = Blocks(first.domain, tuple(first.origin), tuple(unit))
@@ -125,10 +125,6 @@ def blocks_of_levels(
             break
         factors = [factor * step for factor, step in zip(factors, steps[n - 1], strict=True)]
     return best
-
-
-def _itemsize(store: TensorStore) -> int:
-    return max(1, store.dtype.memory_dtype.itemsize)
 
 
 def _is_lossless(target: TensorStore) -> bool:

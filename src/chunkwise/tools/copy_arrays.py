@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy.typing as npt
 
-from chunkwise.api.copy import BLOCK_NBYTES, BlockCopy
+from chunkwise.api.copy import BLOCK_NBYTES, BlockCopy, item_nbytes
 from chunkwise.api.open import open as open_spec
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.dtypes.fill_value import same_fill
@@ -124,7 +124,7 @@ class CopyArrays:
 
     @property
     def _largest_itemsize(self) -> int:
-        return max(_itemsize(self.target), _itemsize(self.source))
+        return max(item_nbytes(self.target), item_nbytes(self.source))
 
     def steps(self, plan: CopyPlan, *, summed: bool) -> list[CopyStep]:
         """Return the steps that copy, of which the last has fingerprints if they are wanted."""
@@ -162,13 +162,13 @@ class CopyArrays:
         *,
         summed: bool = False,
     ) -> CopyStep:
-        return CopyStep(source, target, blocks, kind, self.narrowing, _itemsize(self.target), fill, summed)
+        return CopyStep(source, target, blocks, kind, self.narrowing, item_nbytes(self.target), fill, summed)
 
     def _open_intermediate(self, between: Intermediate) -> TensorStore:
         """Return the array between two passes; it never has metadata, so it is never taken for an array."""
         metadata = _intermediate_metadata(self.target)
         assert metadata is not None, "it was planned"
-        blosc = {"cname": "lz4", "clevel": 5, "shuffle": "shuffle", "typesize": _itemsize(self.target)}
+        blosc = {"cname": "lz4", "clevel": 5, "shuffle": "shuffle", "typesize": item_nbytes(self.target)}
         inner = [{"name": "bytes"}, {"name": "blosc", "configuration": blosc}]
         metadata["codecs"] = sharded({}, between.chunks, inner)
         metadata["chunk_grid"] = regular_grid(between.shards)
@@ -205,10 +205,6 @@ def _grid(store: TensorStore, chunk: Any) -> Grid:
         tuple(n or 1 for n in chunk or (None,) * store.rank),
         tuple(lo if at is None else at for lo, at in zip(store.origin, origin, strict=True)),
     )
-
-
-def _itemsize(store: TensorStore) -> int:
-    return max(1, store.dtype.memory_dtype.itemsize)
 
 
 def _intermediate_metadata(target: TensorStore) -> dict[str, Any] | None:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, partial
-from typing import Any
 
+from chunkwise.arrays.metadata_observers import is_consolidated
+from chunkwise.binding import JSON
 from chunkwise.errors import AlreadyExistsError, UnsupportedError
 from chunkwise.hierarchy.attributes import change_attributes
 from chunkwise.hierarchy.change import make_link
-from chunkwise.hierarchy.consolidated import is_consolidated, move_consolidated
+from chunkwise.hierarchy.consolidated import move_consolidated
 from chunkwise.hierarchy.consolidated_tree import consolidate, subtree_copies
 from chunkwise.hierarchy.container import check_container, container_root, create_container, mark_container
 from chunkwise.hierarchy.create import write_group
@@ -179,7 +180,7 @@ def publish_groups(
 
 
 def _make_group(
-    location: Location, format: FormatName, attributes: dict[str, Any], *, is_there: bool
+    location: Location, format: FormatName, attributes: dict[str, JSON], *, is_there: bool
 ) -> None:
     if not is_there and write_group(location, format, attributes, follow=False):
         return
