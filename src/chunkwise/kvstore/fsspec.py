@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Hashable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from chunkwise.binding import dump
 from chunkwise.errors import (
@@ -38,6 +38,9 @@ from chunkwise.kvstore.request_limits import DEFAULT_CONCURRENCY
 from chunkwise.kvstore.this_process import ProcessName, check_process, process_name
 from chunkwise.kvstore.traits import StoreTraits
 
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
+
 __all__ = ["FsspecStore", "is_fsspec", "synchronous"]
 
 _TOLD = ("ETag", "etag", "e_tag", "md5Hash", "content_md5", "generation", "mtime", "LastModified", "created")
@@ -50,7 +53,7 @@ def is_fsspec(value: object) -> bool:
     return bool(names & {"fsspec.spec.AbstractFileSystem", "fsspec.mapping.FSMap"})
 
 
-def synchronous(fs: Any) -> Any:
+def synchronous(fs: AbstractFileSystem) -> AbstractFileSystem:
     """Return a file system with methods that are no coroutines."""
     wrapped = getattr(fs, "sync_fs", None)
     if wrapped is not None:
@@ -63,12 +66,12 @@ def synchronous(fs: Any) -> Any:
 class FsspecStore:
     """The files below a path of a file system."""
 
-    def __init__(self, fs: Any, root: str = "", *, single_writer: bool = False) -> None:
+    def __init__(self, fs: AbstractFileSystem, root: str = "", *, single_writer: bool = False) -> None:
         self.fs = fs
         self.root = root.rstrip("/") + "/" if root.rstrip("/") else root
         self.single_writer = single_writer  # the caller's promise that nobody else writes
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         in_memory = "memory" in _protocols(self.fs) | _protocols(getattr(self.fs, "fs", None))
         process = process_name() if in_memory else None
         return _unpickle, (self.fs, self.root, self.single_writer, process)
@@ -81,16 +84,9 @@ class FsspecStore:
         """Those of a remote store, unless the files are on this machine; it has no conditional requests."""
         return StoreTraits(
             request_concurrency=None if self._is_local() else DEFAULT_CONCURRENCY,
-            write_concurrency=None,
-            io_limit=None,
-            coalescing=None,
             suffix_ranges=False,
             conditional_deletes=False,
             conditional_writes=lambda key: self.single_writer,
-            is_cached=None,
-            shard_indexes=None,
-            open_writer=None,
-            open_into_reader=None,
         )
 
     def _is_local(self) -> bool:
@@ -272,7 +268,7 @@ class FsspecStore:
         return StorageError(text, getattr(error, "errno", None))
 
 
-def _protocols(fs: Any) -> set[str]:
+def _protocols(fs: AbstractFileSystem) -> set[str]:
     protocol = getattr(fs, "protocol", ())
     return {protocol} if isinstance(protocol, str) else set(protocol)
 
@@ -285,7 +281,7 @@ class _AbsentFiles:
     def __init__(self, process: ProcessName) -> None:
         self._process = process
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _AbsentFiles, (self._process,)
 
     def unstrip_protocol(self, path: str) -> str:
@@ -298,7 +294,9 @@ class _AbsentFiles:
         raise AttributeError(name)
 
 
-def _unpickle(fs: Any, root: str, single_writer: bool, process: ProcessName | None) -> FsspecStore:
+def _unpickle(
+    fs: AbstractFileSystem, root: str, single_writer: bool, process: ProcessName | None
+) -> FsspecStore:
     if process is not None and process != process_name():
         fs = _AbsentFiles(process)
     return FsspecStore(fs, root, single_writer=single_writer)

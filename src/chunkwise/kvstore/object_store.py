@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from chunkwise.errors import StorageError, UnsafeWriteError
 from chunkwise.kvstore.bucket import Bucket, check_object_key, is_object_key
@@ -39,6 +40,9 @@ from chunkwise.kvstore.protocol import (
 from chunkwise.kvstore.request_limits import Limits, Slots
 from chunkwise.kvstore.shard_index_cache import ShardIndexCache
 from chunkwise.kvstore.traits import StoreTraits
+
+if TYPE_CHECKING:
+    import obstore.store
 
 __all__ = ["ObjectStore"]
 
@@ -72,7 +76,7 @@ class ObjectStore:
         self.single_writer = single_writer and not use_conditional_write
         self._requests = Requests(bucket, self.limits)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _unpickle, (self.bucket, self.limits, self.single_writer, self.use_conditional_write)
 
     def __repr__(self) -> str:
@@ -88,16 +92,11 @@ class ObjectStore:
         """Those of a server that has no conditional deletes, and may have no conditional writes."""
         return StoreTraits(
             request_concurrency=self.limits.slots.limit,
-            write_concurrency=None,
-            io_limit=None,
             coalescing=self.limits.coalescing,
             suffix_ranges=self.bucket.suffix_ranges,
             conditional_deletes=False,
             conditional_writes=self._is_safe,
-            is_cached=None,
             shard_indexes=self._shard_indexes,
-            open_writer=None,
-            open_into_reader=None,
         )
 
     def describe(self, key: str) -> str:
@@ -227,7 +226,7 @@ class ObjectStore:
         multipart = mode is None and len(value) > 2 * _PART
         part = max(_PART, -(-len(value) // _MOST_PARTS))
 
-        def put(library: Any, store: Any) -> Any:
+        def put(library: ModuleType, store: obstore.store.ObjectStore) -> Any:
             return library.put(
                 store, key, value, mode=mode or "overwrite", use_multipart=multipart, chunk_size=part
             )

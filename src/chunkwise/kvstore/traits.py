@@ -41,8 +41,12 @@ class IsCached(Protocol):
     def __call__(self, key: str, start: int = 0, stop: int | None = None) -> bool: ...
 
 
+def _always(key: str) -> bool:
+    return True
+
+
 class StoreTraits(NamedTuple):
-    """The best use of a store, and its promises.
+    """The best use of a store, and its promises; by default that of one that answers at once and keeps them.
 
     Attributes
     ----------
@@ -71,17 +75,17 @@ class StoreTraits(NamedTuple):
         ``open_into_reader()`` is a way to read values of known size into the caller's memory.
     """
 
-    request_concurrency: int | None
-    write_concurrency: int | None
-    io_limit: int | None
-    coalescing: Coalescing | None
-    suffix_ranges: bool
-    conditional_deletes: bool
-    conditional_writes: Callable[[str], bool]
-    is_cached: IsCached | None
-    shard_indexes: ShardIndexes | None
-    open_writer: OpenWriter | None
-    open_into_reader: OpenIntoReader | None
+    request_concurrency: int | None = None
+    write_concurrency: int | None = None
+    io_limit: int | None = None
+    coalescing: Coalescing | None = None
+    suffix_ranges: bool = True
+    conditional_deletes: bool = True
+    conditional_writes: Callable[[str], bool] = _always
+    is_cached: IsCached | None = None
+    shard_indexes: ShardIndexes | None = None
+    open_writer: OpenWriter | None = None
+    open_into_reader: OpenIntoReader | None = None
 
     def adapted(
         self,
@@ -102,13 +106,7 @@ class StoreTraits(NamedTuple):
             Those of the adapter, by its own keys: they go past its methods.
         """
         promised = self.conditional_writes
-        return StoreTraits(
-            request_concurrency=self.request_concurrency,
-            write_concurrency=self.write_concurrency,
-            io_limit=self.io_limit,
-            coalescing=self.coalescing,
-            suffix_ranges=self.suffix_ranges,
-            conditional_deletes=self.conditional_deletes,
+        return self._replace(
             conditional_writes=promised if rename is None else lambda key: promised(rename(key)),
             is_cached=is_cached,
             shard_indexes=shard_indexes,
@@ -117,23 +115,7 @@ class StoreTraits(NamedTuple):
         )
 
 
-def _always(key: str) -> bool:
-    return True
-
-
-DEFAULT_TRAITS = StoreTraits(
-    request_concurrency=None,
-    write_concurrency=None,
-    io_limit=None,
-    coalescing=None,
-    suffix_ranges=True,
-    conditional_deletes=True,
-    conditional_writes=_always,
-    is_cached=None,
-    shard_indexes=None,
-    open_writer=None,
-    open_into_reader=None,
-)
+DEFAULT_TRAITS = StoreTraits()
 """Traits of a store that answers at once and keeps every promise of the protocol."""
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Hashable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from chunkwise.errors import (
@@ -38,6 +38,9 @@ from chunkwise.kvstore.this_process import ProcessName, check_process, process_n
 from chunkwise.kvstore.traits import StoreTraits
 from chunkwise.kvstore.zarr_python_requests import ZarrPythonRequests
 
+if TYPE_CHECKING:
+    from zarr.abc.store import Store
+
 __all__ = ["ZarrPythonStore", "is_zarr_python", "store_class"]
 
 _OF_ONE_PROCESS = ("zarr.MemoryStore", "zarr.ManagedMemoryStore", "zarr.ZipStore", "icechunk.IcechunkStore")
@@ -61,7 +64,7 @@ def store_class(value: object) -> str:
 class ZarrPythonStore:
     """The keys of a store of zarr-python."""
 
-    def __init__(self, store: Any, *, single_writer: bool = False) -> None:
+    def __init__(self, store: Store, *, single_writer: bool = False) -> None:
         self.store = store
         self.single_writer = single_writer  # the caller's promise that nobody else writes
         self._kind = store_class(store)
@@ -71,7 +74,7 @@ class ZarrPythonStore:
         )
         self._requests = ZarrPythonRequests(store, in_memory=self._in_memory)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         if self._in_memory:
             _pickled[id(self.store)] = self.store
             return _same_memory, (process_name(), id(self.store), self.single_writer)
@@ -82,16 +85,8 @@ class ZarrPythonStore:
         """Those of a remote store unless it answers at once; it has no conditional requests."""
         return StoreTraits(
             request_concurrency=None if self._requests.synchronous else DEFAULT_CONCURRENCY,
-            write_concurrency=None,
-            io_limit=None,
-            coalescing=None,
-            suffix_ranges=True,
             conditional_deletes=self._excludes,
             conditional_writes=lambda key: self._excludes,
-            is_cached=None,
-            shard_indexes=None,
-            open_writer=None,
-            open_into_reader=None,
         )
 
     @property
@@ -230,7 +225,7 @@ class ZarrPythonStore:
 class _Identity:
     """A store object as something that can be compared and hashed."""
 
-    def __init__(self, store: Any, *, by_value: bool) -> None:
+    def __init__(self, store: Store, *, by_value: bool) -> None:
         self._store = store
         self._by_value = by_value
 
@@ -243,7 +238,7 @@ class _Identity:
         return hash(type(self._store)) if self._by_value else id(self._store)
 
 
-def _unpickle(store: Any, single_writer: bool) -> ZarrPythonStore:
+def _unpickle(store: Store, single_writer: bool) -> ZarrPythonStore:
     return ZarrPythonStore(store, single_writer=single_writer)
 
 
@@ -253,7 +248,7 @@ class _AbsentMemory:
     def __init__(self, process: ProcessName, *state: Any) -> None:
         self._process, self._state = process, state
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _same_memory, (self._process, *self._state)
 
     def __getattr__(self, name: str) -> Any:

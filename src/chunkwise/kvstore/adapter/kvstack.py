@@ -106,9 +106,6 @@ class StackStore:
             conditional_deletes=all(traits.conditional_deletes for traits in layers),
             conditional_writes=self._writes_conditionally,
             is_cached=self._is_cached,
-            shard_indexes=None,
-            open_writer=None,
-            open_into_reader=None,
         )
 
     def _writes_conditionally(self, key: str) -> bool:

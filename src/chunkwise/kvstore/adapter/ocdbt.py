@@ -15,7 +15,7 @@ it for several, is not there.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from chunkwise.binding import dump
 from chunkwise.errors import InvalidArgumentError, NotFoundError, OutOfRangeError
@@ -74,7 +74,7 @@ class OcdbtStore:
         self._database = Database(data, manifests, options.config, options.slots, options.cache_nbytes)
         self._committer = Committer(self._database, options.storage)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return OcdbtStore, (self.data, self.manifests, self.options)
 
     def __repr__(self) -> str:
@@ -97,12 +97,7 @@ class OcdbtStore:
             io_limit=base.io_limit,
             coalescing=self.options.coalescing or base.coalescing,
             suffix_ranges=True,  # sizes are in the nodes
-            conditional_deletes=True,
             conditional_writes=lambda key: manifests.conditional_writes(manifest),
-            is_cached=None,
-            shard_indexes=None,
-            open_writer=None,
-            open_into_reader=None,
         )
 
     @property

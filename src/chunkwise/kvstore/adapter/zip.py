@@ -18,7 +18,7 @@ written at once, in a transaction.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from chunkwise.binding import dump
 from chunkwise.errors import (
@@ -87,7 +87,7 @@ class ZipStore:
         self._lock = new_lock()
         self._known: _Archive | None = None
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _unpickle, (self.base, self.key, self.compression, self.slots)
 
     def __repr__(self) -> str:
@@ -103,12 +103,7 @@ class ZipStore:
             io_limit=base.io_limit,
             coalescing=None,  # a member is read as a whole, or in one range
             suffix_ranges=True,  # the directory has the sizes
-            conditional_deletes=True,
             conditional_writes=lambda key: base.conditional_writes(self.key),
-            is_cached=None,
-            shard_indexes=None,
-            open_writer=None,
-            open_into_reader=None,
         )
 
     @property

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -82,7 +82,7 @@ class ReferenceStore:
         self._time = 0.0  # when it was known to be current
         self._traits: StoreTraits | None = None
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return ReferenceStore, (self.kind, self._load_table, self.base, self.key, self._open_target)
 
     def __repr__(self) -> str:
@@ -107,16 +107,9 @@ class ReferenceStore:
                     url = None
             traits = StoreTraits(
                 request_concurrency=base.request_concurrency,
-                write_concurrency=None,
                 io_limit=base.io_limit,
                 coalescing=base.coalescing,
-                suffix_ranges=True,
-                conditional_deletes=True,
                 conditional_writes=lambda key: True,
-                is_cached=None,
-                shard_indexes=None,
-                open_writer=None,
-                open_into_reader=None,
             )
             if known is None:
                 return traits
