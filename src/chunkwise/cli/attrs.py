@@ -9,12 +9,12 @@ from chunkwise.binding import JSON, MISSING, dump
 from chunkwise.cli.command import UsageError, show
 from chunkwise.cli.options import parse_json
 from chunkwise.cli.servers import add_action_arguments
-from chunkwise.driver.n5.attribute_path import get_attribute, parse_attribute_path, set_attribute
-from chunkwise.errors import InvalidArgumentError, NotFoundError
+from chunkwise.driver.n5.attribute_path import get_attribute, parse_attribute_path
+from chunkwise.errors import NotFoundError
 from chunkwise.hierarchy.attributes import check_changeable, read_attributes
 from chunkwise.hierarchy.location import Location, locate
 from chunkwise.hierarchy.node import require_node
-from chunkwise.hierarchy.node_attributes import Attributes
+from chunkwise.hierarchy.node_attributes import Attributes, with_path
 
 __all__ = ["add_arguments", "run"]
 
@@ -92,16 +92,10 @@ def _set(location: Location, pairs: list[tuple[str, JSON]]) -> None:
 
     def change(stored: dict[str, JSON]) -> dict[str, JSON]:
         for key, value in pairs:
-            tokens = parse_attribute_path(key)
             if key in stored and not in_n5:
                 stored = {**stored, key: value}
-            elif not tokens or not isinstance(name := tokens[0], str):
-                raise InvalidArgumentError(f"{dump(key)} does not begin with the name of an attribute")
             else:
-                own = {name: stored[name]} if name in stored else {}
-                after = set_attribute(own, key, value, keep_nulls=not in_n5)
-                assert isinstance(after, dict)
-                stored = {**stored, **after}
+                stored = with_path(stored, key, value, keep_nulls=not in_n5)
         return stored
 
     Attributes(node, non_finite="literal").change(change)
@@ -109,15 +103,11 @@ def _set(location: Location, pairs: list[tuple[str, JSON]]) -> None:
 
 def _remove(location: Location, key: str) -> None:
     node = require_node(location)
-    attributes = Attributes(node, non_finite="literal")
+    attributes, in_n5 = Attributes(node, non_finite="literal"), node.format == "n5"
+    for name in parse_attribute_path(key)[:1] if in_n5 else ():
+        check_changeable(str(name), node)
     try:
-        if node.format == "n5":
-            tokens = parse_attribute_path(key)
-            if not tokens:
-                raise InvalidArgumentError("the attribute path is empty; name one attribute")
-            check_changeable(str(tokens[0]), node)
-            attributes.remove_path(key)
-        elif key in attributes:
+        if key in attributes and not in_n5:
             attributes.pop(key)
         else:
             attributes.remove_path(key)

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from typing import Any
 
-from chunkwise.binding import MISSING, dump
+from chunkwise.binding import JSON, MISSING, dump
 from chunkwise.driver.n5.attribute_path import (
     get_attribute,
     parse_attribute_path,
@@ -24,7 +24,7 @@ from chunkwise.hierarchy.attributes import change_attributes, n5_names, node_att
 from chunkwise.hierarchy.location import location_of
 from chunkwise.hierarchy.node import ARRAY_KEYS, FORMATS, Node, require_node
 
-__all__ = ["ArrayNode", "Attributes", "array_node"]
+__all__ = ["ArrayNode", "Attributes", "array_node", "with_path"]
 
 _NO_DEFAULT: Any = object()
 
@@ -214,16 +214,7 @@ class Attributes(MutableMapping[str, Any]):
         """
         json_value = to_json_value(value, f"attribute {dump(path)}", self.non_finite)
         keep_nulls = self._node is None or self._node.format != "n5"
-        first = parse_attribute_path(path)[:1]
-        if not first or not isinstance(first[0], str):
-            raise InvalidArgumentError(f"{dump(path)} does not begin with the name of an attribute")
-        name = first[0]
-
-        def with_value(stored: dict[str, Any]) -> dict[str, Any]:
-            own = {name: stored[name]} if name in stored else {}
-            return {**stored, **set_attribute(own, path, json_value, keep_nulls=keep_nulls)}
-
-        self.change(with_value)
+        self.change(lambda stored: with_path(stored, path, json_value, keep_nulls=keep_nulls))
 
     def remove_path(self, path: str) -> None:
         """Remove what is at an attribute path; later elements of an array move up.
@@ -258,8 +249,17 @@ class Attributes(MutableMapping[str, Any]):
 
     __hash__ = None  # type: ignore[assignment]
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         raise UnsupportedError("attributes can't be pickled; pickle the array or group, or attrs.asdict()")
+
+
+def with_path(attributes: dict[str, JSON], path: str, value: JSON, *, keep_nulls: bool) -> dict[str, JSON]:
+    """Return attributes with a value at an attribute path; see `set_attribute` for `keep_nulls`."""
+    first = parse_attribute_path(path)[:1]
+    if not first or not isinstance(first[0], str):
+        raise InvalidArgumentError(f"{dump(path)} does not begin with the name of an attribute")
+    own = {name: attributes[name] for name in first if name in attributes}
+    return {**attributes, **set_attribute(own, path, value, keep_nulls=keep_nulls)}
 
 
 def _visible(attributes: Mapping[str, Any], node: Node) -> dict[str, Any]:
