@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from types import ModuleType
 
 __all__ = ["MissingPackageError", "load", "needs"]
 
@@ -40,7 +40,7 @@ def needs(what: str, package: str, extra: str | None = None) -> str:
     return f"{what} needs {package}: {command}"
 
 
-def load(module: str, what: str) -> Any:
+def load(module: str, what: str) -> ModuleType:
     """Return a module whose package has the same name."""
     try:
         return import_module(module)

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import quote, unquote_to_bytes
 
 from chunkwise.api.kvstore import KvStore
-from chunkwise.binding import Members
+from chunkwise.binding import JSON, Members
 from chunkwise.catalogue import kvstores
 from chunkwise.engine.future import Future
 from chunkwise.engine.pool import in_background
@@ -107,7 +107,7 @@ def _statistics(found: Statistics) -> dict[str, int]:
     }
 
 
-def _version(version: Version) -> dict[str, Any]:
+def _version(version: Version) -> dict[str, JSON]:
     location = {} if version.root.is_missing else {"location": _location("btreenode", version.root)}
     return {
         "commit_time": version.time,
@@ -117,7 +117,7 @@ def _version(version: Version) -> dict[str, Any]:
     }
 
 
-def _subtree(subtree: Subtree) -> dict[str, Any]:
+def _subtree(subtree: Subtree) -> dict[str, JSON]:
     return {
         "commit_time": subtree.time,
         "generation_number": subtree.generation,
@@ -127,7 +127,7 @@ def _subtree(subtree: Subtree) -> dict[str, Any]:
     }
 
 
-def _manifest(manifest: Manifest) -> dict[str, Any]:
+def _manifest(manifest: Manifest) -> dict[str, JSON]:
     given = manifest.config._asdict()
     if given["manifest_kind"] == "single" or manifest.versions:  # that of a numbered one is "single"
         del given["manifest_kind"]
@@ -138,9 +138,9 @@ def _manifest(manifest: Manifest) -> dict[str, Any]:
     }
 
 
-def _node(raw: Any, above: bytes) -> dict[str, Any]:
+def _node(raw: Any, above: bytes) -> dict[str, JSON]:
     node = read_node(raw, above, b"", None)
-    entries: list[dict[str, Any]] = []
+    entries: list[dict[str, JSON]] = []
     if isinstance(node, Inner):
         entries = [
             {
@@ -162,7 +162,7 @@ def _node(raw: Any, above: bytes) -> dict[str, Any]:
     return {"entries": entries, "height": node.height}
 
 
-def _versions(raw: Any, above: bytes) -> dict[str, Any]:
+def _versions(raw: Any, above: bytes) -> dict[str, JSON]:
     arity_log2, node = parse_version_node(raw, above)
     entries = [_version(v) for v in node.versions] + [_subtree(s) for s in node.subtrees]
     return {"entries": entries, "height": node.height, "version_tree_arity_log2": arity_log2}

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from chunkwise.arrays.metadata_observers import metadata_written, wrapped
 from chunkwise.arrays.protocol import ResizeRequest, StorageStatistics, WrapStore
 from chunkwise.arrays.shared_metadata import SharedMetadata, oldest_allowed
+from chunkwise.binding import JSON
 from chunkwise.driver.chunked.metadata_cache import layout_of
 from chunkwise.driver.chunked.open_flow import Opened, OpenRequest, read_metadata
 from chunkwise.driver.chunked.resize_flow import replaced, resize_array
@@ -181,7 +182,7 @@ class ChunkedArray:
         return self._spec.is_remote
 
     @property
-    def document(self) -> dict[str, Any]:
+    def document(self) -> dict[str, JSON]:
         """The metadata document as stored."""
         return deepcopy(self._opened.metadata.document)
 

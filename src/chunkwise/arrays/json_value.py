@@ -120,7 +120,7 @@ class JsonArray(FixedArray):
         inline = traits_of(self._store).request_concurrency is None
         return self._pool.run([None], lambda _: work, finish, n_workers=1, inline=inline)
 
-    def _read(self) -> Any:
+    def _read(self) -> JSON:
         where = self._store.describe(self._key)
         known = self._current()
         if known.value is None:
@@ -151,7 +151,7 @@ class JsonArray(FixedArray):
         value = None if stamped.value is None else bytes(stamped.value)
         self._known = stamped._replace(value=value)
 
-    def _write(self, new: Any) -> None:
+    def _write(self, new: JSON) -> None:
         where = self._store.describe(self._key)
         while True:
             generation: bytes | None = None

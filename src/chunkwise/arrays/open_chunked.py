@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 from chunkwise.arrays.chunked import ChunkedArray
 from chunkwise.arrays.metadata_observers import metadata_written, whole_path, wrapped
@@ -16,6 +15,7 @@ from chunkwise.arrays.shared_metadata import (
     oldest_allowed,
     shared_metadata,
 )
+from chunkwise.binding import JSON
 from chunkwise.driver.chunked.metadata_cache import cached_metadata
 from chunkwise.driver.chunked.open_flow import Opened, OpenRequest, check_container, open_array
 from chunkwise.driver.chunked.spec import ChunkedSpec
@@ -105,7 +105,7 @@ def open_from_document(
     spec: ChunkedSpec,
     store: KvStoreDriver,
     path: str,
-    document: Any,
+    document: JSON,
     *,
     generation: bytes,
     time: float,

@@ -7,8 +7,8 @@ import json
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
+from chunkwise.binding import JSON
 from chunkwise.extras import needs
 
 __all__ = [
@@ -74,7 +74,7 @@ def required(what: str, package: str, extra: str | None = None) -> Iterator[None
         raise UsageError(needs(what, package, extra)) from None
 
 
-def _printable(value: object) -> Any:
+def _printable(value: object) -> JSON:
     """Return `value` with tuples and arrays as lists, and NaN and infinities as strings."""
     if hasattr(value, "tolist"):
         value = value.tolist()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
+from chunkwise.binding import JSON
 from chunkwise.cli.command import UsageError, message, show
 from chunkwise.cli.quantities import plural
 from chunkwise.hierarchy.consolidated_tree import check_consolidated, consolidate, remove_consolidated
@@ -39,7 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(f"{arguments.path} is no Zarr group that could have consolidated metadata ({what})")
     if arguments.check:
         return _check(arguments, node)
-    out: dict[str, Any] = {"path": arguments.path, "format": node.format}
+    out: dict[str, JSON] = {"path": arguments.path, "format": node.format}
     if arguments.remove:
         out["removed"] = remove_consolidated(location)
         text = "deleted" if out["removed"] else "there were none"

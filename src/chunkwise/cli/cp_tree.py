@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from chunkwise.binding import JSON
 from chunkwise.cli.command import UsageError, message, show
 from chunkwise.cli.options import workers_of
 from chunkwise.cli.progress import progress_of
@@ -84,7 +85,7 @@ def copy_options(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def show_copy(
-    arguments: argparse.Namespace, format: str, out: Mapping[str, Any], text: str, *lines: str
+    arguments: argparse.Namespace, format: str, out: Mapping[str, JSON], text: str, *lines: str
 ) -> None:
     """Print what was, or would be, copied."""
     ends = {"source": arguments.source, "destination": arguments.destination, "format": format}

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 from chunkwise.arrays.stack import StackArray
+from chunkwise.binding import JSON
 from chunkwise.cli.command import UsageError, message, rows_as_lines, show
 from chunkwise.cli.quantities import format_nbytes, format_ratio, format_shape, plural
 from chunkwise.cli.system_info import show_system
@@ -81,14 +81,14 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _spec(arguments: argparse.Namespace, spec: dict[str, Any]) -> None:
+def _spec(arguments: argparse.Namespace, spec: dict[str, JSON]) -> None:
     """Print what the array is; of a stack also how its layers lie, of which none is opened."""
     store = open_source(arguments.path)
     stacked = isinstance(store._array, StackArray)
     layers = spec["layers"] if stacked else []
     drivers = Counter(_driver(layer) for layer in layers)
     report = report_stack(store) if stacked else None
-    out: dict[str, Any] = {
+    out: dict[str, JSON] = {
         "path": arguments.path,
         "kind": "array",
         "driver": spec["driver"],
@@ -121,7 +121,7 @@ def _named(names: Sequence[str | None] | None, units: Sequence[object] | None) -
     ]
 
 
-def _driver(layer: Any) -> str:
+def _driver(layer: JSON) -> str:
     if isinstance(layer, str):
         return layer.rpartition("|")[2].partition(":")[0]
     while isinstance(layer.get("base"), dict):
@@ -164,7 +164,7 @@ def _image(node: Node) -> list[tuple[str, str]]:
 
 
 def _rows(
-    node: Node, summary: ArraySummary, attributes: dict[str, Any], stored: Occupancy | None
+    node: Node, summary: ArraySummary, attributes: dict[str, JSON], stored: Occupancy | None
 ) -> list[tuple[str, str]]:
     assert node.format is not None
     rows = [("format", _FORMATS[node.format])]
@@ -195,11 +195,11 @@ def _as_json(
     path: str,
     node: Node,
     summary: ArraySummary,
-    attributes: dict[str, Any],
+    attributes: dict[str, JSON],
     stored: Occupancy | None,
     error: str,
-) -> dict[str, Any]:
-    out: dict[str, Any] = {
+) -> dict[str, JSON]:
+    out: dict[str, JSON] = {
         "path": path,
         "format": node.format,
         "kind": "array",

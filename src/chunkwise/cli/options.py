@@ -7,9 +7,9 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from chunkwise.arguments import as_nbytes
+from chunkwise.binding import JSON
 from chunkwise.cli.command import UsageError
 from chunkwise.spec.unit import Unit
 from chunkwise.tools.executors import Workers, named_workers, threads_here
@@ -89,14 +89,14 @@ def parse_names(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(","))
 
 
-def parse_codec(text: str) -> Any:
+def parse_codec(text: str) -> JSON:
     """Parse a compressor: ``zstd:5``, ``blosc:lz4:5:shuffle``, ``none``, or JSON as the format has it."""
     if text.lstrip()[:1] in ("{", "["):
         return parse_json(text, "--codec")
     return text.strip()
 
 
-def parse_json(text: str, what: str) -> Any:
+def parse_json(text: str, what: str) -> JSON:
     """Parse JSON; raise UsageError if it is none."""
 
     def refuse(name: str) -> None:

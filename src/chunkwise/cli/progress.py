@@ -11,7 +11,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
-from typing import Any, Self, TextIO
+from typing import Self, TextIO
 
 from chunkwise.cli.quantities import format_duration, format_nbytes, format_rate, plural
 from chunkwise.fork import new_lock
@@ -40,7 +40,7 @@ class Progress:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, *_: object) -> None:
         pass
 
 
@@ -92,7 +92,7 @@ class _Lines(Progress):
         self.stream, self.shown = stream, self.started
         self.lock = new_lock()
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, *_: object) -> None:
         if self.total is not None or self.shown != self.started:
             self.show()
 
@@ -130,8 +130,8 @@ class _Events(_Lines):
         self.write("begin")
         return self
 
-    def __exit__(self, kind: object, *_: Any) -> None:
-        self.write("end" if kind is None else "stop")
+    def __exit__(self, *error: object) -> None:
+        self.write("stop" if any(error) else "end")
 
     def show(self) -> None:
         """Write how far it is."""
@@ -201,7 +201,7 @@ class _Bar(Progress):
         self._bar.start()
         return self
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, *_: object) -> None:
         self._bar.start()
         self._bar.live.transient = False
         self._bar.stop()

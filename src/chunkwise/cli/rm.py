@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
+from chunkwise.binding import JSON
 from chunkwise.cli.command import UsageError, show
 from chunkwise.cli.quantities import plural
 from chunkwise.errors import NotFoundError
@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _text(entry: dict[str, Any]) -> str:
+def _text(entry: dict[str, JSON]) -> str:
     text = f"{entry['kind']} {entry['path']}"
     if entry["kind"] == "group":
         text += f" with {plural(entry['groups'], 'group')} and {plural(entry['arrays'], 'array')} in it"
@@ -84,7 +84,7 @@ def _is_empty(node: Node) -> bool:
 
 def _delete(
     path: str, location: Location, node: Node | None, above: Node | None, *, dry: bool
-) -> dict[str, Any]:
+) -> dict[str, JSON]:
     if node is None:
         assert above is not None
         if not dry:

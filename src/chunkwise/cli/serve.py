@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
 from chunkwise.cli.command import UsageError, message, required, rows_as_lines, show
 from chunkwise.errors import InvalidArgumentError
@@ -54,7 +53,7 @@ def add_server_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def start(arguments: argparse.Namespace, what: list[Any]) -> Server:
+def start(arguments: argparse.Namespace, what: list[str]) -> Server:
     """Start the server that the options describe."""
     if arguments.no_token and arguments.token is not None:
         raise UsageError("--token and --no-token exclude each other")

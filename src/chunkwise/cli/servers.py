@@ -7,8 +7,8 @@ import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
+from chunkwise.binding import JSON
 from chunkwise.cli.command import UsageError, add_json, message
 from chunkwise.errors import SpecError
 from chunkwise.spec.context import default_resources
@@ -46,7 +46,7 @@ def add_action_arguments(parser: argparse.ArgumentParser) -> None:
 @contextmanager
 def with_servers(arguments: argparse.Namespace) -> Iterator[None]:
     """Apply the options on timeouts and retries to all stores, and report retries on stderr."""
-    retries: dict[str, Any] = {}
+    retries: dict[str, JSON] = {}
     if arguments.retries is not None:
         if arguments.retries < 0:
             raise UsageError(f"--retries: expected 0 or more, but received {arguments.retries}")

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from chunkwise.api.stack import concat, overlay, stack
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.api.views import cast
+from chunkwise.binding import JSON
 from chunkwise.cli.command import UsageError, message, show
 from chunkwise.cli.quantities import format_shape, plural
 from chunkwise.cli.template_options import fill_value_of
@@ -163,7 +164,7 @@ def _combined(layers: list[TensorStore], arguments: argparse.Namespace) -> Tenso
     return overlay(layers, **options)
 
 
-def _spec(store: TensorStore) -> dict[str, Any]:
+def _spec(store: TensorStore) -> dict[str, JSON]:
     """Return the minimal spec of the stack, with units, which are unknown as long as no layer is open."""
     spec = store.spec(minimal_spec=True).to_json()
     units = store.dimension_units

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from typing import Any
 
+from chunkwise.binding import JSON
 from chunkwise.cli.command import message, show
 from chunkwise.cli.quantities import plural
 from chunkwise.hierarchy.location import locate
@@ -48,8 +48,8 @@ def run(arguments: argparse.Namespace) -> int:
     return 1
 
 
-def _as_json(path: str, status: CopyStatus) -> dict[str, Any]:
-    out: dict[str, Any] = {"path": path, "unfinished": True}
+def _as_json(path: str, status: CopyStatus) -> dict[str, JSON]:
+    out: dict[str, JSON] = {"path": path, "unfinished": True}
     if status.arrays is not None:
         out |= {"arrays": status.arrays.tasks, "arrays_done": status.arrays.done}
     out["passes"] = [each._asdict() for each in status.passes]

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, requires, version
 from typing import Any
 
+from chunkwise.binding import JSON
 from chunkwise.cli.command import rows_as_lines, show
 from chunkwise.cli.quantities import format_nbytes
 from chunkwise.kvstore.platform import TRAITS
@@ -26,7 +27,7 @@ def show_system(arguments: argparse.Namespace) -> None:
     show(arguments, info, *_lines(info))
 
 
-def _lines(info: dict[str, Any]) -> Iterator[str]:
+def _lines(info: dict[str, JSON]) -> Iterator[str]:
     info = {**info, "memory": format_nbytes(info["memory"])}
     yield from rows_as_lines(((k, v) for k, v in info.items() if not isinstance(v, dict)), 16)
     for part in ("libraries", "files", "packages"):
@@ -39,7 +40,7 @@ def _lines(info: dict[str, Any]) -> Iterator[str]:
         yield f"  {extra:<14} {found}"
 
 
-def _system_info() -> dict[str, Any]:
+def _system_info() -> dict[str, JSON]:
     """Return what there is, as JSON has it; a package that is not installed has no version."""
     packages, extras = _packages()
     return {

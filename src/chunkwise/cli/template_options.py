@@ -6,6 +6,7 @@ import argparse
 import json
 from typing import Any
 
+from chunkwise.binding import JSON
 from chunkwise.cli.command import UsageError
 from chunkwise.cli.options import parse_codec, parse_names, parse_sizes, sizes, units_of
 from chunkwise.dtypes.data_type import DataType
@@ -104,7 +105,7 @@ def _shard(text: str) -> tuple[int, ...] | str:
     return _NO_SHARDS if text.strip() == _NO_SHARDS else parse_sizes(text, "shard")
 
 
-def _codec(text: str) -> Compressor | Any:
+def _codec(text: str) -> Compressor | JSON:
     codec = parse_codec(text)
     try:
         return parse_compressor(codec) if isinstance(codec, str) else codec

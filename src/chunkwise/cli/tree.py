@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from chunkwise.binding import JSON
 from chunkwise.cli.command import UsageError, show
 from chunkwise.cli.quantities import format_nbytes, format_shape, plural
 from chunkwise.errors import ChunkwiseError, UnavailableError
@@ -60,9 +61,9 @@ class _ShownNode(NamedTuple):
 
     name: str
     node: Node
-    known: Mapping[str, Any] | None = None  # attributes, if nothing has to be read for them
+    known: Mapping[str, JSON] | None = None  # attributes, if nothing has to be read for them
 
-    def attributes(self) -> Mapping[str, Any]:
+    def attributes(self) -> Mapping[str, JSON]:
         """Return the attributes; none of what has none, or none that can be read."""
         if self.known is not None:
             return self.known
@@ -103,7 +104,7 @@ class _Line(NamedTuple):
 
     text: str
     below: list[str]
-    json: dict[str, Any]
+    json: dict[str, JSON]
 
 
 def _line(shown: _ShownNode, arguments: argparse.Namespace) -> _Line:
@@ -184,8 +185,8 @@ def _describe(node: Node) -> str:
     return f"{node.format} array  " + "  ".join(words)
 
 
-def _as_json(name: str, node: Node) -> dict[str, Any]:
-    out: dict[str, Any] = {"name": name, "kind": node.kind, "format": node.format}
+def _as_json(name: str, node: Node) -> dict[str, JSON]:
+    out: dict[str, JSON] = {"name": name, "kind": node.kind, "format": node.format}
     if node.kind == "array" and not node.error:
         out.update(summarize(node)._asdict())
     if node.kind == "group":

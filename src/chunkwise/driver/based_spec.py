@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 from chunkwise.binding import JSON, MISSING
 from chunkwise.errors import SpecError
@@ -53,7 +53,7 @@ class BasedSpec(DriverSpec):
         """The kvstore of the base."""
         return self.base._driver.key_value_store
 
-    def part_members(self, include_defaults: bool, names: Mapping[int, str]) -> dict[str, Any]:
+    def part_members(self, include_defaults: bool, names: Mapping[int, str]) -> dict[str, JSON]:
         """Return the base."""
         return {"base": self.base._named_json(include_defaults, names)}
 

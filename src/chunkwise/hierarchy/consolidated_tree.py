@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from chunkwise.binding import JSON, MISSING
 from chunkwise.driver.zarr3.metadata import parse_metadata
@@ -43,7 +43,7 @@ _ATTEMPTS = 20
 class Gathered(NamedTuple):
     """Copies of the documents of a tree, and the paths of nodes of other formats, which are left out."""
 
-    documents: dict[str, Any]
+    documents: dict[str, JSON]
     left_out: list[str]
 
 
@@ -70,7 +70,7 @@ def remove_consolidated(location: Location) -> bool:
         location.store.delete(location.path + ".zmetadata")
         return there
 
-    def without(document: JSON) -> Any:
+    def without(document: JSON) -> JSON:
         if not isinstance(document, dict):
             return document
         return {name: value for name, value in document.items() if name != "consolidated_metadata"}
@@ -116,16 +116,16 @@ def gather(node: Node, *, errors: bool = True) -> Gathered:
         elif below.key:
             found.append((name.count("/") + 1 if name else 0, name, below))
     found.sort(key=lambda item: item[0])
-    documents: dict[str, Any] = {}
+    documents: dict[str, JSON] = {}
     for _, name, below in found:
         if name or node.format == "zarr2":  # a zarr.json has no copy of itself
             documents.update(copies_of(name, below))
     return Gathered(documents, left_out)
 
 
-def subtree_copies(location: Location) -> dict[str, dict[str, Any]]:
+def subtree_copies(location: Location) -> dict[str, dict[str, JSON]]:
     """Return by format the copies that groups above have of a node and of all below it; names from there."""
-    out: dict[str, dict[str, Any]] = {"zarr3": {}, "zarr2": {}}
+    out: dict[str, dict[str, JSON]] = {"zarr3": {}, "zarr2": {}}
     node = find_node(location)
     for name, below in () if node is None else walk(node):
         if below.format in out and below.key and not below.error:
@@ -133,7 +133,7 @@ def subtree_copies(location: Location) -> dict[str, dict[str, Any]]:
     return out
 
 
-def copies_of(name: str, node: Node) -> dict[str, Any]:
+def copies_of(name: str, node: Node) -> dict[str, JSON]:
     """Return the consolidated metadata of one node, with the path `name`."""
     document = {key: value for key, value in node.document.items() if key != "consolidated_metadata"}
     if node.format == "zarr3":
@@ -146,14 +146,14 @@ def copies_of(name: str, node: Node) -> dict[str, Any]:
     return {f"{under}{node.key}": document, f"{under}.zattrs": attributes}
 
 
-def _write(node: Node, documents: Mapping[str, Any]) -> None:
+def _write(node: Node, documents: Mapping[str, JSON]) -> None:
     kv, path = node.location.store, node.location.path
     if node.format == "zarr2":
         whole = {"metadata": dict(documents), "zarr_consolidated_format": 1}
         change_document(kv, path + ".zmetadata", lambda _: whole)
         return
 
-    def with_copies(document: JSON) -> Any:
+    def with_copies(document: JSON) -> JSON:
         if not isinstance(document, dict):
             raise FailedPreconditionError("zarr.json was deleted or replaced meanwhile")
         return {**document, "consolidated_metadata": {**EMPTY, "metadata": dict(documents)}}
@@ -161,7 +161,7 @@ def _write(node: Node, documents: Mapping[str, Any]) -> None:
     change_document(kv, path + "zarr.json", with_copies)
 
 
-def _stored(node: Node) -> dict[str, Any] | None:
+def _stored(node: Node) -> dict[str, JSON] | None:
     """Return the copies that a group has, None if it has none; raise FailedPreconditionError for bad ones."""
     location = node.location
     if node.format == "zarr2":
@@ -181,7 +181,7 @@ def _stored(node: Node) -> dict[str, Any] | None:
     return copies
 
 
-def _problems(stored: Mapping[str, Any] | None, true: Mapping[str, Any]) -> list[str]:
+def _problems(stored: Mapping[str, JSON] | None, true: Mapping[str, JSON]) -> list[str]:
     if stored is None:
         return ["there are no consolidated metadata"]
     out = []
@@ -211,7 +211,7 @@ def _comparable(document: JSON) -> str:
 _SAYS_NOTHING = ("consolidated_metadata", "storage_transformers")
 
 
-def _normal_zarr3(document: dict[str, Any]) -> dict[str, Any]:
+def _normal_zarr3(document: dict[str, JSON]) -> dict[str, JSON]:
     """Return the metadata of an array with every option of its codecs, which a copy may lack or have."""
     try:
         metadata = parse_metadata(document)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from itertools import chain
-from typing import Any
 
 from chunkwise.binding import JSON
 from chunkwise.driver.n5.document import (
@@ -76,7 +75,7 @@ def create_container(path: str | os.PathLike[str] | Location, *, text: bool = Fa
     """
     location = locate(path)
 
-    def mark(document: JSON) -> Any:
+    def mark(document: JSON) -> JSON:
         document = {} if document is None else document
         if not isinstance(document, dict):
             raise FailedPreconditionError(f"{location.describe('attributes.json')}: Expected object")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from chunkwise.binding import JSON, dump
 from chunkwise.driver.n5.document import is_dataset
@@ -41,7 +40,12 @@ def make_groups(tree: Tree, names: Sequence[str], known: int = 0) -> None:
 
 
 def make_group(
-    tree: Tree, names: Sequence[str], attributes: Mapping[str, Any], *, known: int = 0, exist_ok: bool = False
+    tree: Tree,
+    names: Sequence[str],
+    attributes: Mapping[str, JSON],
+    *,
+    known: int = 0,
+    exist_ok: bool = False,
 ) -> Node:
     """Make a group and those above it; return it."""
     values = {
@@ -84,7 +88,7 @@ def check_no_link(tree: Tree, names: Sequence[str]) -> None:
 
 
 def write_group(
-    location: Location, format: FormatName, attributes: Mapping[str, Any], *, follow: bool = True
+    location: Location, format: FormatName, attributes: Mapping[str, JSON], *, follow: bool = True
 ) -> bool:
     """Write the documents of a group unless it has them; return True if this call made the group."""
     # Consolidated metadata above `follow`.

@@ -19,9 +19,9 @@ Specification: hdmf-zarr, "Storing links and references"; the layout of hdmf-zar
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from chunkwise.binding import dump
+from chunkwise.binding import JSON, dump
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.hierarchy.attributes import change_attributes, node_attributes
 from chunkwise.hierarchy.node import Node
@@ -81,7 +81,7 @@ class Link(NamedTuple):
         return f"{self.source}?{self.path}" if self.external else self.path
 
 
-def parse_links(attributes: Mapping[str, Any]) -> dict[str, Link]:
+def parse_links(attributes: Mapping[str, JSON]) -> dict[str, Link]:
     """Return the links in the attributes of a group; malformed entries are left out."""
     out: dict[str, Link] = {}
     for attribute in LINK_ATTRIBUTES:
@@ -95,19 +95,19 @@ def parse_links(attributes: Mapping[str, Any]) -> dict[str, Link]:
     return out
 
 
-def links_of(node: Node, attributes: Mapping[str, Any] | None = None) -> dict[str, Link]:
+def links_of(node: Node, attributes: Mapping[str, JSON] | None = None) -> dict[str, Link]:
     """Return the links in a group; its attributes are read if they are not given."""
     if node.kind == "array" or not node.key:
         return {}
     return parse_links(node_attributes(node) if attributes is None else attributes)
 
 
-def without_links(attributes: Mapping[str, Any]) -> dict[str, Any]:
+def without_links(attributes: Mapping[str, JSON]) -> dict[str, JSON]:
     """Return the attributes of a group without those that links are in."""
     return {name: value for name, value in attributes.items() if name not in LINK_ATTRIBUTES}
 
 
-def with_link(attributes: Mapping[str, Any], name: str, link: Link, format: str) -> dict[str, Any]:
+def with_link(attributes: Mapping[str, JSON], name: str, link: Link, format: str) -> dict[str, JSON]:
     """Return the attributes of a group of a format with one link more."""
     own = _OWN[format]
     entry = {"name": name, "path": link.path, "source": link.source}
@@ -117,7 +117,7 @@ def with_link(attributes: Mapping[str, Any], name: str, link: Link, format: str)
 def add_link(node: Node, name: str, link: Link) -> None:
     """Add a link to a group, in place of one with the same name; no other change is lost."""
 
-    def add(attributes: dict[str, Any]) -> dict[str, Any]:
+    def add(attributes: dict[str, JSON]) -> dict[str, JSON]:
         attributes = _without(attributes, name)
         own = _OWN[node.format or "zarr3"]
         if not isinstance(attributes.get(own, []), list):
@@ -132,7 +132,7 @@ def remove_link(node: Node, name: str) -> None:
     change_attributes(node, lambda attributes: _without(attributes, name))
 
 
-def _without(attributes: dict[str, Any], name: str) -> dict[str, Any]:
+def _without(attributes: dict[str, JSON], name: str) -> dict[str, JSON]:
     out = dict(attributes)
     for attribute in LINK_ATTRIBUTES:
         entries = out.get(attribute)

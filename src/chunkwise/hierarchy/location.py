@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import ClassVar, NamedTuple, TypeAlias
 
-from chunkwise.binding import Members
+from chunkwise.binding import JSON, Members
 from chunkwise.catalogue import DRIVERS, kvstores
 from chunkwise.driver.auto.found_instead import file_kind
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
@@ -22,7 +22,7 @@ from chunkwise.spec.url import is_url, spec_json_from_path, spec_json_from_url
 __all__ = ["Location", "LocationLike", "inside_file", "locate", "location_of"]
 
 LocationLike: TypeAlias = (
-    "str | os.PathLike[str] | Mapping[str, Any] | Spec | StoreSpec | Locatable | KvStoreDriver | Location"
+    "str | os.PathLike[str] | Mapping[str, JSON] | Spec | StoreSpec | Locatable | KvStoreDriver | Location"
 )
 """A path, a URL, a spec of an array or a kvstore or its JSON, an open kvstore, or a location."""
 
@@ -33,7 +33,7 @@ class Location(NamedTuple):
     store: KvStoreDriver
     path: str  # prefix of the keys of the node: empty or ending in "/"
     text: str  # as the user gave it
-    base: Mapping[str, Any]  # JSON spec of the store's root: `path` is to be appended to its "path"
+    base: Mapping[str, JSON]  # JSON spec of the store's root: `path` is to be appended to its "path"
     store_spec: KvStoreSpec  # the same, bound to live resources
 
     @property
@@ -68,7 +68,7 @@ class Location(NamedTuple):
         """Return the name of a key of the node for messages."""
         return self.store.describe(self.path + key)
 
-    def kvstore_json(self) -> dict[str, Any]:
+    def kvstore_json(self) -> dict[str, JSON]:
         """Return the ``kvstore`` member of a spec for the node."""
         return {**self.base, "path": self.base.get("path", "") + self.path}
 
@@ -131,7 +131,7 @@ def _is_store_object(place: object) -> bool:
     return is_store_object(place)
 
 
-def _of_json(json: Mapping[str, Any], text: str, context: Context | None) -> Location:
+def _of_json(json: Mapping[str, JSON], text: str, context: Context | None) -> Location:
     kvstore = json.get("kvstore", json)
     if kvstore is json and (json.get("driver") in DRIVERS or "driver" not in json):
         raise InvalidArgumentError(f'"{text}" names a view of an array, not where one is stored')

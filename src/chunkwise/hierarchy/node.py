@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from chunkwise.binding import JSON, dump
 from chunkwise.driver.auto.found_instead import found_instead
@@ -74,7 +74,7 @@ class Node:
     format: FormatName | None  # None for an implicit group that is in no N5 container
     kind: Literal["array", "group"]
     key: str = ""  # of the document, relative to the node; empty for an implicit group
-    document: Mapping[str, Any] = None  # type: ignore[assignment]  # empty if it can't be read
+    document: Mapping[str, JSON] = None  # type: ignore[assignment]  # empty if it can't be read
     error: str = ""  # why the document can't be read
     found: Stamped | None = field(default=None, repr=False, compare=False)  # the document as it was read
 

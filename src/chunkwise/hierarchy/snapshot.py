@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from chunkwise.binding import JSON
 from chunkwise.hierarchy.node import FormatName
@@ -22,8 +22,8 @@ class Entry(NamedTuple):
 
     kind: Literal["array", "group"]
     key: str  # of its document, relative to it; empty for a group that only has nodes below it
-    document: Mapping[str, Any]
-    attributes: Mapping[str, Any] | None  # None if they are in the document
+    document: Mapping[str, JSON]
+    attributes: Mapping[str, JSON] | None  # None if they are in the document
 
 
 class Snapshot:
@@ -71,7 +71,7 @@ def parse_snapshot(key: str, document: JSON, time: float) -> Snapshot | None:
     return None if entries is None else Snapshot("zarr3" if key == "zarr.json" else "zarr2", entries, time)
 
 
-def _zarr3_entries(document: Mapping[str, Any]) -> dict[str, Entry] | None:
+def _zarr3_entries(document: Mapping[str, JSON]) -> dict[str, Entry] | None:
     consolidated = document.get("consolidated_metadata")
     if not isinstance(consolidated, dict) or consolidated.get("kind") != "inline":
         return None

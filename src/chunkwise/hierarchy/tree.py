@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from chunkwise.arguments import check_choice
 from chunkwise.arrays.chunked import ChunkedArray
 from chunkwise.arrays.open_chunked import open_from_document
-from chunkwise.binding import dump
+from chunkwise.binding import JSON, dump
 from chunkwise.driver.chunked.spec import ChunkedSpec
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError, UnsupportedError
 from chunkwise.hierarchy.attribute_value import NonFinite
@@ -110,7 +110,7 @@ class Tree:
         allowed = self.external_links
         return allowed if isinstance(allowed, bool) else bool(allowed(source, location.url))
 
-    def known_attributes(self, names: Sequence[str]) -> Mapping[str, Any] | None:
+    def known_attributes(self, names: Sequence[str]) -> Mapping[str, JSON] | None:
         """Return the attributes that a snapshot holds beside the document of a node; None if it doesn't."""
         entry = None if self.snapshot is None else self.snapshot.find("/".join(names))
         return None if entry is None else entry.attributes

@@ -19,13 +19,17 @@ from __future__ import annotations
 import os
 from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from chunkwise.errors import CredentialsError, InvalidArgumentError
 from chunkwise.kvstore.bucket import Access, Provider, client_options
 from chunkwise.kvstore.object_failure import Failure
 from chunkwise.kvstore.request_limits import Retries
+
+if TYPE_CHECKING:
+    import obstore.store
 
 __all__ = ["AzureContainer"]
 
@@ -50,7 +54,7 @@ class AzureContainer:
     by_version = False
     credential_services = ("http://169.254.169.254/", "https://login.microsoftonline.com/")
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         plain = replace(self, provider=None)
         return AzureContainer, (plain.container, plain.account, plain.endpoint, plain.credentials)
 
@@ -81,7 +85,7 @@ class AzureContainer:
             return next((a for a in self.accesses() if a.signed != access.signed), None)
         return None
 
-    def connect(self, library: Any, access: Access, retries: Retries) -> Any:
+    def connect(self, library: ModuleType, access: Access, retries: Retries) -> obstore.store.ObjectStore:
         """Return obstore's store."""
         account, endpoint = self._account(), self._endpoint()
         if not account and not endpoint:

@@ -10,12 +10,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Hashable, Mapping
 from datetime import timedelta
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from chunkwise.binding import dump
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.kvstore.object_failure import Failure
 from chunkwise.kvstore.request_limits import ANSWER_TIMEOUT, Retries
+
+if TYPE_CHECKING:
+    import obstore.store
 
 __all__ = ["Access", "Bucket", "Provider", "check_object_key", "client_options", "is_object_key"]
 
@@ -99,7 +103,7 @@ class Bucket(Protocol):
         """Return another way that is worth trying after `access` failed so, None for none."""
         ...
 
-    def connect(self, library: Any, access: Access, retries: Retries) -> Any:
+    def connect(self, library: ModuleType, access: Access, retries: Retries) -> obstore.store.ObjectStore:
         """Return obstore's store; `retries` are those that it makes itself."""
         ...
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Hashable, Mapping
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from chunkwise.errors import UnsupportedError
 from chunkwise.kvstore.bucket import Access
 from chunkwise.kvstore.object_failure import Failure
 from chunkwise.kvstore.request_limits import Retries
+
+if TYPE_CHECKING:
+    import obstore.store
 
 __all__ = ["ForeignBucket", "is_obstore"]
 
@@ -31,7 +35,7 @@ class ForeignBucket:
     retries_itself = True
     credential_services = ()
 
-    def __init__(self, store: Any) -> None:
+    def __init__(self, store: obstore.store.ObjectStore) -> None:
         self.store = store
         self.kind = type(store).__name__
         self.keeps_buffers = self.kind not in _COPYING
@@ -83,7 +87,7 @@ class ForeignBucket:
         """Return None: how to be let in is the caller's business."""
         return None
 
-    def connect(self, library: Any, access: Access, retries: Retries) -> Any:
+    def connect(self, library: ModuleType, access: Access, retries: Retries) -> obstore.store.ObjectStore:
         """Return the store itself, or in a forked process one like it."""
         if os.getpid() == self._pid:
             return self.store
@@ -111,18 +115,18 @@ class ForeignBucket:
             state["client_options"]["default_headers"] = kept(headers)
         return state
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         if self.kind in ("MemoryStore", "LocalStore"):
             return ForeignBucket, (self.store,)
         return _unpickle, (self.kind, self._state(secrets=False))
 
 
-def _mapping(store: Any, name: str) -> Mapping[str, Any]:
+def _mapping(store: obstore.store.ObjectStore, name: str) -> Mapping[str, Any]:
     found = getattr(store, name, None)
     return found if isinstance(found, Mapping) else {}
 
 
-def _rebuilt(library: Any, kind: str, state: Mapping[str, Any]) -> Any:
+def _rebuilt(library: ModuleType, kind: str, state: Mapping[str, Any]) -> Any:
     cls = getattr(library._store, kind, None)
     options = {k: v for k, v in state.items() if v}
     if cls is None or kind in ("MemoryStore", "LocalStore"):

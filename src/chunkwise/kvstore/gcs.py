@@ -14,12 +14,16 @@ from __future__ import annotations
 import os
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from chunkwise.kvstore.bucket import Access, Provider, client_options
 from chunkwise.kvstore.object_failure import Failure
 from chunkwise.kvstore.request_limits import Retries
+
+if TYPE_CHECKING:
+    import obstore.store
 
 __all__ = ["GcsBucket"]
 
@@ -45,7 +49,7 @@ class GcsBucket:
         "https://oauth2.googleapis.com/",
     )
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return GcsBucket, (self.bucket, self.user_project)
 
     @property
@@ -73,7 +77,7 @@ class GcsBucket:
             return next((a for a in self.accesses() if a.signed != access.signed), None)
         return None
 
-    def connect(self, library: Any, access: Access, retries: Retries) -> Any:
+    def connect(self, library: ModuleType, access: Access, retries: Retries) -> obstore.store.ObjectStore:
         """Return obstore's store."""
         options: dict[str, Any] = client_options(retries)
         config: dict[str, Any] = {}

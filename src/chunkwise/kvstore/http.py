@@ -17,7 +17,7 @@ import base64
 import re
 import time
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import quote, unquote, urlsplit
 
 from chunkwise.binding import dump
@@ -83,7 +83,7 @@ class HttpStore:
             token = base64.b64encode(unquote(user).encode()).decode()
             self._sent.append(("Authorization", f"Basic {token}"))
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         headers = tuple(h for h in self.headers if h[0].lower() not in SECRET_HEADERS)
         return HttpStore, (self.base_url, headers, self.limits, self.bounds)
 

@@ -48,7 +48,7 @@ class MemoryStore:
         self._storage: object = object()
         self._name = os.urandom(16).hex()
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         _pickled[self._name] = self
         return _unpickle, (process_name(), self._name)
 
@@ -209,7 +209,7 @@ class _AbsentStore(MemoryStore):
         check_process(self._process, "a `memory://` store")
         raise FailedPreconditionError("a `memory://` store was unpickled after it had been deleted")
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _unpickle, (self._process, self._name)
 
 

@@ -14,7 +14,8 @@ import os
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from typing import Any, TypeVar
+from types import ModuleType
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from chunkwise.errors import CredentialsError
 from chunkwise.fork import new_lock
@@ -24,9 +25,15 @@ from chunkwise.kvstore.object_library import object_library
 from chunkwise.kvstore.object_probe import ConditionalWrites
 from chunkwise.kvstore.request_limits import Retries
 
-__all__ = ["Connection", "Learned", "learned"]
+if TYPE_CHECKING:
+    import obstore.store
+
+__all__ = ["Connection", "Learned", "Request", "learned"]
 
 T = TypeVar("T")
+Request: TypeAlias = "Callable[[ModuleType, obstore.store.ObjectStore], T]"
+"""Made with obstore's module, and a store of it."""
+
 # Failures of a request that was let in.
 _ANSWERS = ("missing", "mismatch", "exists", "unchanged", "range")
 _MOST = 1000  # buckets whose connections are kept: a server of many users' data must not collect them
@@ -39,7 +46,7 @@ class Learned:
     def __init__(self) -> None:
         self.access: Access | None = None  # the way that worked
         # Stores of obstore, which keep connections open, by process, access and retries.
-        self.stores: dict[tuple[int, Access, Retries], Any] = {}
+        self.stores: dict[tuple[int, Access, Retries], obstore.store.ObjectStore] = {}
         self.exists = False  # the bucket is known to be there
         self.conditional: ConditionalWrites | None = None
         self.lock = new_lock()
@@ -75,7 +82,7 @@ class Connection:
         self.bucket = bucket
         self.retries = retries
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return Connection, (self.bucket, self.retries)
 
     @property
@@ -83,7 +90,7 @@ class Connection:
         """Facts about the bucket."""
         return learned(self.bucket)
 
-    def run(self, request: Callable[[Any, Any], T]) -> T:
+    def run(self, request: Request[T]) -> T:
         """Make a request, ``request(library, store)``; raise what it raises."""
         # The exception of a request that was denied both ways has a note about the first.
         library, known = object_library(), self.known
@@ -100,7 +107,7 @@ class Connection:
             raise
 
     def _other_way(
-        self, request: Callable[[Any, Any], T], library: Any, access: Access, first: str, refusal: Exception
+        self, request: Request[T], library: ModuleType, access: Access, first: str, refusal: Exception
     ) -> T:
         try:
             return self._request(request, library, access)
@@ -115,7 +122,7 @@ class Connection:
                 raise
             raise refusal from None
 
-    def _request(self, request: Callable[[Any, Any], T], library: Any, access: Access) -> T:
+    def _request(self, request: Request[T], library: ModuleType, access: Access) -> T:
         try:
             result = request(library, self._store(library, access))
         except Exception as e:
@@ -129,7 +136,7 @@ class Connection:
         self.known.access = access
         return result
 
-    def _store(self, library: Any, access: Access) -> Any:
+    def _store(self, library: ModuleType, access: Access) -> obstore.store.ObjectStore:
         key = os.getpid(), access, self.retries
         stores = self.known.stores
         found = stores.get(key)

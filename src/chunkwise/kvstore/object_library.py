@@ -14,7 +14,6 @@ from importlib.machinery import ExtensionFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
 from multiprocessing import parent_process
 from types import ModuleType
-from typing import Any
 
 from chunkwise.errors import UnsupportedError
 from chunkwise.extras import needs
@@ -27,7 +26,7 @@ _lock = new_lock()
 _owner: list[int] = []
 
 
-def object_library() -> Any:
+def object_library() -> ModuleType:
     """Return obstore's extension module for this process; raise UnsupportedError if not installed."""
     with _lock:
         return _library(os.getpid())

@@ -7,10 +7,14 @@ is written a few times, next to the key in question, and deleted.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
 from chunkwise.kvstore.object_failure import failure_of
+
+if TYPE_CHECKING:
+    import obstore.store
 
 __all__ = ["ConditionalWrites", "probe", "update_mode"]
 
@@ -28,7 +32,7 @@ class ConditionalWrites(NamedTuple):
         return self.create and self.replace
 
 
-def probe(library: Any, store: Any, key: str) -> ConditionalWrites:
+def probe(library: ModuleType, store: obstore.store.ObjectStore, key: str) -> ConditionalWrites:
     """Find out what the server of `store` does, with a scratch key in the directory of `key`."""
     directory, slash, _ = key.rpartition("/")
     scratch = f"{directory}{slash}.chunkwise-probe-{uuid4().hex}"

@@ -14,13 +14,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chunkwise.errors import AbortedError, UnavailableError
 from chunkwise.kvstore.byte_range import check_range, resolve_range
 from chunkwise.kvstore.object_failure import failure_of
 from chunkwise.kvstore.protocol import MOST_LOST, Buffer
 from chunkwise.kvstore.request_limits import Retries
+
+if TYPE_CHECKING:
+    import obstore.store
 
 __all__ = ["Found", "Pages", "e_tag_in", "fetch", "generation_of", "version_in"]
 
@@ -38,8 +42,8 @@ class Found(NamedTuple):
 
 
 def fetch(
-    library: Any,
-    store: Any,
+    library: ModuleType,
+    store: obstore.store.ObjectStore,
     key: str,
     start: int,
     stop: int | None,
@@ -92,7 +96,9 @@ def _range(start: int, stop: int | None) -> dict[str, int] | tuple[int, int]:
     return {"offset": start} if stop is None else (start, stop)
 
 
-def _get(library: Any, store: Any, key: str, options: dict[str, Any], retries: Retries) -> Found:
+def _get(
+    library: ModuleType, store: obstore.store.ObjectStore, key: str, options: dict[str, Any], retries: Retries
+) -> Found:
     """Return the answer; one that breaks off is asked for again."""
     attempt = 0
     while True:
@@ -141,7 +147,7 @@ class Pages:
         self._begun = False
         self._failure: Exception | None = None
 
-    def __call__(self, library: Any, store: Any) -> Sequence[Any] | None:
+    def __call__(self, library: ModuleType, store: obstore.store.ObjectStore) -> Sequence[Any] | None:
         """Return the next page, None after the last one."""
         if not self._begun or self._failure is not None:
             if self._begun and self._failure is not None and failure_of(self._failure).again == "never":

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING, TypeVar
 
 from chunkwise.errors import ChunkwiseError, CredentialsError, UnsupportedError, prefix
 from chunkwise.kvstore.bucket import Bucket
-from chunkwise.kvstore.object_connection import Connection
+from chunkwise.kvstore.object_connection import Connection, Request
 from chunkwise.kvstore.object_failure import Failure, Kind, failure_of
 from chunkwise.kvstore.object_probe import ConditionalWrites, probe
 from chunkwise.kvstore.request_limits import Attempts, Limits, Retries
+
+if TYPE_CHECKING:
+    import obstore.store
 
 __all__ = ["Requests"]
 
@@ -32,7 +36,7 @@ class Requests:
         self,
         operation: str,
         key: str,
-        request: Callable[[Any, Any], T],
+        request: Request[T],
         expected: Sequence[Kind] = (),
         *,
         conditional: bool = False,
@@ -69,7 +73,7 @@ class Requests:
         self,
         attempts: Attempts,
         connection: Connection,
-        request: Callable[[Any, Any], T],
+        request: Request[T],
         conditional: bool = False,
     ) -> T:
         """Make a request, again if it fails in a way that may pass; raise what the last attempt raises."""
@@ -102,7 +106,7 @@ class Requests:
         known = self._connection.known
         if not known.exists:
 
-            def look(library: Any, store: Any) -> bool:
+            def look(library: ModuleType, store: obstore.store.ObjectStore) -> bool:
                 next(library.list(store, chunk_size=1), None)
                 return True
 

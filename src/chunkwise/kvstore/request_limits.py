@@ -138,7 +138,7 @@ class Slots:
         finally:
             free.put(None)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return Slots, (self.limit,)
 
 
@@ -169,7 +169,7 @@ class Pace:
         if due > now:
             time.sleep(due - now)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return Pace, (self.rate, self.doubling_time)
 
 

@@ -17,7 +17,8 @@ from __future__ import annotations
 import os
 from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from chunkwise.kvstore.bucket import Access, Provider, client_options
@@ -29,6 +30,9 @@ from chunkwise.kvstore.s3_credentials import (
     find_credentials,
     unread_profile,
 )
+
+if TYPE_CHECKING:
+    import obstore.store
 
 __all__ = ["S3Bucket"]
 
@@ -52,7 +56,7 @@ class S3Bucket:
     retries_itself = False
     by_version = False
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         plain = replace(self, provider=None)
         return S3Bucket, tuple(getattr(plain, name) for name in _PICKLED)
 
@@ -114,7 +118,7 @@ class S3Bucket:
                 return other
         return None
 
-    def connect(self, library: Any, access: Access, retries: Retries) -> Any:
+    def connect(self, library: ModuleType, access: Access, retries: Retries) -> obstore.store.ObjectStore:
         """Return obstore's store."""
         endpoint = self._endpoint()
         credentials = self._find_credentials() if access.signed else None

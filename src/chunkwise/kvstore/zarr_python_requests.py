@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from chunkwise.binding import dump
 from chunkwise.errors import (
@@ -21,6 +21,9 @@ from chunkwise.errors import (
     UnsupportedError,
 )
 from chunkwise.kvstore.request_limits import DEFAULT_CONCURRENCY
+
+if TYPE_CHECKING:
+    from zarr.abc.store import Store
 
 __all__ = ["ZarrPythonRequests"]
 
@@ -36,7 +39,7 @@ _LARGEST_LEVEL = 2 * DEFAULT_CONCURRENCY
 class ZarrPythonRequests:
     """Requests to one store, which is opened first; opening one `in_memory` awaits nothing."""
 
-    def __init__(self, store: Any, *, in_memory: bool) -> None:
+    def __init__(self, store: Store, *, in_memory: bool) -> None:
         from zarr.abc.store import OffsetByteRequest, RangeByteRequest, SuffixByteRequest
         from zarr.core.buffer import cpu
         from zarr.core.sync import sync

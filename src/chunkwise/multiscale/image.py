@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar, overload
 import numpy as np
 
 from chunkwise.api.tensorstore import TensorStore
+from chunkwise.binding import JSON
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extras import load
 from chunkwise.html import panel, table
@@ -169,7 +170,7 @@ class MultiscaleImage:
         return self._labels
 
     @property
-    def metadata(self) -> Mapping[str, Any]:
+    def metadata(self) -> Mapping[str, JSON]:
         """The attributes that the image was found in, as stored."""
         return self._metadata.document
 

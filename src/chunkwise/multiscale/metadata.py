@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from chunkwise.binding import dump
+from chunkwise.binding import JSON, dump
 from chunkwise.errors import InvalidArgumentError
 
 __all__ = [
@@ -113,10 +113,10 @@ class ImageMetadata:
     channels: tuple[Channel, ...] = ()
     is_labels: bool = False
     label_colors: Mapping[int, tuple[int, int, int, int]] = field(default_factory=dict)
-    document: Mapping[str, Any] = field(default_factory=dict)  # the attributes, as stored
+    document: Mapping[str, JSON] = field(default_factory=dict)  # the attributes, as stored
 
 
-def expect_members(value: object, where: str) -> dict[str, Any]:
+def expect_members(value: object, where: str) -> dict[str, JSON]:
     """Return a JSON object; raise InvalidArgumentError, which says `where`, for anything else."""
     if not isinstance(value, dict):
         raise InvalidArgumentError(f"{where}: expected an object, but {_found(value)}")

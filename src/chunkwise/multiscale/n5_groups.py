@@ -16,10 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
 
 from chunkwise.api.stack import stack
 from chunkwise.api.tensorstore import TensorStore
+from chunkwise.binding import JSON
 from chunkwise.errors import InvalidArgumentError, NotFoundError
 from chunkwise.groups.group import Group
 from chunkwise.hierarchy.attributes import read_attributes
@@ -100,7 +100,7 @@ def _image(
     convention: str,
     *,
     name: str = "",
-    beside: Mapping[str, Any] | None = None,
+    beside: Mapping[str, JSON] | None = None,
     bdv: BdvSetup | None = None,
 ) -> MultiscaleImage:
     """Return the image whose levels are in `group`; `beside` has more of its attributes."""
@@ -182,14 +182,14 @@ def _bdv_file(container: Location) -> Mapping[int, BdvSetup]:
     return {} if value is None else parse_bdv_file(bytes(value), above.store.describe(key)).setups
 
 
-def _read_if_there(location: Location) -> dict[str, Any]:
+def _read_if_there(location: Location) -> dict[str, JSON]:
     try:
         return read_attributes(location)
     except NotFoundError:
         return {}
 
 
-def _is_labels(group: Group, path: str, attributes: Mapping[str, Any]) -> bool:
+def _is_labels(group: Group, path: str, attributes: Mapping[str, JSON]) -> bool:
     """Return True if Paintera says that an image is one of labels."""
     data = attributes.get("painteraData")
     if isinstance(data, dict) and data.get("type") == "label":

@@ -9,10 +9,9 @@ Sources: those of `chunkwise.multiscale.n5_groups`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from chunkwise.api.tensorstore import TensorStore
-from chunkwise.binding import dump
+from chunkwise.binding import JSON, dump
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.groups.group import Group
 from chunkwise.multiscale.bdv_file import BdvSetup
@@ -66,7 +65,7 @@ def cosem_levels(
 
 
 def factor_levels(
-    group: Group, stores: Sequence[TensorStore], attributes: Mapping[str, Any], bdv: BdvSetup | None
+    group: Group, stores: Sequence[TensorStore], attributes: Mapping[str, JSON], bdv: BdvSetup | None
 ) -> tuple[tuple[Axis, ...], tuple[LevelMetadata, ...]]:
     """Return axes and levels of an image with one voxel size, and factors for its levels."""
     first, where = stores[0], metadata_file(group)
@@ -124,7 +123,7 @@ def _factor(n: int, m: int) -> int:
     return powers[0] if powers else max(1, round(n / max(1, m)))
 
 
-def _resolution(attributes: Mapping[str, Any], rank: int, where: str) -> tuple[tuple[float, ...], str]:
+def _resolution(attributes: Mapping[str, JSON], rank: int, where: str) -> tuple[tuple[float, ...], str]:
     """Return size of a voxel of full resolution, and its unit."""
     found = attributes.get("pixelResolution")
     unit = attributes.get("unit", "")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from chunkwise.api.tensorstore import TensorStore
+from chunkwise.binding import JSON
 from chunkwise.errors import InvalidArgumentError, NodeNotFoundError, NotFoundError
 from chunkwise.groups.group import Group
 from chunkwise.hierarchy.attributes import ATTRIBUTES_KEYS
@@ -175,12 +176,12 @@ class Plate:
         return _PlateFields(self._wells)
 
     @property
-    def acquisitions(self) -> tuple[Mapping[str, Any], ...]:
+    def acquisitions(self) -> tuple[Mapping[str, JSON], ...]:
         """The acquisitions, as stored."""
         return tuple(self._document.get("acquisitions") or ())
 
     @property
-    def metadata(self) -> Mapping[str, Any]:
+    def metadata(self) -> Mapping[str, JSON]:
         """The member ``plate`` of the metadata, as stored."""
         return self._document
 
@@ -265,7 +266,7 @@ def labels_of_group(group: Group, options: Options) -> ImageCollection:
 def series_of(group: Group, options: Options) -> ImageCollection:
     """Return the images that bioformats2raw numbers, ``0``, ``1``, …; those that its index lists, if any."""
     index = group.get("OME")
-    own: Mapping[str, Any] = {}
+    own: Mapping[str, JSON] = {}
     if isinstance(index, Group):
         own, at = ome_members(index.attrs, metadata_file(index))
         if "series" in own:

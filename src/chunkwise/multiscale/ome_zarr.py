@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from chunkwise.binding import dump
+from chunkwise.binding import JSON, dump
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.multiscale.image_axes import axis_kind, ngff_unit, unit_symbol
 from chunkwise.multiscale.metadata import (
@@ -37,7 +37,7 @@ _DRAFTS = re.compile(r"0\.6([.-]?(dev|rc).*)?")
 _COLOR = re.compile(r"[0-9A-Fa-f]{6}")
 
 
-def ome_members(attributes: Mapping[str, Any], where: str) -> tuple[Mapping[str, Any], str]:
+def ome_members(attributes: Mapping[str, JSON], where: str) -> tuple[Mapping[str, JSON], str]:
     """Return the members of OME-Zarr, and the file and member that they are in."""
     if "ome" in attributes:
         return expect_members(attributes["ome"], f'{where}: "ome"'), f"{where}: ome/"
@@ -65,7 +65,7 @@ def symbol_of(unit: str) -> str:
 
 
 def parse_ome_image(
-    attributes: Mapping[str, Any], where: str, *, name: str | None = None, drafts: bool = False
+    attributes: Mapping[str, JSON], where: str, *, name: str | None = None, drafts: bool = False
 ) -> ImageMetadata:
     """Return the image that the attributes of a group tell of.
 
@@ -127,7 +127,7 @@ def _choose(images: list[Any], name: str | None, where: str) -> int:
     return names.index(name)
 
 
-def _intrinsic(image: Mapping[str, Any], here: str) -> tuple[Any, str, str]:
+def _intrinsic(image: Mapping[str, JSON], here: str) -> tuple[Any, str, str]:
     """Return the axes of the system that the levels lead to, the member that has them, and its name."""
     systems = expect_list(image.get("coordinateSystems"), f"{here}coordinateSystems", "coordinate systems")
     outputs = set()

@@ -10,9 +10,10 @@ import posixpath
 import re
 import warnings
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from chunkwise.api.tensorstore import TensorStore
+from chunkwise.binding import JSON
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
@@ -169,7 +170,7 @@ def _container_of(location: Location) -> Location:
 def find_images(group: Group, options: Options, name: str | None = None) -> Multiscale | None:
     """Return what a group holds, None if that is nothing that is known."""
     ome = group.attrs.get("ome")
-    own: Mapping[str, Any] = ome if isinstance(ome, dict) else group.attrs
+    own: Mapping[str, JSON] = ome if isinstance(ome, dict) else group.attrs
     if group.format == "n5":
         return find_n5_images(group)
     if "plate" in own:

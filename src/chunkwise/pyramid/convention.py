@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from chunkwise.arguments import check_choice
+from chunkwise.binding import JSON
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.hierarchy.node import FormatName
 from chunkwise.multiscale.image_axes import ImageAxis
@@ -49,7 +50,7 @@ class Convention(NamedTuple):
         # With n5-viewer's factors beside them, other software would take them for those of full resolution.
         return self.name != "n5-viewer" or all(f == 1 for f in level.factors)
 
-    def level_attributes(self, axes: Sequence[ImageAxis], level: Level) -> dict[str, Any]:
+    def level_attributes(self, axes: Sequence[ImageAxis], level: Level) -> dict[str, JSON]:
         """Return the attributes of a level's array."""
         if self.name == "n5-viewer":
             return n5_viewer_level(axes, level)
@@ -64,7 +65,7 @@ class Convention(NamedTuple):
         method: str,
         source_image: str | None,
         labels: bool,
-    ) -> dict[str, Any]:
+    ) -> dict[str, JSON]:
         """Return the attributes of the group; see `chunkwise.pyramid.ngff.ngff_attributes`."""
         if self.version is not None:
             return ngff_attributes(

@@ -93,7 +93,7 @@ class ImageCopy:
     def run(self, *, workers: Workers, verify: bool, progress: Progress, **how: Any) -> CopyReport:
         """Copy everything into the group at the destination, which is there; `how` is for `arrays`."""
         report = CopyReport()
-        groups: dict[str, dict[str, Any]] = {"": {}}
+        groups: dict[str, dict[str, JSON]] = {"": {}}
         named = [(f"s{number}", level) for number, level in enumerate(self._levels)]
         with kept_open(workers) as opened:
             for stack in self._stacks():
@@ -204,7 +204,7 @@ class ImageCopy:
         levels = {level.path.strip("/").partition("/")[0] for level in self._image.levels}
         return [name for name in open_group(self._source, "r") if name not in levels]
 
-    def _write_attributes(self, path: str, attributes: Mapping[str, Any]) -> None:
+    def _write_attributes(self, path: str, attributes: Mapping[str, JSON]) -> None:
         group = self._destination.child(path) if path else self._destination
 
         def change(document: JSON) -> Any:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from chunkwise.api.open import open as open_spec
 from chunkwise.api.tensorstore import TensorStore
+from chunkwise.binding import JSON
 from chunkwise.hierarchy.attributes import write_first_attributes
 from chunkwise.hierarchy.consolidated import update_consolidated
 from chunkwise.hierarchy.location import Location
@@ -31,7 +31,7 @@ class LevelWriter:
         location: Location,
         format: str,
         template: ArrayTemplate,
-        task: Mapping[str, Any],
+        task: Mapping[str, JSON],
         *,
         sync: bool,
     ) -> None:
@@ -55,7 +55,7 @@ class LevelWriter:
             clear(self._location)
         check_free(self._location, self._format)
 
-    def journal(self, task: Mapping[str, Any], n_tasks: int) -> Journal:
+    def journal(self, task: Mapping[str, JSON], n_tasks: int) -> Journal:
         """Return the journal of the blocks, begun or gone on with."""
         journal = Journal(
             self._location, {**self._task, **task}, n_tasks, command="chunkwise pyramid --resume"
@@ -66,7 +66,7 @@ class LevelWriter:
             journal.resume()
         return journal
 
-    def begun(self) -> dict[str, Any] | None:
+    def begun(self) -> dict[str, JSON] | None:
         """Return the task of a level of which there is a part."""
         found = read_journal(self._location)
         return None if found is None else dict(found["task"])

@@ -14,8 +14,9 @@ lie elsewhere, n5-viewer has an affine transformation for that.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from chunkwise.binding import JSON
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.multiscale.image_axes import ImageAxis
 from chunkwise.pyramid.geometry import Level
@@ -73,7 +74,7 @@ class Layout(NamedTuple):
         sizes = zip(offset, first.scale, strict=True)
         return tuple(0.0 if abs(distance) <= _NEARLY * size else distance for distance, size in sizes)
 
-    def level_attributes(self, axes: Sequence[ImageAxis], first: Level, level: Level) -> dict[str, Any]:
+    def level_attributes(self, axes: Sequence[ImageAxis], first: Level, level: Level) -> dict[str, JSON]:
         """Return the attributes of the array of a level."""
         if self.name != "n5-viewer":
             return {"downsamplingFactors": list(level.factors)}
@@ -91,12 +92,12 @@ class Layout(NamedTuple):
         *,
         data_type: str,
         labels: bool,
-    ) -> dict[str, dict[str, Any]]:
+    ) -> dict[str, dict[str, JSON]]:
         """Return the attributes of the groups of a stack, by path."""
         first = levels[0][1]
         if self.name == "n5-viewer":
             return {stack.path: n5_viewer_group(axes, levels)}
-        own: dict[str, Any] = {"multiScale": True, "resolution": list(first.scale)}
+        own: dict[str, JSON] = {"multiScale": True, "resolution": list(first.scale)}
         above = stack.path.rpartition("/")[0]
         if self.name == "bdv":
             factors = [list(level.factors) for _, level in levels]

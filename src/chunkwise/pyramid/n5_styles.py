@@ -9,8 +9,8 @@ where readers would multiply it.  On the group there are the attributes that neu
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
+from chunkwise.binding import JSON
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.multiscale.image_axes import ImageAxis
 from chunkwise.pyramid.geometry import Level
@@ -44,15 +44,15 @@ def check_one_unit(axes: Sequence[ImageAxis], viewer: str) -> None:
         )
 
 
-def n5_viewer_level(axes: Sequence[ImageAxis], level: Level) -> dict[str, Any]:
+def n5_viewer_level(axes: Sequence[ImageAxis], level: Level) -> dict[str, JSON]:
     """Return the attributes of a dataset: the voxel size is that of full resolution."""
-    out: dict[str, Any] = {"pixelResolution": _pixel_resolution(axes, [axis.scale for axis in axes])}
+    out: dict[str, JSON] = {"pixelResolution": _pixel_resolution(axes, [axis.scale for axis in axes])}
     if any(f > 1 for f in level.factors):
         out["downsamplingFactors"] = list(level.factors)
     return out
 
 
-def n5_viewer_group(axes: Sequence[ImageAxis], levels: Sequence[tuple[str, Level]]) -> dict[str, Any]:
+def n5_viewer_group(axes: Sequence[ImageAxis], levels: Sequence[tuple[str, Level]]) -> dict[str, JSON]:
     """Return the attributes of the group, which older versions and neuroglancer read."""
     return {
         "axes": [axis.name for axis in axes],
@@ -63,12 +63,12 @@ def n5_viewer_group(axes: Sequence[ImageAxis], levels: Sequence[tuple[str, Level
     }
 
 
-def cosem_level(axes: Sequence[ImageAxis], level: Level) -> dict[str, Any]:
+def cosem_level(axes: Sequence[ImageAxis], level: Level) -> dict[str, JSON]:
     """Return the attributes of a dataset: the voxel size is its own."""
     return {"transform": _transform(axes, level), "pixelResolution": _pixel_resolution(axes, level.scale)}
 
 
-def cosem_group(axes: Sequence[ImageAxis], levels: Sequence[tuple[str, Level]], name: str) -> dict[str, Any]:
+def cosem_group(axes: Sequence[ImageAxis], levels: Sequence[tuple[str, Level]], name: str) -> dict[str, JSON]:
     """Return the attributes of the group."""
     return {
         "axes": [axis.name for axis in axes],
@@ -84,13 +84,13 @@ def cosem_group(axes: Sequence[ImageAxis], levels: Sequence[tuple[str, Level]], 
     }
 
 
-def _pixel_resolution(axes: Sequence[ImageAxis], scale: Sequence[float]) -> dict[str, Any]:
+def _pixel_resolution(axes: Sequence[ImageAxis], scale: Sequence[float]) -> dict[str, JSON]:
     space = [(axis, size) for axis, size in zip(axes, scale, strict=True) if axis.kind == "space"]
     unit = next((axis.unit for axis, _ in space if axis.unit), "pixel")
     return {"unit": unit, "dimensions": [size for _, size in space]}
 
 
-def _transform(axes: Sequence[ImageAxis], level: Level) -> dict[str, Any]:
+def _transform(axes: Sequence[ImageAxis], level: Level) -> dict[str, JSON]:
     return {
         "axes": [axis.name for axis in reversed(axes)],
         "scale": list(reversed(level.scale)),

@@ -7,8 +7,8 @@ Source: OME-Zarr specification 0.5 and 0.4, sections "axes", "coordinateTransfor
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
+from chunkwise.binding import JSON
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.multiscale.image_axes import ImageAxis, ngff_unit
 from chunkwise.pyramid.geometry import Level
@@ -36,9 +36,9 @@ def ngff_attributes(
     method: str,
     source_image: str | None,
     labels: bool,
-) -> dict[str, Any]:
+) -> dict[str, JSON]:
     """Return the attributes of the group, of axes slowest first and levels of full resolution first."""
-    multiscale: dict[str, Any] = {
+    multiscale: dict[str, JSON] = {
         **ngff_image(name, axes, [(path, level.scale, level.translation) for path, level in levels]),
         "type": method,
         "metadata": {
@@ -48,7 +48,7 @@ def ngff_attributes(
             "kwargs": {"method": method},
         },
     }
-    own: dict[str, Any] = {"multiscales": [multiscale]}
+    own: dict[str, JSON] = {"multiscales": [multiscale]}
     if labels:
         own["image-label"] = {} if source_image is None else {"source": {"image": source_image}}
     if version == "0.4":
@@ -61,7 +61,7 @@ def ngff_attributes(
 
 def ngff_image(
     name: str, axes: Sequence[ImageAxis], levels: Sequence[tuple[str, Sequence[float], Sequence[float]]]
-) -> dict[str, Any]:
+) -> dict[str, JSON]:
     """Return an entry of ``multiscales``, of levels with their path, scale and translation."""
     return {
         "name": name,
@@ -79,7 +79,7 @@ def ngff_image(
     }
 
 
-def ngff_labels(version: str, before: dict[str, Any], name: str) -> dict[str, Any]:
+def ngff_labels(version: str, before: dict[str, JSON], name: str) -> dict[str, JSON]:
     """Return the attributes of a group ``labels`` that lists `name` besides what it lists already."""
     own = before if version == "0.4" else before.get("ome", {})
     listed = own.get("labels", []) if isinstance(own, dict) else []

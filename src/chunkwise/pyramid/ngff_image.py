@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, cast, get_args
+from typing import NamedTuple, cast, get_args
 
+from chunkwise.binding import JSON
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.hierarchy.attributes import ATTRIBUTES_KEYS, node_attributes
 from chunkwise.hierarchy.location import Location
@@ -35,7 +36,7 @@ class NgffImage(NamedTuple):
     axes: tuple[ImageAxis, ...]  # by dimension; scales are those of the first level, units are symbols
     levels: tuple[ImageLevel, ...]  # full resolution first
     labels: bool
-    attributes: Mapping[str, Any]  # all others of the group
+    attributes: Mapping[str, JSON]  # all others of the group
 
 
 def read_ngff_image(location: Location) -> NgffImage:
@@ -54,7 +55,7 @@ def read_ngff_image(location: Location) -> NgffImage:
                 f"{at}multiscales[0]: axes: type: expected space, time or channel of {axis.name}, but "
                 f"received {axis.type!r}"
             )
-    others: dict[str, Any] = {name: value for name, value in own.items() if name not in _OF_IMAGE}
+    others: dict[str, JSON] = {name: value for name, value in own.items() if name not in _OF_IMAGE}
     if "ome" in attributes:
         beside = {name: value for name, value in attributes.items() if name != "ome"}
         others = {**beside, "ome": others} if set(others) - {"version"} else beside

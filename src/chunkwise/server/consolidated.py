@@ -11,9 +11,9 @@ import json
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from chunkwise.binding import dump_bytes
+from chunkwise.binding import JSON, dump_bytes
 from chunkwise.errors import ChunkwiseError
 from chunkwise.hierarchy.consolidated import EMPTY
 from chunkwise.server.content import Content, Document
@@ -51,10 +51,10 @@ def group_with_copies(
 
 def _copies(
     sources: Sources, path: tuple[str, ...], group: ServedGroup, find: FindContent
-) -> dict[str, Any] | None:
+) -> dict[str, JSON] | None:
     """Return the documents of all nodes below a group by path; None if they are many, or one can't be had."""
     stop = time.monotonic() + _MOST_SECONDS
-    copies: dict[str, Any] = {}
+    copies: dict[str, JSON] = {}
     nbytes = 0
     waiting = deque([(path, group)])
     try:
@@ -80,7 +80,7 @@ def _copies(
     return copies
 
 
-def _document(content: Content | None) -> dict[str, Any]:
+def _document(content: Content | None) -> dict[str, JSON]:
     assert isinstance(content, Document), "a group has a document"
-    document: dict[str, Any] = json.loads(content.body)
+    document: dict[str, JSON] = json.loads(content.body)
     return document

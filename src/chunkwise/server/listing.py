@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from html import escape
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import quote
 
-from chunkwise.binding import dump_bytes
+from chunkwise.binding import JSON, dump_bytes
 from chunkwise.errors import UnsupportedError
 from chunkwise.server.content import Document, StoredValue
 from chunkwise.server.sources import Sources
@@ -66,9 +66,13 @@ def find_directory(sources: Sources, space: str, names: list[str]) -> Directory 
 
 def json_listing(url: str, directory: Directory) -> Document:
     """Return a directory as JSON."""
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, JSON]] = []
     for member in directory.members:
-        row: dict[str, Any] = {"name": member.name, "kind": member.kind, "url": f"{url}/{quote(member.name)}"}
+        row: dict[str, JSON] = {
+            "name": member.name,
+            "kind": member.kind,
+            "url": f"{url}/{quote(member.name)}",
+        }
         if member.shape is not None:
             row |= {"shape": list(member.shape), "dtype": member.dtype}
         rows.append(row | ({"error": member.error} if member.error else {}))

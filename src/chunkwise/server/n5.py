@@ -5,9 +5,7 @@ The stored blocks are passed through where every client can decode them; otherwi
 
 from __future__ import annotations
 
-from typing import Any
-
-from chunkwise.binding import dump_bytes
+from chunkwise.binding import JSON, dump_bytes
 from chunkwise.driver.n5.format import FORMAT
 from chunkwise.driver.n5.members import ITEM_NBYTES
 from chunkwise.server.content import Content, Document, StoredValue
@@ -59,5 +57,5 @@ def is_passed(served: ServedArray) -> bool:
     return compression["type"] in COMPRESSIONS and node.document["dataType"] in ITEM_NBYTES
 
 
-def _attributes(served: ServedArray) -> dict[str, Any]:
+def _attributes(served: ServedArray) -> dict[str, JSON]:
     return {name: value for name, value in served.attributes.items() if name not in ("n5", "resolution")}

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from chunkwise.binding import dump_bytes, plain_json
+from chunkwise.binding import JSON, dump_bytes, plain_json
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError, UnsupportedError
 from chunkwise.multiscale.grey import PERCENTILES, contrast_level, contrast_of
 from chunkwise.multiscale.ome_groups import Plate, Well
@@ -53,7 +53,7 @@ def _tree(sources: Sources, path: tuple[str, ...], query: Mapping[str, str]) -> 
     if not path:
         return Document(dump_bytes({"members": [_row(m) for m in sources.top()]}))
     found = sources.find(path)
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, JSON]] = []
     if isinstance(found, ServedGroup):
         try:
             rows = [_row(member) for member in islice(sources.members(path, found), _MOST_MEMBERS)]
@@ -72,7 +72,7 @@ def _search(sources: Sources, path: tuple[str, ...], query: Mapping[str, str]) -
     text = query.get("text", "").strip().lower()
     if not text:
         raise InvalidArgumentError("text: expected what is looked for")
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, JSON]] = []
     waiting: deque[tuple[str, ...]] = deque([()])
     stop = time.monotonic() + _SEARCH_SECONDS
     n = 0
@@ -98,7 +98,7 @@ def _search(sources: Sources, path: tuple[str, ...], query: Mapping[str, str]) -
     return Document(dump_bytes({"members": rows, "more": more}))
 
 
-def _row(member: Member) -> dict[str, Any]:
+def _row(member: Member) -> dict[str, JSON]:
     out = {name: value for name, value in member._asdict().items() if value}
     return out | ({"shape": list(member.shape)} if member.shape is not None else {})
 
@@ -110,7 +110,7 @@ def _image(sources: Sources, path: tuple[str, ...], query: Mapping[str, str]) ->
         raise NotFoundError(f"there is nothing at {'/'.join(path)!r}")
     image = image_at(sources, path, found)
     if image is None:
-        more: dict[str, Any] = {"image": None, "attributes": _plain(found.attributes)}
+        more: dict[str, JSON] = {"image": None, "attributes": _plain(found.attributes)}
         group = multiscale_at(found)
         if isinstance(group, Plate):
             more = {"image": None, "plate": describe_plate(group)}  # which is what the attributes say
@@ -119,7 +119,7 @@ def _image(sources: Sources, path: tuple[str, ...], query: Mapping[str, str]) ->
         return Document(dump_bytes(more))
     first = image.levels[0].view
     dims, channel, others = shown_dims(image)
-    info: dict[str, Any] = {
+    info: dict[str, JSON] = {
         "name": image.name,
         "dtype": first.dtype.name,
         "axes": [{"name": a.name, "type": a.type, "unit": a.unit} for a in image.axes],
@@ -156,11 +156,11 @@ def _image(sources: Sources, path: tuple[str, ...], query: Mapping[str, str]) ->
     return Document(dump_bytes({"image": _plain(info), "attributes": _plain(found.attributes)}))
 
 
-def _metadata(image: ServedImage) -> dict[str, Any]:
+def _metadata(image: ServedImage) -> dict[str, JSON]:
     """Return rows for people."""
     level = image.levels[0]
     view = level.view
-    out: dict[str, Any] = {"shape": view.shape, "data type": view.dtype.name, "chunks": view.chunks}
+    out: dict[str, JSON] = {"shape": view.shape, "data type": view.dtype.name, "chunks": view.chunks}
     write = view.chunk_layout.write_chunk.shape
     if write is not None and tuple(write) != view.chunks:
         out["shards"] = tuple(write)

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.api.tensorstore import TensorStore
+from chunkwise.binding import JSON
 from chunkwise.errors import InvalidArgumentError, NotFoundError, UnsupportedError
 from chunkwise.multiscale.ome_groups import Plate, Well
 from chunkwise.server.image import ServedImage, image_at, multiscale_at, shown_dims
@@ -23,7 +24,7 @@ MOST_PIXELS = 512
 _MOST_CHANNELS = 8
 
 
-def describe_plate(plate: Plate) -> dict[str, Any]:
+def describe_plate(plate: Plate) -> dict[str, JSON]:
     """Return names of rows, columns and wells; nothing but the plate's own document is read for them."""
     count = plate.metadata.get("field_count")
     return {
@@ -35,7 +36,7 @@ def describe_plate(plate: Plate) -> dict[str, Any]:
     }
 
 
-def describe_well(sources: Sources, path: tuple[str, ...], well: Well) -> dict[str, Any]:
+def describe_well(sources: Sources, path: tuple[str, ...], well: Well) -> dict[str, JSON]:
     """Return the names of the fields of the well at a path, and where its plate is."""
     above = multiscale_at(sources.find(path[:-2])) if len(path) > 2 else None
     return {
@@ -46,7 +47,7 @@ def describe_well(sources: Sources, path: tuple[str, ...], well: Well) -> dict[s
     }
 
 
-def well_of(sources: Sources, path: tuple[str, ...]) -> dict[str, Any] | None:
+def well_of(sources: Sources, path: tuple[str, ...]) -> dict[str, JSON] | None:
     """Return what is known of the well that the image at a path is a field of; None if there is none."""
     well = multiscale_at(sources.find(path[:-1])) if len(path) > 1 else None
     if not isinstance(well, Well) or path[-1] not in well.fields:
@@ -77,7 +78,7 @@ class Thumbnail:
         parts = [read_plane(self.view, plane, is_labels=self.image.is_labels) for plane in self.planes]
         return np.stack([values for values, _ in parts]), [one for _, found in parts for one in found]
 
-    def describe(self, values: npt.NDArray[Any]) -> dict[str, Any]:
+    def describe(self, values: npt.NDArray[Any]) -> dict[str, JSON]:
         """Return what the page needs to draw its pixels and to ask for the element under the pointer."""
         colors = self.image.label_colors
         there = np.unique(values).tolist() if colors and self.image.is_labels else ()

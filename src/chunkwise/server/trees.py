@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 from chunkwise.api.open import open as open_spec
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.arrays.chunked import ChunkedArray
+from chunkwise.binding import JSON
 from chunkwise.cached import cached_property
 from chunkwise.errors import (
     FailedPreconditionError,
@@ -62,7 +63,7 @@ class ServedArray:
     view: TensorStore
     name: str
     node: Node | None = None  # if it is all of a stored array
-    attributes: Mapping[str, Any] = field(default_factory=dict)
+    attributes: Mapping[str, JSON] = field(default_factory=dict)
     made: dict[str, Any] = field(default_factory=dict)  # what has been made of it, by format
 
     @property
@@ -92,7 +93,7 @@ class ServedGroup:
 
     name: str
     node: Node | None = None
-    attributes: Mapping[str, Any] = field(default_factory=dict)
+    attributes: Mapping[str, JSON] = field(default_factory=dict)
     members: Mapping[str, ServedArray] = field(default_factory=dict)  # of a group that is not stored
     context: Context | None = None  # with the cache that arrays of the group share
     made: dict[Any, Any] = field(default_factory=dict)  # what has been made of it, by format

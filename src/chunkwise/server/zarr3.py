@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, cast
 
-from chunkwise.binding import dump_bytes
+from chunkwise.binding import JSON, dump_bytes
 from chunkwise.codec.chain import parse_codecs
 from chunkwise.driver.zarr3.format import FORMAT
 from chunkwise.errors import ChunkwiseError
@@ -65,19 +65,19 @@ def array_content(served: ServedArray, key: str) -> Content | None:
     return None if cell is None else StoredValue(node.location.store, node.location.path + key)
 
 
-def passed_document(served: ServedArray) -> Mapping[str, Any] | None:
+def passed_document(served: ServedArray) -> Mapping[str, JSON] | None:
     """Return the ``zarr.json`` with which the stored chunks are sent as they are; None if they can't be."""
     if "passed" not in served.made:
         served.made["passed"] = _find_document(served)
-    found: Mapping[str, Any] | None = served.made["passed"]
+    found: Mapping[str, JSON] | None = served.made["passed"]
     return found
 
 
-def _find_document(served: ServedArray) -> Mapping[str, Any] | None:
+def _find_document(served: ServedArray) -> Mapping[str, JSON] | None:
     node = served.node
     if node is None or served.stored is None or served.view.dtype.memory_dtype.names is not None:
         return None
-    document: Mapping[str, Any] = node.document
+    document: Mapping[str, JSON] = node.document
     if node.format in ("zarr2", "zarr1"):
         try:
             document = plan_migration(node, keep_old=True).document
@@ -98,7 +98,7 @@ def _all_known(codecs: Any) -> bool:
     return inner == list(codecs) or (_all_known(inner) and _all_known(shard.get("index_codecs", ["bytes"])))
 
 
-def _attributes(group: ServedGroup) -> dict[str, Any]:
+def _attributes(group: ServedGroup) -> dict[str, JSON]:
     """Return the attributes, with those of OME-NGFF 0.5 where they are of 0.4, or of a viewer of N5."""
     attributes = dict(group.attributes)
     if "ome" in attributes:
@@ -115,13 +115,13 @@ def _attributes(group: ServedGroup) -> dict[str, Any]:
     return attributes
 
 
-def _ngff(image: ServedImage) -> dict[str, Any]:
+def _ngff(image: ServedImage) -> dict[str, JSON]:
     """Return an image as OME-NGFF has it, nothing if that can't have its axes."""
     if _ORDER.fullmatch(" ".join(axis.type for axis in image.axes)) is None:
         return {}
     axes = [ImageAxis(axis.name, cast(AxisKind, axis.type), 1.0, axis.unit) for axis in image.axes]
     levels = list(zip(image.paths, image.scales, image.translations, strict=True))
-    own: dict[str, Any] = {"version": "0.5", "multiscales": [ngff_image(image.name, axes, levels)]}
+    own: dict[str, JSON] = {"version": "0.5", "multiscales": [ngff_image(image.name, axes, levels)]}
     if image.is_labels:
         own["image-label"] = {}
     return {"ome": own}

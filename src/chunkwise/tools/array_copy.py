@@ -18,11 +18,12 @@ interrupted copy can be resumed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
 from chunkwise.api.tensorstore import TensorStore
+from chunkwise.binding import JSON
 from chunkwise.errors import (
     AlreadyExistsError,
     ChunkwiseError,
@@ -42,7 +43,7 @@ from chunkwise.tools.copy_source import CopySource, stored_source
 from chunkwise.tools.copy_work import StepResult
 from chunkwise.tools.executors import Workers, workers_of
 from chunkwise.tools.journal import Journal
-from chunkwise.tools.journal_document import read_journal
+from chunkwise.tools.journal_document import JournalDocument, read_journal
 from chunkwise.tools.narrowing import Cast, MisfitError
 from chunkwise.tools.new_array import open_array
 from chunkwise.tools.parts import Part, PartJournals, n_parts
@@ -114,7 +115,7 @@ class ArrayCopy:
         """The passes."""
         return self._job.plan
 
-    def _follow(self, plan: CopyPlan, task: dict[str, Any]) -> None:
+    def _follow(self, plan: CopyPlan, task: dict[str, JSON]) -> None:
         """Take a plan."""
         self._job.follow(plan, summed=self._keep_fingerprint)
         self._task = {**task, "plan": plan.to_json()}
@@ -294,7 +295,7 @@ class ArrayCopy:
         return open_array(location)
 
 
-def _journalled_plan(journal: Mapping[str, Any], memory: int | None) -> CopyPlan | None:
+def _journalled_plan(journal: JournalDocument, memory: int | None) -> CopyPlan | None:
     """Return the plan of an unfinished copy, None if it has none."""
     found = journal["task"].get("plan")
     if found is None:

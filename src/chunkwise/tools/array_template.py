@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.api.tensorstore import TensorStore
+from chunkwise.binding import JSON
 from chunkwise.codec.codec_json import parse_codec
 from chunkwise.codec.protocol import BytesToBytes
 from chunkwise.driver.zarr1.document import to_zarr2
@@ -56,9 +57,9 @@ class ArrayTemplate:
     fill_value: npt.NDArray[Any] | None = None  # of shape (); None for zero
     names: tuple[str | None, ...] = ()
     units: tuple[Unit | None, ...] = ()
-    attributes: Mapping[str, Any] = field(default_factory=dict)
+    attributes: Mapping[str, JSON] = field(default_factory=dict)
     format: str | None = None  # of the array that this was read off
-    document: Mapping[str, Any] = field(default_factory=dict)  # its metadata
+    document: Mapping[str, JSON] = field(default_factory=dict)  # its metadata
 
     def subset(self, shape: Sequence[int], dims: Sequence[int], steps: Sequence[int]) -> ArrayTemplate:
         """Return the template of a part: its `shape`, the dimensions that are left, and their steps."""
@@ -124,7 +125,7 @@ def template_options(options: Mapping[str, Any]) -> dict[str, Any]:
     return out
 
 
-def template_of(store: TensorStore, node: Node, attributes: Mapping[str, Any]) -> ArrayTemplate:
+def template_of(store: TensorStore, node: Node, attributes: Mapping[str, JSON]) -> ArrayTemplate:
     """Return the template of an open array, given its node and attributes."""
     layout = store.chunk_layout
     chunks, shards = _known(layout.read_chunk.shape), _known(layout.write_chunk.shape)
@@ -166,7 +167,7 @@ def template_of(store: TensorStore, node: Node, attributes: Mapping[str, Any]) -
     )
 
 
-def _without_byte_filters(document: Mapping[str, Any], codec: object) -> tuple[Mapping[str, Any], Any]:
+def _without_byte_filters(document: Mapping[str, JSON], codec: object) -> tuple[Mapping[str, JSON], JSON]:
     """Return a document of Zarr v2 without filters on bytes, and the compressor that was one of them."""
     # Files of other formats have a pipeline of filters that is theirs: HDF5, and references to it.
     kept: list[Any] = []
@@ -190,7 +191,7 @@ def _without_byte_filters(document: Mapping[str, Any], codec: object) -> tuple[M
 _NO_COMPRESSORS = ("shuffle", "fletcher32", "crc32", "crc32c", "adler32", "jenkins_lookup3")
 
 
-def _part_document(part: ArrayTemplate, rank: int) -> Mapping[str, Any]:
+def _part_document(part: ArrayTemplate, rank: int) -> Mapping[str, JSON]:
     """Return the metadata of an array of `rank` dimensions as far as they hold for a part of it."""
     document, outer = part.document, part.shards or part.chunks
     if part.format != "zarr3":
@@ -206,18 +207,18 @@ def _part_document(part: ArrayTemplate, rank: int) -> Mapping[str, Any]:
     return {**document, "chunk_grid": regular_grid(outer), "codecs": codecs}
 
 
-def regular_grid(chunks: Sequence[int]) -> dict[str, Any]:
+def regular_grid(chunks: Sequence[int]) -> dict[str, JSON]:
     """Return the ``chunk_grid`` of Zarr v3 for chunks of one shape."""
     return {"name": "regular", "configuration": {"chunk_shape": list(chunks)}}
 
 
-def sharded(options: Mapping[str, Any], chunks: Sequence[int], codecs: list[Any]) -> list[dict[str, Any]]:
+def sharded(options: Mapping[str, Any], chunks: Sequence[int], codecs: list[JSON]) -> list[dict[str, JSON]]:
     """Return the chain of shards with `options` around inner chunks of a shape and a chain."""
     configuration = {**options, "chunk_shape": list(chunks), "codecs": codecs}
     return [{"name": "sharding_indexed", "configuration": configuration}]
 
 
-def inner_chain(codecs: Any) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+def inner_chain(codecs: JSON) -> tuple[list[dict[str, JSON]], dict[str, JSON]]:
     """Return the chain of the innermost chunks, and the options of the shards around it."""
     chain, shard = list(codecs), {}
     for entry in codecs:

@@ -23,8 +23,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from chunkwise.binding import JSON
 from chunkwise.errors import InvalidArgumentError
 
 __all__ = ["Compressor", "compressor_from_json", "compressor_to_json", "parse_compressor"]
@@ -104,7 +105,7 @@ def _level(text: str, level: str) -> int:
         raise InvalidArgumentError(f'codec "{text}": expected an integer level, not "{level}"') from None
 
 
-def compressor_to_json(compressor: Compressor, format: str) -> Any:
+def compressor_to_json(compressor: Compressor, format: str) -> JSON:
     """Return ``codecs`` of zarr3, ``compressor`` of zarr2 and zarr1, or ``compression`` of n5; or raise."""
     name, level, cname, shuffle, crc32c = compressor
     if crc32c:
@@ -118,7 +119,7 @@ def compressor_to_json(compressor: Compressor, format: str) -> Any:
         if name == "none":
             return []
         if name == "blosc":
-            options: dict[str, Any] = {"cname": cname, "clevel": level, "shuffle": shuffle, "blocksize": 0}
+            options: dict[str, JSON] = {"cname": cname, "clevel": level, "shuffle": shuffle, "blocksize": 0}
             return [{"name": "blosc", "configuration": options}]
         own = name in ("zstd", "gzip")
         options = {} if level is None else {"preset" if name == "xz" else "level": level}
@@ -173,7 +174,7 @@ def compressor_from_json(value: object, format: str) -> Compressor | None:
     return _from_options(str(value.get("id")), value)
 
 
-def _from_options(name: str, options: Mapping[str, Any]) -> Compressor | None:
+def _from_options(name: str, options: Mapping[str, JSON]) -> Compressor | None:
     name = _ALIASES.get(name, name)
     if name in ("none", "lz4"):
         return Compressor(name)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, NamedTuple
 
+from chunkwise.binding import JSON
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.index_space import IndexDomain
 from chunkwise.plan.blocks import Blocks
@@ -77,7 +78,7 @@ class CopyPlan:
         """Size of the largest block, in bytes."""
         return max(prod(blocks.shape) for blocks in self.passes) * self.itemsize
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, JSON]:
         """Return the plan as JSON, from which `from_json` makes an equal one."""
         domain = self.passes[0].domain
         return {
@@ -104,7 +105,7 @@ class CopyPlan:
         }
 
     @classmethod
-    def from_json(cls, json: Mapping[str, Any]) -> CopyPlan:
+    def from_json(cls, json: Mapping[str, JSON]) -> CopyPlan:
         """Return the plan that `to_json` said.
 
         Raises

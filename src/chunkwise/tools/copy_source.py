@@ -90,7 +90,7 @@ def tree_source(tree: Tree, names: Sequence[str], node: Node) -> CopySource:
     return CopySource(store, template, node.location.kvstore_json(), _digest(dict(node.document)), node)
 
 
-def source_in_file(path: str, spec: dict[str, Any]) -> CopySource:
+def source_in_file(path: str, spec: dict[str, JSON]) -> CopySource:
     """Return the array of a spec that was read from the file `path`; its bounds begin at 0 in the copy."""
     store = open_spec(spec, read=True).result()
     store = store.translate_to[(0,) * store.rank] if store.rank else store

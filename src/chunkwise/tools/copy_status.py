@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from chunkwise.binding import JSON
 from chunkwise.hierarchy.location import Location
-from chunkwise.tools.journal_document import Ranges, read_journal
+from chunkwise.tools.journal_document import JournalDocument, Ranges, read_journal
 from chunkwise.tools.parts import Part, PartJournals, n_parts
 from chunkwise.tools.tree_journal import LARGE, SMALL, is_tree_journal
 
@@ -60,7 +60,7 @@ def copy_status(location: Location) -> CopyStatus | None:
     )
 
 
-def _passes(*journals: Mapping[str, Any]) -> Iterator[TaskCount]:
+def _passes(*journals: JournalDocument) -> Iterator[TaskCount]:
     """Yield for each pass the number of tasks, and how many of them are done by any."""
     for at, n in enumerate(journals[0]["tasks"]):
         yield TaskCount(n, len(Ranges(found for journal in journals for found in journal["done"][at])))

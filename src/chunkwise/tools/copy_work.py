@@ -53,7 +53,7 @@ class CopyStep:
         self._remote = _is_remote(self.source)
         self.is_remote = self._remote or _is_remote(self.target)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return CopyStep, tuple(getattr(self, f.name) for f in fields(self))  # functions can't be pickled
 
     def check_visible(self) -> None:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy.typing as npt
 
 from chunkwise.api.tensorstore import TensorStore
-from chunkwise.binding import MISSING, dump
+from chunkwise.binding import JSON, MISSING, dump
 from chunkwise.dtypes.fill_value import same_fill
 from chunkwise.errors import FailedPreconditionError
 from chunkwise.hierarchy.attributes import node_attributes
@@ -50,8 +50,8 @@ class Difference(NamedTuple):
 
     name: str
     what: str
-    left: Any
-    right: Any
+    left: JSON
+    right: JSON
     detail: str = ""
 
     def __str__(self) -> str:
@@ -151,7 +151,7 @@ def _nodes(location: Location) -> dict[str, Node]:
     return nodes
 
 
-def _group_attributes(node: Node) -> dict[str, Any]:
+def _group_attributes(node: Node) -> dict[str, JSON]:
     attributes = {} if node.implicit else node_attributes(node)
     return {name: value for name, value in attributes.items() if node.format != "n5" or name != "n5"}
 
@@ -213,7 +213,7 @@ def _fill(template: ArrayTemplate) -> npt.NDArray[Any]:
     return template.dtype.zero() if template.fill_value is None else template.fill_value
 
 
-def _attributes(name: str, a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[Difference]:
+def _attributes(name: str, a: Mapping[str, JSON], b: Mapping[str, JSON]) -> Iterator[Difference]:
     for key in sorted({*a, *b}):
         left, right = a.get(key, MISSING), b.get(key, MISSING)
         if left is MISSING or right is MISSING or not same_json(left, right):

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from chunkwise.binding import JSON
 from chunkwise.driver.stored_array import StoredArray
 from chunkwise.hierarchy.attributes import ATTRIBUTES_KEYS
 from chunkwise.tools.array_template import FINGERPRINT
@@ -133,7 +134,7 @@ def with_fingerprint(target: Target, format: str, total: int) -> Target:
     return replace(target, spec={**target.spec, "metadata": metadata})
 
 
-def kept_fingerprint(attributes: Mapping[str, Any]) -> str | None:
+def kept_fingerprint(attributes: Mapping[str, JSON]) -> str | None:
     """Return the fingerprint that is kept, None if there is none."""
     found = attributes.get(FINGERPRINT)
     return None if found is None else str(found)

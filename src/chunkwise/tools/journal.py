@@ -12,17 +12,18 @@ import json
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
+from chunkwise.binding import JSON
 from chunkwise.errors import AbortedError, AlreadyExistsError, FailedPreconditionError
 from chunkwise.fork import new_lock
 from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.node import JOURNAL
 from chunkwise.kvstore.protocol import MISSING_GENERATION
 from chunkwise.kvstore.this_process import process_name
-from chunkwise.tools.journal_document import Ranges, owner_text, parse_journal
+from chunkwise.tools.journal_document import JournalDocument, Ranges, owner_text, parse_journal
 
 if TYPE_CHECKING:
     from chunkwise.tools.parts import Part
@@ -44,7 +45,7 @@ class Journal:
     def __init__(
         self,
         location: Location,
-        task: Mapping[str, Any],  # what is done and how: it is resumed only if it is the same
+        task: Mapping[str, JSON],  # what is done and how: it is resumed only if it is the same
         n_tasks: int | Sequence[int],  # of each pass
         *,
         command: str = "chunkwise cp --resume",
@@ -89,7 +90,7 @@ class Journal:
         if not self._write(self.owner):
             raise self._at_work(self._read())
 
-    def check_idle(self) -> dict[str, Any]:
+    def check_idle(self) -> JournalDocument:
         """Return what the journal says; raise as `resume` does."""
         document = self._wait_for_silence(self.check())
         if document["tasks"] != self._n_tasks:
@@ -98,7 +99,7 @@ class Journal:
             )
         return document
 
-    def check(self) -> dict[str, Any]:
+    def check(self) -> JournalDocument:
         """Return what the journal says; raise FailedPreconditionError if it is that of other work."""
         document = self._read()
         for name, value in self._task.items():
@@ -109,7 +110,7 @@ class Journal:
                 )
         return document
 
-    def _read(self) -> dict[str, Any]:
+    def _read(self) -> JournalDocument:
         found = self._kv.read(self.key)
         self._generation = found.generation
         return parse_journal(found.value or b"", self._where())
@@ -117,7 +118,7 @@ class Journal:
     def _where(self) -> str:
         return self._kv.describe(self.key)
 
-    def _wait_for_silence(self, document: dict[str, Any]) -> dict[str, Any]:
+    def _wait_for_silence(self, document: JournalDocument) -> JournalDocument:
         """Return what the journal says when nobody is at work; raise if somebody is."""
         owner = document["owner"]
         if owner is None or not _may_live(owner):
@@ -133,7 +134,7 @@ class Journal:
                 raise self._at_work(document)
         return document
 
-    def _at_work(self, document: Mapping[str, Any]) -> FailedPreconditionError:
+    def _at_work(self, document: JournalDocument) -> FailedPreconditionError:
         return FailedPreconditionError(f"{owner_text(document['owner'])} is at work on it: {self._where()}")
 
     def is_done(self, number: int, at: int = 0) -> bool:

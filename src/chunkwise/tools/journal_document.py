@@ -8,28 +8,39 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import TypedDict
 
+from chunkwise.binding import JSON
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError
 from chunkwise.hierarchy.document import load_json
 from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.node import JOURNAL
 from chunkwise.kvstore.protocol import Buffer
 
-__all__ = ["Ranges", "owner_text", "parse_journal", "read_journal"]
+__all__ = ["JournalDocument", "Ranges", "owner_text", "parse_journal", "read_journal"]
 
 _MISSING = object()
 _FINGERPRINT = re.compile("[0-9a-f]{16}", re.ASCII)
 
 
-def read_journal(location: Location) -> dict[str, Any] | None:
+class JournalDocument(TypedDict):
+    """What a journal says."""
+
+    task: dict[str, JSON]  # what is done and how
+    tasks: list[int]  # how many each pass has
+    done: list[list[list[int]]]  # of each pass, ranges of tasks such as [0, 8]
+    fingerprints: list[str]  # of each pass, in hexadecimal digits
+    owner: str | None  # who is at work
+
+
+def read_journal(location: Location) -> JournalDocument | None:
     """Return what the journal at `location` says, None if there is none."""
     value = location.store.read(location.path + JOURNAL).value
     return None if value is None else parse_journal(value, location.describe(JOURNAL))
 
 
-def parse_journal(value: Buffer, where: str) -> dict[str, Any]:
-    """Return what a journal says: ``task``, ``tasks``, ``done``, ``fingerprints`` and ``owner``.
+def parse_journal(value: Buffer, where: str) -> JournalDocument:
+    """Return what a journal says.
 
     Raises
     ------
@@ -38,7 +49,7 @@ def parse_journal(value: Buffer, where: str) -> dict[str, Any]:
     """
     text = bytes(value)
     try:
-        document = load_json(text)
+        document: JournalDocument = load_json(text)
     except ChunkwiseError as e:
         raise _is_none(where, 1 + text.count(b"\n") if not text.strip() else None, e.message) from None
     if not isinstance(document, dict):
@@ -48,7 +59,7 @@ def parse_journal(value: Buffer, where: str) -> dict[str, Any]:
         if not check(document.get(name, _MISSING), n_tasks):
             raise _is_none(where, _line_of(text, name), f'"{name}": expected {expected}')
         if name == "tasks":
-            n_tasks = document[name]
+            n_tasks = document["tasks"]
     return document
 
 
@@ -105,7 +116,7 @@ def _are_fingerprints(value: object, n_tasks: list[int]) -> bool:
     )
 
 
-_MEMBERS: tuple[tuple[str, Callable[[Any, list[int]], bool], str], ...] = (
+_MEMBERS: tuple[tuple[str, Callable[[object, list[int]], bool], str], ...] = (
     ("task", lambda value, _: isinstance(value, dict), "an object"),
     (
         "tasks",

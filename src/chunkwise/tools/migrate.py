@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from chunkwise.binding import dump
+from chunkwise.binding import JSON, dump
 from chunkwise.codec.bytes import Bytes
 from chunkwise.codec.codec_json import codec_to_json
 from chunkwise.codec.protocol import ChunkSpec, Codec
@@ -57,7 +57,7 @@ class Migration(NamedTuple):
         Whether it has been done.
     """
 
-    document: dict[str, Any]
+    document: dict[str, JSON]
     removed: tuple[str, ...]
     notes: tuple[str, ...]
     applied: bool
@@ -136,7 +136,7 @@ def _existing(location: Location, keys: tuple[str, ...]) -> Iterator[str]:
     return (key for key in keys if location.store.read(location.path + key).value is not None)
 
 
-def _describe(node: Node) -> tuple[dict[str, Any], tuple[str, ...]]:
+def _describe(node: Node) -> tuple[dict[str, JSON], tuple[str, ...]]:
     """Return the new document of an array, and notes."""
     location = node.location
     where = location.describe(node.key)
@@ -198,7 +198,7 @@ def _plain(old: Zarr2Metadata) -> list[Codec]:
     return codecs
 
 
-def _check_same(old: Zarr2Metadata, plain: list[Codec], document: dict[str, Any]) -> None:
+def _check_same(old: Zarr2Metadata, plain: list[Codec], document: dict[str, JSON]) -> None:
     """Raise unless the new document means the same chunks."""
     new = parse_zarr3(document)
     item = ChunkSpec(old.chunks, old.missing_value().dtype, old.missing_value())
@@ -218,7 +218,7 @@ def notes_above(location: Location) -> list[str]:
     return [f"group {above.text} is of Zarr v2: what lists its members as such does not find {location.name}"]
 
 
-def _write(location: Location, document: dict[str, Any], removed: tuple[str, ...]) -> None:
+def _write(location: Location, document: dict[str, JSON], removed: tuple[str, ...]) -> None:
     kv, path = location.store, location.path
     if kv.write(path + "zarr.json", dump(document).encode(), if_equal=MISSING_GENERATION) is None:
         raise AlreadyExistsError(f"{kv.describe(path + 'zarr.json')} exists already")

@@ -8,8 +8,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from chunkwise.binding import JSON
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError
 from chunkwise.hierarchy.attributes import node_attributes
 from chunkwise.hierarchy.consolidated import update_consolidated
@@ -79,7 +80,7 @@ def _migrate_group(node: Node, keep_old: bool) -> None:
     attributes = node_attributes(node)
     document = {"zarr_format": 3, "node_type": "group", "attributes": attributes}
 
-    def written(before: object) -> Any:
+    def written(before: object) -> JSON:
         return document if before is None else before
 
     change_document(node.location.store, node.location.path + "zarr.json", written)

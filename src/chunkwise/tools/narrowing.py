@@ -46,7 +46,7 @@ class Narrowing:
         self.n_changed = 0
         self._lock = new_lock()
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return Narrowing, (self._target, self.rule, self.extent)
 
     def take_changed(self) -> int:

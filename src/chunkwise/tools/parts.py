@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from chunkwise.binding import JSON
 from chunkwise.errors import AlreadyExistsError, FailedPreconditionError, InvalidArgumentError
 from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.node import JOURNAL
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.tools.journal import Journal
-from chunkwise.tools.journal_document import Ranges, parse_journal, read_journal
+from chunkwise.tools.journal_document import JournalDocument, Ranges, parse_journal, read_journal
 
 __all__ = ["Part", "PartJournals", "n_parts", "parse_part"]
 
@@ -59,7 +60,7 @@ class PartJournals:
     def __init__(
         self,
         location: Location,
-        task: Mapping[str, Any],
+        task: Mapping[str, JSON],
         n_tasks: Sequence[int],
         n: int,
         *,
@@ -90,7 +91,7 @@ class PartJournals:
             return own, True
         return own, False
 
-    def read(self) -> Iterator[tuple[Part, dict[str, Any]]]:
+    def read(self) -> Iterator[tuple[Part, JournalDocument]]:
         """Yield what the parts that have begun have noted."""
         kv, path = self._location.store, self._location.path
         keys = KeyRange.of_prefix(f"{path}{_STEM}.")
@@ -147,7 +148,7 @@ class PartJournals:
             journal.delete()
 
 
-def n_parts(journal: Mapping[str, Any]) -> int | None:
+def n_parts(journal: JournalDocument) -> int | None:
     """Return how many parts a copy has, given the journal of the whole; None if it has none."""
     found = journal["task"].get("number of parts")
     return found if type(found) is int and 1 <= found <= _MOST_PARTS else None

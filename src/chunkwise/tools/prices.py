@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from chunkwise.binding import JSON
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.tools.copy_plan import CopyPlan
 
@@ -103,7 +104,7 @@ def price_lines(
         )
 
 
-def price_json(plan: CopyPlan, source: Prices | None, target: Prices | None) -> dict[str, Any]:
+def price_json(plan: CopyPlan, source: Prices | None, target: Prices | None) -> dict[str, JSON]:
     """Return the numbers of requests and their prices, as JSON."""
     gets = [source, *[target] * (len(plan.passes) - 1)]
     known = [n * p.get / 1e6 for n, p in zip(plan.n_gets, gets, strict=True) if p is not None]

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, NoReturn, Self
+from typing import NamedTuple, NoReturn, Self
 from zlib import compress, decompress
 
 from chunkwise.cached import cached_property
@@ -137,7 +137,7 @@ class SmallArrays:
             raise
         return total
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return SmallArrays, (
             self.source,
             self.target,

@@ -7,10 +7,10 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from chunkwise.api.open import open as open_spec
 from chunkwise.api.tensorstore import TensorStore
+from chunkwise.binding import JSON
 from chunkwise.errors import FailedPreconditionError
 from chunkwise.hierarchy.location import locate
 from chunkwise.spec.url import is_url
@@ -21,7 +21,7 @@ __all__ = ["open_source", "read_spec_file", "replacing", "write_spec_file"]
 _SUFFIX = ".json"
 
 
-def read_spec_file(place: str | os.PathLike[str]) -> dict[str, Any] | None:
+def read_spec_file(place: str | os.PathLike[str]) -> dict[str, JSON] | None:
     """Return the spec in a local file called ``*.json``; None if `place` is no such file."""
     text = os.fspath(place)
     if is_url(text) or not text.endswith(_SUFFIX) or not os.path.isfile(text):
@@ -45,7 +45,7 @@ def open_source(place: str | os.PathLike[str]) -> TensorStore:
     return open_spec(spec, read=True).result()
 
 
-def write_spec_file(path: str | os.PathLike[str], spec: dict[str, Any]) -> None:
+def write_spec_file(path: str | os.PathLike[str], spec: dict[str, JSON]) -> None:
     """Write a spec; a reader at the same time sees the old one or the new one."""
     with replacing(path) as part:
         part.write_text(json.dumps(spec, indent=1) + "\n", encoding="utf-8")

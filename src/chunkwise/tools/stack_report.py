@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.arrays.stack import StackArray
+from chunkwise.binding import JSON
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.index_space import IndexDomain
 from chunkwise.plan.coverage import Box, Overlap, overlaps, uncovered
@@ -27,7 +28,7 @@ class StackReport(NamedTuple):
     n_overlaps: int
     n_hidden: int  # elements of layers that others lie over, counted for each that is hidden
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, JSON]:
         """Return the report as JSON."""
         return {
             "layers": self.n_layers,

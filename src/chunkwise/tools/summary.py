@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from chunkwise.binding import JSON
 from chunkwise.hierarchy.node import Node
 
 __all__ = ["ArraySummary", "codec_text", "shape_text", "summarize"]
@@ -18,7 +19,7 @@ class ArraySummary(NamedTuple):
     chunks: tuple[int, ...] | None  # inner ones where there are shards
     shards: tuple[int, ...] | None
     codecs: tuple[str, ...]  # without those that every array of the format has
-    fill_value: Any
+    fill_value: JSON
     dimension_names: tuple[str | None, ...] | None
     dimension_units: tuple[str | None, ...] | None
 
@@ -33,13 +34,13 @@ def summarize(node: Node) -> ArraySummary:
     return _zarr2(document)
 
 
-def _zarr3(document: Mapping[str, Any]) -> ArraySummary:
+def _zarr3(document: Mapping[str, JSON]) -> ArraySummary:
     chunks = _shape(_configuration(document.get("chunk_grid")).get("chunk_shape"))
     shards = None
     codecs: list[str] = []
     chain = _objects(document.get("codecs"))
     while chain:
-        inner: list[Mapping[str, Any]] = []
+        inner: list[Mapping[str, JSON]] = []
         for codec in chain:
             name, options = str(codec.get("name")), _configuration(codec)
             if name == "sharding_indexed":
@@ -63,7 +64,7 @@ def _zarr3(document: Mapping[str, Any]) -> ArraySummary:
     )
 
 
-def _zarr2(document: Mapping[str, Any]) -> ArraySummary:
+def _zarr2(document: Mapping[str, JSON]) -> ArraySummary:
     if document.get("zarr_format") == 1:
         options = document.get("compression_opts")
         members = options if isinstance(options, Mapping) else {} if options is None else {"level": options}
@@ -86,7 +87,7 @@ def _zarr2(document: Mapping[str, Any]) -> ArraySummary:
     )
 
 
-def _n5(document: Mapping[str, Any]) -> ArraySummary:
+def _n5(document: Mapping[str, JSON]) -> ArraySummary:
     compression = document.get("compression")
     if not isinstance(compression, Mapping):
         compression = {"type": document.get("compressionType")} if "compressionType" in document else {}
@@ -108,7 +109,7 @@ def _n5(document: Mapping[str, Any]) -> ArraySummary:
     )
 
 
-def codec_text(name: str, options: Mapping[str, Any]) -> str:
+def codec_text(name: str, options: Mapping[str, JSON]) -> str:
     """Return a codec in the syntax of option ``--codec``, as far as that goes.
 
     >>> codec_text("blosc", {"cname": "lz4", "clevel": 5, "shuffle": 2, "blocksize": 0})
@@ -131,13 +132,13 @@ def codec_text(name: str, options: Mapping[str, Any]) -> str:
     return ":".join([name, *(str(part) for part in parts if part is not None)])
 
 
-def _configuration(value: object) -> Mapping[str, Any]:
+def _configuration(value: object) -> Mapping[str, JSON]:
     options = value.get("configuration", {}) if isinstance(value, Mapping) else {}
     return options if isinstance(options, Mapping) else {}
 
 
-def _objects(value: object) -> list[Mapping[str, Any]]:
-    out: list[Mapping[str, Any]] = []
+def _objects(value: object) -> list[Mapping[str, JSON]]:
+    out: list[Mapping[str, JSON]] = []
     for item in value if isinstance(value, list) else []:
         if isinstance(item, str):
             out.append({"name": item, "id": item})

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from chunkwise.binding import JSON, dump, expect_object
 from chunkwise.catalogue import codecs as registered
@@ -41,8 +40,8 @@ _WITH_CHECKSUM = {"zarr2": "zstd, gzip, zlib, bz2 and xz", "n5": "gzip, bz2, lz4
 class Target:
     """Spec and attributes of an array that is to be made."""
 
-    spec: dict[str, Any]  # JSON, without kvstore and open mode
-    attributes: dict[str, Any]  # to be written beside the metadata, in Zarr v2 and v1
+    spec: dict[str, JSON]  # JSON, without kvstore and open mode
+    attributes: dict[str, JSON]  # to be written beside the metadata, in Zarr v2 and v1
     notes: tuple[str, ...]  # on what the format can't hold, or holds in an unusual place
 
 
@@ -54,7 +53,7 @@ def target_spec(template: ArrayTemplate, format: str, given: Sequence[str] = ())
             raise InvalidArgumentError(f"{format} has no shards; Zarr v3 (zarr3) has")
         template = replace(template, shards=None)
     notes: list[str] = []
-    attributes: dict[str, Any] = {}
+    attributes: dict[str, JSON] = {}
     if format == "zarr3":
         metadata = _zarr3(template, given, notes)
     elif format == "n5":
@@ -65,15 +64,15 @@ def target_spec(template: ArrayTemplate, format: str, given: Sequence[str] = ())
     return Target({"driver": DRIVERS[format], "metadata": metadata}, attributes, tuple(notes))
 
 
-def _zarr2(template: ArrayTemplate, format: str, given: Sequence[str], notes: list[str]) -> dict[str, Any]:
-    own: dict[str, Any] = {}
+def _zarr2(template: ArrayTemplate, format: str, given: Sequence[str], notes: list[str]) -> dict[str, JSON]:
+    own: dict[str, JSON] = {}
     if template.format == "zarr2":
         own = dict(template.document)
     elif template.format == "zarr1":
         own = to_zarr2_members(template.document)
     if "dtype" in given:
         own = {name: value for name, value in own.items() if name not in ("dtype", "fill_value", "filters")}
-    metadata: dict[str, Any] = {
+    metadata: dict[str, JSON] = {
         name: own[name] for name in ("dtype", "order", "fill_value", "dimension_separator") if name in own
     }
     metadata["shape"] = list(template.shape)
@@ -101,7 +100,7 @@ def _zarr2(template: ArrayTemplate, format: str, given: Sequence[str], notes: li
     return metadata
 
 
-def _zarr2_attributes(template: ArrayTemplate, format: str, notes: list[str]) -> dict[str, Any]:
+def _zarr2_attributes(template: ArrayTemplate, format: str, notes: list[str]) -> dict[str, JSON]:
     attributes = dict(template.attributes)
     for name, values, what in (
         (NAMES, list(template.names), "dimension names"),
@@ -114,13 +113,13 @@ def _zarr2_attributes(template: ArrayTemplate, format: str, notes: list[str]) ->
     return attributes
 
 
-def _n5(template: ArrayTemplate, given: Sequence[str], notes: list[str]) -> dict[str, Any]:
+def _n5(template: ArrayTemplate, given: Sequence[str], notes: list[str]) -> dict[str, JSON]:
     if template.dtype.name not in (*ITEM_NBYTES, "ustring"):
         raise InvalidArgumentError(
             f'N5 has no data type "{template.dtype.name}"; it has {", ".join(ITEM_NBYTES)} '
             "(convert with --dtype)"
         )
-    metadata: dict[str, Any] = {}
+    metadata: dict[str, JSON] = {}
     for name, value in template.attributes.items():
         if name in DATASET_MEMBERS or name in ("n5", "compressionType", "codecs"):
             notes.append(f'attribute "{name}" is left out: N5 has a meaning of its own for that name')
@@ -156,7 +155,7 @@ def _n5(template: ArrayTemplate, given: Sequence[str], notes: list[str]) -> dict
     return metadata
 
 
-def _zarr3(template: ArrayTemplate, given: Sequence[str], notes: list[str]) -> dict[str, Any]:
+def _zarr3(template: ArrayTemplate, given: Sequence[str], notes: list[str]) -> dict[str, JSON]:
     """Return the ``metadata`` member of a spec; what isn't `given` is kept of an array of that format."""
     attributes = dict(template.attributes)
     if any(unit is not None for unit in template.units):
@@ -164,7 +163,7 @@ def _zarr3(template: ArrayTemplate, given: Sequence[str], notes: list[str]) -> d
     own = template.document if template.format == "zarr3" else {}
     fill_value = template.fill_value if template.fill_value is not None else template.dtype.zero()
     data_type = own["data_type"] if own and "dtype" not in given else to_zarr3(template.dtype)
-    metadata: dict[str, Any] = {
+    metadata: dict[str, JSON] = {
         "shape": list(template.shape),
         "data_type": data_type,
         "fill_value": fill_value_to_zarr3(fill_value, template.dtype, data_type),
@@ -182,8 +181,8 @@ def _zarr3(template: ArrayTemplate, given: Sequence[str], notes: list[str]) -> d
 
 
 def _zarr3_chunks(
-    template: ArrayTemplate, own: Mapping[str, Any], given: Sequence[str], notes: list[str]
-) -> dict[str, Any]:
+    template: ArrayTemplate, own: Mapping[str, JSON], given: Sequence[str], notes: list[str]
+) -> dict[str, JSON]:
     """Return ``codecs``, always, so that no others are added, and ``chunk_grid`` as far as it is known."""
     chain, shard = inner_chain(own.get("codecs", []))
     if "codec" in given or not own:
@@ -205,7 +204,7 @@ def _zarr3_chunks(
                 f"shards of {list(template.shards)} can't be divided into chunks of {list(template.chunks)}"
             )
         chain = sharded(shard, template.chunks, chain)
-    out: dict[str, Any] = {"codecs": chain}
+    out: dict[str, JSON] = {"codecs": chain}
     outer = template.shards or template.chunks
     if own and not {"chunks", "shards"} & set(given):
         out["chunk_grid"] = own["chunk_grid"]  # which may be one that `chunks` can't say
@@ -220,7 +219,7 @@ def _is_array_codec(entry: object) -> bool:
     return bool(registered.find(name, "zarr3").kind != "bytes->bytes")
 
 
-def _codec_json(template: ArrayTemplate, format: str, given: Sequence[str], notes: list[str]) -> Any:
+def _codec_json(template: ArrayTemplate, format: str, given: Sequence[str], notes: list[str]) -> JSON:
     """Return the compressor in the words of `format`."""
     codec = template.codec
     if isinstance(codec, Compressor):
@@ -236,7 +235,7 @@ def _codec_json(template: ArrayTemplate, format: str, given: Sequence[str], note
     return compressor_to_json(_FALLBACK, format)
 
 
-def _with_checksum(codecs: Any, format: str) -> Any:
+def _with_checksum(codecs: JSON, format: str) -> JSON:
     """Return codecs, or the compressor of Zarr v1, v2 or N5, with a checksum; raise if there can be none."""
     if format == "zarr3":
         return codecs if any(map(_writes_checksum, codecs)) else [*codecs, {"name": "crc32c"}]

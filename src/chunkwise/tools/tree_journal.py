@@ -5,11 +5,11 @@ Of a copy in parts each part does a share of every pass but the second, which is
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from chunkwise.tools.copy_arrays import Room, check_memory
 from chunkwise.tools.journal import Journal
+from chunkwise.tools.journal_document import JournalDocument
 from chunkwise.tools.parts import Part
 from chunkwise.tools.tree_plan import TreePlan
 
@@ -59,12 +59,12 @@ class TreePasses:
         return total
 
 
-def is_tree_journal(journal: Mapping[str, Any]) -> bool:
+def is_tree_journal(journal: JournalDocument) -> bool:
     """Return True for a journal of a tree."""
     return "room" in journal["task"] and len(journal["tasks"]) > LARGE
 
 
-def journalled_room(journal: Mapping[str, Any] | None, memory: int | None) -> Room | None:
+def journalled_room(journal: JournalDocument | None, memory: int | None) -> Room | None:
     """Return what the workers of an unfinished copy had, None if there is none."""
     found = None if journal is None else journal["task"].get("room")
     if not isinstance(found, list) or [type(value) for value in found] != [int, int, bool] or found[1] < 1:

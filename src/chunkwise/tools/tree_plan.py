@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, NamedTuple
 
-from chunkwise.binding import dump
+from chunkwise.binding import JSON, dump
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, UnsupportedError, prefix
 from chunkwise.hierarchy.attribute_value import has_non_finite
 from chunkwise.hierarchy.attributes import DATASET_NAMES
@@ -47,7 +47,7 @@ _N_LOOKED_AT = 1024
 class ArrayOptions(NamedTuple):
     """Properties that all arrays of a copy get in place of their own, and how they are made."""
 
-    fields: Mapping[str, Any]
+    fields: Mapping[str, JSON]
     cast: Cast
     strict: bool  # whether an array that the target can't hold is an error
     sync: bool
@@ -59,7 +59,7 @@ class ArrayOptions(NamedTuple):
 class TreePlan:
     """Nodes that are to be made, by paths from the top."""
 
-    groups: dict[str, dict[str, Any]] = field(default_factory=dict)  # with their attributes
+    groups: dict[str, dict[str, JSON]] = field(default_factory=dict)  # with their attributes
     small: list[SmallArray] = field(default_factory=list)
     large: dict[str, CopyJob] = field(default_factory=dict)
     links: dict[str, Link] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class TreePlan:
         """Size of all elements of the arrays, in bytes."""
         return sum(array.nbytes for array in self.small) + sum(job.nbytes for job in self.large.values())
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, JSON]:
         """Return how much there is to do, and the plans of the larger arrays."""
         return {
             "groups": len(self.groups),
@@ -103,7 +103,7 @@ class _Found(NamedTuple):
     array: SmallArray | CopyJob | None = None
     notes: tuple[str, ...] = ()  # on the array
     why_not: str = ""  # there is none
-    attributes: Mapping[str, Any] = {}  # of a group
+    attributes: Mapping[str, JSON] = {}  # of a group
     children: Sequence[str] = ()
     links: Mapping[str, Link] = {}
 
@@ -240,7 +240,7 @@ class _Planning:
         self._note(path, list(new))
 
 
-def fitting_attributes(attributes: Mapping[str, Any], format: str) -> tuple[dict[str, Any], list[str]]:
+def fitting_attributes(attributes: Mapping[str, JSON], format: str) -> tuple[dict[str, JSON], list[str]]:
     """Return the attributes that a group of this format can hold, and notes on the others."""
     notes: list[str] = []
     out = dict(attributes)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from chunkwise.api.copy import divide
 from chunkwise.api.tensorstore import TensorStore
+from chunkwise.binding import JSON
 from chunkwise.dtypes.fill_value import same_fill, same_object
 from chunkwise.plan.blocks import Blocks
 from chunkwise.tools.plain_read import read_plainly
@@ -24,8 +25,8 @@ class FirstDifference(NamedTuple):
     """First place where two arrays differ, and both values."""
 
     where: list[int]
-    left: Any  # as JSON
-    right: Any
+    left: JSON
+    right: JSON
 
 
 class ValueDifferences(NamedTuple):
@@ -119,7 +120,7 @@ def _is_number(dtype: np.dtype[Any]) -> bool:
     return dtype.isbuiltin == 2
 
 
-def as_json(value: object) -> Any:
+def as_json(value: object) -> JSON:
     """Return an element as JSON, as text if it is none."""
     value = value.tolist() if isinstance(value, np.generic | np.ndarray) else value
     if isinstance(value, bytes):

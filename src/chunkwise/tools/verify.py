@@ -17,8 +17,9 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from itertools import pairwise, product
 from math import prod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from chunkwise.binding import JSON
 from chunkwise.cached import cached_property
 from chunkwise.driver.stored_array import StoredArray
 from chunkwise.errors import ChunkwiseError
@@ -301,7 +302,7 @@ class VerifyStep:
         """False: a task reads one key after the other."""
         return False
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         node = self.node
         return _sent_step, (node.location, node.format, node.key, dict(node.document), self.summed)
 
@@ -368,7 +369,7 @@ def _edges(array: StoredArray) -> Iterator[str]:
 
 
 def _sent_step(
-    location: Location, format: FormatName, key: str, document: dict[str, Any], summed: bool
+    location: Location, format: FormatName, key: str, document: dict[str, JSON], summed: bool
 ) -> VerifyStep:
     return VerifyStep(Node(location, format, "array", key, document), summed)
 

@@ -68,7 +68,7 @@ class DivisibleStep(Step, Protocol):
 class Stop(threading.Event):
     """Says in this process that no more tasks are wanted; is not set in others."""
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return Stop, ()
 
 
@@ -85,8 +85,8 @@ class Fence(NamedTuple):
         """Raise unless the owner is who it was, and some of the tasks are to be done."""
         value = self.kv.read(self.key).value
         where = self.kv.describe(self.key)
-        document = {} if value is None else parse_journal(value, where)
-        if document.get("owner") != self.owner:
+        document = None if value is None else parse_journal(value, where)
+        if document is None or document["owner"] != self.owner:
             raise AbortedError(f"another process has taken over, or the work has ended: {where}")
         done = Ranges(document["done"][self.first + step] if self.writes else ())
         if self.writes and next(done.missing(start, stop), None) is None:
@@ -145,7 +145,7 @@ class Work:
                 looked = time.monotonic()
             yield number
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         if not self._blob:
             self._blob = pickle.dumps({"what": self.what, "steps": self.steps, "fence": self.fence})
         return _SentWork, (__version__, self.name, self._blob)
@@ -157,7 +157,7 @@ class _SentWork:
     def __init__(self, version: str, name: str, blob: bytes) -> None:
         self._version, self._name, self._blob = version, name, blob
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _SentWork, (self._version, self._name, self._blob)
 
     def __call__(self, step: int, start: int, stop: int) -> Any:
@@ -202,7 +202,7 @@ class Crew:
         self._opened = self._stack.enter_context(self.workers.open())
         return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         self._stack.close()
 
     def stage(

@@ -63,7 +63,7 @@ class ArraySpec(DriverSpec):
         """Domain, which begins at 0."""
         return IndexDomain._of_shape(self.array.shape)
 
-    def own_members(self, include_defaults: bool) -> dict[str, Any]:
+    def own_members(self, include_defaults: bool) -> dict[str, JSON]:
         """Return the elements as nested lists."""
         return {"array": array_to_json(self.array, self.element_type)}
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from chunkwise.binding import JSON
 from chunkwise.driver.flow import Flow, Get
 from chunkwise.errors import FailedPreconditionError
 
@@ -32,7 +33,7 @@ def _any(raw: bytes) -> bool:
     return True
 
 
-def _document(raw: bytes) -> dict[str, Any]:
+def _document(raw: bytes) -> dict[str, JSON]:
     # "meta" and "info" are common words, so what is in them decides.
     try:
         document = json.loads(raw)

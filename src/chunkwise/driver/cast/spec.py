@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
-from chunkwise.binding import Members
+from chunkwise.binding import JSON, Members
 from chunkwise.driver.based_spec import BasedSpec, constrained, parse_base
 from chunkwise.dtypes.conversion import converter, convertible
 from chunkwise.dtypes.data_type import DataType
@@ -37,7 +37,7 @@ class CastSpec(BasedSpec):
         """Driver id."""
         return "cast"
 
-    def part_members(self, include_defaults: bool, names: Mapping[int, str]) -> dict[str, Any]:
+    def part_members(self, include_defaults: bool, names: Mapping[int, str]) -> dict[str, JSON]:
         """Return the base, without a rank that follows from its domain."""
         base = self.base._named_json(include_defaults, names)
         if not include_defaults and self.base._driver.domain is not None:

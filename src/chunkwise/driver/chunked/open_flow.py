@@ -209,7 +209,7 @@ def _create(request: OpenRequest) -> Metadata:
         raise prefix(e, 'Cannot create using specified "metadata" and schema') from None
 
 
-def _document(request: OpenRequest, raw: bytes) -> Any:
+def _document(request: OpenRequest, raw: bytes) -> JSON:
     try:
         return request.format.parse_document(raw)
     except (ChunkwiseError, ValueError, RecursionError) as e:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.binding import Members, dump, expect_bool, expect_string
+from chunkwise.binding import JSON, Members, dump, expect_bool, expect_string
 from chunkwise.driver.stored_array import StoredField
 from chunkwise.dtypes.data_type import DataType, dtypes
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError, SpecError, UnsupportedError
@@ -52,9 +52,9 @@ class FieldOptions:
             raise SpecError('"field" and "open_as_void" are mutually exclusive')
         return cls(field=field, open_as_void=as_void, **own)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, JSON]:
         """Return the members that aren't at their default."""
-        out: dict[str, Any] = {} if self.field is None else {"field": self.field}
+        out: dict[str, JSON] = {} if self.field is None else {"field": self.field}
         return {**out, "open_as_void": True} if self.open_as_void else out
 
     def choose(self, dtype: DataType | None) -> Field | None:

@@ -102,9 +102,9 @@ class ChunkedSpec(DriverSpec):
         pool: CachePool = self.resource(name if name in self.resources else "cache_pool")
         return pool
 
-    def own_members(self, include_defaults: bool) -> dict[str, Any]:
+    def own_members(self, include_defaults: bool) -> dict[str, JSON]:
         """Return the members that this class knows, without those that every spec has."""
-        out: dict[str, Any] = dict(self.mode.to_json())
+        out: dict[str, JSON] = dict(self.mode.to_json())
         if include_defaults:
             for name in ("delete_existing", "assume_metadata", "assume_cached_metadata"):
                 out.setdefault(name, False)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Self
+from typing import Self
 
 from chunkwise.binding import JSON, MISSING, Members, expect_int, expect_one_of, parse_array
 from chunkwise.driver.based_spec import BasedSpec, constrained, parse_base
@@ -50,11 +50,11 @@ class DownsampleSpec(BasedSpec):
         """Driver id."""
         return "downsample"
 
-    def own_members(self, include_defaults: bool) -> dict[str, Any]:
+    def own_members(self, include_defaults: bool) -> dict[str, JSON]:
         """Return factors and method."""
         return {"downsample_factors": list(self.factors), "downsample_method": self.method}
 
-    def part_members(self, include_defaults: bool, names: Mapping[int, str]) -> dict[str, Any]:
+    def part_members(self, include_defaults: bool, names: Mapping[int, str]) -> dict[str, JSON]:
         """Return the base, without what is the same for the whole."""
         base = self.base._named_json(include_defaults, names)
         base.pop("dtype", None)

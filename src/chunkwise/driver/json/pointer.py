@@ -80,7 +80,7 @@ def written_at(value: JSON, tokens: tuple[str, ...], new: JSON) -> JSON:
     return root
 
 
-def _index(token: str, array: list[Any], text: str, error: type[ChunkwiseError] = OutOfRangeError) -> int:
+def _index(token: str, array: list[JSON], text: str, error: type[ChunkwiseError] = OutOfRangeError) -> int:
     if not _INDEX.fullmatch(token) or int(token) > _LARGEST_INDEX:
         raise FailedPreconditionError(f"JSON Pointer {text} is invalid for array value")
     if int(token) >= len(array):

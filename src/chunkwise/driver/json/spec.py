@@ -10,7 +10,7 @@ Configuration
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 from urllib.parse import quote
 
 from chunkwise.binding import JSON, Members, expect_string
@@ -43,9 +43,9 @@ class JsonSpec(SingleValueSpec):
         """Reference tokens of the pointer."""
         return parse_pointer(self.pointer)
 
-    def own_members(self, include_defaults: bool) -> dict[str, Any]:
+    def own_members(self, include_defaults: bool) -> dict[str, JSON]:
         """Return pointer and staleness bound."""
-        out: dict[str, Any] = {}
+        out: dict[str, JSON] = {}
         if self.pointer or include_defaults:
             out["json_pointer"] = self.pointer
         return {**out, **self.recheck_member(include_defaults)}

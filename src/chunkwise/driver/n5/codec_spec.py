@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Self
 
-from chunkwise.binding import Members, dump
+from chunkwise.binding import JSON, Members, dump
 from chunkwise.codec.n5_compression import parse_compression
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.spec.codec_spec import CodecSpec
@@ -17,23 +17,23 @@ class N5CodecSpec(CodecSpec):
 
     driver = "n5"
     # The ``compression`` object with all defaults filled in; None leaves it open.
-    compression: dict[str, Any] | None
+    compression: dict[str, JSON] | None
 
     @classmethod
-    def _parse(cls, members: dict[str, Any]) -> Self:
+    def _parse(cls, members: dict[str, JSON]) -> Self:
         rest = Members(members)
         compression = rest.take("compression", lambda value: parse_compression(value)[0], None)
         rest.finish()
         return cls.of(compression)
 
     @classmethod
-    def of(cls, compression: dict[str, Any] | None) -> Self:
+    def of(cls, compression: dict[str, JSON] | None) -> Self:
         """Return the constraint of an already checked ``compression``."""
         self = cls._new()
         self.compression = compression
         return self
 
-    def _members(self) -> dict[str, Any]:
+    def _members(self) -> dict[str, JSON]:
         return {} if self.compression is None else {"compression": self.compression}
 
     def _merge(self, other: Self) -> Self:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
+from chunkwise.binding import JSON
 from chunkwise.driver.chunked.agree import check_codec, check_rank_and_dtype
 from chunkwise.driver.chunked.domain import domain_of_shape
 from chunkwise.driver.n5.codec_spec import N5CodecSpec
@@ -78,7 +78,7 @@ def constraint_schema(constraints: N5Constraints, schema: Schema) -> Schema:
     return derived.merged(schema).without_fill_value()  # for which the format has no place
 
 
-def default_compression(itemsize: int) -> dict[str, Any]:
+def default_compression(itemsize: int) -> dict[str, JSON]:
     """Return TensorStore's choice for elements of `itemsize` bytes: Blosc with lz4, bit shuffle for bytes."""
     return {
         "type": "blosc",
@@ -103,7 +103,7 @@ def create_metadata(constraints: N5Constraints, schema: Schema) -> N5Metadata:
     assert isinstance(codec, N5CodecSpec)
     _check_no_fill_value(schema)
     units, resolution = choose_units(constraints.units, constraints.resolution, schema.dimension_units)
-    document: dict[str, Any] = dict(constraints.attributes)
+    document: dict[str, JSON] = dict(constraints.attributes)
     document["dimensions"] = list(domain.shape)
     document["blockSize"] = list(block_size)
     document["dataType"] = data_type

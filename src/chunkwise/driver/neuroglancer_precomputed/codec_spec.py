@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Self
 
-from chunkwise.binding import Members, dump, expect_one_of
+from chunkwise.binding import JSON, Members, dump, expect_one_of
 from chunkwise.driver.neuroglancer_precomputed.members import Encoding, take_encoding
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.spec.codec_spec import CodecSpec
@@ -21,7 +21,7 @@ class PrecomputedCodecSpec(CodecSpec):
     shard_data_encoding: str | None  # None is open
 
     @classmethod
-    def _parse(cls, members: dict[str, Any]) -> Self:
+    def _parse(cls, members: dict[str, JSON]) -> Self:
         rest = Members(members)
         encoding = take_encoding(rest)
         choose = partial(expect_one_of, choices=("raw", "gzip"))
@@ -37,7 +37,7 @@ class PrecomputedCodecSpec(CodecSpec):
         self.shard_data_encoding = shard_data_encoding
         return self
 
-    def _members(self) -> dict[str, Any]:
+    def _members(self) -> dict[str, JSON]:
         out = self.encoding.to_json()
         if self.shard_data_encoding is not None:
             out["shard_data_encoding"] = self.shard_data_encoding

@@ -54,7 +54,7 @@ class PrecomputedConstraints:
         ):
             scale[name] = None if value is None else list(value)
         scale |= self.encoding.to_json()
-        out: dict[str, Any] = {
+        out: dict[str, JSON] = {
             "scale_index": self.scale_index,
             "scale_metadata": {name: value for name, value in scale.items() if value is not None},
             "multiscale_metadata": {name: value for name, value in multiscale.items() if value is not None},
@@ -116,7 +116,7 @@ def _unsigned(value: JSON) -> int:
         raise SpecError(f"Expected 64-bit unsigned integer, but received: {dump(value)}") from None
 
 
-def _multiscale(value: JSON) -> dict[str, Any]:
+def _multiscale(value: JSON) -> dict[str, JSON]:
     members = Members(value)
     out = {
         "dtype": members.take("data_type", parse_dtype, None),
@@ -127,7 +127,7 @@ def _multiscale(value: JSON) -> dict[str, Any]:
     return out
 
 
-def _scale(value: JSON) -> dict[str, Any]:
+def _scale(value: JSON) -> dict[str, JSON]:
     members = Members(value)
     size = members.take("size", parse_xyz(0, 2**61), None)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
-from chunkwise.binding import MISSING, Members
+from chunkwise.binding import JSON, MISSING, Members
 from chunkwise.cached import cached_property
 from chunkwise.driver.chunked.format import Format, Metadata
 from chunkwise.driver.chunked.open_flow import OpenRequest
@@ -44,7 +44,7 @@ class PrecomputedSpec(ChunkedSpec):
         """The format, of the scale that the spec asks for."""
         return FORMAT.of(self.constraints, self.schema)
 
-    def own_members(self, include_defaults: bool) -> dict[str, Any]:
+    def own_members(self, include_defaults: bool) -> dict[str, JSON]:
         """Return the members that this class knows, without those that every spec has."""
         out = super().own_members(include_defaults)
         out.update(out.pop("metadata", {}))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from operator import add, gt
-from typing import Any
 
 from chunkwise.binding import JSON
 from chunkwise.cached import copied
@@ -40,7 +39,7 @@ class LayerParser:
             found = None
         return parse_base(value) if found is None else found
 
-    def _like_another(self, value: dict[str, Any]) -> Spec | None:
+    def _like_another(self, value: dict[str, JSON]) -> Spec | None:
         transform, kvstore = _quick_transform(value.get("transform")), value.get("kvstore")
         if transform is None:
             return None
@@ -65,7 +64,7 @@ class LayerParser:
         return Spec._of(elsewhere(known, path + "/" if path and not path.endswith("/") else path), transform)
 
     def _known_kind(
-        self, value: dict[str, Any], transform: IndexTransform, own: str, store: list[Any]
+        self, value: dict[str, JSON], transform: IndexTransform, own: str, store: list[JSON]
     ) -> DriverSpec:
         """Return the driver of the first layer that differs in its transform and the member `own` only."""
         others = [item for item in value.items() if item[0] not in ("transform", own)]
@@ -80,7 +79,7 @@ class LayerParser:
         return known
 
 
-def _quick_transform(json: Any) -> IndexTransform | None:
+def _quick_transform(json: JSON) -> IndexTransform | None:
     """Return a transform of explicit bounds and one stride for each output; None for any other."""
     if not isinstance(json, dict) or len(json) != 2 + ("output" in json):
         return None

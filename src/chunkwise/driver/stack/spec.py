@@ -75,13 +75,13 @@ class StackSpec(DriverSpec):
         """Hull of the layers' domains, unless the schema has bounds of its own."""
         return final_domain(self.schema.domain, self.common.domain)
 
-    def own_members(self, include_defaults: bool) -> dict[str, Any]:
+    def own_members(self, include_defaults: bool) -> dict[str, JSON]:
         """Return the fill value, if there is one."""
         if self.fill_value is None:
             return {}
         return {"fill_value": fill_value_to_json(self.fill_value, self.common.dtype)}
 
-    def part_members(self, include_defaults: bool, names: Mapping[int, str]) -> dict[str, Any]:
+    def part_members(self, include_defaults: bool, names: Mapping[int, str]) -> dict[str, JSON]:
         """Return the layers."""
         return {"layers": [layer._named_json(include_defaults, names) for layer in self.layers]}
 

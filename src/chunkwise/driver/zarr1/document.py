@@ -9,7 +9,6 @@ Specification: Zarr v1, "Metadata".
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from chunkwise.binding import JSON, MISSING, dump, expect_int, expect_object, expect_string
 from chunkwise.catalogue import codecs
@@ -21,7 +20,7 @@ NO_COMPRESSION = (None, "none", "")
 NOT_OF_V1 = ("filters", "dimension_separator", "compressor")
 
 
-def to_zarr2(document: JSON, *, stored: bool = False) -> dict[str, Any]:
+def to_zarr2(document: JSON, *, stored: bool = False) -> dict[str, JSON]:
     """Return a v1 document, or a part of one, as v2 members."""
     out = dict(expect_object(document))
     if "zarr_format" in out:
@@ -41,7 +40,7 @@ def to_zarr2(document: JSON, *, stored: bool = False) -> dict[str, Any]:
     return out
 
 
-def _compressor(name: Any, options: Any) -> dict[str, Any] | None:
+def _compressor(name: JSON, options: JSON) -> dict[str, JSON] | None:
     if name in NO_COMPRESSION:
         return None
     try:
@@ -61,7 +60,7 @@ def _compressor(name: Any, options: Any) -> dict[str, Any] | None:
     )
 
 
-def from_zarr2(document: Mapping[str, Any]) -> dict[str, Any]:
+def from_zarr2(document: Mapping[str, JSON]) -> dict[str, JSON]:
     """Return v2 members as a v1 document."""
     out = dict(document)
     if out.get("filters"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from chunkwise.binding import JSON, Members, dump_bytes
 from chunkwise.driver.chunked.spec import ChunkedSpec
@@ -19,7 +19,7 @@ __all__ = ["Zarr1Format", "parse_zarr1"]
 
 
 # As the specification's example has it; automatic shuffle is younger than Zarr v1.
-DEFAULT_COMPRESSOR: dict[str, Any] = {"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1}
+DEFAULT_COMPRESSOR: dict[str, JSON] = {"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1}
 
 
 class Zarr1Format(Zarr2Format):
@@ -32,7 +32,7 @@ class Zarr1Format(Zarr2Format):
         """Take nothing; the metadata is always under ``meta``."""
         return Zarr2Options(metadata_key="meta")
 
-    def options_to_json(self, options: Zarr2Options) -> dict[str, Any]:
+    def options_to_json(self, options: Zarr2Options) -> dict[str, JSON]:
         """Return nothing."""
         return {}
 
@@ -40,7 +40,7 @@ class Zarr1Format(Zarr2Format):
         """Read the ``metadata`` member of a spec."""
         return super().parse_constraints(to_zarr2(value))
 
-    def constraints_to_json(self, constraints: Zarr2Constraints) -> dict[str, Any]:
+    def constraints_to_json(self, constraints: Zarr2Constraints) -> dict[str, JSON]:
         """Return the ``metadata`` member of a spec."""
         return from_zarr2(constraints.members)
 
@@ -58,7 +58,7 @@ class Zarr1Format(Zarr2Format):
     def template_key(self, document: JSON) -> None:
         """Return None: each document is translated by itself."""
 
-    def metadata_to_json(self, metadata: Zarr2Metadata) -> dict[str, Any]:
+    def metadata_to_json(self, metadata: Zarr2Metadata) -> dict[str, JSON]:
         """Return the document as it is stored."""
         return from_zarr2(metadata.document)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Self
 
 from chunkwise.binding import JSON, MISSING, Members, dump, parse_array
 from chunkwise.codec.codec_json import codec_to_json
@@ -12,7 +12,7 @@ from chunkwise.spec.codec_spec import CodecSpec
 
 __all__ = ["DEFAULT_COMPRESSOR", "Zarr2CodecSpec", "parse_compressor", "parse_filters"]
 
-DEFAULT_COMPRESSOR: dict[str, Any] = {
+DEFAULT_COMPRESSOR: dict[str, JSON] = {
     "id": "blosc",
     "cname": "lz4",
     "clevel": 5,
@@ -21,19 +21,19 @@ DEFAULT_COMPRESSOR: dict[str, Any] = {
 }
 
 
-def parse_compressor(value: JSON) -> dict[str, Any] | None:
+def parse_compressor(value: JSON) -> dict[str, JSON] | None:
     """Check a ``compressor`` and fill in the options left out; null is none."""
     return None if value is None else _canonical(value, is_compressor=True)
 
 
-def parse_filters(value: JSON) -> list[dict[str, Any]] | None:
+def parse_filters(value: JSON) -> list[dict[str, JSON]] | None:
     """Check ``filters`` and fill in the options left out; an empty list is the same as null."""
     if value is None:
         return None
     return parse_array(value, lambda v: _canonical(v, is_compressor=False)) or None
 
 
-def _canonical(value: JSON, *, is_compressor: bool) -> dict[str, Any]:
+def _canonical(value: JSON, *, is_compressor: bool) -> dict[str, JSON]:
     codec = parse_zarr2_step(value, is_compressor=is_compressor, serialized=not is_compressor)
     return codec_to_json(codec, "zarr2")
 
@@ -42,12 +42,12 @@ class Zarr2CodecSpec(CodecSpec):
     """Filters and compressor as a schema constraint."""
 
     driver = "zarr"
-    compressor: Any  # None demands that there is none; MISSING leaves it open
+    compressor: JSON  # None demands that there is none; MISSING leaves it open
     # None leaves it open as well as demanding none: TensorStore knows no filters.
-    filters: list[dict[str, Any]] | None
+    filters: list[dict[str, JSON]] | None
 
     @classmethod
-    def _parse(cls, members: dict[str, Any]) -> Self:
+    def _parse(cls, members: dict[str, JSON]) -> Self:
         rest = Members(members)
         compressor = rest.take("compressor", parse_compressor, MISSING)
         filters = rest.take("filters", parse_filters, None)
@@ -55,15 +55,15 @@ class Zarr2CodecSpec(CodecSpec):
         return cls.of(compressor, filters)
 
     @classmethod
-    def of(cls, compressor: Any, filters: list[dict[str, Any]] | None) -> Self:
+    def of(cls, compressor: JSON, filters: list[dict[str, JSON]] | None) -> Self:
         """Return the constraint of already checked members."""
         self = cls._new()
         self.compressor = compressor
         self.filters = filters
         return self
 
-    def _members(self) -> dict[str, Any]:
-        out: dict[str, Any] = {"filters": self.filters}
+    def _members(self) -> dict[str, JSON]:
+        out: dict[str, JSON] = {"filters": self.filters}
         if self.compressor is not MISSING:
             out["compressor"] = self.compressor
         return out

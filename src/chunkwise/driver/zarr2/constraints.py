@@ -23,15 +23,15 @@ __all__ = ["Zarr2Constraints", "check_constraints", "parse_constraints"]
 class Zarr2Constraints:
     """Constraints of a spec on a ``.zarray``; None, or MISSING where null means something, is none."""
 
-    members: dict[str, Any]  # the constraints as they were given, each in its canonical form
+    members: dict[str, JSON]  # the constraints as they were given, each in its canonical form
     shape: tuple[int, ...] | None
     chunks: tuple[int, ...] | None
     dtype: DataType | None
     stored_dtype: np.dtype[Any] | None
     dtype_json: JSON
-    compressor: Any
-    filters: list[dict[str, Any]] | None
-    fill_value: Any
+    compressor: JSON
+    filters: list[dict[str, JSON]] | None
+    fill_value: JSON
     order: str | None
     separator: str | None
 
@@ -47,7 +47,7 @@ class Zarr2Constraints:
 def parse_constraints(value: JSON) -> Zarr2Constraints:
     """Read the ``metadata`` member of a spec."""
     members = Members(value)
-    out: dict[str, Any] = {}
+    out: dict[str, JSON] = {}
     if members.take("zarr_format", lambda v: expect_int(v, 2, 2), None):
         out["zarr_format"] = 2
     shape = members.take("shape", lambda v: tuple(parse_array(v, lambda n: expect_int(n, 0))), None)
@@ -72,7 +72,7 @@ def parse_constraints(value: JSON) -> Zarr2Constraints:
             raise prefix(e, 'Error parsing object member "dtype"') from None
         dtype_json = dtype_json if dtype_json == "|O" else _canonical_dtype(dtype, stored, dtype_json)
         out["dtype"] = dtype_json
-    fill_value: Any = members.take("fill_value", lambda v: v, MISSING)
+    fill_value: JSON = members.take("fill_value", lambda v: v, MISSING)
     if fill_value is not MISSING:
         if dtype is None:
             raise SpecError(

@@ -58,7 +58,7 @@ MEMBERS = (
 class Zarr2Metadata:
     """An array's metadata document and what it means."""
 
-    document: dict[str, Any]  # the document as stored, members that chunkwise doesn't know included
+    document: dict[str, JSON]  # the document as stored, members that chunkwise doesn't know included
     shape: tuple[int, ...]
     chunks: tuple[int, ...]
     dtype: DataType
@@ -74,11 +74,11 @@ class Zarr2Metadata:
         return len(self.shape)
 
     @property
-    def shared(self) -> tuple[Any, ...]:
+    def shared(self) -> tuple[object, ...]:
         """Objects that metadata of other shapes and attributes may share."""
         return self.chunks, self.dtype, self.stored_dtype, self.fill_value, self.separator, self.codecs
 
-    def with_shape_and_attributes(self, document: dict[str, Any]) -> Zarr2Metadata | None:
+    def with_shape_and_attributes(self, document: dict[str, JSON]) -> Zarr2Metadata | None:
         """Return the metadata of a document that differs in the shape alone; None if in doubt."""
         shape = document.get("shape")
         if type(shape) is not list or len(shape) != self.rank:
@@ -138,7 +138,7 @@ def parse_metadata(document: JSON) -> Zarr2Metadata:
     )
 
 
-def object_codec(filters: list[dict[str, Any]]) -> str | None:
+def object_codec(filters: list[dict[str, JSON]]) -> str | None:
     """Return the id of the filter that turns variable-length objects into bytes, if there is one."""
     if filters and object_dtype(filters[0]["id"]) is not None:
         return str(filters[0]["id"])
@@ -155,7 +155,7 @@ def make_document(
     order: str,
     filters: JSON,
     separator: str,
-) -> dict[str, Any]:
+) -> dict[str, JSON]:
     """Return the document of a new array."""
     return {
         "zarr_format": 2,
@@ -170,7 +170,7 @@ def make_document(
     }
 
 
-def _codec(value: JSON) -> dict[str, Any]:
+def _codec(value: JSON) -> dict[str, JSON]:
     codec = dict(expect_object(value))
     try:
         expect_string(codec.get("id"))
@@ -179,7 +179,7 @@ def _codec(value: JSON) -> dict[str, Any]:
     return codec
 
 
-def _filters(value: JSON) -> list[dict[str, Any]] | None:
+def _filters(value: JSON) -> list[dict[str, JSON]] | None:
     return None if value is None else parse_array(expect_array(value), _codec)
 
 

@@ -155,7 +155,7 @@ def _choose_fill(constraints: Zarr2Constraints, schema: Schema, dtype: DataType)
     return None if constraints.fill_value is None else fill_scalar(wanted, constraints.fill_value, dtype)
 
 
-def _with_object_codec(filters: list[dict[str, Any]] | None, dtype: DataType) -> list[dict[str, Any]]:
+def _with_object_codec(filters: list[dict[str, JSON]] | None, dtype: DataType) -> list[dict[str, JSON]]:
     filters = list(filters or [])
     name = OBJECT_FILTERS.get(dtype.name)
     if name is not None and object_codec(filters) is None:

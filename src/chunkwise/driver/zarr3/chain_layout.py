@@ -8,8 +8,9 @@ tell nothing of the array's chunks.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from chunkwise.binding import JSON
 from chunkwise.catalogue import codecs
 from chunkwise.driver.zarr3.codec_constraints import SHARDING, split_chain
 from chunkwise.errors import InvalidArgumentError
@@ -40,7 +41,7 @@ class ChainAxes(NamedTuple):
     is_open: bool  # True if nothing at all is said of the innermost chunks' codecs
 
 
-def chain_axes(chain: Sequence[dict[str, Any]] | None, rank: int) -> ChainAxes:
+def chain_axes(chain: Sequence[dict[str, JSON]] | None, rank: int) -> ChainAxes:
     """Follow the dimensions of an array of `rank` through a parsed chain; None is one left open."""
     axes: tuple[int, ...] | None = tuple(range(rank))
     shards: list[Shard] = []
@@ -58,7 +59,7 @@ def chain_axes(chain: Sequence[dict[str, Any]] | None, rank: int) -> ChainAxes:
     return ChainAxes(tuple(shards), axes, is_complete=False, is_open=True)
 
 
-def _through(entry: dict[str, Any], axes: tuple[int, ...] | None) -> tuple[int, ...] | None:
+def _through(entry: dict[str, JSON], axes: tuple[int, ...] | None) -> tuple[int, ...] | None:
     if axes is None or codecs.find(entry["name"], "zarr3").reshapes:
         return None
     if entry["name"] != "transpose":
@@ -85,7 +86,7 @@ def _in_array_order(shape: Sequence[int] | None, axes: tuple[int, ...]) -> tuple
 
 
 def chain_layout(
-    chain: list[dict[str, Any]] | None,
+    chain: list[dict[str, JSON]] | None,
     grid: ChunkGrid | None,
     rank: int,
     inside: tuple[int, ...] = (),

@@ -10,7 +10,7 @@ Specification: Zarr v3 core, "Codecs" and "Extension definition"; merging as Ten
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from chunkwise.binding import (
     JSON,
@@ -49,12 +49,12 @@ INDEX_CODECS: list[JSON] = [{"name": "bytes", "configuration": {"endian": "littl
 class SplitChain(NamedTuple):
     """A chain by kind; `array_to_bytes` is None where the constraint leaves it open."""
 
-    array_to_array: list[dict[str, Any]]
-    array_to_bytes: dict[str, Any] | None
-    bytes_to_bytes: list[dict[str, Any]]
+    array_to_array: list[dict[str, JSON]]
+    array_to_bytes: dict[str, JSON] | None
+    bytes_to_bytes: list[dict[str, JSON]]
 
 
-def parse_chain(value: JSON) -> list[dict[str, Any]]:
+def parse_chain(value: JSON) -> list[dict[str, JSON]]:
     """Read a list of codecs, check each as far as it is given, and the order of their kinds."""
     chain = parse_array(value, _parse_entry)
     stage = 0
@@ -68,7 +68,7 @@ def parse_chain(value: JSON) -> list[dict[str, Any]]:
     return chain
 
 
-def check_stored(chain: Sequence[dict[str, Any]]) -> None:
+def check_stored(chain: Sequence[dict[str, JSON]]) -> None:
     """Raise SpecError if the parsed chain of a stored array leaves open how chunks are encoded."""
     codec = split_chain(chain).array_to_bytes
     if codec is None:
@@ -86,7 +86,7 @@ def check_stored(chain: Sequence[dict[str, Any]]) -> None:
                 raise prefix(e, f"{SHARDING}: {dump(name)}") from None
 
 
-def _parse_entry(value: JSON) -> dict[str, Any]:
+def _parse_entry(value: JSON) -> dict[str, JSON]:
     if isinstance(value, str):
         value = {"name": value}
     members = Members(value)
@@ -108,9 +108,9 @@ def _parse_entry(value: JSON) -> dict[str, Any]:
     return {"name": name, "configuration": configuration} if configuration else {"name": name}
 
 
-def _parse_sharding(configuration: Mapping[str, Any]) -> dict[str, Any]:
+def _parse_sharding(configuration: Mapping[str, JSON]) -> dict[str, JSON]:
     members = Members(configuration)
-    out: dict[str, Any] = {}
+    out: dict[str, JSON] = {}
     shape = members.take("chunk_shape", lambda v: parse_array(v, lambda n: expect_int(n, 1)), None)
     if shape is not None:
         out["chunk_shape"] = shape
@@ -125,20 +125,20 @@ def _parse_sharding(configuration: Mapping[str, Any]) -> dict[str, Any]:
     return out
 
 
-def _kind(entry: Mapping[str, Any]) -> int:
+def _kind(entry: Mapping[str, JSON]) -> int:
     kind: str = codec_registry.find(entry["name"], "zarr3").kind
     return ("array->array", "array->bytes", "bytes->bytes").index(kind)
 
 
-def split_chain(chain: Sequence[dict[str, Any]]) -> SplitChain:
+def split_chain(chain: Sequence[dict[str, JSON]]) -> SplitChain:
     """Divide a parsed chain by kind."""
-    by_kind: tuple[list[dict[str, Any]], ...] = ([], [], [])
+    by_kind: tuple[list[dict[str, JSON]], ...] = ([], [], [])
     for entry in chain:
         by_kind[_kind(entry)].append(entry)
     return SplitChain(by_kind[0], by_kind[1][0] if by_kind[1] else None, by_kind[2])
 
 
-def sharding_levels(chain: Sequence[dict[str, Any]]) -> int:
+def sharding_levels(chain: Sequence[dict[str, JSON]]) -> int:
     """Count the nested ``sharding_indexed`` codecs at the head of a chain."""
     levels = 0
     while (a2b := split_chain(chain).array_to_bytes) is not None and a2b["name"] == SHARDING:
@@ -147,7 +147,7 @@ def sharding_levels(chain: Sequence[dict[str, Any]]) -> int:
     return levels
 
 
-def merge_chains(a: list[dict[str, Any]], b: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def merge_chains(a: list[dict[str, JSON]], b: list[dict[str, JSON]]) -> list[dict[str, JSON]]:
     """Return the chain that satisfies both constraints."""
     # Where one has more sharding levels than the other, the shallower one constrains the inner chunks.
     split_a, split_b = split_chain(a), split_chain(b)
@@ -156,7 +156,7 @@ def merge_chains(a: list[dict[str, Any]], b: list[dict[str, Any]]) -> list[dict[
         return _merge_into_shard(split_a, b)
     if levels_b > levels_a and split_b.array_to_bytes is not None:
         return _merge_into_shard(split_b, a)
-    out: list[dict[str, Any]] = []
+    out: list[dict[str, JSON]] = []
     out += _merge_lists(split_a.array_to_array, split_b.array_to_array, "array -> array")
     if split_a.array_to_bytes is None or split_b.array_to_bytes is None:
         a2b = split_a.array_to_bytes or split_b.array_to_bytes
@@ -168,7 +168,7 @@ def merge_chains(a: list[dict[str, Any]], b: list[dict[str, Any]]) -> list[dict[
     return out
 
 
-def _merge_into_shard(outer: SplitChain, inner: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _merge_into_shard(outer: SplitChain, inner: list[dict[str, JSON]]) -> list[dict[str, JSON]]:
     assert outer.array_to_bytes is not None
     configuration = dict(outer.array_to_bytes.get("configuration", {}))
     own = configuration.get("codecs")
@@ -177,7 +177,7 @@ def _merge_into_shard(outer: SplitChain, inner: list[dict[str, Any]]) -> list[di
     return [*outer.array_to_array, shard, *outer.bytes_to_bytes]
 
 
-def _merge_lists(a: list[dict[str, Any]], b: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
+def _merge_lists(a: list[dict[str, JSON]], b: list[dict[str, JSON]], kind: str) -> list[dict[str, JSON]]:
     if len(a) != len(b):
         raise FailedPreconditionError(
             f"Cannot merge zarr codec constraints {dump(a)} and {dump(b)}: "
@@ -186,7 +186,7 @@ def _merge_lists(a: list[dict[str, Any]], b: list[dict[str, Any]], kind: str) ->
     return [_merge_entry(x, y) for x, y in zip(a, b, strict=True)]
 
 
-def _merge_entry(a: dict[str, Any], b: dict[str, Any]) -> dict[str, Any]:
+def _merge_entry(a: dict[str, JSON], b: dict[str, JSON]) -> dict[str, JSON]:
     text = f"Cannot merge zarr codec constraints {dump(a)} and {dump(b)}"
     if a["name"] != b["name"]:
         raise FailedPreconditionError(text)
@@ -216,10 +216,10 @@ class ResolvedChain(NamedTuple):
     # The JSON has the names that were asked for: ``numcodecs.zstd`` is not written as ``zstd``.
 
     codecs: tuple[Codec, ...]
-    json: list[dict[str, Any]]
+    json: list[dict[str, JSON]]
 
 
-def resolve_chain(chain: Sequence[dict[str, Any]], item: ChunkSpec, array_to_bytes: str) -> ResolvedChain:
+def resolve_chain(chain: Sequence[dict[str, JSON]], item: ChunkSpec, array_to_bytes: str) -> ResolvedChain:
     """Complete a constraint into codecs that are bound to `item`, with every default settled."""
     split = split_chain(chain)
     a2b = split.array_to_bytes or {"name": array_to_bytes}
@@ -233,7 +233,7 @@ def resolve_chain(chain: Sequence[dict[str, Any]], item: ChunkSpec, array_to_byt
     return ResolvedChain(codecs, [_as_named(e, c) for e, c in zip(entries, codecs, strict=True)])
 
 
-def check_byte_order(stored: Sequence[dict[str, Any]], resolved: Sequence[dict[str, Any]]) -> None:
+def check_byte_order(stored: Sequence[dict[str, JSON]], resolved: Sequence[dict[str, JSON]]) -> None:
     """Raise if a stored ``bytes`` codec doesn't say its byte order though it has one."""
     # It may be left open in a constraint, and was by zarr-python in arrays of type ``structured``.
     entry, settled = split_chain(stored).array_to_bytes, split_chain(resolved).array_to_bytes
@@ -247,7 +247,7 @@ def check_byte_order(stored: Sequence[dict[str, Any]], resolved: Sequence[dict[s
             check_byte_order(own[name], full[name])
 
 
-def as_written(chain: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def as_written(chain: Sequence[dict[str, JSON]]) -> list[dict[str, JSON]]:
     """Return a resolved chain as a document has it: zstd's ``checksum`` is left out where it is false."""
     out = []
     for entry in chain:
@@ -261,11 +261,11 @@ def as_written(chain: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return out
 
 
-def _as_named(entry: dict[str, Any], codec: Codec) -> dict[str, Any]:
+def _as_named(entry: dict[str, JSON], codec: Codec) -> dict[str, JSON]:
     """Return the JSON of a bound codec under the name that it was asked for."""
     json = codec_to_json(codec)
     if entry["name"] == SHARDING:
-        configuration = dict(cast(Mapping[str, Any], json["configuration"]))
+        configuration = dict(cast(Mapping[str, JSON], json["configuration"]))
         configuration["codecs"] = entry["configuration"]["codecs"]
         return {"name": SHARDING, "configuration": configuration}
     if entry["name"] != json["name"]:  # an alias may have options of its own, so they stay as they are
@@ -273,7 +273,7 @@ def _as_named(entry: dict[str, Any], codec: Codec) -> dict[str, Any]:
     return json
 
 
-def _complete_sharding(entry: Mapping[str, Any], item: ChunkSpec, array_to_bytes: str) -> dict[str, Any]:
+def _complete_sharding(entry: Mapping[str, JSON], item: ChunkSpec, array_to_bytes: str) -> dict[str, JSON]:
     configuration = dict(entry.get("configuration", {}))
     shape = tuple(configuration.get("chunk_shape", item.shape))
     if len(shape) != len(item.shape) or any(n % s for n, s in zip(item.shape, shape, strict=True)):

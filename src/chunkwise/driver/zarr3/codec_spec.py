@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Self
 
-from chunkwise.binding import Members, dump
+from chunkwise.binding import JSON, Members, dump
 from chunkwise.driver.zarr3.codec_constraints import merge_chains, parse_chain
 from chunkwise.errors import ChunkwiseError, prefix
 from chunkwise.spec.codec_spec import CodecSpec
@@ -17,23 +17,23 @@ class Zarr3CodecSpec(CodecSpec):
 
     driver = "zarr3"
     # Entries ``{"name": …, "configuration": …}``; None leaves everything open.
-    codecs: list[dict[str, Any]] | None
+    codecs: list[dict[str, JSON]] | None
 
     @classmethod
-    def _parse(cls, members: dict[str, Any]) -> Self:
+    def _parse(cls, members: dict[str, JSON]) -> Self:
         rest = Members(members)
         codecs = rest.take("codecs", parse_chain, None)
         rest.finish()
         return cls.of(codecs)
 
     @classmethod
-    def of(cls, codecs: list[dict[str, Any]] | None) -> Self:
+    def of(cls, codecs: list[dict[str, JSON]] | None) -> Self:
         """Return the constraint of an already parsed chain."""
         self = cls._new()
         self.codecs = codecs
         return self
 
-    def _members(self) -> dict[str, Any]:
+    def _members(self) -> dict[str, JSON]:
         return {} if self.codecs is None else {"codecs": self.codecs}
 
     def _merge(self, other: Self) -> Self:

@@ -40,20 +40,20 @@ __all__ = ["Zarr3Constraints", "check_constraints", "parse_constraints", "parse_
 class Zarr3Constraints:
     """Constraints of a spec on a ``zarr.json``; None for no constraint."""
 
-    members: dict[str, Any]  # the constraints as they were given, each in its canonical form
+    members: dict[str, JSON]  # the constraints as they were given, each in its canonical form
     shape: tuple[int, ...] | None
     dtype: DataType | None
     grid: ChunkGrid | None
     fill_value: npt.NDArray[Any] | None
-    codecs: list[dict[str, Any]] | None
+    codecs: list[dict[str, JSON]] | None
     dimension_names: tuple[str | None, ...] | None
-    attributes: dict[str, Any]
+    attributes: dict[str, JSON]
     units: tuple[Unit | None, ...] | None
     # Members that the specification doesn't define, all marked ``must_understand: false``.
-    extra: dict[str, Any]
+    extra: dict[str, JSON]
     rank: int | None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, JSON]:
         """Return the ``metadata`` member of the spec, in which TensorStore always says the type of node."""
         return {**self.members, "node_type": "array"}
 
@@ -61,7 +61,7 @@ class Zarr3Constraints:
 def parse_constraints(value: JSON) -> Zarr3Constraints:
     """Read the ``metadata`` member of a spec."""
     members = Members(value)
-    out: dict[str, Any] = {}
+    out: dict[str, JSON] = {}
     ranks: dict[str, int] = {}
 
     def sized(name: str, length: int) -> None:
@@ -163,7 +163,7 @@ def _parse_keys(value: JSON) -> JSON:
     return {"name": name, "configuration": dict(configuration)}
 
 
-def parse_units(attributes: Mapping[str, Any]) -> tuple[Unit | None, ...] | None:
+def parse_units(attributes: Mapping[str, JSON]) -> tuple[Unit | None, ...] | None:
     """Read TensorStore's ``dimension_units`` attribute: unit strings or null; None if it is not there."""
     if "dimension_units" not in attributes:
         return None
@@ -209,7 +209,7 @@ def check_constraints(constraints: Zarr3Constraints, metadata: Zarr3Metadata) ->
             raise _mismatch(name, wanted, document.get(name))
 
 
-def _check_codecs(wanted: list[dict[str, Any]], stored: list[dict[str, Any]]) -> None:
+def _check_codecs(wanted: list[dict[str, JSON]], stored: list[dict[str, JSON]]) -> None:
     try:
         merge_chains(stored, wanted)
     except FailedPreconditionError as e:

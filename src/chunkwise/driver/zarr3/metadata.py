@@ -77,7 +77,7 @@ class Zarr3Metadata:
     """An array's metadata document and what it means."""
 
     # The document as stored, members that chunkwise doesn't know included; but 1 for a chunk size of 0.
-    document: dict[str, Any]
+    document: dict[str, JSON]
     shape: tuple[int, ...]
     dtype: DataType
     grid: ChunkGrid
@@ -85,9 +85,9 @@ class Zarr3Metadata:
     fill_value: npt.NDArray[Any]  # of shape ``()``
     codecs: tuple[Codec, ...]  # bound to the data type
     # The codecs as JSON, with the names of the document and every option that it leaves out.
-    chain: list[dict[str, Any]]
+    chain: list[dict[str, JSON]]
     dimension_names: tuple[str | None, ...]
-    attributes: dict[str, Any]
+    attributes: dict[str, JSON]
 
     @property
     def rank(self) -> int:
@@ -95,11 +95,11 @@ class Zarr3Metadata:
         return len(self.shape)
 
     @property
-    def shared(self) -> tuple[Any, ...]:
+    def shared(self) -> tuple[object, ...]:
         """Objects that metadata of other shapes and attributes may share."""
         return self.dtype, self.grid, self.keys, self.fill_value, self.codecs, self.dimension_names
 
-    def with_shape_and_attributes(self, document: dict[str, Any]) -> Zarr3Metadata | None:
+    def with_shape_and_attributes(self, document: dict[str, JSON]) -> Zarr3Metadata | None:
         """Return the metadata of a document that differs in shape and attributes alone; None if in doubt."""
         shape, attributes = document.get("shape"), document.get("attributes", {})
         if type(shape) is not list or len(shape) != self.rank or type(attributes) is not dict:
@@ -120,7 +120,7 @@ class Zarr3Metadata:
             grid = longer
         return replace(self, shape=shape, grid=grid, document=document)
 
-    def with_attributes(self, attributes: Mapping[str, Any]) -> Zarr3Metadata:
+    def with_attributes(self, attributes: Mapping[str, JSON]) -> Zarr3Metadata:
         """Return the metadata with other user attributes."""
         document = {**self.document, "attributes": dict(attributes)}
         if not attributes:
@@ -181,11 +181,11 @@ def make_document(
     fill_value: npt.NDArray[Any],
     codecs: JSON,
     dimension_names: JSON,
-    attributes: Mapping[str, Any],
-    extra: Mapping[str, Any],
-) -> dict[str, Any]:
+    attributes: Mapping[str, JSON],
+    extra: Mapping[str, JSON],
+) -> dict[str, JSON]:
     """Return the document of a new array; optional members only where they say something."""
-    document: dict[str, Any] = {
+    document: dict[str, JSON] = {
         "zarr_format": 3,
         "node_type": "array",
         "shape": list(shape),
@@ -203,7 +203,7 @@ def make_document(
     return document
 
 
-def parse_extension(value: JSON) -> tuple[str, Mapping[str, Any]]:
+def parse_extension(value: JSON) -> tuple[str, Mapping[str, JSON]]:
     """Read the name and configuration of an extension object or short-hand name."""
     if isinstance(value, str):
         return value, {}
@@ -281,7 +281,7 @@ def first_chunk_shape(grid: ChunkGrid) -> tuple[int, ...]:
     return tuple(stop - start for start, stop in bounds)
 
 
-def _byte_order(chain: list[dict[str, Any]]) -> str:
+def _byte_order(chain: list[dict[str, JSON]]) -> str:
     """Return "<" or ">": how a codec chain, given as JSON, stores what has several bytes."""
     codec = split_chain(chain).array_to_bytes
     if codec is None:
@@ -292,7 +292,7 @@ def _byte_order(chain: list[dict[str, Any]]) -> str:
     return ">" if options.get("endian") == "big" else "<"
 
 
-def raw_element(chain: list[dict[str, Any]], fill: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def raw_element(chain: list[dict[str, JSON]], fill: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return an element as the bytes that are stored for it."""
     order: Any = _byte_order(chain)
     stored = fill.dtype
@@ -304,7 +304,7 @@ def raw_element(chain: list[dict[str, Any]], fill: npt.NDArray[Any]) -> npt.NDAr
     return np.frombuffer(raw, f"V{len(raw)}").reshape(())
 
 
-def record_chain(chain: list[dict[str, Any]], item: ChunkSpec, field: Field) -> Chain:
+def record_chain(chain: list[dict[str, JSON]], item: ChunkSpec, field: Field) -> Chain:
     """Return the codec chain that gives chunks of the elements that a field is taken from."""
     if field.name is None:
         _check_raw(chain)
@@ -313,7 +313,7 @@ def record_chain(chain: list[dict[str, Any]], item: ChunkSpec, field: Field) -> 
     return prepare_chain(parse_codecs(chain), item)
 
 
-def _check_raw(chain: list[dict[str, Any]]) -> None:
+def _check_raw(chain: list[dict[str, JSON]]) -> None:
     split = split_chain(chain)
     for codec in [*split.array_to_array, *([] if split.array_to_bytes is None else [split.array_to_bytes])]:
         if codec["name"] not in ("bytes", "sharding_indexed", "transpose"):

@@ -8,9 +8,9 @@ out smaller than write chunks, and an inner order that isn't C order becomes a `
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from chunkwise.binding import dump
+from chunkwise.binding import JSON, dump
 from chunkwise.driver.zarr3.chain_layout import chain_axes, chain_layout
 from chunkwise.driver.zarr3.codec_constraints import SHARDING, sharding_levels, split_chain
 from chunkwise.driver.zarr3.codec_spec import Zarr3CodecSpec
@@ -31,9 +31,9 @@ __all__ = ["NewChunks", "choose_chunks"]
 class NewChunks(NamedTuple):
     """Chunks and codecs of an array that is to be."""
 
-    grid: dict[str, Any]  # the member ``chunk_grid``
+    grid: dict[str, JSON]  # the member ``chunk_grid``
     shape: tuple[int, ...]  # of a cell, the first one of a grid of unequal cells
-    chain: list[dict[str, Any]]  # the codecs, of which options may still be open
+    chain: list[dict[str, JSON]]  # the codecs, of which options may still be open
 
 
 def choose_chunks(
@@ -49,7 +49,7 @@ def choose_chunks(
     return NewChunks(grid, outer, chain)
 
 
-def _merged_chain(constraints: Zarr3Constraints, codec: CodecSpec | None) -> list[dict[str, Any]]:
+def _merged_chain(constraints: Zarr3Constraints, codec: CodecSpec | None) -> list[dict[str, JSON]]:
     own = Zarr3CodecSpec.of(constraints.codecs)
     merged = own if codec is None else own.merge(codec)
     assert isinstance(merged, Zarr3CodecSpec)
@@ -57,8 +57,8 @@ def _merged_chain(constraints: Zarr3Constraints, codec: CodecSpec | None) -> lis
 
 
 def _choose_shapes(
-    constraints: Zarr3Constraints, layout: ChunkLayout, chain: list[dict[str, Any]], domain: IndexDomain
-) -> tuple[dict[str, Any], tuple[int, ...], tuple[int, ...]]:
+    constraints: Zarr3Constraints, layout: ChunkLayout, chain: list[dict[str, JSON]], domain: IndexDomain
+) -> tuple[dict[str, JSON], tuple[int, ...], tuple[int, ...]]:
     """Return the grid's JSON, the shape of its (first) cell, and that of the chunks that are read."""
     shards = chain_axes(chain, domain.rank).shards
     own = chain_layout(None if shards else constraints.codecs, constraints.grid, domain.rank)
@@ -106,8 +106,8 @@ def _asks_for_both(layout: ChunkLayout) -> bool:
 
 
 def _with_shards(
-    chain: list[dict[str, Any]], outer: tuple[int, ...], inner: tuple[int, ...]
-) -> list[dict[str, Any]]:
+    chain: list[dict[str, JSON]], outer: tuple[int, ...], inner: tuple[int, ...]
+) -> list[dict[str, JSON]]:
     """Add shards around the chain, or the shape of inner chunks that its shards leave open."""
     shards = chain_axes(chain, len(outer)).shards
     if shards:
@@ -118,7 +118,7 @@ def _with_shards(
     return [{"name": SHARDING, "configuration": {"chunk_shape": list(inner), "codecs": chain}}]
 
 
-def _with_inner_shape(chain: list[dict[str, Any]], shape: list[int]) -> list[dict[str, Any]]:
+def _with_inner_shape(chain: list[dict[str, JSON]], shape: list[int]) -> list[dict[str, JSON]]:
     return [
         {**e, "configuration": {"chunk_shape": shape, **e.get("configuration", {})}}
         if e["name"] == SHARDING
@@ -128,8 +128,8 @@ def _with_inner_shape(chain: list[dict[str, Any]], shape: list[int]) -> list[dic
 
 
 def _changed(
-    chain: list[dict[str, Any]], depth: int, change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]
-) -> list[dict[str, Any]]:
+    chain: list[dict[str, JSON]], depth: int, change: Callable[[list[dict[str, JSON]]], list[dict[str, JSON]]]
+) -> list[dict[str, JSON]]:
     """Return the chain with that of the inner chunks changed that are `depth` shards down."""
     if depth == 0:
         return change(chain)
@@ -140,7 +140,7 @@ def _changed(
     return [*before, {"name": SHARDING, "configuration": options}, *after]
 
 
-def _with_order(chain: list[dict[str, Any]], layout: ChunkLayout, rank: int) -> list[dict[str, Any]]:
+def _with_order(chain: list[dict[str, JSON]], layout: ChunkLayout, rank: int) -> list[dict[str, JSON]]:
     """Add a transpose by which elements lie in the order that the layout asks for."""
     axes = chain_axes(chain, rank).axes
     if layout.order is None or axes is None or axes == layout.order.value:
@@ -150,14 +150,14 @@ def _with_order(chain: list[dict[str, Any]], layout: ChunkLayout, rank: int) -> 
         "configuration": {"order": [axes.index(dim) for dim in layout.order.value]},
     }
 
-    def change(inner: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    def change(inner: list[dict[str, JSON]]) -> list[dict[str, JSON]]:
         n = len(split_chain(inner).array_to_array)
         return [*inner[:n], entry, *inner[n:]]
 
     return _changed(chain, sharding_levels(chain), change)
 
 
-def _check_order(chain: list[dict[str, Any]], layout: ChunkLayout, rank: int) -> None:
+def _check_order(chain: list[dict[str, JSON]], layout: ChunkLayout, rank: int) -> None:
     """Raise unless elements lie in the order that the layout demands."""
     if layout.order is None or not layout.order.hard:
         return

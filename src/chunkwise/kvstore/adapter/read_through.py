@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any
 
 from chunkwise.kvstore.adapter.read_through_memory import Entries, Entry, Part
 from chunkwise.kvstore.adapter.same_keys import SameKeysStore
@@ -29,7 +28,7 @@ class ReadThroughStore(SameKeysStore):
         # Reads that needed no request, that needed one without the value, and others.
         self.n_hits = self.n_confirmed = self.n_misses = 0
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _unpickle, (self.base, self.entries, self.max_age)
 
     def __repr__(self) -> str:

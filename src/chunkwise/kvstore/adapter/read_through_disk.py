@@ -15,7 +15,6 @@ import tempfile
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any
 
 from chunkwise.kvstore.adapter.read_through_memory import Entry, Part
 from chunkwise.kvstore.file_error import file_error
@@ -42,7 +41,7 @@ class DiskEntries:
         except OSError as e:
             raise file_error(e, "make cache directory", self.directory) from e
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return DiskEntries, (self.directory, self.limit, self.namespace)
 
     def _of_key(self, key: str) -> str:

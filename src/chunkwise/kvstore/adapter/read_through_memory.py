@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from chunkwise.fork import new_lock, put_in_order_in_child
 from chunkwise.kvstore.adapter.value_cache import ENTRY_OVERHEAD
@@ -62,7 +62,7 @@ class MemoryEntries:
         """Forget everything: another thread may have been in the middle of a change."""
         self.clear()
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return MemoryEntries, (self.limit,)
 
     def get(self, part: Part) -> Entry | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from chunkwise.binding import JSON, Members, dump, expect_int, expect_object, expect_one_of, expect_string
 from chunkwise.errors import FailedPreconditionError, SpecError
@@ -19,7 +19,7 @@ _LEVELS = (-131072, 22)  # of zstd
 class ConfigMembers(NamedTuple):
     """The fields of a `Config` that are given."""
 
-    given: Mapping[str, Any]  # by name of the field
+    given: Mapping[str, JSON]  # by name of the field
 
     def check(self, config: Config) -> None:
         """Raise FailedPreconditionError if a database is made in another way."""
@@ -60,7 +60,7 @@ def parse_config(value: JSON) -> ConfigMembers:
     return ConfigMembers({**given, **compression})
 
 
-def format_config(given: Mapping[str, Any], include_defaults: bool = False) -> dict[str, JSON]:
+def format_config(given: Mapping[str, JSON], include_defaults: bool = False) -> dict[str, JSON]:
     """Return the member ``config`` for fields of a `Config`."""
     out: dict[str, JSON] = {}
     for name, value in given.items():

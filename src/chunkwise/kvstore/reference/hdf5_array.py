@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from chunkwise.kvstore.reference.hdf5_elements import (
 from chunkwise.kvstore.reference.hdf5_filters import Filter, add_filters, filter_documents, is_suffix
 from chunkwise.kvstore.reference.table import BLOCK_NBYTES, Part, Reference, blocks_of
 
+if TYPE_CHECKING:
+    import h5py
+
 __all__ = ["ChunkSource", "Hdf5Array", "Origin", "describe_dataset"]
 
 _BLOCK_ITEMS = 1 << 16  # of text and objects: 4 MiB, if an item takes 64 bytes
@@ -37,7 +40,7 @@ class Origin(Protocol):
 
     url: str  # empty for the file that the table is about
     size: int  # of the file in bytes
-    file: Any  # of h5py
+    file: h5py.File
 
     def part(self, start: int, stop: int) -> bytes: ...
 
@@ -60,7 +63,10 @@ class Hdf5Array(NamedTuple):
 
 
 def describe_dataset(
-    dataset: Any, origin: Origin, read_box: Callable[[Any, Box], Array], external: ChunkReader | None
+    dataset: h5py.Dataset,
+    origin: Origin,
+    read_box: Callable[[h5py.Dataset, Box], Array],
+    external: ChunkReader | None,
 ) -> Hdf5Array:
     """Return a dataset of h5py as an array; `read_box` reads a part of it by h5py."""
     element = element_of(dataset)
@@ -173,7 +179,9 @@ def _filters(properties: Any) -> list[Filter]:
 class _Chunks:
     """Locations of the chunks of a dataset: its index, read once."""
 
-    def __init__(self, dataset: Any, origin: Origin, chunks: tuple[int, ...], shape: tuple[int, ...]) -> None:
+    def __init__(
+        self, dataset: h5py.Dataset, origin: Origin, chunks: tuple[int, ...], shape: tuple[int, ...]
+    ) -> None:
         self._grid = tuple(-(-n // c) for n, c in zip(shape, chunks, strict=True))
         self._origin = origin
         name, total = dataset.name, prod(self._grid)

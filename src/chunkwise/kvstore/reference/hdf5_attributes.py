@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from chunkwise.binding import JSON
+
+if TYPE_CHECKING:
+    import h5py
 
 __all__ = [
     "Conventions",
@@ -46,13 +49,13 @@ class Conventions(NamedTuple):
     hdmf: bool
 
 
-def conventions_of(file: Any) -> Conventions:
+def conventions_of(file: h5py.File) -> Conventions:
     """Return the conventions that an h5py file was written by."""
     names = set(file.attrs)
     return Conventions("_NCProperties" in names, bool(names & {".specloc", "nwb_version"}))
 
 
-def is_mere_dimension(dataset: Any) -> bool:
+def is_mere_dimension(dataset: h5py.Dataset) -> bool:
     """Return True for what NetCDF-4 stores for a dimension that has no variable."""
     if "NAME" not in dataset.attrs:
         return False
@@ -61,7 +64,7 @@ def is_mere_dimension(dataset: Any) -> bool:
     return text.startswith(_MERE_DIMENSION)
 
 
-def dimension_names(dataset: Any, conventions: Conventions) -> list[str] | None:
+def dimension_names(dataset: h5py.Dataset, conventions: Conventions) -> list[str] | None:
     """Return the names of the dimensions, those of the scales attached; None if there is no scale."""
     from h5py import h5ds
 
@@ -80,7 +83,7 @@ def dimension_names(dataset: Any, conventions: Conventions) -> list[str] | None:
     return [name or f"phony_dim_{dim}" for dim, name in enumerate(names)]
 
 
-def attributes_of(node: Any, conventions: Conventions) -> dict[str, JSON]:
+def attributes_of(node: h5py.HLObject, conventions: Conventions) -> dict[str, JSON]:
     """Return the attributes of an h5py group or dataset; what HDF5 keeps for scales is left out."""
     out: dict[str, JSON] = {}
     for name in node.attrs:
@@ -97,7 +100,7 @@ def attributes_of(node: Any, conventions: Conventions) -> dict[str, JSON]:
     return out
 
 
-def links_of(group: Any, find: Callable[[str], Any]) -> dict[str, JSON]:
+def links_of(group: h5py.Group, find: Callable[[str], h5py.HLObject]) -> dict[str, JSON]:
     """Return the links of a group by name, as HDMF has them in Zarr v2; `find` gives the object at a path."""
     import h5py
 
@@ -116,7 +119,7 @@ def links_of(group: Any, find: Callable[[str], Any]) -> dict[str, JSON]:
     return out
 
 
-def _identity(file: Any, target: Any) -> dict[str, JSON]:
+def _identity(file: h5py.File, target: h5py.HLObject) -> dict[str, JSON]:
     """Return HDMF's identifiers of an object and of its file."""
     out: dict[str, JSON] = {}
     for name, owner in (("object_id", target), ("source_object_id", file)):
@@ -125,7 +128,7 @@ def _identity(file: Any, target: Any) -> dict[str, JSON]:
     return out
 
 
-def _json(file: Any, value: Any) -> JSON:
+def _json(file: h5py.File, value: Any) -> JSON:
     import h5py
 
     if isinstance(value, h5py.Empty):
@@ -150,7 +153,7 @@ def _json(file: Any, value: Any) -> JSON:
     return value if isinstance(value, str | int | float | bool) else str(value)
 
 
-def _path_of(file: Any, reference: Any) -> str:
+def _path_of(file: h5py.File, reference: h5py.Reference) -> str:
     import h5py
 
     if not isinstance(reference, h5py.Reference) or not reference:
@@ -159,7 +162,7 @@ def _path_of(file: Any, reference: Any) -> str:
     return "" if name is None else name.decode("utf-8", "surrogateescape")
 
 
-def reference_json(file: Any, reference: Any) -> JSON:
+def reference_json(file: h5py.File, reference: h5py.Reference) -> JSON:
     """Return a reference to an object of the same file, as HDMF has it in Zarr v2."""
     if not reference:
         return None

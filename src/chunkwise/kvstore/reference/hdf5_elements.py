@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numcodecs
 import numpy as np
@@ -13,6 +13,9 @@ from chunkwise.dtypes.zarr2 import fill_value_to_zarr2, parse_zarr2
 from chunkwise.errors import UnsupportedError
 from chunkwise.kvstore.protocol import Buffer
 from chunkwise.kvstore.reference.hdf5_attributes import reference_json
+
+if TYPE_CHECKING:
+    import h5py
 
 __all__ = ["JSON2", "Array", "Element", "element_of", "encode_chunk", "fill_json", "fill_of"]
 
@@ -43,7 +46,7 @@ class Element(NamedTuple):
     word: JSON
 
 
-def element_of(dataset: Any) -> Element:
+def element_of(dataset: h5py.Dataset) -> Element:
     """Return the type of the elements of a dataset of h5py."""
     import h5py
 
@@ -128,7 +131,7 @@ def _dtype_json(dtype: np.dtype[Any]) -> JSON:
     return out
 
 
-def fill_of(dataset: Any, element: Element) -> Array:
+def fill_of(dataset: h5py.Dataset, element: Element) -> Array:
     """Return the fill value of a dataset, as it is in chunks."""
     if element.filters:
         return np.asarray("")
@@ -150,7 +153,7 @@ def fill_json(fill: Array, element: Element) -> JSON:
 
 
 def encode_chunk(
-    values: Array, shape: tuple[int, ...], element: Element, dataset: Any, fill: Array
+    values: Array, shape: tuple[int, ...], element: Element, dataset: h5py.Dataset, fill: Array
 ) -> Buffer:
     """Return a chunk as bytes, with what lies beyond the array filled up."""
     first = element.filters[0] if element.filters else None
@@ -175,7 +178,7 @@ def encode_chunk(
     return bytes(codec.encode(objects.reshape(-1) if first["id"] == "vlen-utf8" else objects))
 
 
-def _object(value: Any, dataset: Any) -> JSON:
+def _object(value: Any, dataset: h5py.Dataset) -> JSON:
     import h5py
 
     if isinstance(value, h5py.Reference | h5py.RegionReference):

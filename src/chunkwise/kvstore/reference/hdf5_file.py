@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,9 @@ from chunkwise.extras import load as load_package
 from chunkwise.kvstore.protocol import KvStoreDriver
 from chunkwise.kvstore.reference.store import OpenTarget
 from chunkwise.kvstore.value_file import ValueFile
+
+if TYPE_CHECKING:
+    import h5py
 
 __all__ = ["Hdf5File", "Hdf5Files"]
 
@@ -68,7 +71,7 @@ class Hdf5Files:
         self._open_target = open_target
         self._others: dict[str, Hdf5File] = {}
 
-    def leave(self, nodes: dict[str, Any]) -> None:
+    def leave(self, nodes: dict[str, h5py.HLObject]) -> None:
         """Leave the objects of h5py, here and in `nodes`, to the next one who opens a file.
 
         To free them takes h5py's lock.  Who collects garbage may be a thread that another one waits for with
@@ -115,11 +118,13 @@ class Hdf5Files:
 
     # -- links ----------------------------------------------------------------------------------------
 
-    def find(self, path: str, *, follow: bool = True) -> tuple[Hdf5File, Any] | None:
+    def find(self, path: str, *, follow: bool = True) -> tuple[Hdf5File, h5py.HLObject] | None:
         """Return the object at a path from the root; None if there is none, or only by a link."""
         return self._walk(self.first, self.first.file["/"], path, [_MOST_LINKS if follow else 0])
 
-    def _walk(self, file: Hdf5File, at: Any, path: str, left: list[int]) -> tuple[Hdf5File, Any] | None:
+    def _walk(
+        self, file: Hdf5File, at: h5py.HLObject, path: str, left: list[int]
+    ) -> tuple[Hdf5File, h5py.HLObject] | None:
         import h5py
 
         if path.startswith("/"):
@@ -152,7 +157,7 @@ class Hdf5Files:
 
     # -- values ---------------------------------------------------------------------------------------
 
-    def read_box(self, file: Hdf5File, dataset: Any, box: Box, depth: int = 0) -> npt.NDArray[Any]:
+    def read_box(self, file: Hdf5File, dataset: h5py.Dataset, box: Box, depth: int = 0) -> npt.NDArray[Any]:
         """Read a part of a dataset by h5py; a virtual one is put together from its sources."""
         import h5py
 
@@ -177,7 +182,7 @@ class Hdf5Files:
             out[()] = values
         return out
 
-    def _virtual_box(self, file: Hdf5File, dataset: Any, box: Box, depth: int) -> npt.NDArray[Any]:
+    def _virtual_box(self, file: Hdf5File, dataset: h5py.Dataset, box: Box, depth: int) -> npt.NDArray[Any]:
         if depth >= _DEEPEST:
             raise DataCorruptionError(
                 f"virtual dataset {dump(dataset.name)} is nested more than {_DEEPEST} deep"
@@ -214,7 +219,7 @@ class Hdf5Files:
         return out
 
 
-_left: deque[tuple[Hdf5Files, dict[str, Any]]] = deque()
+_left: deque[tuple[Hdf5Files, dict[str, h5py.HLObject]]] = deque()
 
 
 def _free_left() -> None:
@@ -231,7 +236,7 @@ def _left_behind(url: str) -> tuple[KvStoreDriver, str]:
     raise AssertionError(f"the file that leads to {url} is not used any more")
 
 
-def _box_of(space: Any, shape: tuple[int, ...], name: str) -> Box:
+def _box_of(space: h5py.h5s.SpaceID, shape: tuple[int, ...], name: str) -> Box:
     """Return the box that is selected in a dataspace."""
     from h5py import h5s
 
@@ -255,7 +260,7 @@ def _matched(here: Box, there: Box) -> list[tuple[int, int]] | None:
     return [(a, b) for (a, _), (b, _) in zip(first, second, strict=True)]
 
 
-def _load_filters(dataset: Any) -> None:
+def _load_filters(dataset: h5py.Dataset) -> None:
     """Have the filters of a dataset registered, or tell which one is missing."""
     from h5py import h5z
 

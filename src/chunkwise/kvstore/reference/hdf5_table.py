@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from chunkwise.binding import dump
+from chunkwise.binding import JSON, dump
 from chunkwise.cached import put_bounded
 from chunkwise.errors import ChunkwiseError, NotFoundError, PermissionDeniedError, prefix
 from chunkwise.fork import new_rlock
@@ -27,6 +27,9 @@ from chunkwise.kvstore.reference.hdf5_attributes import (
 from chunkwise.kvstore.reference.hdf5_file import Hdf5File, Hdf5Files
 from chunkwise.kvstore.reference.store import Loaded, OpenTarget
 from chunkwise.kvstore.reference.table import CHUNK_NAME, Reference, read_by
+
+if TYPE_CHECKING:
+    import h5py
 
 __all__ = ["Hdf5Table", "load_hdf5"]
 
@@ -141,7 +144,7 @@ class Hdf5Table:
             raise prefix(e, f"Error reading dataset {dump('/' + path)}") from e.__cause__
         return _Node(_dump(self._array_attributes(node, array)), _dump(array.document), array, (), address)
 
-    def _object(self, path: str) -> Any:
+    def _object(self, path: str) -> h5py.HLObject:
         """Return the object that a link leads to in the same file; None if that is nothing."""
         try:
             found = self._files.find(path)
@@ -149,7 +152,7 @@ class Hdf5Table:
             return None
         return None if found is None or found[0] is not self._files.first else found[1]
 
-    def _array(self, file: Hdf5File, dataset: Any) -> Hdf5Array:
+    def _array(self, file: Hdf5File, dataset: h5py.Dataset) -> Hdf5Array:
         segments = [(str(name), int(offset), int(size)) for name, offset, size in dataset.external or ()]
         return describe_dataset(
             dataset,
@@ -158,7 +161,7 @@ class Hdf5Table:
             (lambda start, stop: self._files.external_part(segments, start, stop)) if segments else None,
         )
 
-    def _array_attributes(self, dataset: Any, array: Hdf5Array) -> dict[str, Any]:
+    def _array_attributes(self, dataset: h5py.Dataset, array: Hdf5Array) -> dict[str, JSON]:
         attributes = attributes_of(dataset, self._conventions)
         names = dimension_names(dataset, self._conventions) if dataset.shape is not None else None
         if names is not None:
@@ -173,7 +176,7 @@ class Hdf5Table:
             attributes["zarr_dtype"] = array.word
         return attributes
 
-    def _members(self, group: Any) -> tuple[str, ...]:
+    def _members(self, group: h5py.Group) -> tuple[str, ...]:
         return tuple(name for name in group if name not in ("", ".", "..") and not name.startswith(".z"))
 
     # -- listing --------------------------------------------------------------------------------------
@@ -225,12 +228,12 @@ class Hdf5Table:
         return ""
 
 
-def _address(node: Any) -> Any:
+def _address(node: h5py.HLObject) -> Any:
     import h5py
 
     info = h5py.h5o.get_info(node.id)
     return int(info.fileno), info.addr
 
 
-def _dump(value: Any) -> bytes:
+def _dump(value: JSON) -> bytes:
     return json.dumps(value).encode("utf-8", "surrogatepass")

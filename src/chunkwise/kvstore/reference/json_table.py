@@ -16,7 +16,6 @@ import json
 from collections.abc import Iterator, Mapping
 from itertools import product
 from math import prod
-from typing import Any
 
 from chunkwise.binding import JSON, Members, dump, expect_array, expect_int, expect_object, expect_string
 from chunkwise.errors import (
@@ -48,12 +47,12 @@ class JsonTable:
         if not isinstance(document, dict):
             raise DataCorruptionError(f"reference file is not a JSON object: {repr(document)[:80]}")
         self._templates: dict[str, str] = {}
-        self._refs: Mapping[str, Any] = document
+        self._refs: Mapping[str, JSON] = document
         self._keys: SortedKeys | None = None
         if "version" in document:
             self._read_version_1(document)
 
-    def _read_version_1(self, document: dict[str, Any]) -> None:
+    def _read_version_1(self, document: dict[str, JSON]) -> None:
         version = document["version"]
         if type(version) is not int or version != 1:
             raise UnsupportedError(f"reference file of version {repr(version)[:40]}, expected 0 or 1")
@@ -62,7 +61,7 @@ class JsonTable:
             if not isinstance(text, str):
                 raise SpecError(f"template {dump(name)}: expected string, received {repr(text)[:80]}")
         self._templates = dict(templates)
-        refs: dict[str, Any] = dict(expect_object(document.get("refs", {})))
+        refs: dict[str, JSON] = dict(expect_object(document.get("refs", {})))
         generated = 0
         for number, entry in enumerate(expect_array(document.get("gen", []))):
             try:
@@ -133,7 +132,7 @@ def _inline(key: str, text: str) -> bytes:
         raise DataCorruptionError(f"Invalid reference of {dump(key)}: not base64: {e}") from None
 
 
-def _generate(entry: JSON, templates: Mapping[str, str], most: int) -> Iterator[tuple[str, list[Any]]]:
+def _generate(entry: JSON, templates: Mapping[str, str], most: int) -> Iterator[tuple[str, list[JSON]]]:
     """Yield the references that an entry of ``gen`` stands for."""
     members = Members(expect_object(entry))
     key = members.take("key", expect_string)
@@ -167,7 +166,7 @@ def _whole_number(text: str) -> int:
     return int(text)
 
 
-def _values(name: str, value: JSON) -> range | list[Any]:
+def _values(name: str, value: JSON) -> range | list[JSON]:
     if isinstance(value, list):
         if not all(type(item) in (int, str) for item in value):
             raise SpecError(f"dimension {dump(name)}: expected integers and strings")

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from math import prod
 from typing import Any, NamedTuple
 
-from chunkwise.binding import dump
+from chunkwise.binding import JSON, dump
 from chunkwise.errors import DataCorruptionError, NotFoundError, TooLargeError
 from chunkwise.extras import load as load_package
 from chunkwise.fork import new_lock
@@ -255,7 +255,7 @@ def _cell(number: int, grid: tuple[int, ...]) -> list[int]:
     return cell or [0]
 
 
-def _variable(key: str, document: Any) -> _Variable:
+def _variable(key: str, document: JSON) -> _Variable:
     """Return the grid and form of keys that the document of an array has."""
     try:
         shape, chunks = document["shape"], document["chunks"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
 from chunkwise.binding import JSON, dump
 from chunkwise.errors import ChunkwiseError, DataCorruptionError
@@ -112,7 +112,7 @@ def expect_part(key: str, url: JSON, offset: JSON = 0, length: JSON = None) -> P
     return Part(url, int(offset), int(offset) + int(length))
 
 
-def _is_position(value: Any) -> bool:
+def _is_position(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LARGEST_OFFSET
 
 

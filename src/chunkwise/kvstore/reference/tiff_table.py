@@ -75,7 +75,7 @@ class TiffTable:
         self._keys = SortedKeys([*self._documents])
 
     def _add_image(
-        self, front: str, series: Any, sources: dict[int, Source], metadata: dict[str, Any]
+        self, front: str, series: Any, sources: dict[int, Source], metadata: dict[str, JSON]
     ) -> None:
         axes = _ordered(str(series.axes))
         levels: list[TiffArray] = []
@@ -150,7 +150,7 @@ def _ordered(axes: str) -> str:
     return "".join(known) if sorted(known) == sorted(axes) else axes
 
 
-def _multiscales(series: Any, levels: list[TiffArray], metadata: dict[str, Any]) -> dict[str, JSON]:
+def _multiscales(series: Any, levels: list[TiffArray], metadata: dict[str, JSON]) -> dict[str, JSON]:
     """Return the attributes of an image, empty if its axes are not those of an image."""
     first = levels[0]
     letters, shape = first.axes, first.document["shape"]
@@ -205,9 +205,9 @@ def _ome_xml(tiff: Any) -> Any:
         return None
 
 
-def _of_image(image: Any) -> dict[str, Any]:
+def _of_image(image: Any) -> dict[str, JSON]:
     pixels = next((e for e in image if tag_of(e) == "Pixels"), None)
-    out: dict[str, Any] = {"name": image.get("Name"), "sizes": {}, "units": {}}
+    out: dict[str, JSON] = {"name": image.get("Name"), "sizes": {}, "units": {}}
     if pixels is None:
         return out
     for letter, member, unit, default in (
@@ -228,5 +228,5 @@ def _of_image(image: Any) -> dict[str, Any]:
     return out
 
 
-def _dump(value: Any) -> bytes:
+def _dump(value: JSON) -> bytes:
     return json.dumps(value).encode()
