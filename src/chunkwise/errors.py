@@ -42,6 +42,8 @@ __all__ = [
     "WrongEndpointError",
     "as_value_error",
     "braced",
+    "nearest",
+    "noted",
     "prefix",
 ]
 
@@ -314,6 +316,24 @@ def prefix(error: E_, context: str) -> E_:
         error.args = (error.message, *error.args[1:])
     else:
         error.add_note(context)
+    return error
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return ``did you mean "zarr3"?`` for a name that is like a known one, else nothing."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, list(known), n=1)
+    return f'did you mean "{near[0]}"?' if near else ""
+
+
+def noted(error: E_, note: str) -> E_:
+    """Add `note`, if there is one, to `error` and return it.
+
+    Notes are for what TensorStore doesn't say: the text stays equal to TensorStore's.
+    """
+    if note:
+        error.add_note(note)
     return error
 
 

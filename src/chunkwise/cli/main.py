@@ -104,7 +104,7 @@ def _joined(argv: Sequence[str]) -> list[str]:
 
 
 def _text(error: BaseException) -> str:
-    text = str(error) or type(error).__name__
+    text = "; ".join([str(error) or type(error).__name__, *getattr(error, "__notes__", ())])
     return f"out of memory: {text}" if isinstance(error, MemoryError) else text
 
 

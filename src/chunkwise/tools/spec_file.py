@@ -11,7 +11,7 @@ from typing import Any
 
 from chunkwise.api.open import open as open_spec
 from chunkwise.api.tensorstore import TensorStore
-from chunkwise.errors import FailedPreconditionError
+from chunkwise.errors import ChunkwiseError, FailedPreconditionError, prefix
 from chunkwise.hierarchy.location import locate
 from chunkwise.spec.url import is_url
 from chunkwise.tools.new_array import open_array
@@ -42,7 +42,10 @@ def open_source(place: str | os.PathLike[str]) -> TensorStore:
     spec = read_spec_file(place)
     if spec is None:
         return open_array(locate(place), read=True)
-    return open_spec(spec, read=True).result()
+    try:
+        return open_spec(spec, read=True).result()
+    except ChunkwiseError as e:
+        raise prefix(e, os.fspath(place)) from None
 
 
 def write_spec_file(path: str | os.PathLike[str], spec: dict[str, Any]) -> None:
