@@ -18,7 +18,7 @@ __all__ = ["add_arguments", "run"]
 _FORMATS = ("zarr2", "zarr3", "n5", "hdf5")
 
 _ACTIONS = (
-    ("info", "what is in a file: types, datasets, links, cached schemas", ""),
+    ("info", "list the types, datasets, links and cached schemas in a file", ""),
     (
         "validate",
         "compare with the schema; name broken links and references",
