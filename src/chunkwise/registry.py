@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Any
 
-from chunkwise.errors import UnknownExtensionError, nearest
+from chunkwise.errors import UnknownExtensionError, hint
 
 __all__ = ["Entry", "Registry"]
 
@@ -113,6 +113,5 @@ class Registry:
 
     def hint(self, name: str, format: str = "") -> str:
         """Return the nearest known name, if one is near, and all of them, for an error about `name`."""
-        known = sorted(set(self.names(format)))
-        others = f"others can be added through the {self.group!r} entry points"
-        return f"{nearest(name, known)} (known: {', '.join(known)}; {others})".lstrip()
+        more = f"; others can be added through the {self.group!r} entry points"
+        return hint(name, self.names(format), more)

@@ -43,7 +43,7 @@ def test_a_scheme_that_is_like_no_other(capsys: pytest.CaptureFixture[str]) -> N
     with pytest.raises(InvalidArgumentError, match='unsupported URL scheme: "q"') as found:
         chunkwise.Spec("q://bucket/a")
     (note,) = found.value.__notes__
-    assert note.startswith("(known: ") and {"file", "s3", "zip"} <= set(note[8:-1].split(", "))
+    assert note.startswith("known: ") and {"file", "s3", "zip"} <= set(note[7:].split(", "))
     assert main(["info", "q://bucket/a"]) == 1
     assert note in capsys.readouterr().err
 
@@ -63,3 +63,12 @@ def test_a_file_with_a_wrong_spec_is_named(tmp_path: Path, capsys: pytest.Captur
         assert main(command) == 1
         error = capsys.readouterr().err
         assert f"chunkwise: {file}: " in error and 'did you mean "zarr3"?' in error
+
+
+def test_a_file_that_cant_be_written_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    chunkwise.create_array(tmp_path / "a.zarr", [1, 2])
+    (tmp_path / "there").mkdir()
+    for name, words in (("none/a.npy", "there is no directory "), ("there", "is a directory, expected")):
+        assert main(["slice", str(tmp_path / "a.zarr"), "--npy", str(tmp_path / name)]) == 1
+        error = capsys.readouterr().err
+        assert str(tmp_path / name) in error and words in error

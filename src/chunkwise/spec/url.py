@@ -16,7 +16,7 @@ from urllib.parse import quote, unquote_to_bytes
 from chunkwise.binding import dump
 from chunkwise.catalogue import DRIVERS, KVSTORES
 from chunkwise.dtypes.data_type import dtypes
-from chunkwise.errors import InvalidArgumentError, nearest, noted, prefix
+from chunkwise.errors import InvalidArgumentError, hint, noted, prefix
 from chunkwise.kvstore.ocdbt.version_name import parse_version_text
 from chunkwise.kvstore.platform import WINDOWS
 from chunkwise.registry import Entry
@@ -106,7 +106,7 @@ def kvstore_json_from_url(url: str) -> dict[str, Any]:
                 error = InvalidArgumentError(
                     f"unsupported URL scheme {dump(part.scheme)} in {dump(part.text)}{is_a}"
                 )
-                raise error if kind else noted(error, _hint(part.scheme, kinds))
+                raise error if kind else noted(error, hint(part.scheme, kinds))
             spec = _kvstore(part, driver, spec)
         assert spec is not None
         return spec
@@ -162,10 +162,6 @@ def _schemes() -> dict[str, tuple[Kind, str]]:
     return out
 
 
-def _hint(scheme: str, known: Mapping[str, object]) -> str:
-    return f"{nearest(scheme, known)} (known: {', '.join(sorted(known))})".lstrip()
-
-
 def _array(components: list[Component], spec: dict[str, Any] | None) -> dict[str, Any]:
     """Append `components` to the kvstore `spec`, or begin with them."""
     kinds = _schemes()
@@ -174,7 +170,7 @@ def _array(components: list[Component], spec: dict[str, Any] | None) -> dict[str
         kind, driver = kinds.get(part.scheme, (None, ""))
         if kind is None:
             error = InvalidArgumentError(f"unsupported URL scheme: {dump(part.scheme)}")
-            raise noted(error, _hint(part.scheme, kinds))
+            raise noted(error, hint(part.scheme, kinds))
         if is_array:
             fits = kind == "TensorStore adapter"
         else:

@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from chunkwise.errors import InvalidArgumentError, nearest
+from chunkwise.errors import InvalidArgumentError, hint
 
 __all__ = ["Compressor", "compressor_from_json", "compressor_to_json", "parse_compressor"]
 
@@ -68,8 +68,7 @@ def parse_compressor(text: str) -> Compressor:
     name, *options = head.split(":")
     name = _ALIASES.get(name, name)
     if name not in _NAMES:
-        known = f"{nearest(name, _NAMES)} (known: {', '.join(_NAMES)}; others as JSON)".lstrip()
-        raise InvalidArgumentError(f'codec "{name}" is not known; {known}')
+        raise InvalidArgumentError(f'codec "{name}" is not known; {hint(name, _NAMES, "; others as JSON")}')
     if name == "blosc":
         return _blosc(text, *options)
     if name in ("none", "lz4"):
