@@ -225,8 +225,11 @@ def _split_filters(codecs: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], 
 
 def _typed(dtype: np.dtype[Any], fill: Any) -> tuple[Any, Any]:
     """Return the data type and the fill value of a document."""
-    data_type = DataType(dtype)
-    return to_zarr3(data_type), fill_value_to_zarr3(fill_value(fill, dtype), data_type)
+    known = DataType(dtype)
+    data_type = to_zarr3(known)
+    if known.kind == "raw":  # as zarr-python, which knows no other name
+        data_type = {"name": "raw_bytes", "configuration": {"length_bytes": dtype.itemsize}}
+    return data_type, fill_value_to_zarr3(fill_value(fill, dtype), known, data_type)
 
 
 def _fixed_width(element: Element, width: int) -> np.dtype[Any]:
