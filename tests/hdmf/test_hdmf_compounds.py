@@ -17,6 +17,7 @@ from nwb_content import new_file
 from pynwb import NWBHDF5IO, NWBData, TimeSeries, get_type_map
 from pynwb.spec import NWBDatasetSpec, NWBGroupSpec, NWBNamespaceBuilder
 
+from chunkwise.errors import InvalidArgumentError
 from chunkwise.hdmf import NWBZarrIO, ZarrDataIO, ZarrIO, convert, open_store
 from chunkwise.hdmf.check_links import broken_links
 
@@ -280,3 +281,17 @@ def test_rows_with_text_and_references_in_either_object_codec(object_codec: str,
             *((n, label, "group") for n, label, _ in rows),
             (7, "last", "group"),
         ]
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_text_that_ends_in_nul_is_kept_or_refused(format: str, tmp_path: Path) -> None:
+    dtype = [{"name": "n", "dtype": "int32"}, {"name": "word", "dtype": "utf8"}]
+    rows = [(1, "\0a"), (2, "b\0")]
+    root = GroupBuilder("root", datasets=[DatasetBuilder("rows", rows, dtype=dtype)])
+    with ZarrIO(tmp_path / "a", "w", format=format) as io:
+        if format == "zarr3":
+            with pytest.raises(InvalidArgumentError, match=r'/rows: member "word" .* ends in NUL'):
+                io.write_builder(root)
+            return
+        io.write_builder(root)
+    assert open_store(tmp_path / "a").dataset("/rows").read().tolist() == rows

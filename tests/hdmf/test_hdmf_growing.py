@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hdmf.build import DatasetBuilder, GroupBuilder
 from hdmf.common import DynamicTable, VectorData, VectorIndex, get_manager
-from nwb_content import file_of
+from nwb_content import file_of, new_file
 
+from chunkwise.errors import InvalidArgumentError
 from chunkwise.hdmf import NWBZarrIO, ZarrIO, validate
 from chunkwise.hdmf.model.element import number
 from chunkwise.hdmf.replacement import rewrite
@@ -111,3 +113,38 @@ import chunkwise.hdmf.backend.io, chunkwise.hdmf.backend.nwb
 assert before == [dict(vars(part)) for part in parts]
 """
     subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+
+
+@pytest.mark.parametrize("format", ["zarr2", "zarr3", "n5"])
+@pytest.mark.parametrize(
+    ("before", "added", "dtype"), [([1, 2], 2.5, "f8"), (np.array([1], "i1"), 300, "i8")]
+)
+def test_a_number_that_is_added_keeps_its_value(
+    before: Any, added: Any, dtype: str, format: str, tmp_path: Path
+) -> None:
+    columns = [
+        VectorData(name="word", description="d", data=["a"] * len(before)),
+        VectorData(name="number", description="d", data=before),
+    ]
+    nwb = new_file()
+    nwb.add_scratch(DynamicTable(name="t", description="d", columns=columns))
+    with NWBZarrIO(tmp_path / "a", "w", format=format) as io:
+        io.write(nwb)
+    with NWBZarrIO(tmp_path / "a", "r+") as io:
+        table = io.read().scratch["t"]
+        table.add_row(word="b", number=added)
+        assert table["number"].data[-1] == added
+    with NWBZarrIO(tmp_path / "a") as io:
+        found = io.read().scratch["t"]["number"].data
+        assert found.dtype == np.dtype(dtype) and found[:].tolist() == [*before, added]
+
+
+def test_a_number_that_no_type_holds_with_those_before_is_refused(tmp_path: Path) -> None:
+    with ZarrIO(tmp_path / "a", "w") as io:
+        io.write_builder(GroupBuilder("root", datasets=[DatasetBuilder("d", [2**53 + 1])]))
+    with ZarrIO(tmp_path / "a", "r+") as io:
+        data = io.read_builder()["d"].data
+        for added in (0.5, 2**63 + 1):
+            with pytest.raises(InvalidArgumentError, match="does not fit int64"):
+                data.append(added)
+        assert data[:].tolist() == [2**53 + 1]

@@ -6,14 +6,18 @@ import json
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes  # noqa: F401 - so that NumPy knows the names of its types
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hdmf.build import DatasetBuilder, GroupBuilder
+from hdmf.common import DynamicTable, VectorData
 from hdmf.data_utils import DataChunkIterator
 from hdmf.spec import DtypeSpec
+from nwb_content import new_file
 
 from chunkwise.errors import InvalidArgumentError
-from chunkwise.hdmf import ZarrIO, open_store
+from chunkwise.hdmf import NWBZarrIO, ZarrIO, open_store
 
 FORMATS = ("zarr2", "zarr3", "n5")
 SIZES = {
@@ -127,3 +131,84 @@ def test_bytes_that_are_no_text_are_told_where_text_is_expected(tmp_path: Path) 
     root = GroupBuilder("root", datasets=[DatasetBuilder("words", [b"\xff"], dtype="utf8")])
     with ZarrIO(tmp_path / "a", "w") as io, pytest.raises(InvalidArgumentError, match=r"words.* not UTF-8"):
         io.write_builder(root)
+
+
+# What hdmf takes for a dataset whose schema names no type, such as a column.
+NATIVE = [
+    np.array([3, "NaT"], "m8[ms]"),
+    np.array(["2020-01-02T03:04:05.000000006", "NaT"], "M8[ns]"),
+    np.array(["2020-01-02"], ">M8[D]"),
+    np.array([7, -1], "m8"),
+    np.array([1.5, -2], "bfloat16"),
+    np.array([1.5, np.inf], "f2"),
+    np.array([True, False]),
+    np.array([b"ab", b"\x00\x01"], "V2"),
+]
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("values", NATIVE, ids=lambda values: str(values.dtype))
+def test_columns_of_all_native_types(tmp_path: Path, values: npt.NDArray[Any], format: str) -> None:
+    whole = np.append(values, values[:1]).astype(values.dtype.newbyteorder("="))
+    nwb = new_file()
+    given = {"array": values, "list": list(values), "pieces": DataChunkIterator(values, buffer_size=1)}
+    columns = [VectorData(name=name, description="d", data=data) for name, data in given.items()]
+    nwb.add_scratch(DynamicTable(name="t", description="d", columns=columns))
+    with NWBZarrIO(tmp_path / "a", "w", format=format) as io:
+        io.write(nwb)
+    with NWBZarrIO(tmp_path / "a", "r+") as io:
+        io.read().scratch["t"].add_row(dict.fromkeys(given, values[0]))
+    other = FORMATS[FORMATS.index(format) - 1]
+    with NWBZarrIO(tmp_path / "a") as source, NWBZarrIO(tmp_path / "b", "w", format=other) as io:
+        io.export(source)
+    for path in ("a", "b"):
+        with NWBZarrIO(tmp_path / path) as io:
+            table = io.read().scratch["t"]
+            for name in given:
+                found = table[name].data[:]
+                assert found.dtype == whole.dtype and found.tobytes() == whole.tobytes(), (path, name)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_type_that_no_format_has_is_named(tmp_path: Path, format: str) -> None:
+    wide = DatasetBuilder("wide", np.array([1], np.longdouble))
+    with (
+        ZarrIO(tmp_path / "a", "w", format=format) as io,
+        pytest.raises(InvalidArgumentError, match=r"/wide: .*no way to store .*float128"),
+    ):
+        io.write_builder(GroupBuilder("root", datasets=[wide]))
+
+
+MIXED: list[tuple[list[Any], str]] = [
+    ([1, 2.5], "float64"),
+    ([True, 2], "int64"),
+    ([[1, 2], [3, 4.5]], "float64"),
+    ([np.int8(1), np.int64(300)], "int64"),
+    ([np.uint8(1), -1], "int64"),
+    ([np.float64(0.1), np.float32(1)], "float64"),
+    ([np.float16(1), 1e9], "float64"),
+    ([np.timedelta64(1, "s"), np.timedelta64(1500, "ms")], "timedelta64[ms]"),
+]
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize(("values", "dtype"), MIXED, ids=repr)
+def test_a_list_of_several_types_keeps_its_values(
+    tmp_path: Path, values: list[Any], dtype: str, format: str
+) -> None:
+    nwb = new_file()
+    nwb.add_scratch(
+        DynamicTable(name="t", description="d", columns=[VectorData(name="c", description="d", data=values)])
+    )
+    with NWBZarrIO(tmp_path / "a", "w", format=format) as io:
+        io.write(nwb)
+    stored = open_store(tmp_path / "a").dataset("/scratch/t/c")
+    assert stored.element.dtype == np.dtype(dtype)
+    assert np.array_equal(stored.read(), np.array(values, dtype))
+
+
+@pytest.mark.parametrize("values", [[1, 2**63 + 1], [2.5], [300], [float("nan")]], ids=repr)
+def test_what_does_not_fit_the_declared_type_is_refused(tmp_path: Path, values: list[Any]) -> None:
+    builder = DatasetBuilder("d", values, dtype="int64" if values[0] == 1 else "int8")
+    with ZarrIO(tmp_path / "a", "w") as io, pytest.raises(InvalidArgumentError, match=r"/d: .*does not fit"):
+        io.write_builder(GroupBuilder("root", datasets=[builder]))

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pynwb.testing.mock
 import pytest
@@ -17,7 +18,7 @@ from nwb_content import CONTENT, file_of
 from pynwb import NWBHDF5IO, NWBFile
 from pynwb.testing.mock.file import mock_NWBFile
 
-from chunkwise.hdmf import NWBZarrIO, convert, validate
+from chunkwise.hdmf import NWBZarrIO, convert, open_store, validate
 
 FORMATS = ("zarr2", "zarr3", "n5")
 pytestmark = pytest.mark.filterwarnings("ignore")  # pynwb's own, of its deprecations
@@ -126,3 +127,16 @@ def test_a_rebuilt_and_changed_file_is_exported(tmp_path: Path, format: str) -> 
         assert read.electrodes["group"][3] is read.electrode_groups["shank1"]
         assert np.array_equal(read.acquisition["raw"].data[()], nwb.acquisition["raw"].data)
         assert io.broken_links == []
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_attributes_of_hdf5_without_a_value(tmp_path: Path, format: Any) -> None:
+    """Other writers of HDF5 have such for empty text and empty lists."""
+    with NWBHDF5IO(tmp_path / "a.nwb", "w") as io:
+        io.write(mock_NWBFile())
+    with h5py.File(tmp_path / "a.nwb", "r+") as file:
+        file["general"].attrs.update(text=h5py.Empty("S1"), numbers=h5py.Empty("f4"))
+    convert(tmp_path / "a.nwb", tmp_path / "b", format=format)
+    attributes = open_store(tmp_path / "b").attributes("/general")
+    assert attributes["text"] == ""
+    assert attributes["numbers"].dtype == np.float32 and attributes["numbers"].shape == (0,)

@@ -11,6 +11,7 @@ import dask.array as da
 import numpy as np
 import pytest
 import xarray as xr
+import zarr
 from dask.delayed import Delayed
 from datasets import read_with_chunkwise, read_with_xarray, write_with_chunkwise
 
@@ -296,6 +297,24 @@ def test_times_in_other_units_become_what_is_there(tmp_path: Path, format: str) 
     with pytest.raises(ValueError, match="days since 2000-01-01"):
         write_dataset(six_hours_later, path, append_dim="time")
     np.testing.assert_array_equal(read_with_chunkwise(path)["time"].values, days)
+
+
+@pytest.mark.parametrize("how", ["append", "region"])
+@pytest.mark.parametrize("dtype", ["m8[s]", "M8[s]"])
+def test_times_are_added_to_those_of_numpy(tmp_path: Path, dtype: str, how: str) -> None:
+    """zarr-python's arrays of NumPy's times have no units; what has no whole number of seconds is refused."""
+    stored = zarr.open_group(tmp_path / "a", mode="w").create_array(
+        "t", shape=3, dtype=dtype, dimension_names=["x"]
+    )
+    stored[:] = np.array([1, 2, "NaT"], dtype)
+    options: Any = {"append_dim": "x"} if how == "append" else {"region": {"x": slice(0, 2)}}
+    more = np.array(["NaT", 7_000], dtype.replace("s", "ms"))
+    write_dataset(xr.Dataset({"t": ("x", more)}), tmp_path / "a", **options)
+    whole = [1, 2, "NaT", "NaT", 7] if how == "append" else ["NaT", 7, "NaT"]
+    found = zarr.open_array(tmp_path / "a" / "t")[:]
+    np.testing.assert_array_equal(found, np.array(whole, dtype))
+    with pytest.raises(ValueError, match=r'"t" is of type .*\[ms\], and stored as'):
+        write_dataset(xr.Dataset({"t": ("x", more + np.timedelta64(1, "ms"))}), tmp_path / "a", **options)
 
 
 REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {

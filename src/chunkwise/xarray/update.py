@@ -34,6 +34,14 @@ def encode_like(xr: Any, name: str, variable: Any, member: Member) -> Encoded:
     given, known = variable.attrs.get("units"), decoded.attrs.get("units")
     if None not in (given, known) and given != known:
         raise InvalidArgumentError(f'variable "{name}" is in {given!r}, but stored in {known!r}; convert it')
+    if stored.dtype.kind in "mM":  # NumPy's times, as zarr-python stores them, are not encoded
+        cast = variable.astype(stored.dtype)
+        if not np.can_cast(variable.dtype, stored.dtype) and ((cast != variable) & variable.notnull()).any():
+            raise InvalidArgumentError(
+                f'variable "{name}" is of type {variable.dtype}, and stored as {stored.dtype}, which can\'t '
+                "hold what is to be added"
+            )
+        return Encoded(cast, stored.dtype, None, {}, {})
     how = decoded.encoding
     encoding = {key: value for key, value in how.items() if key not in LAYOUT and key != "preferred_chunks"}
     # What was an attribute of the stored variable only describes it there.

@@ -17,7 +17,7 @@ from chunkwise.hdmf.conventions.base import NewArray
 from chunkwise.hdmf.model.codecs import Settings, usable_settings
 from chunkwise.hdmf.model.element import Element
 from chunkwise.hdmf.model.reference import Reference
-from chunkwise.hdmf.model.values import as_values, guess_element
+from chunkwise.hdmf.model.values import as_values
 from chunkwise.hdmf.storage.dataset_copies import DatasetCopies
 from chunkwise.hdmf.storage.node_writer import NodeWriter
 from chunkwise.hdmf.storage.stream import ArrayStream, RowPieces, StreamOptions
@@ -119,14 +119,14 @@ class BuilderStreams:
 
 def _element(dtype: Any, iterator: Any) -> Element:
     """Return the type that a builder has, else that of its iterator."""
-    if dtype is not None and dtype != "numeric":
-        return element_of_builder(dtype, None)
     own = iterator.dtype
-    if own is None:
-        raise InvalidArgumentError("neither the dataset nor the iterator has a type")
     if isinstance(own, np.dtype):
-        return guess_element(np.empty(0, own))
-    return element_of_builder(own, None)
+        return element_of_builder(dtype, np.empty(0, own))
+    if dtype is None or dtype == "numeric":
+        dtype = own
+    if dtype is None:
+        raise InvalidArgumentError("neither the dataset nor the iterator has a type")
+    return element_of_builder(dtype, None)
 
 
 def _open_chunks(shape: tuple[int, ...], element: Element) -> tuple[int, ...]:

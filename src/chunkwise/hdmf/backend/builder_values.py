@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from chunkwise.hdmf.model.element import (
     text,
 )
 from chunkwise.hdmf.model.reference import Reference
-from chunkwise.hdmf.model.values import element_of_dtype, guess_element
+from chunkwise.hdmf.model.values import element_of_dtype, guess_element, widened
 
 __all__ = ["element_of_builder", "is_reference", "is_scalar", "with_references"]
 
@@ -35,6 +36,10 @@ _SPEC_WORDS = {
     "uint": "uint32",
 }
 """Names of types in schemas; stored, "int" and "float" are Python's types of 64 bits."""
+
+
+_INCOMPLETE = (np.datetime64, np.timedelta64, np.void)
+"""Types of scalars that leave open a unit or a size, which the data has."""
 
 
 def is_reference(value: Any) -> bool:
@@ -56,10 +61,14 @@ def is_scalar(data: Any, element: Element) -> bool:
 
 def element_of_builder(dtype: Any, data: Any) -> Element:
     """Return the element type of a dataset builder."""
+    return widened(_element_of_builder(dtype, data), data)
+
+
+def _element_of_builder(dtype: Any, data: Any) -> Element:
     found = None
     if isinstance(dtype, list | tuple) and dtype and not all(isinstance(d, str) for d in dtype):
         return _with_regions(compound([(d["name"], _declared(d["dtype"])) for d in dtype]), data)
-    if isinstance(dtype, list | tuple) or dtype == "numeric":
+    if isinstance(dtype, list | tuple) or dtype == "numeric" or dtype in _INCOMPLETE:
         dtype = None
     if dtype is not None:
         found = _declared(dtype)
@@ -111,7 +120,7 @@ def _declared(dtype: Any) -> Element:
     if isinstance(dtype, type):
         if issubclass(dtype, str):
             return text
-        if issubclass(dtype, bytes):
+        if issubclass(dtype, bytes | date):
             return bytes_
         if dtype in (bool, int, float):
             return number({bool: "bool", int: "int64", float: "float64"}[dtype], dtype.__name__)

@@ -15,7 +15,7 @@ from chunkwise.hdmf.backend.builder_references import BuilderReferences, identit
 from chunkwise.hdmf.backend.builder_streams import BuilderStreams
 from chunkwise.hdmf.backend.builder_values import element_of_builder, is_reference, is_scalar, with_references
 from chunkwise.hdmf.backend.data_io import settings_of, settings_of_h5
-from chunkwise.hdmf.backend.h5_source import H5Source, h5_dataset_of
+from chunkwise.hdmf.backend.h5_source import H5Source, attribute_of_h5, h5_dataset_of
 from chunkwise.hdmf.backend.lazy import LazyDataset
 from chunkwise.hdmf.conventions.base import NewArray
 from chunkwise.hdmf.model.attributes import ATTR_DTYPES, RESERVED, data_type_of, dump_attributes, is_typed
@@ -81,7 +81,7 @@ class BuilderWriter:
 
     def attributes(self, builder: Any) -> dict[str, Any]:
         """Return the attributes of a builder as JSON values."""
-        given = {k: v for k, v in builder.attributes.items() if v is not None}
+        given = {k: attribute_of_h5(v) for k, v in builder.attributes.items()}
         labels = getattr(builder, "dimension_labels", None)
         if labels is not None:
             given["_ARRAY_DIMENSIONS"] = ["" if label is None else label for label in labels]

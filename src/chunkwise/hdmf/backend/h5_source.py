@@ -16,7 +16,7 @@ from chunkwise.hdmf.model.logical import map_objects
 from chunkwise.hdmf.model.reference import Reference
 from chunkwise.hierarchy.location import Location, locate
 
-__all__ = ["H5Source", "h5_dataset_of", "region_of_h5"]
+__all__ = ["H5Source", "attribute_of_h5", "h5_dataset_of", "region_of_h5"]
 
 
 def h5_dataset_of(data: Any) -> Any:
@@ -31,6 +31,13 @@ def h5_dataset_of(data: Any) -> Any:
             return None
         data = getattr(data, "dataset", None)
     return None
+
+
+def attribute_of_h5(value: Any) -> Any:
+    """Return the value of an attribute; for h5py's sign that it has none, empty text or no elements."""
+    if (type(value).__module__, type(value).__name__) != ("h5py._hl.base", "Empty"):
+        return value
+    return "" if value.dtype.kind in "SUO" else np.empty(0, value.dtype)
 
 
 def region_of_h5(file: Any, value: Any, shape: tuple[int, ...]) -> dict[str, Any]:

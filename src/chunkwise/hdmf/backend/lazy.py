@@ -14,7 +14,7 @@ from hdmf.container import Data
 from hdmf.query import HDMFDataset
 
 from chunkwise.api.array_view import ArrayInfo
-from chunkwise.errors import UnsupportedError
+from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.hdmf.model.element import number
 from chunkwise.hdmf.replacement import finish_replacement, is_replacing, rewrite
 from chunkwise.hdmf.storage.dataset import Dataset
@@ -205,11 +205,29 @@ class LazyDataset(HDMFDataset):  # type: ignore[misc, unused-ignore]
         """
         self._check_writable()
         if self.dtype.itemsize < dtype.itemsize:
-            rewrite(self._dataset, number(dtype), self._dataset.read().astype(dtype))
-            self._io.data_changed(self._dataset)
+            self._rewrite(self._dataset.read().astype(dtype))
+
+    def _rewrite(self, values: npt.NDArray[Any]) -> None:
+        rewrite(self._dataset, number(values.dtype), values)
+        self._io.data_changed(self._dataset)
 
     def _append_rows(self, rows: Any) -> None:
-        self._dataset.append(rows)
+        try:
+            self._dataset.append(rows)
+        except InvalidArgumentError:
+            if self._dataset.element.kind != "number":
+                raise
+            # Other columns of a table have their row already, so a number that does not fit must be stored.
+            before, given = self._dataset.read(), np.asarray(rows)
+            if given.dtype.kind not in "biuf" or before.dtype.kind not in "biuf":
+                raise
+            common = np.result_type(before, given)
+            whole = [v for v in (before, given) if v.dtype.kind != "f"]
+            with np.errstate(invalid="ignore"):
+                if any((v.astype(common).astype(v.dtype) != v).any() for v in whole):
+                    raise
+            self._rewrite(before.astype(common))
+            self._dataset.append(rows)
         self._io.data_changed(self._dataset)
 
     def __repr__(self) -> str:

@@ -12,7 +12,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import math
 from abc import ABC, abstractmethod
@@ -24,6 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from chunkwise.dtypes.data_type import DataType
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.hdmf.model.codecs import Settings
 from chunkwise.hdmf.model.element import Element
@@ -37,8 +37,7 @@ __all__ = [
     "checked_chunks",
     "choose_shards",
     "dump_json",
-    "json_number",
-    "record_bytes",
+    "fill_value",
 ]
 
 OBJECT_NBYTES = 64
@@ -149,22 +148,15 @@ def _laid_out(compact: str, indent: int) -> bytes:
     return json.dumps(json.loads(compact), indent=indent, separators=(",", ": ")).encode()
 
 
-def record_bytes(fill: Any, dtype: np.dtype[Any]) -> str:
-    """Return the base64 form of a fill value of records; None is zero."""
-    return base64.b64encode(
-        np.zeros((), dtype).tobytes() if fill is None else np.asarray(fill, dtype).tobytes()
-    ).decode()
-
-
-def json_number(fill: Any, dtype: np.dtype[Any]) -> Any:
-    """Return the JSON form of a fill value of numbers; None is zero."""
-    given = np.asarray(0 if fill is None else fill)
+def fill_value(fill: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Return a fill value as an array of shape ``()``; None is zero, and no time at all."""
+    if fill is None:
+        return DataType(dtype).zero()
+    given = np.asarray(fill)
     with np.errstate(all="ignore"):
-        value = given.astype(dtype).item()
-    if dtype.kind in "biu" and given.dtype.kind in "biuf" and given.item() != value:
+        value = given.astype(dtype)
+    if dtype.kind in "biu" and given.dtype.kind in "biuf" and given.item() != value.item():
         raise InvalidArgumentError(f"fill value {fill!r} is no {dtype.name}")
-    if isinstance(value, float) and not np.isfinite(value):
-        return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
     return value
 
 

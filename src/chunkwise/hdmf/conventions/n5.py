@@ -16,10 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.driver.n5.document import NUMERIC_VERSION
+from chunkwise.driver.n5.members import ITEM_NBYTES
 from chunkwise.errors import DataCorruptionError, InvalidArgumentError, UnsupportedError
 from chunkwise.hdmf.conventions.base import Convention, NewArray
 from chunkwise.hdmf.conventions.zarr3 import text_of
 from chunkwise.hdmf.model.codecs import Settings
+from chunkwise.hdmf.model.declaration import n5_type
 from chunkwise.hdmf.model.element import Element, number
 from chunkwise.hdmf.model.logical import to_logical
 from chunkwise.hdmf.model.physical import PhysicalArray
@@ -30,7 +32,6 @@ from chunkwise.hdmf.model.values import as_values
 __all__ = ["N5Convention", "decode_items", "encoded_shape", "restore_number"]
 
 _KINDS = {"text": "text", "bytes": "bytes", "reference": "object_reference", "region": "region"}
-_STORED = {"bool": "uint8", "float16": "uint16"}
 
 _MAX_NBYTES = 1 << 31
 """Limit on the text of one dataset that is read at once."""
@@ -73,16 +74,16 @@ class N5Convention(Convention):
             raise UnsupportedError("N5 has no filters")
         if new.settings.fill_value is not None and np.any(new.settings.fill_value):
             raise UnsupportedError("N5 has no fill value, what is not stored is 0")
-        name = new.element.memory_dtype.name
+        stored = n5_type(new.element.memory_dtype).name
+        if stored not in ITEM_NBYTES:
+            raise UnsupportedError(f"N5 has no type for {new.element.name}")
         document = {
             "dimensions": list(stored_shape[::-1]),
             "blockSize": list(chunks[::-1]),
-            "dataType": _STORED.get(name, name),
+            "dataType": stored,
             "compression": compressors[-1] if compressors else {"type": "raw"},
         }
         reserved: dict[str, Any] = {"_DTYPE": new.element.name}
-        if name in _STORED:
-            reserved["_DTYPE"] = name
         if new.scalar:
             reserved["_SCALAR"] = True
         return self._node(new.path, True, document, {**new.attributes, **reserved})
@@ -111,7 +112,7 @@ class N5Convention(Convention):
         """Return the nodes of an encoded or empty dataset, each with the values to be stored in it."""
         shape = [] if scalar else list(values.shape)
         if element.kind == "number":
-            empty = {"shape": shape, "dtype": element.memory_dtype.name}
+            empty = {"shape": shape, "dtype": number(element.memory_dtype).name}
             return [(self.group(path, {**attributes, "_EMPTY": empty, "_DTYPE": element.name}), None)]
         if element.kind != "compound":
             kind = {"kind": _KINDS[element.kind], "shape": shape, "version": 1}
@@ -206,13 +207,11 @@ def restore_number(values: npt.NDArray[Any], element: Element) -> npt.NDArray[An
     dtype = element.memory_dtype
     if values.dtype == dtype:
         return values
-    if dtype == np.dtype(bool):
-        return values.astype(bool)
-    return values.view(dtype) if dtype == np.dtype(np.float16) else values.astype(dtype)
+    if n5_type(dtype) == dtype:
+        return values.astype(dtype)
+    return values.astype(bool) if dtype.kind == "b" else values.view(dtype)
 
 
 def _store_number(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return the stored form of numbers of types that N5 lacks."""
-    if values.dtype.kind == "b":
-        return values.astype(np.uint8)
-    return np.ascontiguousarray(values).view(np.uint16) if values.dtype == np.float16 else values
+    return np.ascontiguousarray(values).view(n5_type(values.dtype))

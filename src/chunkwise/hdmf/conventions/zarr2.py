@@ -12,8 +12,10 @@ import numpy.typing as npt
 
 from chunkwise.codec.codec_json import codec_to_json
 from chunkwise.codec.json2 import Json2
+from chunkwise.dtypes.data_type import DataType
+from chunkwise.dtypes.zarr2 import fill_value_to_zarr2, to_zarr2
 from chunkwise.errors import UnsupportedError
-from chunkwise.hdmf.conventions.base import Convention, NewArray, dump_json, json_number, record_bytes
+from chunkwise.hdmf.conventions.base import Convention, NewArray, dump_json, fill_value
 from chunkwise.hdmf.model.element import Element
 from chunkwise.hdmf.model.logical import map_objects
 from chunkwise.hdmf.model.physical import PhysicalArray
@@ -65,16 +67,13 @@ class Zarr2Convention(Convention):
         elif new.element.kind == "bytes":
             filters.insert(0, {"id": "vlen-bytes"})
         elif new.element.is_plain:
-            memory = new.element.memory_dtype
-            dtype = _zarr2_dtype(memory)
-            if new.element.kind == "number":
-                fill = json_number(new.settings.fill_value, memory)
-            else:
-                fill = record_bytes(new.settings.fill_value, memory.newbyteorder("<"))
+            memory = DataType(new.element.memory_dtype)
+            dtype = to_zarr2(memory)
+            fill = fill_value_to_zarr2(fill_value(new.settings.fill_value, memory.memory_dtype), memory)
         elif new.pickled and not _has_regions(new.element):
             filters.insert(0, {"id": "pickle", "protocol": 5})
             if new.element.kind == "compound":  # JSON has objects only, for which others know no members
-                dtype, fill = _zarr2_dtype(new.element.memory_dtype), _PICKLED_ZERO
+                dtype, fill = _object_records(new.element.memory_dtype), _PICKLED_ZERO
         else:
             filters.insert(0, JSON2)
         document = {
@@ -119,10 +118,10 @@ class Zarr2Convention(Convention):
         return map_objects(given, lambda value: _zarr2_object(value, element))
 
 
-def _zarr2_dtype(dtype: np.dtype[Any]) -> Any:
+def _object_records(dtype: np.dtype[Any]) -> Any:
     if dtype.names is None or dtype.fields is None:
-        return "|O" if dtype.kind == "O" else dtype.newbyteorder("<").str
-    return [[name, _zarr2_dtype(dtype.fields[name][0])] for name in dtype.names]
+        return "|O" if dtype.kind == "O" else to_zarr2(DataType(dtype))
+    return [[name, _object_records(dtype.fields[name][0])] for name in dtype.names]
 
 
 def _has_regions(element: Element) -> bool:

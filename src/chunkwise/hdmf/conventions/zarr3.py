@@ -11,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.driver.zarr3.codec_constraints import as_written
+from chunkwise.dtypes.data_type import DataType
+from chunkwise.dtypes.zarr3 import fill_value_to_zarr3, to_zarr3
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.hdmf.conventions.base import (
     OBJECT_NBYTES,
@@ -19,7 +21,7 @@ from chunkwise.hdmf.conventions.base import (
     checked_chunks,
     choose_shards,
     dump_json,
-    json_number,
+    fill_value,
 )
 from chunkwise.hdmf.model.codecs import codec_document
 from chunkwise.hdmf.model.element import Element
@@ -64,7 +66,7 @@ class Zarr3Convention(Convention):
         serializer: dict[str, Any] = {"name": "bytes", "configuration": {"endian": "little"}}
         data_type: Any = "string"
         if new.element.kind == "compound":
-            data_type, fill = _struct(new.element, max(new.width, MIN_TEXT))
+            data_type, fill = _typed(_fixed_width(new.element, max(new.width, MIN_TEXT)), None)
             for member, kind in (
                 ("_REFERENCE_FIELDS", "reference"),
                 ("_REGION_FIELDS", "region"),
@@ -74,8 +76,8 @@ class Zarr3Convention(Convention):
                 if names and not isinstance(new.attributes.get(member), dict):
                     reserved[member] = names
         elif new.element.kind == "number":
-            data_type, fill = memory.name, json_number(new.settings.fill_value, memory)
-            if memory.itemsize == 1:
+            data_type, fill = _typed(memory, new.settings.fill_value)
+            if memory.itemsize == 1 or memory.type is np.void:
                 serializer = {"name": "bytes"}
             reserved["_DTYPE"] = new.element.name
         else:
@@ -179,7 +181,10 @@ def _to_dtype(values: Any, element: Element, dtype: np.dtype[Any]) -> npt.NDArra
             out[m.name] = _to_dtype(part, m.element, inner)
             continue
         texts = map_objects(part, lambda value, m=m: text_of(value, m.element))  # type: ignore[misc]
-        longest = max((len(t) for t in texts.reshape(-1).tolist()), default=0)
+        listed = texts.reshape(-1).tolist()
+        if any(t.endswith("\0") for t in listed):  # as NumPy fills up text of fixed width
+            raise InvalidArgumentError(f'member "{m.name}" has text that ends in NUL, which Zarr v3 drops')
+        longest = max(map(len, listed), default=0)
         if longest * 4 > inner.itemsize:
             raise InvalidArgumentError(
                 f'member "{m.name}" has room for {inner.itemsize // 4} characters, not for {longest}'
@@ -218,18 +223,20 @@ def _split_filters(codecs: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], 
     return before, [c for c in codecs if c["name"] not in _ARRAY_FILTERS]
 
 
-def _struct(element: Element, width: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    fields, fill = [], {}
-    for m in element.members:
-        if m.element.kind == "compound":
-            data_type, fill[m.name] = _struct(m.element, width)
-        elif m.element.kind == "number":
-            data_type, fill[m.name] = m.element.memory_dtype.name, json_number(None, m.element.memory_dtype)  # type: ignore[assignment]
-        else:
-            data_type = {"name": "fixed_length_utf32", "configuration": {"length_bytes": 4 * width}}
-            fill[m.name] = ""  # type: ignore[assignment]
-        fields.append({"name": m.name, "data_type": data_type})
-    return {"name": "struct", "configuration": {"fields": fields}}, fill
+def _typed(dtype: np.dtype[Any], fill: Any) -> tuple[Any, Any]:
+    """Return the data type and the fill value of a document."""
+    known = DataType(dtype)
+    data_type = to_zarr3(known)
+    if known.kind == "raw":  # as zarr-python, which knows no other name
+        data_type = {"name": "raw_bytes", "configuration": {"length_bytes": dtype.itemsize}}
+    return data_type, fill_value_to_zarr3(fill_value(fill, dtype), known, data_type)
+
+
+def _fixed_width(element: Element, width: int) -> np.dtype[Any]:
+    """Return the type of records as they are stored: text, and all that is stored as text, of one width."""
+    if element.kind == "compound":
+        return np.dtype([(m.name, _fixed_width(m.element, width)) for m in element.members])
+    return element.memory_dtype if element.kind == "number" else np.dtype(("U", width))
 
 
 def is_utf8(values: npt.NDArray[Any]) -> bool:

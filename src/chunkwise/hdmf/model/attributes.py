@@ -238,7 +238,7 @@ def _dump_attribute(name: str, value: Any, as_reference: Callable[[Any], Any]) -
     if reference is not None:
         return reference
     if isinstance(value, np.ndarray | np.generic):
-        if value.dtype.kind not in "biufSUO" and value.dtype.names is None:
+        if value.dtype.kind not in "biufSUTO" and value.dtype.names is None:
             raise TypeError(f'attribute "{name}" of type {value.dtype} has no JSON form: {value!r:.100}')
         value = value.tolist()
     if isinstance(value, set | frozenset):

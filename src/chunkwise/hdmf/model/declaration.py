@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from chunkwise.driver.n5.members import ITEM_NBYTES, dtype_of, parse_array_data_type
+from chunkwise.dtypes.data_type import DataType
+from chunkwise.dtypes.zarr2 import parse_zarr2
+from chunkwise.dtypes.zarr3 import parse_zarr3
 from chunkwise.errors import ChunkwiseError, DataCorruptionError, FailedPreconditionError, prefix
 from chunkwise.hdmf.model.element import (
     BYTES_WORDS,
@@ -26,8 +31,9 @@ from chunkwise.hdmf.model.element import (
 )
 from chunkwise.hdmf.model.physical import object_filter
 from chunkwise.hdmf.model.tree import Format, StoredNode
+from chunkwise.hdmf.model.values import element_of_dtype
 
-__all__ = ["Declaration", "declare"]
+__all__ = ["Declaration", "declare", "n5_type"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +73,7 @@ def _zarr2(node: StoredNode) -> Declaration:
     if codec == "vlen-bytes":
         return Declaration(bytes_, scalar)
     if codec is None:
-        element = _zarr2_plain(stored)
+        element = element_of_dtype(parse_zarr2(stored)[0].memory_dtype)
         if word is None:
             warnings.warn(
                 f'dataset "{node.path}" has no "zarr_dtype"; its stored type is taken', stacklevel=2
@@ -93,97 +99,42 @@ def _agreed(word: str, dtype: np.dtype[Any]) -> str:
     return word if declared.dtype == dtype and word[:1] not in "<>|" else ""
 
 
-def _zarr2_plain(stored: Any, depth: int = 0) -> Element:
-    if isinstance(stored, list) and depth < 16:
-        members = []
-        for item in stored:
-            if not isinstance(item, list) or len(item) != 2 or not isinstance(item[0], str):
-                raise FailedPreconditionError(f"Expected [name, dtype], but received: {item!r:.100}")
-            members.append((item[0], _zarr2_plain(item[1], depth + 1)))
-        return compound(members)
-    try:
-        dtype = np.dtype(stored)
-    except TypeError:
-        raise FailedPreconditionError(f"Unsupported zarr dtype: {stored!r:.100}") from None
-    if dtype.kind in "US":
-        return text if dtype.kind == "U" else bytes_
-    return number(dtype)
-
-
 # -- Zarr v3 ------------------------------------------------------------------------------------------
 
 
 def _zarr3(node: StoredNode) -> Declaration:
     attributes = node.attributes
     word = attributes.get("_DTYPE", attributes.get("zarr_dtype"))
-    stored = node.document.get("data_type")
+    dtype = parse_zarr3(node.document.get("data_type"))
+    element = _element_of(dtype)
     scalar = node.document.get("shape") == [] or word == "scalar" or attributes.get("_SCALAR") is True
-    name, configuration = _extension(stored)
-    if name in ("struct", "structured"):
+    if element.kind == "compound":
         indirect = attributes.get("_REGION_FIELDS")
-        element = _struct(
-            configuration,
-            {
-                **dict.fromkeys(_names(attributes.get("_BYTES_FIELDS")), bytes_),
-                **dict.fromkeys(_names(attributes.get("_REFERENCE_FIELDS")), reference),
-                **dict.fromkeys(_names(indirect), region),
-            },
-        )
+        special = {
+            **dict.fromkeys(_names(attributes.get("_BYTES_FIELDS")), bytes_),
+            **dict.fromkeys(_names(attributes.get("_REFERENCE_FIELDS")), reference),
+            **dict.fromkeys(_names(indirect), region),
+        }
+        element = compound([(m.name, special.get(m.name, m.element)) for m in element.members])
         return Declaration(element, scalar, indirect if isinstance(indirect, dict) else None)
-    if name in ("string", "fixed_length_utf32", "variable_length_utf8"):
-        if isinstance(word, str) and (word in REFERENCE_WORDS | REGION_WORDS):
-            return Declaration(element_of_word(word), scalar)
-        return Declaration(bytes_ if word in BYTES_WORDS else text, scalar)
-    if name in ("variable_length_bytes", "bytes", "null_terminated_bytes"):
-        return Declaration(bytes_, scalar)
-    return Declaration(_number_named(name, word), scalar)
+    if element.kind == "text" and isinstance(word, str):
+        if word in REFERENCE_WORDS | REGION_WORDS:
+            element = element_of_word(word)
+        elif word in BYTES_WORDS:
+            element = bytes_
+    if element.kind == "number" and isinstance(word, str):
+        element = number(element.dtype, _agreed(word, element.memory_dtype))
+    return Declaration(element, scalar)
 
 
-def _extension(value: Any) -> tuple[str, Mapping[str, Any]]:
-    if isinstance(value, dict):
-        configuration = value.get("configuration", {})
-        return str(value.get("name")), configuration if isinstance(configuration, dict) else {}
-    return str(value), {}
+def _element_of(dtype: DataType) -> Element:
+    return bytes_ if dtype.kind == "string" else element_of_dtype(dtype.memory_dtype)
 
 
 def _names(value: Any) -> list[str]:
     if isinstance(value, dict | list):
         return [name for name in value if isinstance(name, str)]
     return []
-
-
-def _struct(configuration: Mapping[str, Any], special: Mapping[str, Element], depth: int = 0) -> Element:
-    fields = configuration.get("fields")
-    if not isinstance(fields, list) or depth > 16:
-        raise FailedPreconditionError(f"Expected fields of a struct, but received: {fields!r:.100}")
-    members = []
-    for item in fields:
-        pair = (item.get("name"), item.get("data_type")) if isinstance(item, dict) else tuple(item)
-        if len(pair) != 2 or not isinstance(pair[0], str):
-            raise FailedPreconditionError(
-                f"Expected a field with name and data_type, but received: {item!r:.100}"
-            )
-        name, inner = _extension(pair[1])
-        if pair[0] in special:
-            element = special[pair[0]]
-        elif name in ("struct", "structured"):
-            element = _struct(inner, {}, depth + 1)
-        elif name in ("string", "fixed_length_utf32"):
-            element = text
-        elif name in ("null_terminated_bytes", "bytes"):
-            element = bytes_
-        else:
-            element = _number_named(name, None)
-        members.append((pair[0], element))
-    return compound(members)
-
-
-def _number_named(name: str, word: Any) -> Element:
-    try:
-        dtype = np.dtype(name)
-    except TypeError:
-        raise FailedPreconditionError(f'data type "{name[:100]}" is none that HDMF has') from None
-    return number(dtype, _agreed(word, dtype) if isinstance(word, str) else "")
 
 
 # -- N5 -----------------------------------------------------------------------------------------------
@@ -210,7 +161,17 @@ def _n5(node: StoredNode) -> Declaration:
         if kind not in ("text", "bytes", "object_reference", "region"):
             raise FailedPreconditionError(f"unknown kind {kind!r} of encoded values")
         return Declaration(element_of_word(kind), value.get("shape") == [])
-    stored = str(node.document.get("dataType"))
-    if word in ("bool", "float16") and stored in ("uint8", "uint16"):
-        return Declaration(number(word, word), scalar)
-    return Declaration(_number_named(stored, word), scalar)
+    element = _element_of(dtype_of(parse_array_data_type(node.document.get("dataType"))))
+    if isinstance(word, str) and element.kind == "number":
+        with suppress(DataCorruptionError):
+            declared = element_of_word(word)
+            if declared.dtype is not None and n5_type(declared.dtype) == element.dtype:
+                element = declared
+    return Declaration(element, scalar)
+
+
+def n5_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the type that numbers are stored as in N5: one with the same bits, if N5 lacks theirs."""
+    if dtype.name in ITEM_NBYTES or dtype.itemsize > 8:
+        return dtype
+    return np.dtype("int64" if dtype.kind in "mM" else f"uint{8 * dtype.itemsize}")

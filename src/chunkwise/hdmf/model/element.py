@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from chunkwise.dtypes.data_type import DataType
 from chunkwise.errors import DataCorruptionError, InvalidArgumentError
 
 __all__ = [
@@ -31,6 +32,9 @@ BYTES_WORDS = frozenset({"bytes", "bytes_", "ascii", "isodatetime", "datetime"})
 REFERENCE_WORDS = frozenset({"object", "object_reference", "ref", "reference"})
 REGION_WORDS = frozenset({"region", "region_reference"})
 
+_NUMBERS = ("bool", "int", "float", "complex", "datetime", "raw")
+"""Kinds of data types whose elements are numbers here."""
+
 Kind: TypeAlias = Literal["number", "text", "bytes", "reference", "region", "compound"]
 
 
@@ -46,7 +50,7 @@ class Member:
 class Element:
     """Type of the elements of a dataset."""
 
-    # Booleans are numbers.
+    # Booleans, times and raw bytes are numbers.
     kind: Kind
     # Of a number, in native byte order.
     dtype: np.dtype[Any] | None = None
@@ -83,7 +87,7 @@ class Element:
         if self.word:
             return self.word
         if self.kind == "number":
-            return self.memory_dtype.name
+            return DataType(self.memory_dtype).name
         return {"text": "str", "bytes": "bytes", "reference": "object", "region": "region"}.get(
             self.kind, "compound"
         )
@@ -112,10 +116,14 @@ region = Element("region")
 
 
 def number(dtype: Any, word: str = "") -> Element:
-    """Return the element type of a NumPy number or bool type."""
+    """Return the element type of a NumPy type that is neither text, nor bytes, nor records."""
     dtype = np.dtype(dtype).newbyteorder("=")
-    if dtype.kind not in "biufc" or dtype.itemsize == 0:
-        raise InvalidArgumentError(f"Expected a number or bool type, but received: {dtype}")
+    try:
+        known = DataType(dtype).kind in _NUMBERS
+    except InvalidArgumentError:
+        known = False
+    if not known:
+        raise InvalidArgumentError(f"there is no way to store NumPy's type {dtype}")
     return Element("number", dtype, (), word)
 
 
@@ -152,9 +160,12 @@ def element_of_word(word: Any, depth: int = 0) -> Element:
         return text
     if word in BYTES_WORDS or word[:2] in ("|S", "<S"):
         return bytes_
+    name = {"int": "int64", "float": "float64", "uint": "uint32", "short": "int16"}.get(word, word)
     try:
-        return number(
-            {"int": "int64", "float": "float64", "uint": "uint32", "short": "int16"}.get(word, word), word
-        )
+        dtype = np.dtype(name)
     except TypeError:
-        raise DataCorruptionError(f'unknown type name "{word[:100]}"') from None
+        try:
+            dtype = DataType(name).memory_dtype
+        except InvalidArgumentError:
+            raise DataCorruptionError(f'unknown type name "{word[:100]}"') from None
+    return number(dtype, word)

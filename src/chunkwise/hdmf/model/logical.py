@@ -139,7 +139,9 @@ def _missing_row(element: Element) -> tuple[Any, ...]:
     return tuple(
         _missing_row(m.element)
         if m.element.kind == "compound"
-        else missing.get(m.element.kind, m.element.dtype.type(0) if m.element.dtype is not None else None)
+        else np.zeros((), m.element.dtype)[()]
+        if m.element.dtype is not None
+        else missing[m.element.kind]
         for m in element.members
     )
 

@@ -14,7 +14,7 @@ from chunkwise.hdmf.model.element import Element, bytes_, compound, number, refe
 from chunkwise.hdmf.model.logical import map_objects
 from chunkwise.hdmf.model.reference import Reference
 
-__all__ = ["as_values", "guess_element", "shape_of"]
+__all__ = ["as_values", "element_of_dtype", "guess_element", "shape_of", "widened"]
 
 _PLAIN = {"text": str, "bytes": bytes, "reference": Reference}
 """Types of values that need no conversion, by the kind of the element."""
@@ -64,8 +64,6 @@ def guess_element(data: Any) -> Element:
         return number("int64", "int")
     if isinstance(value, float):
         return number("float64", "float")
-    if isinstance(value, np.generic):
-        return element_of_dtype(value.dtype)
     if hasattr(value, "dtype") and isinstance(value.dtype, np.dtype):
         return element_of_dtype(value.dtype)
     raise InvalidArgumentError(f"could not determine type: {type(value).__name__} is none that HDMF has")
@@ -80,6 +78,23 @@ def element_of_dtype(dtype: np.dtype[Any]) -> Element:
     if dtype.kind in "UT" or dtype.kind == "O":
         return text
     return number(dtype)
+
+
+def widened(element: Element, data: Any) -> Element:
+    """Return a type of numbers, wider if a list has several; hdmf looks at one element only."""
+    if element.dtype is None or not isinstance(data, list | tuple):
+        return element
+    try:
+        common = np.asarray(data).dtype
+    except (ValueError, OverflowError):  # which is an error of its values
+        return element
+    if common.kind not in "biufmM" or np.can_cast(common, element.dtype):
+        return element
+    types = set(map(type, np.asarray(data, object).reshape(-1).tolist()))
+    # Integers that are too large for all types are no floats either.
+    if common.kind == "f" and not any(issubclass(t, float | np.floating) for t in types):
+        return element
+    return number(common) if len(types) > 1 or common.kind in "mM" else element
 
 
 def as_values(data: Any, element: Element, shape: Sequence[int] | None = None) -> npt.NDArray[Any]:
@@ -114,15 +129,21 @@ def as_values(data: Any, element: Element, shape: Sequence[int] | None = None) -
 
 def _as_number(values: npt.NDArray[Any], element: Element) -> npt.NDArray[Any]:
     dtype = element.memory_dtype
-    if values.dtype.kind in "OSU":
-        if values.dtype.kind != "O" or any(isinstance(v, str | bytes) for v in values.reshape(-1).tolist()):
-            raise TypeError("text is no number")
-        return values.astype(dtype)
-    if dtype.kind in "iu" and values.dtype.kind in "iu" and values.size and values.dtype != dtype:
-        info = np.iinfo(dtype)
-        if int(values.min()) < info.min or int(values.max()) > info.max:
-            raise OverflowError(f"a value does not fit {dtype}")
-    return values.astype(dtype)
+    if values.dtype.kind in "OSU" and (
+        values.dtype.kind != "O" or any(isinstance(v, str | bytes) for v in values.reshape(-1).tolist())
+    ):
+        raise TypeError("text is no number")
+    with np.errstate(all="ignore"):
+        out = values.astype(dtype)
+        if dtype.kind in "biu" and values.dtype.kind in "biufO":
+            lost = np.asarray(out != values)
+        elif dtype.kind == "f" and values.dtype.kind == "f":
+            lost = np.isinf(out) & ~np.isinf(values)
+        else:
+            return out
+    if lost.any():
+        raise OverflowError(f"{values[lost].reshape(-1)[0]} does not fit {dtype}")
+    return out
 
 
 def _flat(data: Any, depth: int) -> list[Any]:
