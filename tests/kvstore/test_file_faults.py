@@ -7,6 +7,7 @@ import struct
 import tempfile
 import threading
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -244,6 +245,24 @@ def test_a_lock_file_left_behind(tmp_path):
     with pytest.raises(DeadlineExceededError, match="one that died has left it behind"):
         FileStore(tmp_path, locking="lockfile", acquire_timeout=0.05).write("k", b"x")
     assert FileStore(tmp_path).read("k").value == b"abc"
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can be two users")
+def test_a_lock_file_that_another_user_left_behind():
+    """Whoever may write to a directory that users share isn't held up by it; the value is theirs."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as root:
+        os.chmod(root, 0o777)
+        stale = Path(root, "k.__lock")
+        stale.write_bytes(b"z" * 1000)
+        stale.chmod(0o666)
+        os.seteuid(65534)
+        try:
+            FileStore(root, sync=False).write("k", b"abc")
+        finally:
+            os.seteuid(0)
+        assert os.listdir(root) == ["k"]
+        assert Path(root, "k").read_bytes() == b"abc"
+        assert Path(root, "k").stat().st_uid == 65534
 
 
 def test_delete_range_leaves_active_writers_alone(tmp_path):
