@@ -15,7 +15,7 @@ import tensorstore as ts
 from lock_files import hold
 
 from chunkwise.errors import DeadlineExceededError, PermissionDeniedError, StorageError
-from chunkwise.kvstore import file_protocol, file_read, file_write, platform
+from chunkwise.kvstore import file_list, file_protocol, file_read, file_write, platform
 from chunkwise.kvstore.file import FileStore
 
 LOCKED = pytest.mark.parametrize("locking", ["os", "lockfile"])
@@ -281,6 +281,16 @@ def test_delete_range_leaves_active_writers_alone(tmp_path):
     kept.delete_range()
     assert os.listdir(tmp_path) == ["unknown.__lock"]
     FileStore(tmp_path, locking="none").delete_range()
+    assert os.listdir(tmp_path) == []
+
+
+def test_delete_range_meets_a_writer_that_is_over_soon(store, tmp_path, monkeypatch):
+    """A lock file is there when the directory is to go, and no longer when anybody looks."""
+    monkeypatch.setattr(file_list, "os", System(rmdir=failing(errno.ENOTEMPTY)))
+    store.delete_range("d", "e")
+    assert list(store.list()) == []
+    monkeypatch.undo()
+    store.delete_range("d", "e")
     assert os.listdir(tmp_path) == []
 
 
