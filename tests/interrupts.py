@@ -4,7 +4,8 @@ Those are, in the thread that has the signals: the return of a call, the beginni
 end of a loop's turn. In none of them the next operation has been done, such as giving the result a name.
 
 Where a call is the last one that an ``except`` or ``finally`` covers, tracing would raise behind what is
-covered, which a signal handler does not: such places are left out.
+covered, which a signal handler does not: such places are left out.  So are those in a ``__del__``, of which
+Python prints what is raised.
 """
 
 from __future__ import annotations
@@ -26,10 +27,11 @@ class Interrupted(BaseException):
 class _Tracer:
     def __init__(self, at: int) -> None:
         self.left = at
-        self._passed: dict[FrameType, int] = {}
+        self.where: str | None = None
+        self._passed: dict[int, int] = {}  # by the identity of frames, which must not be kept alive
 
     def start(self, frame: FrameType, event: str, _: Any) -> Any:
-        if "/chunkwise/" not in frame.f_code.co_filename:
+        if "/chunkwise/" not in frame.f_code.co_filename or _is_in_finalizer(frame):
             return None
         frame.f_trace_opcodes = True
         frame.f_trace_lines = False
@@ -37,19 +39,28 @@ class _Tracer:
 
     def follow(self, frame: FrameType, event: str, _: Any) -> Any:
         if event == "return":
-            self._passed.pop(frame, None)
+            self._passed.pop(id(frame), None)
         elif event == "opcode":
             places, now = _places(frame.f_code), frame.f_lasti
-            passed = self._passed.get(frame)
+            passed = self._passed.get(id(frame))
             if passed is not None and places.handler(passed) == places.handler(now):
                 self.left -= 1
-                if self.left < 0:
-                    raise Interrupted(f"{frame.f_code.co_filename}:{frame.f_lineno}")
+                if self.left < 0 and self.where is None:
+                    self.where = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+                    raise Interrupted(self.where)
             if now in places.offsets:
-                self._passed[frame] = now
+                self._passed[id(frame)] = now
             else:
-                self._passed.pop(frame, None)
+                self._passed.pop(id(frame), None)
         return self.follow
+
+
+def _is_in_finalizer(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_name == "__del__":
+            return True
+        frame = frame.f_back
+    return False
 
 
 class _Places:
@@ -80,8 +91,8 @@ def interrupt(function: Callable[[], object], at: int) -> str | None:
     sys.settrace(tracer.start)
     try:
         function()
-    except Interrupted as e:
-        return str(e)
+    except Interrupted:
+        pass
     finally:
         sys.settrace(before)
-    return None
+    return tracer.where

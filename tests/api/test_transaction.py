@@ -347,6 +347,20 @@ class TestAtomic:
                 transaction.commit_sync()
             assert (store["p"], store["q"], "x" in store) == (expected, expected, expected == b"0")
 
+    def test_memory_changes_all_or_nothing(self, ts, transaction_class, tmp_path):
+        store = store_of(ts, "memory://", tmp_path, m=b"0", old=b"0")
+        condition = store.read("m").result().stamp.generation
+        transaction = transaction_class()
+        inside = store.with_transaction(transaction)
+        inside["a"] = b"1"
+        del inside["old"]
+        inside.write("m", b"1", if_equal=condition).result()
+        store["m"] = b"2"
+        with pytest.raises(ValueError, match='ABORTED: Error writing "m": Generation mismatch'):
+            transaction.commit_sync()
+        assert keys_of(store) == ["m", "old"]
+        assert store["m"] == b"2"
+
     def test_memory_that_is_not_atomic(self, ts, transaction_class, tmp_path):
         store = ts.KvStore.open({"driver": "memory", "atomic": False}).result()
         transaction = transaction_class(atomic=True)

@@ -7,6 +7,7 @@ import struct
 import tempfile
 import threading
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -14,7 +15,7 @@ import tensorstore as ts
 from lock_files import hold
 
 from chunkwise.errors import DeadlineExceededError, PermissionDeniedError, StorageError
-from chunkwise.kvstore import file_protocol, file_read, file_write, platform
+from chunkwise.kvstore import file_list, file_protocol, file_read, file_write, platform
 from chunkwise.kvstore.file import FileStore
 
 LOCKED = pytest.mark.parametrize("locking", ["os", "lockfile"])
@@ -246,6 +247,24 @@ def test_a_lock_file_left_behind(tmp_path):
     assert FileStore(tmp_path).read("k").value == b"abc"
 
 
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can be two users")
+def test_a_lock_file_that_another_user_left_behind():
+    """Whoever may write to a directory that users share isn't held up by it; the value is theirs."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as root:
+        os.chmod(root, 0o777)
+        stale = Path(root, "k.__lock")
+        stale.write_bytes(b"z" * 1000)
+        stale.chmod(0o666)
+        os.seteuid(65534)
+        try:
+            FileStore(root, sync=False).write("k", b"abc")
+        finally:
+            os.seteuid(0)
+        assert os.listdir(root) == ["k"]
+        assert Path(root, "k").read_bytes() == b"abc"
+        assert Path(root, "k").stat().st_uid == 65534
+
+
 def test_delete_range_leaves_active_writers_alone(tmp_path):
     store = FileStore(tmp_path, sync=False)
     for name in ("active", "stale"):
@@ -262,6 +281,16 @@ def test_delete_range_leaves_active_writers_alone(tmp_path):
     kept.delete_range()
     assert os.listdir(tmp_path) == ["unknown.__lock"]
     FileStore(tmp_path, locking="none").delete_range()
+    assert os.listdir(tmp_path) == []
+
+
+def test_delete_range_meets_a_writer_that_is_over_soon(store, tmp_path, monkeypatch):
+    """A lock file is there when the directory is to go, and no longer when anybody looks."""
+    monkeypatch.setattr(file_list, "os", System(rmdir=failing(errno.ENOTEMPTY)))
+    store.delete_range("d", "e")
+    assert list(store.list()) == []
+    monkeypatch.undo()
+    store.delete_range("d", "e")
     assert os.listdir(tmp_path) == []
 
 

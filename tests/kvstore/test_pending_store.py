@@ -35,7 +35,7 @@ class TestPendingStore(KvStoreContract):
         assert store.write("d/none", b"3", if_equal=first) is not None
         with pytest.raises(ValueError, match='Error writing "d/none": Generation mismatch'):
             self.transaction.commit_sync()
-        assert store.base.read("d/k").value == b"2"
+        assert store.base.read("d/k").value is None  # nor is anything else changed
 
     def test_conditional_delete(self, store):
         """As for writes."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from chunkwise.kvstore.adapter.read_through_memory import MemoryEntries
 from chunkwise.kvstore.adapter.trace import TraceStore
 from chunkwise.kvstore.file import FileStore
 from chunkwise.kvstore.memory import MemoryStore
-from chunkwise.kvstore.protocol import ByteRange
+from chunkwise.kvstore.protocol import ByteRange, Stamped
 
 
 @pytest.fixture(params=["memory", "disk"])
@@ -47,6 +48,36 @@ def test_values_are_asked_for_once(entries: Any) -> None:
     base.write("k", b"unseen")
     assert cache.read("k").value == b"other"
     assert cache.read("none").value is None and cache.read("none").value is None
+
+
+class _ChangingStore(MemoryStore):
+    """A store of which values are read for so long that something else is done meanwhile."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.meanwhile: list[Callable[[], object]] = []
+
+    def read(self, key: str, **options: Any) -> Stamped:
+        found = super().read(key, **options)
+        if self.meanwhile:
+            self.meanwhile.pop()()
+        return found
+
+
+@pytest.mark.parametrize("change", ["write", "delete", "delete_range"])
+def test_a_change_while_the_value_is_read(entries: Any, change: str) -> None:
+    """What was there before is not kept: the change has been made from here."""
+    base = _ChangingStore()
+    base.write("k", b"old")
+    cache = ReadThroughStore(base, entries, max_age=1000)
+    changes: dict[str, Callable[[], object]] = {
+        "write": lambda: cache.write("k", b"new"),
+        "delete": lambda: cache.delete("k"),
+        "delete_range": cache.delete_range,
+    }
+    base.meanwhile.append(changes[change])
+    assert cache.read("k").value == b"old"
+    assert cache.read("k").value == (b"new" if change == "write" else None)
 
 
 def test_old_values_are_confirmed(entries: Any) -> None:

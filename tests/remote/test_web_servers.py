@@ -24,6 +24,7 @@ import chunkwise as ts
 from chunkwise import errors
 from chunkwise.kvstore.http import HttpStore
 from chunkwise.kvstore.http_request import Bounds
+from chunkwise.kvstore.protocol import ByteRange
 from chunkwise.kvstore.request_limits import Limits, Retries, Slots
 
 QUICK = Limits(Slots(), Retries(2, 0.01, 0.01))
@@ -215,6 +216,37 @@ def test_other_ranges_than_asked_for(told: str) -> None:
 def test_parts_with_what_is_around_them() -> None:
     with web(lambda target, head: iter([answer(VALUE, 206, Content_Range="bytes 0-10239/20000")])) as server:
         assert HttpStore(server.url, (), QUICK).open_reader()("k", 7, 9) == VALUE[7:9]
+
+
+def test_a_value_without_tag_and_date_that_is_replaced() -> None:
+    """Whoever keeps it is told, though the new one is as long."""
+    spec = {
+        "driver": "zarr3",
+        "kvstore": "memory://",
+        "metadata": {"shape": [4], "data_type": "uint8", "codecs": [{"name": "bytes"}]},
+    }
+    array = ts.open(spec, create=True).result()
+
+    def answers(target: str, head: str) -> Iterator[bytes]:
+        value = array.kvstore.read(target[1:]).result().value
+        yield answer(value or b"", 200 if value else 404)
+
+    with web(answers) as server:
+        array.write([1, 2, 3, 4]).result()
+        seen = ts.open(
+            {
+                "driver": "zarr3",
+                "kvstore": server.url,
+                "context": {"cache_pool": {"total_bytes_limit": 10**6}},
+            }
+        ).result()
+        assert seen.read().result().tolist() == [1, 2, 3, 4]
+        array.write([5, 6, 7, 8]).result()
+        assert seen.read().result().tolist() == [5, 6, 7, 8]
+        store = HttpStore(server.url, (), QUICK)
+        known = store.read("c/0").generation
+        assert store.read("c/0", if_not_equal=known)[:2] == (None, known)
+        assert store.read("c/0", byte_range=ByteRange(1, 3), if_not_equal=known)[:2] == (None, known)
 
 
 def test_connections_are_used_again() -> None:

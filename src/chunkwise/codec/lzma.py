@@ -24,6 +24,7 @@ from typing import Any, ClassVar, Self
 from chunkwise.binding import JSON, Members, expect_array, expect_int, expect_object
 from chunkwise.codec.protocol import Buffer, BytesToBytes
 from chunkwise.codec.streams import decode_streams, xz_has_checksum
+from chunkwise.codec.xz import compress_xz
 from chunkwise.errors import CodecError
 
 __all__ = ["Lzma"]
@@ -97,6 +98,9 @@ class Lzma(BytesToBytes):
 
         def encode(decoded: Buffer) -> Buffer:
             try:
+                if self.format == lzma.FORMAT_XZ and filters is None:
+                    preset = lzma.PRESET_DEFAULT if self.preset is None else self.preset
+                    return compress_xz(decoded, preset, self.check)
                 return lzma.compress(decoded, self.format, self.check, self.preset, filters)
             except (lzma.LZMAError, ValueError, TypeError) as e:
                 raise CodecError(f'"lzma" codec can\'t be used as configured: {e}') from e

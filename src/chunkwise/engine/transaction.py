@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 from chunkwise.engine.combine import map_future
 from chunkwise.engine.future import Future, promise_of, waiting_future
 from chunkwise.engine.pool import Pool, Stop
-from chunkwise.errors import InvalidArgumentError
+from chunkwise.errors import CancelledError, InvalidArgumentError
 from chunkwise.fork import new_rlock
 from chunkwise.kvstore.adapter.pending import Change, PendingPart, PendingStore
 from chunkwise.kvstore.adapter.pending_commit import check_reads, commit_all, commit_key
@@ -129,14 +129,23 @@ class TransactionState:
 
     def commit(self) -> Future[None]:
         """Begin to make all changes; later calls return a future of the same commit."""
-        with self._lock:
-            begins = self.phase == "open"
+        begins = False
+        try:
+            with self._lock:
+                begins = self.phase == "open"
+                if begins:
+                    self.phase = "committing"
+                future = self.future()
+            if begins:
+                self._make_changes().add_done_callback(lambda made: self._finish(made.exception()))
+            return future
+        except BaseException as e:  # Ctrl-C, of which those who wait in other threads have to hear
             if begins:
                 self.phase = "committing"
-            future = self.future()
-        if begins:
-            self._make_changes().add_done_callback(lambda made: self._finish(made.exception()))
-        return future
+                interrupted = CancelledError("Transaction commit was interrupted")
+                interrupted.__cause__ = e
+                self._finish(interrupted)
+            raise
 
     def abort(self, error: BaseException) -> None:
         """Drop all changes, unless a commit was begun; the end is `error` then."""
@@ -151,13 +160,13 @@ class TransactionState:
             self._error = error
             self._done = True
             futures = list(self._futures)
-            self._waited_for.clear()
             callbacks = [*self._when_over, *(self._after_commit if error is None else [])]
-            self._after_commit, self._when_over = [], []
             for store in self._stores.values():
                 store.changes.clear()
         for callback in callbacks:
             callback()
+        self._after_commit, self._when_over = [], []
+        self._waited_for.clear()
         for future in futures:
             promise = promise_of(future)
             if error is None:
@@ -165,12 +174,9 @@ class TransactionState:
             else:
                 promise.set_exception(error)
 
-    def _changes_together(self, store: PendingStore) -> bool:
-        return store in self._all_at_once and (self.atomic or getattr(store.base, "changes_together", False))
-
     def _make_changes(self) -> Future[None]:
         stores = list(self._stores.values())
-        singly = [store for store in stores if not self._changes_together(store)]
+        singly = [store for store in stores if store not in self._all_at_once]
         changes = [
             _OneChange(store.base, key, change) for store in singly for key, change in store.changes.items()
         ]

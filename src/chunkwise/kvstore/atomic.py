@@ -19,11 +19,7 @@ It may be called several times, with different values, and must not keep its arg
 
 
 class AtomicWritable(Protocol):
-    """A store that can change several keys so that everybody sees all of it or nothing.
-
-    One in which every change writes anew what all keys share, such as an archive, also has the member
-    ``changes_together`` = True: transactions then never make one change after the other.
-    """
+    """A store that can change several keys so that everybody sees all of it or nothing."""
 
     def write_all(
         self,

@@ -30,7 +30,7 @@ from typing import IO, Any, TypeVar
 from chunkwise.binding import dump
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError, InvalidArgumentError, UnsupportedError
 from chunkwise.kvstore.byte_range import resolve_range
-from chunkwise.kvstore.file_error import MISSING, file_error
+from chunkwise.kvstore.file_error import MISSING, NOT_EMPTY, file_error
 from chunkwise.kvstore.file_list import delete_files, list_directory, walk
 from chunkwise.kvstore.file_path import check_case, other_case, path_of, real_directory, root_directory
 from chunkwise.kvstore.file_protocol import generation_of, remove_stale
@@ -285,7 +285,7 @@ class FileStore:
                 for directory in {above, os.path.dirname(here)}:
                     sync_directory(directory)
         except OSError as e:
-            if e.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+            if e.errno in (errno.ENOTDIR, *NOT_EMPTY):
                 raise AlreadyExistsError(f"{self.describe(target)} exists already") from e
             raise file_error(e, "move", here) from e
 
@@ -299,7 +299,7 @@ class FileStore:
             if self.writing.sync:
                 sync_directory(os.path.dirname(directory))
         except OSError as e:
-            if e.errno not in (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+            if e.errno not in (errno.ENOENT, errno.ENOTDIR, *NOT_EMPTY):
                 raise file_error(e, "delete", directory) from e
 
     def list(self, start: str = "", stop: str = "") -> Iterator[str]:

@@ -14,10 +14,13 @@ from chunkwise.errors import (
     StorageError,
 )
 
-__all__ = ["MISSING", "file_error"]
+__all__ = ["MISSING", "NOT_EMPTY", "file_error"]
 
 MISSING = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 """Errors of opening for reading, or of reading, that mean that there is no such key."""
+
+NOT_EMPTY = (errno.ENOTEMPTY, errno.EEXIST)
+"""Numbers of the error that a directory has something in it."""
 
 _ENOTSUPP = 524  # what Linux tells of some network file systems; Python has no name for it
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 from chunkwise.binding import dump
 from chunkwise.errors import NotFoundError
-from chunkwise.kvstore.file_error import file_error
+from chunkwise.kvstore.file_error import NOT_EMPTY, file_error
 from chunkwise.kvstore.file_path import LOCK_SUFFIX, is_valid
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.platform import DECOMPOSES_NAMES, extended_path, key_name
@@ -91,9 +91,9 @@ def _remove(remove: Callable[[str], None], path: str) -> bool:
         remove(path)
     except FileNotFoundError:
         return False
-    except OSError:
-        if remove is os.rmdir and os.path.isdir(path) and os.listdir(path):
-            return False  # there are keys in it that are not to be deleted
+    except OSError as e:
+        if remove is os.rmdir and e.errno in NOT_EMPTY:
+            return False  # there are keys in it that are not to be deleted, or somebody is writing one
         raise
     return True
 

@@ -145,7 +145,12 @@ def _attempt_by_renaming_the_lock(
                     os.ftruncate(fd, 0)
             if work(fd, value):
                 now = time.time_ns()
-                os.utime(fd, ns=(now, now))
+                try:
+                    os.utime(fd, ns=(now, now))
+                except PermissionError:
+                    if made:
+                        raise
+                    return False  # another user made the file, and was killed or has not locked it yet
                 if stamped is not None:
                     stamped(generation_of(os.fstat(fd)))
                 if sync:

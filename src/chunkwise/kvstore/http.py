@@ -7,8 +7,9 @@ TensorStore's ``http``, with its members ``base_url`` and ``headers``.
 Compatibility
 -------------
 The server need not know ranges: one that ignores them sends the whole value, of which the part is
-taken.  A generation is a zero byte and the ETag, or the date and size of a value without one.  The
-server can't say which keys there are, so listing is an error, not an empty list.
+taken.  A generation is a zero byte and the ETag, or the date and size of a value without one, or a digest
+of a whole value without a date.  The server can't say which keys there are, so listing is an error, not an
+empty list.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from chunkwise.kvstore.protocol import (
     Children,
     Reader,
     Stamped,
+    digest_generation,
 )
 from chunkwise.kvstore.request_limits import Attempts, Limits, Slots
 from chunkwise.kvstore.shard_index_cache import ShardIndexCache
@@ -155,7 +157,7 @@ class HttpStore:
         if answer.status == 200:
             begin, end = resolve_range(start, stop, len(answer.body))
             value = answer.body if whole else memoryview(answer.body)[begin:end]
-            return _Part(value, _generation(answer.headers, len(answer.body)))
+            return _Part(value, _generation(answer.headers, len(answer.body), answer.body))
         if answer.status == 206 and not whole:
             return _cut(answer, start, stop)
         raise self._error(key, answer)
@@ -258,11 +260,13 @@ def _cut(answer: Answer, start: int, stop: int | None) -> _Part:
     return _Part(value, _generation(answer.headers, size))
 
 
-def _generation(headers: Mapping[str, str], size: int) -> bytes:
-    e_tag = headers.get("ETag")
+def _generation(headers: Mapping[str, str], size: int, whole: bytes | None = None) -> bytes:
+    e_tag, date = headers.get("ETag"), headers.get("Last-Modified")
     if e_tag is not None:
         return b"\0" + e_tag.encode("latin-1", "replace")
-    return b"\0" + f"{headers.get('Last-Modified', '')} {size}".encode("latin-1", "replace")
+    if date is None and whole is not None:  # uncompressed chunks are all of one size
+        return b"\0" + digest_generation(whole).hex().encode()
+    return b"\0" + f"{date or ''} {size}".encode("latin-1", "replace")
 
 
 def _retry_after(answer: Answer) -> float:

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, repeat
 from typing import Any, ClassVar, NoReturn
 from weakref import WeakValueDictionary
 
@@ -143,33 +144,30 @@ class MemoryStore:
             for key, generation in conditions.items():
                 if self._generation(key) != generation:
                     return key
-            for keys in deleted:
-                for key in [k for k in self._values if k in keys]:
-                    del self._values[key]
+            gone = [key for key in self._values if any(key in keys for keys in deleted)]
+            new = {}
             for key, copy in copies.items():
                 if copy is None:
-                    self._values.pop(key, None)
+                    gone.append(key)
                 else:
-                    self._values[key] = copy, b"\0" + self._next.to_bytes(8, "little")
+                    new[key] = copy, b"\0" + self._next.to_bytes(8, "little")
                     self._next += 1
+            self._change(gone, new)
         return None
 
     def delete_range(self, start: str = "", stop: str = "") -> None:
         """Delete the keys in ``[start, stop)``, all at once."""
         keys = KeyRange.between(start, stop)
         with self._lock:
-            if keys.unbounded:
-                self._values.clear()
-            for key in [k for k in self._values if k in keys]:
-                del self._values[key]
+            self._change([key for key in self._values if keys.unbounded or key in keys], {})
 
     def move_directory(self, source: str, target: str) -> None:
         """Have all keys that begin with ``source/`` begin with ``target/``, all at once."""
         with self._lock:
             if any(key.startswith(target + "/") for key in self._values):
                 raise AlreadyExistsError(f"there are keys below {self.describe(target)}")
-            for key in [k for k in self._values if k.startswith(source + "/")]:
-                self._values[target + key[len(source) :]] = self._values.pop(key)
+            moved = {k: found for k, found in self._values.items() if k.startswith(source + "/")}
+            self._change(moved, {target + key[len(source) :]: found for key, found in moved.items()})
 
     def delete_directory(self, path: str) -> None:
         """Delete all keys that begin with ``path/``, all at once."""
@@ -187,6 +185,11 @@ class MemoryStore:
         """List one level below `prefix`, in order; keys and prefixes are whole, from the store's root."""
         below = KeyRange.of_prefix(prefix)
         return Children.of(prefix, self.list(below.start, below.stop))
+
+    def _change(self, gone: Iterable[str], new: Mapping[str, tuple[Buffer, bytes]]) -> None:
+        """Delete keys and put others, by one call: readers and Ctrl-C come before it or after it."""
+        # Its result has what was replaced: code may run where the last reference to a value is dropped.
+        list(chain(map(self._values.pop, [*gone, *new], repeat(None)), map(self._values.update, [new])))
 
     def _generation(self, key: str) -> bytes:
         found = self._values.get(key)

@@ -57,10 +57,9 @@ class ShardIndexCache:
 
     def put(self, key: Hashable, entry: Any, n_bytes: int) -> None:
         """Store an entry that takes `n_bytes`."""
-        self.evict(key)
         with self._lock:
+            self._n_bytes += n_bytes - self._entries.pop(key, (None, 0))[1]
             self._entries[key] = entry, n_bytes
-            self._n_bytes += n_bytes
             while self._n_bytes > self.limit and self._entries:
                 self._n_bytes -= self._entries.popitem(last=False)[1][1]
 

@@ -65,8 +65,6 @@ class OcdbtStore:
 
     # A reader goes on with the version that there was when it was opened, or that this store has seen since.
 
-    changes_together = True
-
     def __init__(self, data: Folder, manifests: Folder, options: Options = _OPTIONS) -> None:
         self.data = data
         self.manifests = manifests  # most often the same

@@ -27,6 +27,7 @@ class ReadThroughStore(SameKeysStore):
         self.max_age = max_age  # seconds; 0 asks the base every time, infinity never again
         # Reads that needed no request, that needed one without the value, and others.
         self.n_hits = self.n_confirmed = self.n_misses = 0
+        self._n_changes = 0
 
     def __reduce__(self) -> tuple[object, ...]:
         return _unpickle, (self.base, self.entries, self.max_age)
@@ -45,7 +46,7 @@ class ReadThroughStore(SameKeysStore):
         """Return the value of `key` or a part of it, from the cache if that is current."""
         start, stop = byte_range or (0, None)
         part = Part(key, start, stop)
-        known = self.entries.get(part)
+        n_changes, known = self._n_changes, self.entries.get(part)
         if known is None:
             found = self.base.read(key, byte_range=byte_range, if_not_equal=if_not_equal)
         elif time.time() - known.time <= self.max_age:
@@ -56,7 +57,7 @@ class ReadThroughStore(SameKeysStore):
             if found.value is None and found.generation == known.generation:
                 self.n_confirmed += 1
                 if self.max_age > 0:
-                    self.entries.put(part, known._replace(time=found.time))
+                    self._keep(part, known._replace(time=found.time), n_changes)
                 return _answer(known, found.time, if_not_equal)
         self.n_misses += 1
         if found.value is None:
@@ -64,8 +65,13 @@ class ReadThroughStore(SameKeysStore):
                 self.entries.evict(key)
             return found
         entry = Entry(bytes(found.value), found.generation, found.time)
-        self.entries.put(part, entry)
+        self._keep(part, entry, n_changes)
         return _answer(entry, found.time, if_not_equal)
+
+    def _keep(self, part: Part, entry: Entry, n_changes: int) -> None:
+        self.entries.put(part, entry)
+        if self._n_changes != n_changes:  # it may be what was there before a change that this store has made
+            self.entries.evict(part.key)
 
     def open_reader(self) -> Reader:
         """Return a reader that looks into the cache first."""
@@ -99,6 +105,7 @@ class ReadThroughStore(SameKeysStore):
         try:
             return self.base.write(key, value, if_equal=if_equal)
         finally:
+            self._n_changes += 1
             self.entries.evict(key)
 
     def delete(self, key: str, *, if_equal: bytes | None = None) -> bytes | None:
@@ -106,6 +113,7 @@ class ReadThroughStore(SameKeysStore):
         try:
             return self.base.delete(key, if_equal=if_equal)
         finally:
+            self._n_changes += 1
             self.entries.evict(key)
 
     def delete_range(self, start: str = "", stop: str = "") -> None:
@@ -113,6 +121,7 @@ class ReadThroughStore(SameKeysStore):
         try:
             self.base.delete_range(start, stop)
         finally:
+            self._n_changes += 1
             self.entries.clear()
 
 

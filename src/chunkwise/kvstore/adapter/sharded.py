@@ -302,8 +302,6 @@ def _replace(new: Buffer | None, old: Buffer | None) -> Buffer | None:
 class SingleShardStore(ShardedStore):
     """The values in one shard, which many changes replace once; its key in `base` is `path`."""
 
-    changes_together = True
-
     def write_all(
         self,
         values: Mapping[str, Buffer | None],

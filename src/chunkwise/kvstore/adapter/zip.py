@@ -70,8 +70,6 @@ class ZipStore:
     # The generation of every member is that of the archive.  A reader goes on with the table of contents that
     # there was when it was opened, until it finds that the archive was replaced.
 
-    changes_together = True
-
     def __init__(
         self,
         base: KvStoreDriver,
