@@ -15,6 +15,7 @@ from chunkwise.api.storage_statistics import StorageStatistics
 from chunkwise.api.stored_view import StoredView
 from chunkwise.api.transaction import Transaction, check_open, check_rebind, check_transaction, in_transaction
 from chunkwise.arguments import as_flag
+from chunkwise.arrays.based import Base
 from chunkwise.arrays.protocol import OpenArray
 from chunkwise.dtypes.as_array import as_array
 from chunkwise.dtypes.data_type import DataType, DTypeLike
@@ -314,11 +315,7 @@ class TensorStore(StoredView):
             See `Spec.update`.
         """
         retain = as_flag(retain_context, "retain_context") or as_flag(unbind_context, "unbind_context")
-        view_spec = getattr(self._array, "view_spec", None)
-        if view_spec is not None:
-            spec = Spec._of(*view_spec(self._transform))
-        else:
-            spec = Spec._of(self._array.spec(), self._resolved(self._array.domain))
+        spec = Base(self._array, self._transform).spec()
         spec.update(
             open_mode=open_mode,
             open=open,
