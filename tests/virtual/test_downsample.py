@@ -279,6 +279,7 @@ def test_base_of_a_view():
     with pytest.raises(ValueError, match="Destination does not support writing"):
         store.write(1).result()
 
+
 @pytest.mark.parametrize("step", [-1, 2, -2])
 def test_the_base_of_a_view_has_the_elements_of_each_cell(step):
     view = ts.downsample(ts.array(np.arange(12.0)), [3], "mean")[::step]
