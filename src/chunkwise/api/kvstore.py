@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from chunkwise.api import kvstore_values as values
 from chunkwise.api.kvstore_values import Key, as_bytes
-from chunkwise.api.transaction import Transaction, check_rebind, check_transaction, overlay
+from chunkwise.api.transaction import Transaction, check_rebind, check_transaction, not_open, overlay
 from chunkwise.binding import JSON
 from chunkwise.engine.batch import Batch
 from chunkwise.engine.future import Future
@@ -153,7 +153,7 @@ class KvStore(Locatable):
         Raises
         ------
         ValueError
-            If the transaction that it belongs to now is still open.
+            If the transaction that it belongs to now has not been committed.
         """
         check_transaction(transaction)
         check_rebind(self._transaction)
@@ -348,6 +348,9 @@ class KvStore(Locatable):
         _check_staleness(source_staleness_bound)
         driver, into = self._spec.open_driver()[0], target._spec.open_driver()[0]
         source: object = driver
+        error = not_open(self._transaction) or not_open(target._transaction)
+        if error is not None:
+            return Future.failed(error)
         if not offers(source, RangeCopies) or not source.copies_to(into):
             return Future.failed(UnsupportedError("CopyRange not supported"))
         if self._transaction is not None:

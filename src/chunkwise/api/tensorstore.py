@@ -108,13 +108,11 @@ class TensorStore(StoredView):
         Raises
         ------
         ValueError
-            If the transaction that it belongs to now is still open.
+            If the transaction that it belongs to now has not been committed.
         NotImplementedError
             If the array can't take part in transactions.
         """
         check_transaction(transaction)
-        if transaction is not None and transaction is self._transaction:
-            return self
         check_rebind(self._transaction)
         array = in_transaction(self._array, transaction)
         return TensorStore._make(array, self._transform, transaction, self._node)
@@ -315,6 +313,7 @@ class TensorStore(StoredView):
             See `Spec.update`.
         """
         retain = as_flag(retain_context, "retain_context") or as_flag(unbind_context, "unbind_context")
+        check_open(self._transaction)
         spec = Base(self._array, self._transform).spec()
         spec.update(
             open_mode=open_mode,
