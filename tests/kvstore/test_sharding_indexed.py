@@ -187,13 +187,13 @@ def test_keys_of_no_cell_are_refused(name):
                 call(each)
     assert store.list().result() == []
     store[key(0, 0)] = b"x"
-    failing = ts.Transaction()
-    inside = store.with_transaction(failing)
-    inside[key(1, 1)] = b"not written"
-    inside[name] = b"x"
+    transaction = ts.Transaction()
+    inside = store.with_transaction(transaction)
+    inside[key(1, 1)] = b"y"
     with pytest.raises(ValueError, match="Invalid key"):
-        failing.commit_sync()
-    assert store.list().result() == [key(0, 0)]
+        inside[name] = b"x"
+    transaction.commit_sync()
+    assert store.list().result() == [key(0, 0), key(1, 1)]
 
 
 def test_ranges_of_keys():

@@ -401,3 +401,20 @@ def test_data_prefixes_stay_inside() -> None:
         with pytest.raises(ValueError, match=r"value_data_prefix.*Expected the beginning of a relative path"):
             ts.KvStore.Spec({"driver": "ocdbt", "base": "memory://", "value_data_prefix": beginning})
     assert Storage().value_prefix == "d/"
+
+
+def test_a_copied_range_refers_to_the_values_that_are_there(tmp_path):
+    url = f"file://{tmp_path}/|ocdbt:"
+    store = ts.KvStore.open(url).result()
+    store["p/a"] = bytes(10**6)
+    store["p/b"] = b"old"
+    before = ts.KvStore.open(f"{url}@v3/").result()
+    store["p/b"] = b"new"
+    (store / "p/").experimental_copy_range_to(store / "q/").result()
+    (before / "p/").experimental_copy_range_to(store / "then/").result()
+    peer = tensorstore.KvStore.open(url).result()
+    assert {key: len(peer[key]) for key in ("p/a", "q/a", "then/a")} == dict.fromkeys(
+        ("p/a", "q/a", "then/a"), 10**6
+    )
+    assert [peer[key] for key in ("q/b", "then/b")] == [b"new", b"old"]
+    assert sum(file.stat().st_size for file in tmp_path.rglob("*") if file.is_file()) < 1.1 * 10**6

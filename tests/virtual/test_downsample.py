@@ -280,6 +280,14 @@ def test_base_of_a_view():
         store.write(1).result()
 
 
+@pytest.mark.parametrize("step", [-1, 2, -2])
+def test_the_base_of_a_view_has_the_elements_of_each_cell(step):
+    view = ts.downsample(ts.array(np.arange(12.0)), [3], "mean")[::step]
+    base = view.base
+    assert base.shape == (view.shape[0], 3)
+    assert base.read().result().mean(axis=1).tolist() == view.read().result().tolist()
+
+
 @settings(max_examples=300, deadline=None)
 @given(cases(), st.sampled_from(METHODS[1:]))
 def test_large_cells(case, method):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy.typing as npt
 
 from chunkwise.api.kvstore import KvStore
-from chunkwise.api.transaction import Transaction
+from chunkwise.api.transaction import Transaction, check_open
 from chunkwise.arrays.protocol import OpenArray
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError
@@ -169,6 +169,7 @@ class ArrayView(WritableIndexingMixin):
     @property
     def url(self) -> str:
         """URL of the array; the transform of the view has no place in it."""
+        check_open(self._transaction)
         return self._array.spec().url()
 
     # -- as a node of a hierarchy -----------------------------------------------------------------

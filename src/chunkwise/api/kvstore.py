@@ -8,20 +8,21 @@ from typing import Any, TypeAlias, TypeVar
 
 from chunkwise.api import kvstore_values as values
 from chunkwise.api.kvstore_values import Key, as_bytes
-from chunkwise.api.transaction import Transaction, check_rebind, check_transaction, overlay
+from chunkwise.api.transaction import Transaction, check_rebind, check_transaction, not_open, overlay
 from chunkwise.binding import JSON
 from chunkwise.engine.batch import Batch
 from chunkwise.engine.future import Future
 from chunkwise.engine.pool import in_background, pool_of
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.kvstore import key_range
-from chunkwise.kvstore.atomic import answers_at_once
+from chunkwise.kvstore.atomic import RangeCopies, answers_at_once
 from chunkwise.kvstore.key_range import decode_key, encode_key
 from chunkwise.kvstore.protocol import (
     MISSING_GENERATION,
     UNKNOWN_GENERATION,
     ByteRange,
     KvStoreDriver,
+    offers,
 )
 from chunkwise.spec.context import Context, as_context
 from chunkwise.spec.kvstore_spec import KvStoreSpec, Locatable
@@ -152,7 +153,7 @@ class KvStore(Locatable):
         Raises
         ------
         ValueError
-            If the transaction that it belongs to now is still open.
+            If the transaction that it belongs to now has not been committed.
         """
         check_transaction(transaction)
         check_rebind(self._transaction)
@@ -223,8 +224,7 @@ class KvStore(Locatable):
         """
         part = None if byte_range is None else _byte_range(byte_range)
         known = as_bytes(if_not_equal, "if_not_equal") if if_not_equal is not None else b""
-        if staleness_bound is not None and not hasattr(staleness_bound, "__float__"):
-            raise TypeError(f"staleness_bound must be a number, got {type(staleness_bound).__name__}")
+        _check_staleness(staleness_bound)
         name = self._key(key)
 
         def start() -> Future[values.ReadResult]:
@@ -326,8 +326,49 @@ class KvStore(Locatable):
         source_range: values.KeyRange | None = None,
         source_staleness_bound: float | None = None,
     ) -> Future[None]:
-        """Fail: no store here can copy without reading and writing, which TensorStore means by this."""
-        return Future.failed(UnsupportedError("CopyRange not supported"))
+        """Have keys of the same OCDBT database have the values of keys in a range, which are not copied.
+
+        Parameters
+        ----------
+        target : KvStore
+            Its prefix takes the place of the prefix of this store.
+        source_range : KvStore.KeyRange, optional
+            All keys by default.
+        source_staleness_bound : float, optional
+            As for `read`.
+
+        Raises
+        ------
+        NotImplementedError
+            Through the future, for other kvstores, and if this one is in a transaction.
+        """
+        if not isinstance(target, KvStore):
+            raise TypeError(f"target must be a KvStore, got {type(target).__name__}")
+        keys = _range(values.KeyRange() if source_range is None else source_range).shifted(self._prefix)
+        _check_staleness(source_staleness_bound)
+        driver, into = self._spec.open_driver()[0], target._spec.open_driver()[0]
+        source: object = driver
+        error = not_open(self._transaction) or not_open(target._transaction)
+        if error is not None:
+            return Future.failed(error)
+        if not offers(source, RangeCopies) or not source.copies_to(into):
+            return Future.failed(UnsupportedError("CopyRange not supported"))
+        if self._transaction is not None:
+            return Future.failed(UnsupportedError("Source transactions not supported"))
+
+        def rename(key: str) -> str:
+            return target._prefix + key[len(self._prefix) :]
+
+        def copy() -> None:
+            if target._transaction is None:
+                source.copy_range(keys, into, rename)
+                return
+            for key in driver.list(keys.start, keys.stop):
+                value = driver.read(key).value
+                if value is not None:
+                    target._driver.write(rename(key), value)
+
+        return Future.ready(None) if keys.empty else self._run(copy, writes=True)
 
     def _run(self, work: Callable[[], T], *, writes: bool) -> Future[T]:
         """Do `work` now if that is quick, else on a thread."""
@@ -348,6 +389,11 @@ def _attempt(work: Callable[[], T]) -> Future[T]:
         return Future.ready(work())
     except Exception as e:
         return Future.failed(e)
+
+
+def _check_staleness(bound: object) -> None:
+    if bound is not None and not hasattr(bound, "__float__"):
+        raise TypeError(f"staleness_bound must be a number, got {type(bound).__name__}")
 
 
 def _text(value: object, name: str) -> str:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from chunkwise.api.kvstore import KvStore
 from chunkwise.api.spec_cache import cache_spec, cached_spec, spec_key
 from chunkwise.api.tensorstore import TensorStore
-from chunkwise.api.transaction import Transaction, check_transaction, wrap_of
+from chunkwise.api.transaction import Transaction, check_transaction, not_open, wrap_of
 from chunkwise.arguments import as_sequence
 from chunkwise.binding import JSON
 from chunkwise.catalogue import arrays
@@ -240,6 +240,9 @@ def open_spec(
 ) -> Future[TensorStore]:
     """Open a spec to which all options have been added."""
     driver = spec._driver
+    error = not_open(transaction)
+    if error is not None:
+        return Future.failed(error)
     try:
         if read and not write and driver.own_mode().create:
             raise InvalidArgumentError("Cannot specify an open mode of `create` without `write`")

@@ -9,7 +9,7 @@ from typing import Self, TypeVar
 from chunkwise.api.array_view import ArrayView
 from chunkwise.api.explain import Explanation, explain
 from chunkwise.api.storage_statistics import StorageStatistics
-from chunkwise.api.transaction import check_open
+from chunkwise.api.transaction import check_open, not_open
 from chunkwise.arguments import as_flag
 from chunkwise.arrays import protocol
 from chunkwise.arrays.protocol import ResizeRequest
@@ -54,6 +54,9 @@ class StoredView(ArrayView):
         fixed = as_flag(fix_resizable_bounds, "fix_resizable_bounds")
 
         def start() -> Future[Self]:
+            error = not_open(self._transaction)
+            if error is not None:
+                return Future.failed(error)
             found = self._without_waiting(self._array.resolve)
             return map_future(lambda domain: self._with_domain(domain, fixed=fixed), found)
 

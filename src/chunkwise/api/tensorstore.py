@@ -14,6 +14,7 @@ from chunkwise.api.storage_statistics import StorageStatistics
 from chunkwise.api.stored_view import StoredView
 from chunkwise.api.transaction import Transaction, check_open, check_rebind, check_transaction, in_transaction
 from chunkwise.arguments import as_flag
+from chunkwise.arrays.based import Base
 from chunkwise.arrays.protocol import OpenArray
 from chunkwise.dtypes.as_array import as_array
 from chunkwise.dtypes.data_type import DataType, DTypeLike
@@ -107,13 +108,11 @@ class TensorStore(StoredView):
         Raises
         ------
         ValueError
-            If the transaction that it belongs to now is still open.
+            If the transaction that it belongs to now has not been committed.
         NotImplementedError
             If the array can't take part in transactions.
         """
         check_transaction(transaction)
-        if transaction is not None and transaction is self._transaction:
-            return self
         check_rebind(self._transaction)
         array = in_transaction(self._array, transaction)
         return TensorStore._make(array, self._transform, transaction, self._node)
@@ -314,11 +313,8 @@ class TensorStore(StoredView):
             See `Spec.update`.
         """
         retain = as_flag(retain_context, "retain_context") or as_flag(unbind_context, "unbind_context")
-        view_spec = getattr(self._array, "view_spec", None)
-        if view_spec is not None:
-            spec = Spec._of(*view_spec(self._transform))
-        else:
-            spec = Spec._of(self._array.spec(), self._resolved(self._array.domain))
+        check_open(self._transaction)
+        spec = Base(self._array, self._transform).spec()
         spec.update(
             open_mode=open_mode,
             open=open,

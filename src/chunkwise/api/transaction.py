@@ -21,6 +21,7 @@ __all__ = [
     "check_rebind",
     "check_transaction",
     "in_transaction",
+    "not_open",
     "overlay",
     "wrap_of",
 ]
@@ -144,8 +145,8 @@ def check_transaction(transaction: object) -> None:
 
 
 def check_rebind(transaction: Transaction | None) -> None:
-    """Raise if a handle that is bound to `transaction`, which is open, can't be bound to another one."""
-    if transaction is not None and transaction.open:
+    """Raise if a handle can't be bound anew, because `transaction`, its own, is not committed."""
+    if transaction is not None and not transaction.commit_started:
         raise InvalidArgumentError("Cannot rebind transaction when existing transaction is uncommitted")
 
 
@@ -156,11 +157,19 @@ def _shared_pool() -> Pool:
     return pool_of(_limit)
 
 
+def not_open(transaction: Transaction | None) -> InvalidArgumentError | None:
+    """Return the error of using a handle whose transaction is over; None if it isn't."""
+    if transaction is None or transaction.open:
+        return None
+    how = "aborted" if transaction.aborted else "commit already started"
+    return InvalidArgumentError(f"Transaction not open ({how})")
+
+
 def check_open(transaction: Transaction | None) -> None:
     """Raise InvalidArgumentError if a handle's transaction is over."""
-    if transaction is not None and not transaction.open:
-        how = "aborted" if transaction.aborted else "commit already started"
-        raise InvalidArgumentError(f"Transaction not open ({how})")
+    error = not_open(transaction)
+    if error is not None:
+        raise error
 
 
 def wrap_of(transaction: Transaction) -> WrapStore:

@@ -10,6 +10,7 @@ from chunkwise.arguments import as_int64
 from chunkwise.arrays.based import Base
 from chunkwise.arrays.downsample import DownsampleArray
 from chunkwise.arrays.resources import pool_under
+from chunkwise.driver.based_spec import constrained
 from chunkwise.driver.cast.spec import CastSpec
 from chunkwise.driver.downsample.spec import DownsampleSpec, check_factors, check_method
 from chunkwise.dtypes.conversion import cast_converters
@@ -106,7 +107,7 @@ def downsample(base: S, downsample_factors: Sequence[int], method: str) -> S:
     check_method(method)
     schema = Schema(rank=len(factors))
     if isinstance(base, Spec):
-        spec = DownsampleSpec(schema=schema, base=base, factors=factors, method=method)
+        spec = DownsampleSpec(schema=schema, base=constrained(base, schema), factors=factors, method=method)
         domain = spec.domain
         return Spec._of(spec, None if domain is None else IndexTransform.identity(domain))
     driver = base._array.spec()

@@ -36,7 +36,7 @@ class Base:
     def transform(self) -> IndexTransform:
         """The transform, with implicit bounds as they are known now."""
         domain = self.array.domain
-        if domain is not self._known:
+        if domain is not self._known and domain != self._known:
             # What has shrunk below explicit bounds is noticed when it is read.
             with suppress(ChunkwiseError):
                 self._transform = IndexTransform.identity(domain).compose(self._transform)
@@ -78,7 +78,11 @@ class Base:
         view_spec = getattr(self.array, "view_spec", None)
         if view_spec is not None:
             return Spec._of(*view_spec(self.transform))
-        return Spec._of(self.array.spec(), self.transform)
+        try:
+            resolved = IndexTransform.identity(self.array.domain).compose(self._transform)
+        except OutOfBoundsError as e:
+            raise as_value_error(e) from None
+        return Spec._of(self.array.spec(), resolved)
 
 
 def open_base(spec: Spec, *, readable: bool, writable: bool, wrap: WrapStore | None = None) -> Base:

@@ -23,7 +23,7 @@ from chunkwise.engine.combine import WriteFutures, map_future
 from chunkwise.engine.future import Future
 from chunkwise.engine.pool import Pool, Stop
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
-from chunkwise.index_space import IndexDomain, IndexTransform, resolve_bounds
+from chunkwise.index_space import IndexDomain, IndexTransform, marked_like, resolve_bounds
 from chunkwise.plan.blocks import boxes
 from chunkwise.spec.schema import Schema
 from chunkwise.spec.spec import Spec
@@ -189,13 +189,11 @@ class CastArray:
 
     def view_spec(self, transform: IndexTransform) -> tuple[CastSpec, IndexTransform]:
         """Return a spec without a transform in its base, and the transform of a view onto that."""
-        base = self._base
-        inner = Base(base.array, IndexTransform.identity(base.array.domain)).spec()
-        onto = base.transform.compose(transform)
-        if inner.transform is not None and inner.transform != IndexTransform.identity(inner.transform.domain):
-            return self.spec(), transform
-        inner._transform = None
-        return CastSpec(schema=self._spec.schema, context=self._spec.context, base=inner), onto
+        onto = marked_like(self._base.transform.compose(transform), transform)
+        inner = Base(self._base.array, onto).spec()
+        assert inner.transform is not None
+        whole = Spec._of(inner._driver, None)
+        return CastSpec(schema=self._spec.schema, context=self._spec.context, base=whole), inner.transform
 
     def count_stored(self, transform: IndexTransform, most: int | None = None) -> Future[StorageStatistics]:
         """Count the chunks of the base."""

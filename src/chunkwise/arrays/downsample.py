@@ -10,9 +10,9 @@ import numpy.typing as npt
 from chunkwise.arrays.based import Base, chunk_shape, open_base
 from chunkwise.arrays.protocol import OpenArray, ResizeRequest, StorageStatistics, WrapStore
 from chunkwise.arrays.resources import pool_under
+from chunkwise.driver.downsample.base_view import base_view, first_elements
 from chunkwise.driver.downsample.spec import (
     DownsampleSpec,
-    base_region,
     check_factors,
     downsampled_domain,
     downsampled_schema,
@@ -27,7 +27,6 @@ from chunkwise.errors import InvalidArgumentError, UnsupportedError, prefix
 from chunkwise.index_space import (
     IndexDomain,
     IndexTransform,
-    OutputIndexMap,
     merge_domains,
     resolve_bounds,
 )
@@ -76,10 +75,10 @@ class DownsampleArray:
         return downsampled_domain(self._base.transform.domain, self._spec.factors, self._spec.method)
 
     def base(self, transform: IndexTransform) -> tuple[OpenArray, IndexTransform]:
-        """Return the region of the base that a view of this array shows."""
+        """Return the view of the base that a view of this array is made of."""
         onto = self._base.transform
-        region = base_region(transform, self._spec.factors, onto.domain, self._spec.method)
-        return self._base.array, onto[region]
+        view = base_view(transform, self._spec.factors, onto.domain, self._spec.method)
+        return self._base.array, onto.compose(view)
 
     def bounded(self, transform: IndexTransform) -> IndexTransform:
         """Return `transform` with implicit bounds as they are now; raise if it leads out of the array."""
@@ -93,7 +92,7 @@ class DownsampleArray:
         base = self._base.array
         onto = self._base.transform
         if self._reduce is None:
-            return base.read_into(onto.compose(_scaled(transform, self._spec.factors)), out)
+            return base.read_into(onto.compose(first_elements(transform, self._spec.factors)), out)
         if self._chunk is None:
             self._chunk = chunk_shape(self._base)
 
@@ -144,26 +143,14 @@ class DownsampleArray:
             method=self._spec.method,
         )
 
+    def view_spec(self, transform: IndexTransform) -> tuple[DownsampleSpec, IndexTransform]:
+        """Return the spec, and the transform of a view onto it, with the bounds that it has."""
+        return self.spec(), transform
+
     def count_stored(self, transform: IndexTransform, most: int | None = None) -> Future[StorageStatistics]:
-        """Count the chunks of the base in the region that a view shows."""
+        """Count the chunks of the base that a view is made of."""
         array, region = self.base(self.bounded(transform))
         return array.count_stored(region, most)
-
-
-def _scaled(transform: IndexTransform, factors: tuple[int, ...]) -> IndexTransform:
-    """Return the transform to the first element of each cell."""
-    output = []
-    for m, f in zip(transform.output, factors, strict=True):
-        if m.stride is None:
-            output.append(OutputIndexMap(m.offset * f))
-        elif m.index_array is None:
-            assert m.input_dimension is not None
-            output.append(
-                OutputIndexMap(input_dimension=m.input_dimension, offset=m.offset * f, stride=m.stride * f)
-            )
-        else:
-            output.append(OutputIndexMap(m.index_array, offset=m.offset * f, stride=m.stride * f))
-    return IndexTransform(transform.domain, output)
 
 
 def open_downsample(

@@ -1,17 +1,20 @@
 """An open JSON value: an array of rank 0 and data type json.
 
-What was read is kept, as bytes, for as long as the staleness bound allows.  A write reads the whole value,
-changes its part, and stores it on condition that nobody else has changed it meanwhile; else it starts again.
+What was read is kept, as bytes, for as long as the staleness bound allows, by all handles of a document and
+cache pool together.  A write reads the whole value, changes its part, and stores it on condition that nobody
+else has changed it meanwhile; else it starts again.  In a transaction that is done when it is committed.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import replace
+from functools import partial
 from math import isfinite
 from typing import Any, NoReturn, TypeVar
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -32,14 +35,36 @@ from chunkwise.errors import (
     NotFoundError,
     prefix,
 )
+from chunkwise.fork import new_lock
 from chunkwise.index_space import IndexDomain, IndexTransform
-from chunkwise.kvstore.protocol import KvStoreDriver, Stamped
+from chunkwise.kvstore.atomic import Modifiable
+from chunkwise.kvstore.protocol import Buffer, KvStoreDriver, Stamped, offers
 from chunkwise.kvstore.traits import traits_of
+from chunkwise.spec.resources.live import CachePool
 from chunkwise.spec.schema import Schema
 
 __all__ = ["JsonArray", "open_json"]
 
 T = TypeVar("T")
+
+
+class _Known:
+    """What is known of a document, by all handles of it with the same cache pool."""
+
+    __slots__ = ("__weakref__", "stamped")
+
+    def __init__(self) -> None:
+        self.stamped: Stamped | None = None
+
+
+_known: WeakKeyDictionary[CachePool, WeakValueDictionary[Hashable, _Known]] = WeakKeyDictionary()
+_known_lock = new_lock()
+
+
+def _known_of(pool: CachePool, store: KvStoreDriver, key: str) -> _Known:
+    with _known_lock:
+        documents = _known.setdefault(pool, WeakValueDictionary())
+        return documents.setdefault((store.identity, key), _Known())
 
 
 class JsonArray(FixedArray):
@@ -65,7 +90,9 @@ class JsonArray(FixedArray):
         self._tokens = spec.tokens
         self._domain = IndexDomain(rank=0)
         self._opened = time.time()
-        self._known: Stamped | None = None
+        self._known: _Known = (
+            outside._known if outside else _known_of(spec.resource("cache_pool"), store, key)
+        )
         self._outside = outside
         self.readable = readable
         self.writable = writable
@@ -132,8 +159,10 @@ class JsonArray(FixedArray):
 
     def _current(self) -> Stamped:
         """Return the stored bytes, asked for again if what is known of them is too old."""
+        if self._outside is not None:
+            return self._store.read(self._key)
         bound = self._spec.recheck_cached_data
-        known = self._known
+        known = self._known.stamped
         if known is not None:
             if bound is False:
                 return known
@@ -149,29 +178,33 @@ class JsonArray(FixedArray):
 
     def _keep(self, stamped: Stamped) -> None:
         value = None if stamped.value is None else bytes(stamped.value)
-        self._known = stamped._replace(value=value)
+        self._known.stamped = stamped._replace(value=value)
 
     def _write(self, new: JSON) -> None:
-        where = self._store.describe(self._key)
+        if self._outside is not None:
+            assert offers(self._store, Modifiable)
+            self._store.modify(self._key, partial(self._written_in_transaction, new))
+            return
         while True:
-            generation: bytes | None = None
-            value = MISSING_VALUE
-            if self._tokens:
-                stored = self._store.read(self._key)
-                generation = stored.generation
-                if stored.value is not None:
-                    try:
-                        value = _decode(stored.value)
-                    except ChunkwiseError as e:
-                        raise prefix(e, f"Error reading {where}") from None
+            stored = self._store.read(self._key) if self._tokens else None
             try:
-                raw = _encode(written_at(value, self._tokens, new))
+                raw = self._written(None if stored is None else stored.value, new)
             except ChunkwiseError as e:
-                raise prefix(e, f"Error writing {where}") from None
-            written = self._store.write(self._key, raw, if_equal=generation)
+                raise prefix(e, f"Error writing {self._store.describe(self._key)}") from None
+            if_equal = None if stored is None else stored.generation
+            written = self._store.write(self._key, raw, if_equal=if_equal)
             if written is not None:
                 self._keep(Stamped(raw, written, time.time()))
                 return
+
+    def _written(self, stored: Buffer | None, new: Any) -> bytes:
+        """Return the document with a new value in its place."""
+        value = _decode(stored) if self._tokens and stored is not None else MISSING_VALUE
+        return _encode(written_at(value, self._tokens, new))
+
+    def _written_in_transaction(self, new: Any, stored: Buffer | None) -> bytes:
+        self._known.stamped = None  # the last time that this is called, it is committed
+        return self._written(stored, new)
 
     def schema(self) -> Schema:
         """Type and domain."""

@@ -19,7 +19,7 @@ from chunkwise.dtypes.data_type import DataType
 from chunkwise.engine.combine import WriteFutures
 from chunkwise.engine.future import Future
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
-from chunkwise.index_space import IndexTransform, OutputIndexMap
+from chunkwise.index_space import IndexTransform, OutputIndexMap, marked_like
 from chunkwise.plan.ndarray_view import PointView, point_view, strided_view
 from chunkwise.plan.partition import Transform, repeat_first
 from chunkwise.spec.chunk_layout import ChunkLayout
@@ -88,9 +88,9 @@ class MemoryArray(FixedArray):
 
     def view_spec(self, transform: IndexTransform) -> tuple[ArraySpec, IndexTransform]:
         """Return a spec with the elements of a view, repeated ones once, and the transform to them."""
-        transform = self.bounded(transform)
+        seen, transform = transform, self.bounded(transform)
         shape, origin = transform.input_shape, transform.input_inclusive_min
-        domain = transform.domain
+        domain = marked_like(transform, seen).domain
         if any(not dim.finite for dim in domain):
             raise InvalidArgumentError(f"A spec of an array requires a finite domain, got {domain}")
         view = None if 0 in shape else strided_view(self._array, transform)

@@ -216,6 +216,10 @@ class StackArray(FixedArray):
         layers = tuple(layer.as_spec() for layer in self._layers.layers)
         return replace(self._spec, schema=schema, layers=layers)
 
+    def view_spec(self, transform: IndexTransform) -> tuple[StackSpec, IndexTransform]:
+        """Return the spec, and the transform of a view onto it, with the bounds that it has."""
+        return self.spec(), transform
+
 
 def open_stack(
     spec: StackSpec, *, readable: bool, writable: bool, wrap: WrapStore | None = None

@@ -1,6 +1,6 @@
 """Algebra on integers: domains, index transforms, and all ways of indexing them."""
 
-from chunkwise.index_space.bounds import align, resolve_bounds
+from chunkwise.index_space.bounds import align, marked_like, resolve_bounds
 from chunkwise.index_space.combine import merge_domains
 from chunkwise.index_space.dim import Dim
 from chunkwise.index_space.dim_expression import DimExpression, DimSelection, d
@@ -26,6 +26,7 @@ __all__ = [
     "compose",
     "d",
     "inf",
+    "marked_like",
     "merge_domains",
     "newaxis",
     "resolve_bounds",

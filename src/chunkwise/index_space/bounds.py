@@ -10,7 +10,7 @@ from chunkwise.index_space.output_map import constant_map, single_map
 from chunkwise.index_space.propagate import propagate
 from chunkwise.index_space.transform import IndexTransform
 
-__all__ = ["align", "resolve_bounds"]
+__all__ = ["align", "marked_like", "resolve_bounds"]
 
 
 def resolve_bounds(transform: IndexTransform, storage: IndexDomain) -> IndexTransform:
@@ -23,6 +23,13 @@ def resolve_bounds(transform: IndexTransform, storage: IndexDomain) -> IndexTran
         for (lo, hi, _, _), m in zip(limits, transform._output, strict=True):
             if m._array is not None:
                 check_array_values(m._array, intersect(m._range, pull_back(lo, hi, m._offset, m._stride)))
+    return IndexTransform._make(domain, transform._output)
+
+
+def marked_like(transform: IndexTransform, other: IndexTransform) -> IndexTransform:
+    """Return `transform` with those bounds implicit that are so in `other`, of the same rank."""
+    own, seen = transform._domain, other._domain
+    domain = IndexDomain._make(own._lo, own._hi, seen._implicit_lo, seen._implicit_hi, own._labels)
     return IndexTransform._make(domain, transform._output)
 
 

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import Buffer, offers
 from chunkwise.kvstore.traits import traits_of
 
-__all__ = ["AtomicWritable", "Directories", "Modifiable", "Modification", "answers_at_once"]
+__all__ = [
+    "AtomicWritable",
+    "Directories",
+    "KeysChecked",
+    "Modifiable",
+    "Modification",
+    "RangeCopies",
+    "answers_at_once",
+]
 
 Modification: TypeAlias = "Callable[[Buffer | None], Buffer | None]"
 """From the value that a key has to the one that it is to have; None is a missing key.
@@ -59,6 +67,26 @@ class Modifiable(Protocol):
 
     def modify(self, key: str, modification: Modification) -> None:
         """Apply `modification` to the value of `key`, now or later, to the value that it then has."""
+        ...
+
+
+class KeysChecked(Protocol):
+    """A store of which not every text is a key."""
+
+    def check_key(self, key: str) -> None:
+        """Raise InvalidArgumentError for what is no key."""
+        ...
+
+
+class RangeCopies(Protocol):
+    """A store in which a value can be that of several keys without being there twice."""
+
+    def copies_to(self, target: object) -> bool:
+        """Return True if that holds for keys of `target` too."""
+        ...
+
+    def copy_range(self, keys: KeyRange, target: Any, rename: Callable[[str], str]) -> None:
+        """Have the values of `keys` be those of other keys of `target`, all at once."""
         ...
 
 

@@ -256,11 +256,14 @@ class Schema(IndexingMixin):
         Raises
         ------
         SpecError
-            If it was given as JSON that is no value of `dtype`.
+            If it was given as JSON, or as an object, that is no value of `dtype`.
         """
-        if self._fill is None or not self._fill_is_json:
-            return self._fill
-        return fill_from_json(self._fill.tolist(), dtype)
+        if self._fill is None:
+            return None
+        objects = self._fill.dtype.hasobject and not dtype.memory_dtype.hasobject
+        if self._fill_is_json or objects:
+            return fill_from_json(self._fill.tolist(), dtype)
+        return self._fill.astype(dtype.memory_dtype)
 
     def merged(self, other: Schema) -> Schema:
         """Return the schema that satisfies both."""

@@ -62,7 +62,12 @@ class CastSpec(BasedSpec):
 
     def base_spec(self, transform: IndexTransform | None) -> Spec:
         """Return the view of the base that a view of this spec shows."""
-        return self.base if transform is None else self.base[transform]
+        if transform is None:
+            return self.base
+        driver, domain = self.base._driver, self.base._driver.domain
+        if self.base.transform is not None or domain is None:
+            return self.base[transform]
+        return Spec._of(driver, IndexTransform.identity(domain).compose(transform))
 
 
 def cast_schema(schema: Schema, dtype: DataType | None) -> Schema:

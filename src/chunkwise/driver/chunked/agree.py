@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy.typing as npt
-
-from chunkwise.binding import JSON, dump
+from chunkwise.driver.chunked.domain import agreed_fill
 from chunkwise.dtypes.data_type import DataType
-from chunkwise.dtypes.fill_value import same_fill
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError, prefix
 from chunkwise.index_space import merge_domains
 from chunkwise.spec.codec_spec import CodecSpec
@@ -30,7 +25,8 @@ def check_schema(stored: Schema, wanted: Schema) -> None:
             raise _failed(prefix(e, "Mismatch between metadata and schema")) from None
     wanted.chunk_layout.merged(stored.chunk_layout)
     check_codec(stored.codec, wanted)
-    _check_fill_value(stored, wanted)
+    assert stored.dtype is not None
+    agreed_fill(wanted, stored.dtype, stored.fill_value)
     if wanted.dimension_units is not None and any(u is not None for u in wanted.dimension_units):
         try:
             merge_dimension_units(stored.dimension_units, wanted.dimension_units)
@@ -63,30 +59,9 @@ def check_codec(stored: CodecSpec | None, wanted: Schema) -> None:
         raise _failed(prefix(e, "codec from metadata does not match codec in schema")) from None
 
 
-def _check_fill_value(stored: Schema, wanted: Schema) -> None:
-    assert stored.dtype is not None
-    required = wanted.converted_fill_value(stored.dtype)
-    if required is None:
-        return
-    if stored.fill_value is None:
-        raise FailedPreconditionError(
-            f"Invalid fill_value: schema requires fill value of {dump(_json(required))}, "
-            "but metadata specifies no fill value"
-        )
-    if not same_fill(required.reshape(()), stored.fill_value):
-        raise FailedPreconditionError(
-            f"Invalid fill_value: schema requires fill value of {dump(_json(required))}, "
-            f"but metadata specifies fill value of {dump(_json(stored.fill_value))}"
-        )
-
-
 def _failed(error: ChunkwiseError) -> FailedPreconditionError:
     return FailedPreconditionError(error.message)
 
 
 def _name(dtype: DataType | None) -> str:
     return str(None if dtype is None else dtype.name)
-
-
-def _json(value: npt.NDArray[Any]) -> JSON:
-    return value.tolist() if value.dtype != object else str(value)

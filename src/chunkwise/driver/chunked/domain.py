@@ -9,25 +9,25 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.binding import dump
+from chunkwise.binding import MISSING, dump
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.dtypes.fill_value import same_fill
-from chunkwise.dtypes.schema_value import array_from_json
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError, InvalidArgumentError, prefix
 from chunkwise.index_space import IndexDomain, inf, merge_domains
 from chunkwise.index_space.label import MAX_RANK
 from chunkwise.spec.chunk_layout import ChunkLayout
 from chunkwise.spec.dimension_units import merge_dimension_units
+from chunkwise.spec.fill_value import check_broadcast
 from chunkwise.spec.schema import Schema
 from chunkwise.spec.unit import Unit
 
 __all__ = [
+    "agreed_fill",
     "at_origin",
     "create_domain",
     "create_dtype",
     "create_layout",
     "domain_of_shape",
-    "fill_scalar",
     "merged_units",
 ]
 
@@ -105,29 +105,22 @@ def at_origin(schema: Schema) -> Schema:
     return schema
 
 
-def fill_scalar(
-    wanted: npt.NDArray[Any] | None, constrained: npt.NDArray[Any] | None, dtype: DataType
-) -> npt.NDArray[Any]:
-    """Return the fill value of a new array, shape ``()``; zero if none is asked for."""
-    if wanted is not None and wanted.size != 1:
-        shape = ", ".join(map(str, wanted.shape))
-        raise InvalidArgumentError(
-            f"Invalid fill_value: Cannot broadcast array of shape {{{shape}}} to target shape {{}}"
-        )
-    if wanted is not None:
-        wanted = wanted.reshape(())
-        if wanted.dtype.hasobject and not dtype.memory_dtype.hasobject:  # JSON from before the type was known
-            wanted = array_from_json(wanted.item(), dtype)
-        else:
-            wanted = wanted.astype(dtype.memory_dtype)
-    if constrained is None:
-        return dtype.zero() if wanted is None else wanted
-    if wanted is not None and not same_fill(wanted, constrained):
+def agreed_fill(schema: Schema, dtype: DataType, stored: Any) -> npt.NDArray[Any] | None:
+    """Return the fill value of a schema and of metadata, which must agree; None if there is none."""
+    # `stored` is MISSING if the metadata don't say, and None if they say that there is none.
+    wanted = schema.converted_fill_value(dtype)
+    said: npt.NDArray[Any] | None = None if stored is MISSING else stored
+    if wanted is None:
+        return said
+    shape = () if said is None else said.shape
+    check_broadcast(wanted.shape, shape, "Invalid fill_value")
+    wanted = np.broadcast_to(wanted, shape)
+    if stored is not MISSING and not same_fill(wanted, said):
         raise FailedPreconditionError(
-            f"Invalid fill_value: schema requires fill value of {_show(wanted)}, "
-            f"but metadata specifies fill value of {_show(constrained)}"
+            f"Invalid fill_value: schema requires fill value of {_show(wanted)}, but metadata specifies "
+            + ("no fill value" if said is None else f"fill value of {_show(said)}")
         )
-    return constrained
+    return wanted
 
 
 def _show(value: npt.NDArray[Any]) -> str:

@@ -18,6 +18,7 @@ from typing import Self
 
 from chunkwise.binding import JSON, MISSING, Members, expect_int, expect_one_of, parse_array
 from chunkwise.driver.based_spec import BasedSpec, constrained, parse_base
+from chunkwise.driver.downsample.base_view import base_view
 from chunkwise.errors import InvalidArgumentError, SpecError
 from chunkwise.index_space import IndexDomain, IndexTransform, OutputIndexMap, inf
 from chunkwise.spec.schema import Schema
@@ -27,7 +28,6 @@ from chunkwise.spec.spec_members import SpecMembers
 __all__ = [
     "METHODS",
     "DownsampleSpec",
-    "base_region",
     "check_factors",
     "check_method",
     "downsampled_domain",
@@ -85,10 +85,11 @@ class DownsampleSpec(BasedSpec):
         return replace(self, schema=own, base=constrained(self.base, rest))
 
     def base_spec(self, transform: IndexTransform | None) -> Spec:
-        """Return the region of the base that a view of this spec shows."""
-        if transform is None or self.base.domain is None:
+        """Return the view of the base that a view of this spec is made of."""
+        if transform is None:
             return self.base
-        return self.base[base_region(transform, self.factors, self.base.domain, self.method)]
+        domain = self.base.domain or IndexDomain(rank=len(self.factors))
+        return self.base[base_view(transform, self.factors, domain, self.method)]
 
 
 def downsampled_domain(domain: IndexDomain, factors: Sequence[int], method: str) -> IndexDomain:
@@ -124,30 +125,6 @@ def downsampled_schema(schema: Schema, factors: Sequence[int], method: str) -> S
     if schema.domain is None:
         return out.with_domain(None)
     return out.with_domain(downsampled_domain(schema.domain, factors, method))
-
-
-def base_region(
-    transform: IndexTransform, factors: Sequence[int], base: IndexDomain, method: str
-) -> IndexDomain:
-    """Return the smallest box of the base that holds the cells which `transform` selects."""
-    lower, upper = [], []
-    for m, f, lo, hi in zip(transform.output, factors, base.inclusive_min, base.exclusive_max, strict=True):
-        if m.index_array is not None:
-            assert m.stride is not None
-            ends = [m.offset + m.stride * int(x) for x in (m.index_array.min(), m.index_array.max())]
-        elif m.input_dimension is not None:
-            assert m.stride is not None
-            d = m.input_dimension
-            bounds = transform.input_inclusive_min[d], transform.input_exclusive_max[d] - 1
-            ends = [m.offset + m.stride * x for x in bounds]
-        else:
-            ends = [m.offset]
-        first, last = min(ends), max(ends)
-        start = first * f
-        stop = last * f + 1 if method == "stride" else (last + 1) * f
-        lower.append(max(lo, start))
-        upper.append(max(lower[-1], min(hi, stop)))
-    return IndexDomain(inclusive_min=lower, exclusive_max=upper, labels=base.labels)
 
 
 def check_method(method: JSON) -> str:

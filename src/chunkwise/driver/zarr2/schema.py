@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 from chunkwise.binding import JSON, MISSING
 from chunkwise.driver.chunked.agree import check_schema
 from chunkwise.driver.chunked.domain import (
+    agreed_fill,
     at_origin,
     create_domain,
     create_dtype,
     create_layout,
     domain_of_shape,
-    fill_scalar,
 )
 from chunkwise.driver.chunked.record import Field, fill_of_field
 from chunkwise.driver.zarr2.codec_spec import DEFAULT_COMPRESSOR, Zarr2CodecSpec
@@ -27,7 +26,7 @@ from chunkwise.driver.zarr2.metadata import (
 )
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.dtypes.zarr2 import fill_value_to_zarr2, stored_dtype, to_zarr2
-from chunkwise.errors import FailedPreconditionError, InvalidArgumentError
+from chunkwise.errors import InvalidArgumentError
 from chunkwise.index_space import IndexDomain
 from chunkwise.spec.chunk_layout import ChunkLayout
 from chunkwise.spec.chunk_shape import choose_chunk_shape
@@ -118,7 +117,7 @@ def create_metadata(
         chunks=chunks,
         dtype=constraints.dtype_json if constraints.dtype is not None else to_zarr2(dtype),
         compressor=compressor,
-        fill_value=fill_value_to_zarr2(_choose_fill(constraints, schema, dtype), dtype, stored),
+        fill_value=fill_value_to_zarr2(agreed_fill(schema, dtype, constraints.fill_value), dtype, stored),
         order=order,
         filters=filters,
         separator=constraints.separator or ".",
@@ -141,18 +140,6 @@ def _choose_order(wanted: str | None, layout: ChunkLayout, rank: int) -> str:
     if layout.order.hard:
         raise InvalidArgumentError(f'Invalid "inner_order" constraint: {{{", ".join(map(str, order))}}}')
     return "C"
-
-
-def _choose_fill(constraints: Zarr2Constraints, schema: Schema, dtype: DataType) -> Any:
-    wanted = schema.fill_value
-    if constraints.fill_value is None and wanted is not None:
-        raise FailedPreconditionError(
-            f"Invalid fill_value: schema requires fill value of {wanted.reshape(-1)[0]}, "
-            "but metadata specifies no fill value"
-        )
-    if constraints.fill_value is MISSING:
-        return None if wanted is None else fill_scalar(wanted, None, dtype)
-    return None if constraints.fill_value is None else fill_scalar(wanted, constraints.fill_value, dtype)
 
 
 def _with_object_codec(filters: list[dict[str, JSON]] | None, dtype: DataType) -> list[dict[str, JSON]]:

@@ -85,9 +85,8 @@ def parse_constraints(value: JSON) -> Zarr3Constraints:
     if dtype is not None:
         out["data_type"] = dtype_json
     grid, grid_json = members.take("chunk_grid", _parse_grid, (None, None))
-    if grid_json is not None:
-        out["chunk_grid"] = grid_json
     if grid is not None:
+        out["chunk_grid"] = grid_json
         sized("chunk_grid", grid.rank)
     keys = members.take("chunk_key_encoding", _parse_keys, None)
     if keys is not None:
@@ -148,10 +147,8 @@ def _parse_dtype(value: JSON) -> tuple[DataType, JSON]:
     return dtype, value
 
 
-def _parse_grid(value: JSON) -> tuple[ChunkGrid | None, JSON]:
+def _parse_grid(value: JSON) -> tuple[ChunkGrid, JSON]:
     name, configuration = parse_extension(value)
-    if name == "regular" and not configuration:
-        return None, {"name": name}
     return parse_grid(value, None), {"name": name, "configuration": dict(configuration)}
 
 

@@ -9,15 +9,16 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from chunkwise.binding import MISSING
 from chunkwise.codec.protocol import ChunkSpec
 from chunkwise.driver.chunked.agree import check_schema
 from chunkwise.driver.chunked.domain import (
+    agreed_fill,
     at_origin,
     create_domain,
     create_dtype,
     create_layout,
     domain_of_shape,
-    fill_scalar,
     merged_units,
 )
 from chunkwise.driver.chunked.record import Field, fill_of_field
@@ -92,7 +93,10 @@ def create_metadata(constraints: Zarr3Constraints, schema: Schema) -> Zarr3Metad
     dtype = create_dtype(constraints.dtype, schema)
     domain = create_domain(constraints.shape, constraints.dimension_names, constraints.rank, schema)
     rank = domain.rank
-    fill_value = fill_scalar(schema.fill_value, constraints.fill_value, dtype)
+    constrained = MISSING if constraints.fill_value is None else constraints.fill_value
+    fill_value = agreed_fill(schema, dtype, constrained)
+    if fill_value is None:
+        fill_value = dtype.zero()
     units = merged_units(schema.dimension_units, constraints.units, rank)
 
     layout = create_layout(schema, rank)

@@ -101,8 +101,11 @@ class OcdbtStore:
     @property
     def identity(self) -> Hashable:
         """The identity of the base, with the directory and the version."""
-        folders = [(folder.store.identity, folder.directory) for folder in (self.data, self.manifests)]
-        return "ocdbt", *folders, self.options.version
+        return "ocdbt", *self._folders, self.options.version
+
+    @property
+    def _folders(self) -> list[Hashable]:
+        return [(folder.store.identity, folder.directory) for folder in (self.data, self.manifests)]
 
     def describe(self, key: str) -> str:
         """Name the key and the database."""
@@ -289,9 +292,30 @@ class OcdbtStore:
         refused = self._commit(values, conditions, deleted).refused
         return None if refused is None else decode_key(refused)
 
+    def copies_to(self, target: object) -> bool:
+        """Return True if `target` is the same database, of whatever version."""
+        return isinstance(target, OcdbtStore) and target._folders == self._folders
+
+    def copy_range(self, keys: KeyRange, target: OcdbtStore, rename: Callable[[str], str]) -> None:
+        """Commit that other keys have the values of `keys`, which stay where they are."""
+
+        def load(state: State, root: NodeRef | None) -> dict[str, bytes | Place]:
+            found = entries(root, keys, self._database.load_node)
+            return {rename(decode_key(entry.key)): entry.value for entry in found}
+
+        target._commit(self._with_state(load), {}, ())
+
+    def check_key(self, key: str) -> None:
+        """Raise InvalidArgumentError for a key that no database can have."""
+        n_bytes = len(encode_key(key))
+        if n_bytes > LONGEST_KEY:
+            raise InvalidArgumentError(
+                f"Invalid key of {n_bytes} bytes: expected at most {LONGEST_KEY} in an OCDBT database"
+            )
+
     def _commit(
         self,
-        values: Mapping[str, Buffer | None],
+        values: Mapping[str, Buffer | Place | None],
         conditions: Mapping[str, bytes],
         deleted: Sequence[KeyRange],
     ) -> Request:
@@ -299,11 +323,10 @@ class OcdbtStore:
             raise InvalidArgumentError(
                 f"Writing is not supported with version={self.options.version.text} specified"
             )
-        encoded = {encode_key(key): None if v is None else bytes(v) for key, v in values.items()}
-        longest = max(map(len, encoded), default=0)
-        if longest > LONGEST_KEY:
-            raise InvalidArgumentError(
-                f"Invalid key of {longest} bytes: expected at most {LONGEST_KEY} in an OCDBT database"
-            )
+        for key in values:
+            self.check_key(key)
+        encoded = {
+            encode_key(key): v if v is None or isinstance(v, Place) else bytes(v) for key, v in values.items()
+        }
         expected = {encode_key(key): generation for key, generation in conditions.items()}
         return self._committer.commit(Request(encoded, expected, deleted))

@@ -74,7 +74,7 @@ def generation_of(value: bytes | Place) -> bytes:
 class Request:
     """Changes that are made together, and what became of them."""
 
-    values: dict[bytes, bytes | None]
+    values: Mapping[bytes, bytes | Place | None]  # a place is that of a value which the database has
     conditions: Mapping[bytes, bytes]
     deleted: Sequence[KeyRange]
     refused: bytes | None = None  # a key whose condition does not hold
@@ -156,7 +156,7 @@ class _Changes:
                 if self._value(key) is not None:
                     self.values[key] = None
                 continue
-            value = data if len(data) <= self._max_inline else self._put(data)
+            value = data if isinstance(data, Place) or len(data) <= self._max_inline else self._put(data)
             self.values[key] = value
             request.generations[key] = generation_of(value)
 

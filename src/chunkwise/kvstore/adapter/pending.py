@@ -16,7 +16,7 @@ from chunkwise.errors import AbortedError, UnsupportedError
 from chunkwise.fork import new_rlock
 from chunkwise.kvstore.adapter.prefix import PrefixStore
 from chunkwise.kvstore.adapter.same_keys import SameKeysStore
-from chunkwise.kvstore.atomic import Modification
+from chunkwise.kvstore.atomic import KeysChecked, Modification
 from chunkwise.kvstore.byte_range import read_ranges, slice_range, slice_ranges
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import (
@@ -27,6 +27,7 @@ from chunkwise.kvstore.protocol import (
     KvStoreDriver,
     Reader,
     Stamped,
+    offers,
 )
 from chunkwise.kvstore.traits import StoreTraits, traits_of
 
@@ -201,7 +202,7 @@ class PendingStore(SameKeysStore):
 
     def modify(self, key: str, modification: Modification) -> None:
         """Note what is to be done to the value that `key` has when the transaction is committed."""
-        self._admit(self, key, True)
+        self._admit_change(key)
         with self._lock:
             change = self._change_of(key)
             if change is None:
@@ -214,8 +215,14 @@ class PendingStore(SameKeysStore):
                 modifications=(*change.modifications, modification),
             )
 
-    def _replace(self, key: str, value: bytes | None, if_equal: bytes | None) -> bytes | None:
+    def _admit_change(self, key: str) -> None:
+        """Raise now if the change can't be made, rather than at the commit of all."""
         self._admit(self, key, True)
+        if offers(self.base, KeysChecked):
+            self.base.check_key(key)
+
+    def _replace(self, key: str, value: bytes | None, if_equal: bytes | None) -> bytes | None:
+        self._admit_change(key)
         with self._lock:
             old = self._change_of(key)
             condition = self.read_generations.get(key) if old is None else old.condition

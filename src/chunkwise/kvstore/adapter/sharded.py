@@ -96,6 +96,10 @@ class ShardedStore:
             return f"{dump(key)} in {self.base.describe(self.path)}"
         return f"{self.format.describe(place)} in {self.base.describe(self._shard_key(place))}"
 
+    def check_key(self, key: str) -> None:
+        """Raise InvalidArgumentError for what is no key."""
+        self.format.place(key)
+
     def _shard_key(self, place: Place) -> str:
         return self.path + place.shard
 
