@@ -19,6 +19,11 @@ SIMPLE = [
     *("|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8", "<c8", "<c16"),
     *("|S1", "|S5", "|S300", "<U3", "<U100", "|V6", "<M8[ns]", "<M8[10ms]", "<M8[D]", "<m8[s]", "<m8[25us]"),
 ]
+INDEX_CODECS = [
+    [zc.BytesCodec(), zc.Crc32cCodec()],
+    [zc.BytesCodec(endian="big")],
+    [zc.BytesCodec(), zn.CRC32C(location="start")],
+]
 KEYS = [{"name": name, "separator": separator} for name in ("default", "v2") for separator in "./"]
 
 
@@ -37,8 +42,14 @@ def _compressors(dtype):
         (zn.Zlib(level=1),),
         (zn.BZ2(level=1),),
         (zn.LZMA(preset=1),),
+        (zn.LZMA(format=2),),
+        (zn.LZMA(format=3, filters=[{"id": 0x21, "preset": 1}]),),
         (zn.LZ4(),),
+        (zn.LZ4(acceleration=3),),
         (zn.CRC32(),),
+        (zn.CRC32(location="end"),),
+        (zn.CRC32C(),),
+        (zn.CRC32C(location="start"),),
         (zn.Adler32(),),
         (zn.Fletcher32(),),
         (zn.JenkinsLookup3(),),
@@ -46,6 +57,7 @@ def _compressors(dtype):
         (zn.GZip(level=1),),
         (zn.Zstd(level=1),),
         (zn.Blosc(cname="lz4", shuffle=2),),
+        (zn.Blosc(cname="zstd", shuffle=-1),),
     ]
 
 
@@ -76,6 +88,8 @@ def _filters(draw, dtype, rank):
         found.append(((zc.TransposeCodec(order=tuple(draw(st.permutations(range(rank))))),), True))
     if dtype.kind in "iu":
         found.append(((zn.Delta(dtype=dtype.str),), True))
+    if dtype.kind == "b":
+        found.append(((zn.PackBits(),), True))
     if dtype.kind == "f" and dtype.itemsize > 2:
         found += [
             ((zn.FixedScaleOffset(offset=1, scale=10, dtype=dtype.str, astype="<i4"),), False),
@@ -117,8 +131,12 @@ def _cases(draw):
         codec = serializer
         inner = [*filters, serializer, *compressors]
         for _level in range(1 if sharding < 4 else 2):
-            location = draw(st.sampled_from(["start", "end"]))
-            codec = zc.ShardingCodec(chunk_shape=chunks, codecs=inner, index_location=location)
+            codec = zc.ShardingCodec(
+                chunk_shape=chunks,
+                codecs=inner,
+                index_codecs=draw(st.sampled_from(INDEX_CODECS)),
+                index_location=draw(st.sampled_from(["start", "end"])),
+            )
             chunks = tuple(n * draw(st.integers(1, 3)) for n in chunks)
             inner = [codec]
         outside = draw(st.sampled_from([(), (), (zc.ZstdCodec(level=1),)]))
@@ -190,9 +208,9 @@ def _with_defaults(codecs):
         elif codec["name"] == "bytes":
             options.setdefault("endian", "little")  # not written for records
         elif codec["name"] == "numcodecs.lzma":
-            options |= {"format": 1, "check": -1, "filters": None}
+            options |= {"format": 1, "check": -1, "preset": None, "filters": None, **options}
         elif codec["name"] == "numcodecs.lz4":
-            options["acceleration"] = 1
+            options.setdefault("acceleration", 1)
         elif codec["name"] == "blosc" and options["shuffle"] == "noshuffle":
             options.pop("typesize", None)  # which then means nothing
     return codecs

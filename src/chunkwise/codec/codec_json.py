@@ -21,7 +21,7 @@ from chunkwise.binding import JSON, Members, expect_bool, expect_object, expect_
 from chunkwise.codec.protocol import Codec
 from chunkwise.errors import InvalidArgumentError, SpecError, UnknownExtensionError, prefix
 
-__all__ = ["codec_to_json", "codecs_to_json", "find_codec", "parse_codec", "parse_codecs"]
+__all__ = ["codec_name", "codec_to_json", "codecs_to_json", "find_codec", "parse_codec", "parse_codecs"]
 
 # The member that holds the name of a codec next to its options, for the formats that have one.
 _NAME_MEMBER = {"zarr2": "id", "n5": "type"}
@@ -67,20 +67,25 @@ def parse_codecs(value: JSON, format: str = "zarr3") -> list[Codec]:
     return parse_array(value, lambda v: parse_codec(v, format))
 
 
-def codec_to_json(codec: Codec, format: str = "zarr3") -> dict[str, JSON]:
-    """Return one codec as `format` writes it."""
-    # A ``configuration`` without members is left out, except of the codecs that zarr-python calls
-    # ``numcodecs.…``: it demands one of those.
+def codec_name(codec: Codec, format: str = "zarr3") -> str:
+    """Return the name that `format` writes a codec with; it may have read another."""
     entry = catalogue.CODECS.get(codec.name)
     names = entry.names.get(format, ()) if entry is not None else (codec.name,)
     if not names:
         raise SpecError(f'codec "{codec.name}" can\'t be written in format {format}')
-    configuration = codec.to_json(format)
+    return names[0]
+
+
+def codec_to_json(codec: Codec, format: str = "zarr3") -> dict[str, JSON]:
+    """Return one codec as `format` writes it."""
+    # A ``configuration`` without members is left out, except of the codecs that zarr-python calls
+    # ``numcodecs.…``: it demands one of those.
+    name, configuration = codec_name(codec, format), codec.to_json(format)
     if format in _NAME_MEMBER:
-        return {_NAME_MEMBER[format]: names[0], **configuration}
-    if configuration or names[0].startswith("numcodecs."):
-        return {"name": names[0], "configuration": configuration}
-    return {"name": names[0]}
+        return {_NAME_MEMBER[format]: name, **configuration}
+    if configuration or name.startswith("numcodecs."):
+        return {"name": name, "configuration": configuration}
+    return {"name": name}
 
 
 def codecs_to_json(codecs: Sequence[Codec], format: str = "zarr3") -> list[dict[str, JSON]]:

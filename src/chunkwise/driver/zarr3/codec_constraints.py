@@ -24,8 +24,9 @@ from chunkwise.binding import (
 )
 from chunkwise.catalogue import codecs as codec_registry
 from chunkwise.codec.chain import prepare_chain
-from chunkwise.codec.codec_json import codec_to_json, parse_codec
+from chunkwise.codec.codec_json import codec_name, codec_to_json, parse_codec
 from chunkwise.codec.protocol import ArrayToArray, ChunkSpec, Codec
+from chunkwise.codec.sharding import ShardingIndexed
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError, SpecError, braced, prefix
 
 __all__ = [
@@ -230,7 +231,7 @@ def resolve_chain(chain: Sequence[dict[str, JSON]], item: ChunkSpec, array_to_by
         a2b = _complete_sharding(a2b, seen, array_to_bytes)
     entries = [*split.array_to_array, a2b, *split.bytes_to_bytes]
     codecs = prepare_chain([parse_codec(entry) for entry in entries], item).codecs
-    return ResolvedChain(codecs, [_as_named(e, c) for e, c in zip(entries, codecs, strict=True)])
+    return ResolvedChain(codecs, _all_as_named(entries, codecs))
 
 
 def check_byte_order(stored: Sequence[dict[str, JSON]], resolved: Sequence[dict[str, JSON]]) -> None:
@@ -261,16 +262,19 @@ def as_written(chain: Sequence[dict[str, JSON]]) -> list[dict[str, JSON]]:
     return out
 
 
+def _all_as_named(entries: Sequence[dict[str, JSON]], codecs: Sequence[Codec]) -> list[dict[str, JSON]]:
+    return [_as_named(entry, codec) for entry, codec in zip(entries, codecs, strict=True)]
+
+
 def _as_named(entry: dict[str, JSON], codec: Codec) -> dict[str, JSON]:
     """Return the JSON of a bound codec under the name that it was asked for."""
-    json = codec_to_json(codec)
-    if entry["name"] == SHARDING:
-        configuration = dict(cast(Mapping[str, JSON], json["configuration"]))
-        configuration["codecs"] = entry["configuration"]["codecs"]
+    if isinstance(codec, ShardingIndexed):
+        configuration = dict(entry["configuration"])
+        configuration["index_codecs"] = _all_as_named(configuration["index_codecs"], codec.index_codecs)
         return {"name": SHARDING, "configuration": configuration}
-    if entry["name"] != json["name"]:  # an alias may have options of its own, so they stay as they are
+    if entry["name"] != codec_name(codec):  # an alias may have options of its own, so they stay as they are
         return {"name": entry["name"], "configuration": entry.get("configuration", {})}
-    return json
+    return codec_to_json(codec)
 
 
 def _complete_sharding(entry: Mapping[str, JSON], item: ChunkSpec, array_to_bytes: str) -> dict[str, JSON]:
