@@ -26,9 +26,9 @@ from chunkwise.dtypes.integer import show
 from chunkwise.dtypes.names import Notation
 from chunkwise.errors import SpecError
 
-__all__ = ["parse_float", "print_float", "read_float"]
+__all__ = ["WORDS", "parse_float", "print_float", "read_float"]
 
-_WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _HEX = re.compile(r"0x([0-9a-fA-F]+)")
 _DECIMAL = re.compile(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*", re.ASCII)
 _LOOSE = re.compile(r"\s*[+-]?(nan|inf|infinity)\s*", re.ASCII | re.IGNORECASE)
@@ -89,8 +89,8 @@ def parse_float(value: JSON, dtype: DataType, notation: Notation) -> npt.NDArray
 
 
 def _from_string(value: str, dtype: DataType, notation: Notation) -> npt.NDArray[Any]:
-    if value in _WORDS:
-        return _rounded(_WORDS[value], dtype, value)
+    if value in WORDS:
+        return _rounded(WORDS[value], dtype, value)
     if notation == "zarr3":
         match = _HEX.fullmatch(value)
         if match is None or len(match[1]) > 2 * dtype.itemsize:
