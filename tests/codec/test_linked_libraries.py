@@ -14,10 +14,19 @@ _CODE = """if 1:
     for what in sys.argv[2:]:
         if what == "numcodecs":
             import numcodecs.zstd
+        elif what == "NCZarr":  # its plugins are loaded so too
+            import netCDF4
+            dataset = netCDF4.Dataset(f"file://{sys.argv[1]}.nc#mode=nczarr,file", "w")
+            dataset.createDimension("x", 1)
+            dataset.createVariable("x", "i4", ("x",), compression="zstd")[:] = 1
+            dataset.close()
+            assert hasattr(ctypes.CDLL(None), "ZSTD_createDCtx")
         else:
             ctypes.CDLL(what, mode=ctypes.RTLD_GLOBAL)  # as OpenGL loads it
     import numpy as np
     import chunkwise as cw
+    from chunkwise.libraries import zstd
+    assert zstd.used == "numcodecs (libzstd)", zstd.used
     wanted = np.load(sys.argv[1] + ".npy")
     for _ in range(12):
         assert np.array_equal(cw.open(sys.argv[1]).result().read().result(), wanted)
@@ -28,7 +37,15 @@ _CODE = """if 1:
     sys.platform != "linux", reason="only there are functions of all libraries one name space"
 )
 @pytest.mark.parametrize(
-    "order", [["libzstd.so.1"], ["libzstd.so.1", "numcodecs"], ["numcodecs", "libzstd.so.1"]], ids="-".join
+    "order",
+    [
+        ["libzstd.so.1"],
+        ["libzstd.so.1", "numcodecs"],
+        ["numcodecs", "libzstd.so.1"],
+        ["NCZarr", "numcodecs"],
+        ["numcodecs", "NCZarr"],
+    ],
+    ids="-".join,
 )
 def test_another_libzstd_is_not_mixed_in(children, tmp_path: Path, order: list[str]) -> None:
     path = tmp_path / "a.zarr"

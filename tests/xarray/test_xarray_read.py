@@ -158,9 +158,13 @@ def test_names_of_dimensions(tmp_path: Path) -> None:
     document["_NCZARR_ARRAY"] = {"dimrefs": ["/p"], "storage": "chunked"}
     (tmp_path / "v2/b/.zattrs").write_text(json.dumps({"_NCZARR_ARRAY": document["_NCZARR_ARRAY"], "k": 1}))
     del nczarr
+    group.create_array("c", shape=(2,), dtype="i4")
+    newer = {"_nczarr_array": {"dimension_references": ["/p"]}, "_nczarr_attr": {"types": {}}}
+    (tmp_path / "v2/c/.zattrs").write_text(json.dumps(newer))
     opened = read_with_chunkwise(tmp_path / "v2", format="zarr2", mask_and_scale=False)
     assert opened["a"].dims == ("p", "q") and opened["a"].attrs == {"_FillValue": 0}
     assert opened["b"].dims == ("p",) and opened["b"].attrs == {"k": 1, "_FillValue": 0}
+    assert opened["c"].dims == ("p",) and opened["c"].attrs == {"_FillValue": 0}
 
 
 def test_an_n5_container_of_others(tmp_path: Path) -> None:

@@ -91,13 +91,13 @@ def _real(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def _round_floats(values: npt.NDArray[Any], keepbits: int) -> npt.NDArray[Any]:
-    dropped = _MANTISSA[values.dtype.name] - keepbits
-    if dropped == 0:
+    if keepbits == _MANTISSA[values.dtype.name]:
         return values
     bits = values.view(f"u{values.dtype.itemsize}")
-    one = bits.dtype.type(1)
+    # NumPy 1 would make a signed number of a scalar of that type and a Python integer.
+    one, dropped = bits.dtype.type(1), bits.dtype.type(_MANTISSA[values.dtype.name] - keepbits)
     # Half of the last kept bit, less one, plus that bit: ties go to the even neighbour.
-    rounded = bits + ((bits >> dropped) & one) + ((one << (dropped - 1)) - one)
+    rounded = bits + ((bits >> dropped) & one) + ((one << (dropped - one)) - one)
     rounded &= ~((one << dropped) - one)
     return np.where(np.isfinite(values), rounded, bits).view(values.dtype)
 

@@ -17,9 +17,10 @@ Configuration
 Compatibility
 -------------
 ``shuffle`` is a number in Zarr v2 and N5, -1 meaning bit-shuffle for items of one byte and byte-shuffle
-for others; it is a word in Zarr v3.  N5 readers other than n5-java use the item size as type size, and
-so does this; TensorStore refuses members beyond the four written here.  Snappy, which c-blosc has in few
-builds and NumCodecs' has not, needs the package ``imagecodecs``.
+for others; it is a word in Zarr v3.  GDAL has words of its own for it in Zarr v2: "NONE", "BYTE", "BIT".
+N5 readers other than n5-java use the item size as type size, and so does this; TensorStore refuses members
+beyond the four written here.  Snappy, which c-blosc has in few builds and NumCodecs' has not, needs the
+package ``imagecodecs``.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ __all__ = ["Blosc"]
 
 _CNAMES = ("blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd")
 _SHUFFLES = ("noshuffle", "shuffle", "bitshuffle")
+_GDAL_SHUFFLES = ("NONE", "BYTE", "BIT")
 _AUTO = -1
 # The inner compressor as the header's flags name it, bits 5 to 7.
 _FORMATS = {0: "blosclz", 1: "lz4", 2: "snappy", 3: "zlib", 4: "zstd"}
@@ -61,8 +63,9 @@ def _parse_cname(value: JSON) -> str:
 def _parse_shuffle(value: JSON, format: str, *, words: bool) -> int:
     if format == "n5":  # n5-blosc has -1 for automatic, which TensorStore could not read
         return expect_int(value, 0, 2)
-    if isinstance(value, str) and value in _SHUFFLES:
-        return _SHUFFLES.index(value)
+    for names in (_SHUFFLES,) if words else (_SHUFFLES, _GDAL_SHUFFLES):
+        if value in names:
+            return names.index(value)
     if not words:
         return expect_int(value, _AUTO, 2)
     raise SpecError(f'Expected one of "noshuffle", "shuffle", "bitshuffle", but received: {dump(value)}')

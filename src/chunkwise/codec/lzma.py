@@ -12,6 +12,11 @@ Configuration
 -------------
 >>> Lzma.parse("zarr2", "lzma", {"preset": 1}).to_json("zarr2")
 {'format': 1, 'check': -1, 'preset': 1, 'filters': None}
+
+Compatibility
+-------------
+GDAL writes a member ``delta`` for a filter before LZMA2.  A chunk says itself that it has one, so new arrays
+don't have the member, which NumCodecs refuses, as it does a chain of filters in .xz.
 """
 
 from __future__ import annotations
@@ -52,6 +57,7 @@ class Lzma(BytesToBytes):
     preset: int | None = None  # 0 to 9, perhaps with the flag for "extreme"
     # Filter chain, each filter as sorted pairs of option and value.
     filters: tuple[tuple[tuple[str, int], ...], ...] | None = None
+    delta: int | None = None  # distance in bytes
 
     name: ClassVar[str] = "numcodecs.lzma"
     level_member: ClassVar[str] = "preset"
@@ -59,21 +65,28 @@ class Lzma(BytesToBytes):
     @classmethod
     def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> Self:
         members = Members(configuration)
-        codec = cls(
-            members.take("format", lambda v: expect_int(v, 1, 3), lzma.FORMAT_XZ),
-            members.take("check", lambda v: expect_int(v, -1, 10), -1),
-            members.take("preset", _parse_preset, None),
-            members.take("filters", _parse_filters, None),
-        )
+        container = members.take("format", lambda v: expect_int(v, 1, 3), lzma.FORMAT_XZ)
+        check = members.take("check", lambda v: expect_int(v, -1, 10), -1)
+        preset = members.take("preset", _parse_preset, None)
+        filters = members.take("filters", _parse_filters, None)
+        delta = None
+        if format == "zarr2" and filters is None:
+            delta = members.take("delta", lambda v: expect_int(v, 1, 256), None)
         members.finish()
-        return codec
+        return cls(container, check, preset, filters, delta)
 
     def to_json(self, format: str) -> dict[str, Any]:
         filters = None if self.filters is None else [dict(f) for f in self.filters]
         return {"format": self.format, "check": self.check, "preset": self.preset, "filters": filters}
 
     def _filters(self) -> list[dict[str, int]] | None:
-        return None if self.filters is None else [dict(f) for f in self.filters]
+        if self.filters is not None:
+            return [dict(f) for f in self.filters]
+        if self.delta is None:
+            return None
+        preset = lzma.PRESET_DEFAULT if self.preset is None else self.preset
+        delta = {"id": lzma.FILTER_DELTA, "dist": self.delta}
+        return [delta, {"id": lzma.FILTER_LZMA2, "preset": preset}]
 
     @property
     def writes_checksum(self) -> bool:
@@ -95,13 +108,14 @@ class Lzma(BytesToBytes):
 
     def open_encoder(self) -> Callable[[Buffer], Buffer]:
         filters = self._filters()
+        preset = self.preset if self.delta is None else None  # of the filters, then
 
         def encode(decoded: Buffer) -> Buffer:
             try:
                 if self.format == lzma.FORMAT_XZ and filters is None:
-                    preset = lzma.PRESET_DEFAULT if self.preset is None else self.preset
-                    return compress_xz(decoded, preset, self.check)
-                return lzma.compress(decoded, self.format, self.check, self.preset, filters)
+                    level = lzma.PRESET_DEFAULT if preset is None else preset
+                    return compress_xz(decoded, level, self.check)
+                return lzma.compress(decoded, self.format, self.check, preset, filters)
             except (lzma.LZMAError, ValueError, TypeError) as e:
                 raise CodecError(f'"lzma" codec can\'t be used as configured: {e}') from e
 

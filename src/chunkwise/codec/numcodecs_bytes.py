@@ -13,19 +13,24 @@ Configuration
 -------------
 >>> Shuffle.parse("zarr2", "shuffle", {"elementsize": 2}).to_json("zarr2")
 {'elementsize': 2}
+
+Compatibility
+-------------
+``elementsize`` 0 of ``shuffle``, which netCDF-C writes, is the size of the data type; NumCodecs shuffles
+nothing then.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numcodecs.registry
 import numpy as np
 
 from chunkwise.binding import JSON, check_known
-from chunkwise.codec.protocol import Buffer, BytesToBytes, byte_view, size_error
+from chunkwise.codec.protocol import Buffer, BytesToBytes, ChunkSpec, byte_view, size_error
 from chunkwise.errors import CodecError, DataCorruptionError, SpecError
 
 __all__ = ["Adler32", "Base64", "Crc32", "Fletcher32", "JenkinsLookup3", "NumcodecsBytes", "Shuffle"]
@@ -126,6 +131,13 @@ class Shuffle(NumcodecsBytes):
     """The first bytes of all elements, then the second ones, and so on."""
 
     name, id, members, overhead = "numcodecs.shuffle", "shuffle", ("elementsize",), 0
+
+    def bind(self, item: ChunkSpec) -> Self:
+        if self.to_json("zarr2").get("elementsize") != 0:
+            return self
+        return replace(
+            self, configuration=(("elementsize", 1 if item.dtype.hasobject else item.dtype.itemsize),)
+        )
 
 
 class Base64(NumcodecsBytes):

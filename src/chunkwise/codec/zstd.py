@@ -16,7 +16,7 @@ Configuration
 Compatibility
 -------------
 Reads frames without a content size and several frames in a row, which TensorStore 0.1.86 does not;
-bytes after the last frame are an error here.
+bytes after the last frame are an error here.  GDAL writes ``checksum`` as "YES" or "NO" in Zarr v2.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ class Zstd(BytesToBytes):
         if format == "n5":
             members.rest()
             return cls(level)
-        checksum = members.take("checksum", expect_bool, None)
+        gdal = {"YES": True, "NO": False} if format == "zarr2" else {}
+        checksum = members.take("checksum", lambda v: expect_bool(gdal.get(str(v), v)), None)
         members.finish()
         return cls(level, checksum)
 

@@ -12,7 +12,7 @@ strings, and writes ``float4_e2m1fn`` as base64 of its byte.  The payload of a N
 
 ``complex64`` and ``complex128`` are the real part, then the imaginary part.  Fill value: a list of both, each
 as for the floating-point type of half the size.  In Zarr v2, base64 of the stored bytes is read as well, as
-TensorStore does.
+TensorStore does, and a number or word, the real part, as GDAL writes it.
 """
 
 from __future__ import annotations
@@ -153,10 +153,12 @@ def parse_complex(
     value: JSON, dtype: DataType, notation: Notation, stored: np.dtype[Any] | None = None
 ) -> npt.NDArray[Any]:
     """Return a fill value; `stored` tells the byte order of its base64 form."""
-    if notation == "zarr2" and isinstance(value, str):
+    part = component_of(dtype)
+    if notation == "zarr2" and isinstance(value, str) and value not in _WORDS:
         raw = decode_base64(value, dtype.itemsize, exact=True)
         return np.frombuffer(raw, stored or dtype.memory_dtype).astype(dtype.memory_dtype).reshape(())
-    part = component_of(dtype)
+    if notation == "zarr2" and not isinstance(value, list):
+        value = [value, 0]
     pair = parse_array(value, lambda v: parse_float(v, part, notation), 2)
     return np.array(pair, part.memory_dtype).view(dtype.memory_dtype).reshape(())
 

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import shutil
 import sys
 import weakref
 from collections.abc import Callable
@@ -64,6 +65,7 @@ def _open(path: str, symbol: str) -> Any:
     """Return a library whose functions call each other, and none of the same name in another library."""
     # Where an application, or OpenGL, has loaded a libzstd of another version for all to see, the linker
     # prefers it inside this one too: contexts of one version, used by the other, decode to wrong values.
+    # Linked to itself first, it isn't; where it has been linked otherwise already, a copy is.
     if sys.platform != "linux":
         return ctypes.CDLL(path)
     try:
@@ -73,12 +75,25 @@ def _open(path: str, symbol: str) -> Any:
             return ctypes.CDLL(path, os.RTLD_DEEPBIND)
         library = ctypes.CDLL(path)
     own, other = getattr(library, symbol), getattr(ctypes.CDLL(None), symbol, None)
-    if (
-        other is not None
-        and ctypes.cast(own, ctypes.c_void_p).value != ctypes.cast(other, ctypes.c_void_p).value
-    ):
-        raise ImportError(f"{symbol} of {path} may be mixed with that of another library")
-    return library
+    if other is None or _same_address(own, other):
+        return library
+    if hasattr(os, "RTLD_DEEPBIND") and hasattr(os, "memfd_create"):
+        return ctypes.CDLL(_copy_of(path), os.RTLD_DEEPBIND)
+    raise ImportError(f"{symbol} of {path} may be mixed with that of another library")
+
+
+def _same_address(one: Any, other: Any) -> bool:
+    pointer = ctypes.c_void_p
+    return ctypes.cast(one, pointer).value == ctypes.cast(other, pointer).value
+
+
+def _copy_of(path: str) -> str:
+    """Return the path of a copy in memory, which the linker takes for another library."""
+    # It knows libraries by their paths too, so the descriptor is never closed: its number is not used again.
+    descriptor = os.memfd_create(os.path.basename(path))
+    with open(path, "rb") as source, open(descriptor, "wb", closefd=False) as copy:
+        shutil.copyfileobj(source, copy)
+    return f"/proc/self/fd/{descriptor}"
 
 
 def _address(buffer: Buffer) -> Any:

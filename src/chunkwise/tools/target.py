@@ -83,7 +83,9 @@ def _zarr2(template: ArrayTemplate, format: str, given: Sequence[str], notes: li
         fill_value = template.dtype.zero() if template.fill_value is None else template.fill_value
         metadata["fill_value"] = fill_value_to_zarr2(fill_value, template.dtype, stored_dtype(template.dtype))
     if own.get("filters"):
-        metadata["filters"] = own["filters"]
+        # netCDF-C has 0 for the size of the data type, NumCodecs for no shuffling at all.
+        size = {"elementsize": template.dtype.memory_dtype.itemsize}
+        metadata["filters"] = [f | size if f.get("elementsize") == 0 else f for f in own["filters"]]
     elif template.dtype.name in OBJECT_FILTERS:
         metadata["filters"] = [{"id": OBJECT_FILTERS[template.dtype.name]}]
     if "codec" not in given and "compressor" in own:

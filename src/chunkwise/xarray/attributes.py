@@ -10,6 +10,9 @@ In N5 some names are members of the dataset's metadata.  ``units`` of CF is text
 with the unit of each dimension, and other software refuses a dataset in which it is anything else.  So
 attributes with such names, and those that are null, which N5 software takes for missing, are members of an
 object in the attribute ``xarray``.
+
+Attributes whose names begin with ``_nc`` are NCZarr's own (``_nczarr_attr``, ``_NCProperties``), and no
+dataset has them, as in xarray's own engine.
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ __all__ = [
     "fill_value_to_json",
     "hide_attributes",
     "restore_attributes",
+    "without_nczarr",
 ]
 
 FILL_VALUE = "_FillValue"
@@ -94,6 +98,11 @@ def _float_from_json(value: Any) -> float:
         (number,) = struct.unpack("<d", base64.standard_b64decode(value))
         return float(number)
     return float(value)
+
+
+def without_nczarr(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return attributes without those that NCZarr keeps for itself, such as ``_nczarr_array``."""
+    return {name: value for name, value in attributes.items() if not name.lower().startswith("_nc")}
 
 
 def hide_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,8 @@ Names of dimensions are wherever a format has them:
 
 ======  ========================================================================================
 zarr3   member ``dimension_names``; failing that, as in Zarr v2
-zarr2   attribute ``_ARRAY_DIMENSIONS``; failing that, ``dimrefs`` of NCZarr's ``_NCZARR_ARRAY``
+zarr2   attribute ``_ARRAY_DIMENSIONS``; failing that, the references of NCZarr's ``_nczarr_array``, which
+        was ``_NCZARR_ARRAY`` and a member of the document before
 n5      member ``axes``
 ======  ========================================================================================
 
@@ -23,20 +24,21 @@ from chunkwise.driver.stored_array import StoredArray
 from chunkwise.tools.array_template import NAMES, compressor_of
 from chunkwise.tools.compressor import Compressor
 from chunkwise.xarray.array import LazyArray
-from chunkwise.xarray.attributes import FILL_VALUE, fill_value_from_json, restore_attributes
+from chunkwise.xarray.attributes import FILL_VALUE, fill_value_from_json, restore_attributes, without_nczarr
 from chunkwise.xarray.members import Member
 
 __all__ = ["open_variable"]
 
-_NCZARR = "_NCZARR_ARRAY"
+# The object, and its list of paths of dimensions.
+_NCZARR = {"_nczarr_array": "dimension_references", "_NCZARR_ARRAY": "dimrefs"}
 
 
 def open_variable(name: str, member: Member, fill_value_as_mask: bool | None) -> Variable:
     """Return the variable of an array, as it is stored."""
     array = LazyArray(member.store)
-    attributes = dict(member.attributes)
+    attributes = without_nczarr(member.attributes)
     format = member.format
-    names, hidden = _dimension_names(name, len(array.shape), format, member.node.document, attributes)
+    names, hidden = _dimension_names(name, len(array.shape), format, member.node.document, member.attributes)
     attributes = {key: value for key, value in attributes.items() if key not in hidden}
     if format == "n5":
         attributes = restore_attributes(attributes)
@@ -94,7 +96,6 @@ def _dimension_names(
         found, hidden = attributes.get(NAMES), (NAMES,)
         if _names(found, rank) is None:
             found = _nczarr(document, attributes)
-            hidden = (*hidden, _NCZARR)
     names = _names(found, rank)
     if names is None:
         names, hidden = (None,) * rank, ()
@@ -111,8 +112,9 @@ def _names(value: Any, rank: int) -> tuple[str | None, ...] | None:
 def _nczarr(document: Mapping[str, Any], attributes: Mapping[str, Any]) -> list[str] | None:
     """Return the names in NCZarr's own metadata: the last parts of paths such as ``/group/x``."""
     for members in (document, attributes):
-        own = members.get(_NCZARR)
-        references = own.get("dimrefs") if isinstance(own, Mapping) else None
-        if isinstance(references, list):
-            return [str(reference).rpartition("/")[2] for reference in references]
+        for name, list_of in _NCZARR.items():
+            own = members.get(name)
+            references = own.get(list_of) if isinstance(own, Mapping) else None
+            if isinstance(references, list):
+                return [str(reference).rpartition("/")[2] for reference in references]
     return None

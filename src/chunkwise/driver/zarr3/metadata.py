@@ -139,8 +139,8 @@ def parse_metadata(document: JSON) -> Zarr3Metadata:
     grid, grid_json = members.take("chunk_grid", lambda v: _parse_cells(v, shape))
     _check_reach(grid, shape)
     keys = members.take("chunk_key_encoding", parse_key_encoding)
-    fill_value = members.take("fill_value", lambda v: parse_fill_value_zarr3(v, dtype))
-    chain = members.take("codecs", parse_chain)
+    fill_value = members.take("fill_value", lambda v: _parse_fill_value(v, dtype))
+    chain = members.take("codecs", parse_chain, [])  # which GDAL 3.8 to 3.10 leaves out if it has none
     item = chunk_item(grid, fill_value)
     try:
         check_stored(chain)
@@ -169,6 +169,13 @@ def parse_metadata(document: JSON) -> Zarr3Metadata:
         dimension_names=tuple(names) if names is not None else (None,) * rank,
         attributes=attributes,
     )
+
+
+def _parse_fill_value(value: JSON, dtype: DataType) -> npt.NDArray[Any]:
+    """Return the fill value; zero for null, which GDAL writes, unless an extension has a value for it."""
+    if value is None and dtype.extension is None:
+        return dtype.zero()
+    return parse_fill_value_zarr3(value, dtype)
 
 
 def make_document(

@@ -27,7 +27,7 @@ class ReadThroughStore(SameKeysStore):
         self.max_age = max_age  # seconds; 0 asks the base every time, infinity never again
         # Reads that needed no request, that needed one without the value, and others.
         self.n_hits = self.n_confirmed = self.n_misses = 0
-        self._n_changes = 0
+        self._last_change = object()
 
     def __reduce__(self) -> tuple[object, ...]:
         return _unpickle, (self.base, self.entries, self.max_age)
@@ -46,7 +46,7 @@ class ReadThroughStore(SameKeysStore):
         """Return the value of `key` or a part of it, from the cache if that is current."""
         start, stop = byte_range or (0, None)
         part = Part(key, start, stop)
-        n_changes, known = self._n_changes, self.entries.get(part)
+        last_change, known = self._last_change, self.entries.get(part)
         if known is None:
             found = self.base.read(key, byte_range=byte_range, if_not_equal=if_not_equal)
         elif time.time() - known.time <= self.max_age:
@@ -57,7 +57,7 @@ class ReadThroughStore(SameKeysStore):
             if found.value is None and found.generation == known.generation:
                 self.n_confirmed += 1
                 if self.max_age > 0:
-                    self._keep(part, known._replace(time=found.time), n_changes)
+                    self._keep(part, known._replace(time=found.time), last_change)
                 return _answer(known, found.time, if_not_equal)
         self.n_misses += 1
         if found.value is None:
@@ -65,12 +65,12 @@ class ReadThroughStore(SameKeysStore):
                 self.entries.evict(key)
             return found
         entry = Entry(bytes(found.value), found.generation, found.time)
-        self._keep(part, entry, n_changes)
+        self._keep(part, entry, last_change)
         return _answer(entry, found.time, if_not_equal)
 
-    def _keep(self, part: Part, entry: Entry, n_changes: int) -> None:
+    def _keep(self, part: Part, entry: Entry, last_change: object) -> None:
         self.entries.put(part, entry)
-        if self._n_changes != n_changes:  # it may be what was there before a change that this store has made
+        if self._last_change is not last_change:  # what was read may be what was there before the change
             self.entries.evict(part.key)
 
     def open_reader(self) -> Reader:
@@ -105,7 +105,7 @@ class ReadThroughStore(SameKeysStore):
         try:
             return self.base.write(key, value, if_equal=if_equal)
         finally:
-            self._n_changes += 1
+            self._last_change = object()  # no count: two threads could make one of two
             self.entries.evict(key)
 
     def delete(self, key: str, *, if_equal: bytes | None = None) -> bytes | None:
@@ -113,7 +113,7 @@ class ReadThroughStore(SameKeysStore):
         try:
             return self.base.delete(key, if_equal=if_equal)
         finally:
-            self._n_changes += 1
+            self._last_change = object()
             self.entries.evict(key)
 
     def delete_range(self, start: str = "", stop: str = "") -> None:
@@ -121,7 +121,7 @@ class ReadThroughStore(SameKeysStore):
         try:
             self.base.delete_range(start, stop)
         finally:
-            self._n_changes += 1
+            self._last_change = object()
             self.entries.clear()
 
 

@@ -1,0 +1,84 @@
+"""Zarr v2 and v3 as GDAL's driver writes it, and what GDAL reads of ours.
+
+``fixtures/gdal.zip`` was written by GDAL 3.6.2, 3.10.3 and 3.12.2, for each array the path
+``VERSION/OPTIONS.zarr/DATA_TYPE``; its values are those of `values_of`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from zipfile import ZipFile
+
+import numpy as np
+import pytest
+import zarr
+
+import chunkwise as cw
+
+FILE = Path(__file__).parent / "fixtures" / "gdal.zip"
+TYPES = (
+    "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float32", "float64",
+    "complex64", "complex128",
+)  # fmt: skip
+
+
+def values_of(dtype):
+    values = np.arange(35).reshape(5, 7)
+    return (values * (1 + 2j) if dtype.startswith("complex") else values).astype(dtype)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    path = tmp_path_factory.mktemp("gdal")
+    ZipFile(FILE).extractall(path)
+    return path
+
+
+def _arrays():
+    names = ZipFile(FILE).namelist()
+    folders = [name.rpartition("/")[0] for name in names if name.endswith((".zarray", "zarr.json"))]
+    return sorted(folder for folder in folders if folder.count("/") == 2)
+
+
+@pytest.mark.parametrize("path", _arrays())
+def test_what_gdal_wrote(root, tmp_path, same_bits, path):
+    """Read, copied to what zarr-python reads, written in place and resized."""
+    want = values_of(path.rpartition("/")[2])
+    array = cw.open(root / path, read=True, write=True).result()
+    same_bits(array.read().result(), want)
+    cw.copy(root / path, tmp_path / "copy")
+    same_bits(zarr.open_array(tmp_path / "copy", mode="r")[...], want)
+    array[1:4, 2:6] = 2 * want[1:4, 2:6]
+    changed = want.copy()
+    changed[1:4, 2:6] *= 2
+    array.resize(exclusive_max=[9, 7]).result()
+    same_bits(cw.open(root / path).result()[:5].read().result(), changed)
+
+
+@pytest.mark.slow  # the package is large
+@pytest.mark.filterwarnings("ignore::UserWarning")  # that there is no georeference
+@pytest.mark.parametrize(
+    ("format", "codec"),
+    [
+        *(("zarr2", codec) for codec in ("none", "zstd", "blosc", "gzip")),
+        *(("zarr3", codec) for codec in ("none", "blosc", "gzip")),
+    ],
+)
+def test_both_ways(tmp_path, same_bits, format, codec):
+    rasterio = importlib.import_module("rasterio")
+    compress = {"COMPRESS": codec.upper(), "FORMAT": f"ZARR_V{format[-1]}"}
+    for dtype in TYPES:
+        want = values_of(dtype)
+        size = {"width": 7, "height": 5, "count": 1, "BLOCKSIZE": "3,4"}
+        path = tmp_path / f"{dtype}.zarr"
+        with rasterio.open(path, "w", driver="Zarr", dtype=dtype, ARRAY_NAME="a", **size, **compress) as file:
+            file.write(want, 1)
+        same_bits(cw.open(path / "a").result().read().result(), want)
+        if format == "zarr3" and tuple(map(int, rasterio.__gdal_version__.split(".")[:2])) < (3, 11):
+            continue  # older GDAL doesn't know the codec `bytes`
+        ours = tmp_path / f"{dtype}-ours.zarr"
+        group = cw.create_group(ours, format=format)
+        group.create_array("a", want, chunks=(3, 4), codec=codec, dimension_names=["y", "x"])
+        with rasterio.open(ours / "a") as file:
+            same_bits(file.read(1), want)
