@@ -89,14 +89,11 @@ def _find_document(served: ServedArray) -> Mapping[str, JSON] | None:
         return None
     if document["fill_value"] is None:
         return None
-    return document if _all_known(document.get("codecs", [])) else None
+    return document if _all_known(document["codecs"]) else None
 
 
 def _all_known(codecs: Any) -> bool:
-    parsed = parse_codecs(codecs, "zarr3")
-    if not any(codec.kind == "array->bytes" for codec in parsed):
-        return False
-    for codec in parsed:
+    for codec in parse_codecs(codecs, "zarr3"):
         if codec.name not in CODECS or getattr(codec, "endian", None) == "big":
             return False
     inner, shard = inner_chain(codecs)

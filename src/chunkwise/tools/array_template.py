@@ -150,8 +150,6 @@ def template_of(store: TensorStore, node: Node, attributes: Mapping[str, JSON]) 
                 kept.pop(name, None)
         kept.pop("n5", None)
     document, codec = node.document, compressor_of(node)
-    if node.format == "zarr3":
-        document = {"codecs": [], **document}
     if node.format == "zarr2" and document.get("compressor") is None and document.get("filters"):
         document, codec = _without_byte_filters(document, codec)
     return ArrayTemplate(
@@ -238,9 +236,7 @@ def compressor_of(node: Node) -> Any:
         compression = document.get("compression", {"type": document.get("compressionType")})
         return compressor_from_json(compression, "n5") or compression
     if node.format == "zarr3":
-        chain = [
-            e if isinstance(e, Mapping) else {"name": e} for e in inner_chain(document.get("codecs", []))[0]
-        ]
+        chain = [e if isinstance(e, Mapping) else {"name": e} for e in inner_chain(document["codecs"])[0]]
         # That elements become bytes is no news, and in which order they do is for the target to say.
         rest = [entry for entry in chain if entry.get("name") not in ("bytes", "transpose", "crc32c")]
         return compressor_from_json(rest, "zarr3") or rest

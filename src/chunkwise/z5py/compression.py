@@ -80,7 +80,7 @@ def compression_of(document: Mapping[str, Any], format: str) -> tuple[str, dict[
     value: Any
     own: Any
     if format == "zarr3":
-        codecs = value = _inner_codecs(document.get("codecs", []))
+        codecs = value = _inner_codecs(document["codecs"])
         own = codecs[0].get("configuration", {}) if codecs else {}
     elif format == "n5":
         own = value = document.get("compression", {"type": document.get("compressionType", "raw")})

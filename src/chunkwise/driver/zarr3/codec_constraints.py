@@ -71,9 +71,10 @@ def parse_chain(value: JSON) -> list[dict[str, JSON]]:
 
 def check_stored(chain: Sequence[dict[str, JSON]]) -> None:
     """Raise SpecError if the parsed chain of a stored array leaves open how chunks are encoded."""
-    # GDAL 3.8 to 3.10 leaves out the array -> bytes codec, which is that of new arrays.
     codec = split_chain(chain).array_to_bytes
-    if codec is None or codec["name"] != SHARDING:
+    if codec is None:
+        raise SpecError("array -> bytes codec must be specified")
+    if codec["name"] != SHARDING:
         return
     options = codec.get("configuration", {})
     for name in ("chunk_shape", "codecs", "index_codecs"):

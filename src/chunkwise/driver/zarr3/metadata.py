@@ -140,7 +140,7 @@ def parse_metadata(document: JSON) -> Zarr3Metadata:
     _check_reach(grid, shape)
     keys = members.take("chunk_key_encoding", parse_key_encoding)
     fill_value = members.take("fill_value", lambda v: _parse_fill_value(v, dtype))
-    chain = members.take("codecs", parse_chain, [])  # which GDAL 3.8 to 3.10 leaves out if it has none
+    chain = members.take("codecs", parse_chain)
     item = chunk_item(grid, fill_value)
     try:
         check_stored(chain)
