@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -219,3 +220,24 @@ def test_signals_at_random_moments(tmp_path: Path, sync: str, locking: str) -> N
     command = [sys.executable, "-c", LOOP, str(tmp_path / "a"), sync, locking]
     assert child_process.run(command, log=log) == 0, log.read_text()
     assert log.read_text() == ""
+
+
+@pytest.mark.parametrize("action", ["set_result", "force"])
+def test_whoever_waits_for_an_interrupted_future_is_told(action: str) -> None:
+    n = 0
+    while True:
+        act: Callable[[], object]
+        if action == "set_result":
+            promise, future = ts.Promise[int].new()
+            act = partial(promise.set_result, 5)
+            del promise  # `act` has the only one
+        else:
+            future = ts.Future.deferred(lambda promise: promise.set_result(5))
+            act = future.force
+        if interrupt(act, n) is None:
+            break
+        del act
+        n += 1
+        assert future.exception(timeout=60.0) is not None or future.result() == 5
+    assert n > 3, "there is more to it than that; the test has shown nothing"
+    assert future.result(timeout=0) == 5

@@ -1,7 +1,7 @@
 """The result of work that may still be under way, usable from threads and from asyncio alike.
 
-A future needs no lock: whoever pops the only token from ``_claim`` may complete it, and each waiter
-and callback is an entry of a deque that is popped exactly once, by the completing thread or by the
+A future needs no lock: whoever enters the first claim in ``_claims`` may start or complete it, and each
+waiter and callback is an entry of a deque that is popped exactly once, by the completing thread or by the
 one that came late.  Both operations are atomic in CPython, with and without the GIL, so there is
 nothing that a fork could leave locked.  A future that is complete from the start has neither.
 """
@@ -76,11 +76,11 @@ class Future(Generic[T]):
     5
     """
 
-    __slots__ = ("__weakref__", "_callbacks", "_claim", "_forks", "_start", "_state", "_value")
+    __slots__ = ("__weakref__", "_callbacks", "_claims", "_forks", "_start", "_state", "_value")
 
     _state: int
     _value: Any
-    _claim: list[None]
+    _claims: dict[str, object]
     _callbacks: deque[Callable[[Any], Any]]
     _start: list[Callable[[Any], Any]]
     _forks: int
@@ -178,13 +178,21 @@ class Future(Generic[T]):
 
     def force(self) -> None:
         """Start work that would otherwise start when the result is first asked for."""
-        if self._state == _PENDING and self._start:
-            try:
-                start = self._start.pop()
-            except IndexError:  # another thread was faster
+        if self._state != _PENDING or not self._start:
+            return
+        claim = object()
+        try:
+            if self._claims.setdefault("start", claim) is not claim:
                 return
             self._forks = _n_forks
-            start(self)
+            starts = [*self._start]  # none if the future was cancelled meanwhile
+            self._start.clear()
+            for start in starts:
+                start(self)
+        except BaseException:  # Ctrl-C; nobody else will start the work
+            if self._claims.get("start") is claim:
+                _complete(self, _ERROR, BrokenPromiseError())
+            raise
 
     def add_done_callback(self, callback: Callable[[Future[T]], Any]) -> None:
         """Call `callback` with this future when it is done, at once if it is done already.
@@ -345,7 +353,7 @@ def _pending() -> Future[Any]:
     future = _new(Future)
     future._state = _PENDING
     future._value = None
-    future._claim = [None]
+    future._claims = {}
     future._callbacks = deque()
     future._start = []
     future._forks = _n_forks
@@ -401,15 +409,23 @@ def _complete(future: Future[Any], state: int, value: Any) -> bool:
     """Complete a pending future; return False if it is complete, or about to be."""
     if future._state != _PENDING:
         return False
+    claim = state, value
     try:
-        future._claim.pop()
-    except IndexError:
-        return False
+        if future._claims.setdefault("end", claim) is not claim:
+            return False
+        _settle(future, state, value)
+    except BaseException:  # Ctrl-C; whoever waits is to be told all the same
+        if future._claims.get("end") is claim:
+            _settle(future, state, value)
+        raise
+    return True
+
+
+def _settle(future: Future[Any], state: int, value: Any) -> None:
     future._value = value
     future._state = state
     future._start.clear()
     _run_callbacks(future)
-    return True
 
 
 def _run_callbacks(future: Future[Any]) -> None:
