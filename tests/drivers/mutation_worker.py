@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import json
 import random
+import re
 import resource
 import sys
 import time
@@ -236,6 +237,9 @@ def attempt(driver, keys):
         kv.write(key, value).result()
     stored = sum(map(len, keys.values()))
     allowed += 200 * stored  # text as Python objects, parsed documents
+    # An element of the type that metadata name, such as the fill value, is made before the rest is looked at.
+    sizes = re.findall(rb'[<>|]([SUV])([0-9]{1,9})"', b"".join(keys.values()))
+    allowed += 2 * max((int(n) * (4 if kind == b"U" else 1) for kind, n in sizes), default=0)
     try:
         store = ts.open({"driver": driver, "kvstore": "memory://a/"}, context=context).result()
         itemsize = store.dtype.numpy_dtype.itemsize or 1
