@@ -187,8 +187,9 @@ class JsonArray(FixedArray):
             return
         while True:
             stored = self._store.read(self._key) if self._tokens else None
+            value = self._decoded(None if stored is None else stored.value)
             try:
-                raw = self._written(None if stored is None else stored.value, new)
+                raw = _encode(written_at(value, self._tokens, new))
             except ChunkwiseError as e:
                 raise prefix(e, f"Error writing {self._store.describe(self._key)}") from None
             if_equal = None if stored is None else stored.generation
@@ -197,14 +198,18 @@ class JsonArray(FixedArray):
                 self._keep(Stamped(raw, written, time.time()))
                 return
 
-    def _written(self, stored: Buffer | None, new: Any) -> bytes:
-        """Return the document with a new value in its place."""
-        value = _decode(stored) if self._tokens and stored is not None else MISSING_VALUE
-        return _encode(written_at(value, self._tokens, new))
+    def _decoded(self, stored: Buffer | None) -> Any:
+        """Return the document in which a value is to be replaced."""
+        if not self._tokens or stored is None:
+            return MISSING_VALUE
+        try:
+            return _decode(stored)
+        except ChunkwiseError as e:
+            raise prefix(e, f"Error reading {self._store.describe(self._key)}") from None
 
     def _written_in_transaction(self, new: Any, stored: Buffer | None) -> bytes:
         self._known.stamped = None  # the last time that this is called, it is committed
-        return self._written(stored, new)
+        return _encode(written_at(self._decoded(stored), self._tokens, new))
 
     def schema(self) -> Schema:
         """Type and domain."""
