@@ -293,6 +293,23 @@ def test_ragged_arrays(dtype, fill_value, fresh, capsys):
     assert main(["diff", str(theirs), str(mine)]) == 1
 
 
+def test_records_with_gaps(fresh, same_bits):
+    """zarr-python 2 wrote the bytes between aligned fields as fields without a name, as NumPy does."""
+    aligned = np.dtype([("a", "i1"), ("b", "<f8"), ("c", "<u2")], align=True)
+    values = np.array([(1, 2.5, 3), (-4, 0.5, 6)], aligned)
+    path = fresh()
+    document = _by_hand(path, None, [values.tobytes()], None)
+    document["dtype"] = [list(field) for field in aligned.descr]
+    (path / ".zarray").write_text(json.dumps(document))
+    ours = ts.open(_spec(path)).result()
+    found, peer = ours.read().result(), zarr.open_array(path, mode="r+")
+    same_bits(found, peer[...])
+    assert all(np.array_equal(found[name], values[name]) for name in aligned.names)
+    ours.resize(exclusive_max=[4]).result()[2:] = found[::-1]
+    assert zarr.open_array(path)[2:]["b"].tolist() == [0.5, 2.5]
+    assert json.loads((path / ".zarray").read_text())["dtype"] == document["dtype"]
+
+
 def test_categorized_objects(fresh):
     codec = numcodecs.Categorize(["a", "é"], dtype=object)
     theirs = fresh()

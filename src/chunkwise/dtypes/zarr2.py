@@ -40,7 +40,10 @@ def parse_zarr2(value: JSON, object_codec: str | None = None) -> tuple[DataType,
     """Return the data type of member ``dtype`` of a Zarr v2 array, and the type with its byte order."""
     # `object_codec` is the ``id`` of the first filter, which decides what ``|O`` is.
     if isinstance(value, list):
-        fields = parse_array(value, _field)
+        fields = [
+            (name or _gap(i, kind), kind, *shape)
+            for i, (name, kind, *shape) in enumerate(parse_array(value, _field))
+        ]
         try:
             stored = pack(fields)
         except (TypeError, ValueError) as e:
@@ -101,6 +104,11 @@ def _field(value: JSON) -> tuple[Any, ...]:
         return name, stored, tuple(parse_array(parts[2], lambda v: expect_int(v, 0)))
     except InvalidArgumentError as e:
         raise prefix(e, f'Error parsing field "{name}"') from None
+
+
+def _gap(i: int, dtype: np.dtype[Any]) -> str:
+    """Return the name that NumPy gives to bytes between two fields, which have none in the document."""
+    return f"f{i}" if dtype.kind == "V" and dtype.names is None else ""
 
 
 def to_zarr2(dtype: DataType, endian: str = "little") -> JSON:
