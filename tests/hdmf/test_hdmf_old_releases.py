@@ -53,7 +53,14 @@ def test_the_oldest_releases_that_are_allowed_pass() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     oldest = [bound.replace(">=", "==") for bound in project["optional-dependencies"]["nwb"]]
     assert [bound.partition("==")[0] for bound in oldest] == ["hdmf", "pynwb"]
-    others = ("pytest>=8", "pytest-timeout>=2.3", "hypothesis>=6.100", "zarr>=3.1", "fsspec>=2024.6")
+    others = (
+        "pytest>=8",
+        "pytest-timeout>=2.3",
+        "hypothesis>=6.100",
+        "zarr>=3.1",
+        "fsspec>=2024.6",
+        "distributed>=2024.8",
+    )
     needed = (*oldest, *project["dependencies"], *others)
     python = python_with(needed, "3.11", "-".join(oldest).replace("==", "-"))
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}

@@ -6,6 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 from hdmf.backends.hdf5 import HDF5IO
@@ -140,3 +141,14 @@ def test_an_integer_and_a_list_around_a_slice_keep_the_order_of_axes(format: str
         assert words[1, :, [0, 3]].tolist() == [["w12", "w15"], ["w16", "w19"], ["w20", "w23"]]
         assert words[:, [2], ::-2].tolist() == [[["w11", "w9"]], [["w23", "w21"]]]
         assert words[-1, 2, 3] == "w23" and words[0, 1].tolist() == ["w4", "w5", "w6", "w7"]
+
+
+@pytest.mark.parametrize("format", ["zarr2", "zarr3", "n5"])
+def test_the_type_of_text_and_bytes_says_which_it_is(format: str, tmp_path: Path) -> None:
+    """As that of a dataset of h5py does; hdmf 3 validates by it."""
+    datasets = [DatasetBuilder("text", ["a"] * 3), DatasetBuilder("bytes", [b"a"] * 3)]
+    with ZarrIO(tmp_path / "a", "w", format=format) as io:
+        io.write_builder(GroupBuilder("root", datasets=datasets))
+    with ZarrIO(tmp_path / "a") as io:
+        found = {name: builder.data.dtype for name, builder in io.read_builder().datasets.items()}
+    assert [h5py.check_string_dtype(found[name]).encoding for name in ("text", "bytes")] == ["utf-8", "ascii"]

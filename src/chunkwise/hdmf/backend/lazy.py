@@ -23,6 +23,13 @@ from chunkwise.hdmf.storage.stored_form import codec_objects, dataset_info, stor
 __all__ = ["LazyDataset", "let_grow"]
 
 
+# Marked as h5py marks them: the validator of hdmf 3 knows text and bytes by nothing else.
+_TEXT = {
+    "text": np.dtype(object, metadata={"vlen": str}),
+    "bytes": np.dtype(object, metadata={"vlen": bytes}),
+}
+
+
 class LazyDataset(HDMFDataset):  # type: ignore[misc, unused-ignore]
     """Dataset that is read when it is indexed, as h5py's are; ``dataset[()]`` reads all of it."""
 
@@ -68,7 +75,8 @@ class LazyDataset(HDMFDataset):  # type: ignore[misc, unused-ignore]
     @property
     def dtype(self) -> Any:
         """NumPy type of the elements; object for text and bytes."""
-        return self._dataset.element.memory_dtype
+        element = self._dataset.element
+        return _TEXT.get(element.kind, element.memory_dtype)
 
     @property
     def chunks(self) -> tuple[int, ...] | None:
