@@ -1,4 +1,4 @@
-"""Which chunks are stored
+"""A map of the stored chunks
 
 Only what was written takes place. A circle is written into an array, row by row, and each chunk is asked
 whether it is stored: stored chunks are light, those that read as the fill value are dark.

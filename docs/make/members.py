@@ -10,9 +10,12 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 from chunkwise import catalogue
+from chunkwise.driver.chunked.spec import ChunkedSpec
+from chunkwise.spec.spec_members import SpecMembers
 
 _TYPES = {
     "expect_bool": "boolean",
@@ -29,6 +32,7 @@ _TYPES = {
 _CALLED = {
     "": "object",
     "ContextSpec": "object",
+    "Schema": "object",
     "age": 'seconds, or text such as `"1h"`',
     "array data type": "data type",
     "as directory": "kvstore",
@@ -45,6 +49,7 @@ _CALLED = {
     "compression": "codec",
     "compressor": "codec",
     "config": "object",
+    "constraints": "object",
     "data type": "data type",
     "dict": "object",
     "dtype": "data type",
@@ -62,6 +67,7 @@ _CALLED = {
     "int or None": "integer",
     "keys": "object",
     "kvstore": "kvstore",
+    "kvstore spec": "kvstore",
     "multiscale": "object",
     "no coordinator": "refused",
     "offset": "array of integers",
@@ -71,16 +77,19 @@ _CALLED = {
     "pointer": "string",
     "preset": "integer",
     "ranked": "array",
+    "recheck": 'boolean, `"open"` or seconds since the epoch',
     "resolution": "array of numbers",
     "scalar": "number",
     "scale": "object",
     "separators": "array of strings",
+    "set dtype": "data type",
     "shape": "array of integers",
     "shuffle": "integer or string",
     "store": "an open store, in Python only",
     "str": "string",
     "str or None": "string",
     "take factors": "array of integers",
+    "take rank": "integer",
     "take layers": "array of specs",
     "tuple": "array",
     "uint64": "integer",
@@ -100,6 +109,11 @@ def page() -> str:
         "value in the last column, follows from others, or from what is stored.",
         "",
     ]
+    for title, parser in (("All arrays", SpecMembers), ("Chunked arrays", ChunkedSpec)):
+        lines += [f"## {title}", "", "| member | value | if left out |", "|---|---|---|"]
+        rows = _taken(ast.parse(textwrap.dedent(inspect.getsource(parser))))
+        lines += [f"| `{member}` | {kind} | {default} |" for member, kind, default in rows]
+        lines.append("")
     for title, table in (
         ("Key-value stores", catalogue.KVSTORES),
         ("Array drivers", catalogue.DRIVERS),
@@ -130,6 +144,11 @@ def _members(module: str, name: str) -> Iterator[tuple[str, str, str]]:
             if field.name in value.members:
                 yield field.name, _typed(str(field.type)), _json(field.default)
         return
+    names = [getattr(value, names, ()) for names in ("required", "optional", "members")]  # of NumCodecs
+    for member in chain(*(found for found in names if isinstance(found, tuple))):
+        yield member, "", "required" if member in getattr(value, "required", ()) else ""
+    if isinstance(getattr(value, "options_of", None), Mapping):
+        yield from ((member, "string", "") for member in dict.fromkeys(chain(*value.options_of.values())))
     if isinstance(value, type):
         sources = [base for base in value.__mro__ if base.__module__.startswith("chunkwise.")]
         texts = [textwrap.dedent(inspect.getsource(base)) for base in reversed(sources)]
@@ -138,8 +157,10 @@ def _members(module: str, name: str) -> Iterator[tuple[str, str, str]]:
     elif module.startswith("chunkwise.driver."):
         folder = Path(inspect.getfile(value)).parent
         texts = [path.read_text() for path in sorted(folder.glob("*.py")) if path.stem in _PARSERS]
-    else:
-        texts = [textwrap.dedent(inspect.getsource(value))]
+    else:  # with the functions of the module that it calls
+        own = vars(inspect.getmodule(value))
+        called = [own[name] for name in value.__code__.co_names if name.startswith("_") and name in own]
+        texts = [textwrap.dedent(inspect.getsource(function)) for function in (value, *called)]
     seen: dict[str, tuple[str, str]] = {}
     for text in texts:
         for member, kind, default in _taken(ast.parse(text)):
@@ -166,8 +187,8 @@ def _taken(tree: ast.AST) -> Iterator[tuple[str, str, str]]:
 
 def _kind(check: ast.expr) -> str:
     """Return the type that a check asks for, with its bounds or choices."""
-    while isinstance(check, ast.Lambda):
-        check = check.body
+    while isinstance(check, ast.Lambda | ast.IfExp):
+        check = check.orelse if isinstance(check, ast.IfExp) else check.body
     arguments: list[ast.expr] = []
     if isinstance(check, ast.Call):
         arguments, check = check.args[1:], check.func

@@ -27,6 +27,21 @@ _GROUPS = {
 }
 """Public names by what they are for; what is in none of them comes last."""
 
+_CONSTANTS = {
+    "DTypeLike": "A data type, its name, a type of NumPy or Python, or the fields of a structured type.",
+    "DimSelectionLike": "A dimension by number or label, a slice of them, or several of these.",
+    "DownsampleMethod": "Method that makes one element of a cell of them, as a type.",
+    "FutureLike": "A future, something else that can be awaited, or the value itself.",
+    "NumpyIndexTerm": "One term of an index, such as an integer, a slice or an index array.",
+    "NumpyIndexingSpec": "An index: one term, or a tuple of them.",
+    "RecheckCacheOption": 'A bound on the staleness of cached data: true, false, `"open"` or a time.',
+    "T": "The type of the result of a `Future`.",
+    "d": 'Starts a dimension expression: `d[0, "x"]` selects dimensions by number and label.',
+    "inf": "The index that stands for an infinite bound.",
+    "newaxis": "Term of an index that adds a dimension of size 1.",
+}
+"""Summaries of names that are neither classes nor functions."""
+
 
 def pages() -> dict[str, str]:
     """Return the text of each page by its path."""
@@ -46,9 +61,10 @@ def error_page() -> str:
         "# Errors and their causes",
         "",
         "Each exception is also the built-in one that TensorStore raises for the same cause, so that",
-        "`except ValueError` written for TensorStore keeps working. The text begins with the status, then",
-        "come the operation, the key and the cause, from the outside in:",
-        '`NOT_FOUND: Error opening "n5" driver: ...`. All are members of `chunkwise.errors`.',
+        "`except ValueError` written for TensorStore keeps working. The text begins with the status, if",
+        "there is one. The operation, the key and the cause follow:",
+        '`NOT_FOUND: Error opening "n5" driver: ...`. Errors about an unknown name have a note with the',
+        "names that are known. All exceptions are members of `chunkwise.errors`.",
         "",
         "<!-- drawing: errors -->",
         "",
@@ -58,8 +74,8 @@ def error_page() -> str:
         if inspect.isclass(value) and value is not errors.ChunkwiseError:
             cause, way_out = (" ".join(part.split()) for part in (inspect.getdoc(value) or "").split("\n\n"))
             bases = ", ".join(f"`{base.__name__}`" for base in value.__bases__)
-            status = f", status `{value.status}`" if value.status else ""
-            lines += [f"## {name}", "", f"A {bases}{status}.", ""]
+            status = f" Status: `{value.status}`." if value.status else ""
+            lines += [f"## {name}", "", f"Derived from {bases}.{status}", ""]
             lines += [f"**Cause.** {cause}", "", f"**Way out.** {way_out}", ""]
     return "\n".join(lines) + "\n"
 
@@ -81,7 +97,9 @@ def _index(names: list[str]) -> str:
     groups["Other names"] = sorted(left)
     for title, listed in groups.items():
         lines += [f"## {title}", "", "| name | |", "|---|---|"]
-        lines += [f"| [`{name}`]({name}.md) | {_summary(getattr(chunkwise, name))} |" for name in listed]
+        for name in listed:
+            summary = _CONSTANTS.get(name) or _summary(getattr(chunkwise, name))
+            lines.append(f"| [`{name}`]({name}.md) | {summary} |")
         lines.append("")
         if title == "Data types":
             lines += [
@@ -98,6 +116,4 @@ def _index(names: list[str]) -> str:
 
 
 def _summary(value: Any) -> str:
-    if not (inspect.isclass(value) or inspect.isroutine(value)):
-        return f"`{type(value).__name__}`"
     return (inspect.getdoc(value) or "").split("\n", 1)[0].replace("|", "\\|")

@@ -65,7 +65,10 @@ def as_float(value: SupportsFloat | SupportsIndex, name: str) -> float:
     """Return a number; text is none."""
     if is_text(value) or not (hasattr(value, "__float__") or hasattr(value, "__index__")):
         raise TypeError(f"{name} must be a number, not {value!r}")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise TypeError(f"{name} must be a number within float64") from None
 
 
 def as_sequence(value: Iterable[T], name: str) -> list[T]:

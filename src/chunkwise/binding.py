@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from chunkwise.errors import InvalidArgumentError, SpecError, prefix
+from chunkwise.errors import InvalidArgumentError, SpecError, nearest, noted, prefix
 
 __all__ = [
     "JSON",
@@ -200,7 +200,8 @@ def check_known(members: Iterable[str], known: Collection[str]) -> None:
     """Raise for members that are not in `known`."""
     extra = sorted(set(members) - set(known))
     if extra:
-        raise SpecError("Object includes extra members: " + ",".join(map(dump, extra)))
+        error = SpecError("Object includes extra members: " + ",".join(map(dump, extra)))
+        raise noted(error, nearest(extra[0], known))
 
 
 class Members:
@@ -214,14 +215,16 @@ class Members:
     >>> members.finish()
     """
 
-    __slots__ = ("_rest",)
+    __slots__ = ("_asked", "_rest")
 
     def __init__(self, value: JSON) -> None:
         self._rest = dict(expect_object(value))
+        self._asked: list[str] = []
 
     def take(self, name: str, parse: Callable[[JSON], T], default: Any = _REQUIRED) -> T:
         """Remove member `name` and return it as read by `parse`; `default` stands in for a missing one."""
         # Without a default a missing member is an error.
+        self._asked.append(name)
         if name not in self._rest and default is not _REQUIRED:
             return default  # type: ignore[no-any-return]
         try:
@@ -236,4 +239,4 @@ class Members:
 
     def finish(self) -> None:
         """Raise if a member was not taken."""
-        check_known(self._rest, ())
+        check_known(self._rest, self._asked)

@@ -42,6 +42,9 @@ __all__ = [
     "WrongEndpointError",
     "as_value_error",
     "braced",
+    "hint",
+    "nearest",
+    "noted",
     "prefix",
 ]
 
@@ -89,7 +92,7 @@ class SpecError(InvalidArgumentError):
 class UnknownExtensionError(InvalidArgumentError):
     """A codec, data type, grid, driver or kvstore name that nothing is registered for.
 
-    Correct the spelling: the text has the nearest known name.  What is really missing can be
+    Correct the spelling: the text or a note has the known names.  A missing extension can be
     registered: a codec, data type or store of one's own is one class.
     """
 
@@ -314,6 +317,31 @@ def prefix(error: E_, context: str) -> E_:
         error.args = (error.message, *error.args[1:])
     else:
         error.add_note(context)
+    return error
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return ``did you mean "zarr3"?`` for a name that is like a known one, else nothing."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, list(known), n=1)
+    return f'did you mean "{near[0]}"?' if near else ""
+
+
+def hint(name: str, known: Iterable[str], more: str = "") -> str:
+    """Return the nearest known name, if one is near, and all of them, for an error about `name`."""
+    names = sorted(set(known))
+    near, known_ones = nearest(name, names), f"known: {', '.join(names)}{more}"
+    return f"{near} ({known_ones})" if near else known_ones
+
+
+def noted(error: E_, note: str) -> E_:
+    """Add `note`, if there is one, to `error` and return it.
+
+    Notes are for what TensorStore doesn't say: the text stays equal to TensorStore's.
+    """
+    if note:
+        error.add_note(note)
     return error
 
 

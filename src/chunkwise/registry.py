@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Any
 
-from chunkwise.errors import UnknownExtensionError
+from chunkwise.errors import UnknownExtensionError, hint
 
 __all__ = ["Entry", "Registry"]
 
@@ -82,7 +82,7 @@ class Registry:
                 item = point.load()
                 self._registered["" if point.name == name else format, name] = item
                 return item
-        raise UnknownExtensionError(self._unknown(name, format))
+        raise UnknownExtensionError(f'{self.kind} "{name}" is not registered; {self.hint(name, format)}')
 
     def __getitem__(self, name: str) -> Any:
         return self.find(name)
@@ -111,14 +111,7 @@ class Registry:
             self._loaded[own] = getattr(import_module(module), attribute)
         return self._loaded[own]
 
-    def _unknown(self, name: str, format: str) -> str:
-        from difflib import get_close_matches
-
-        known = sorted(set(self.names(format)))
-        near = get_close_matches(name, known, n=1)
-        text = f'{self.kind} "{name}" is not registered'
-        if near:
-            text += f'; did you mean "{near[0]}"?'
-        return (
-            f"{text} (known: {', '.join(known)}; others can be added through the {self.group!r} entry points)"
-        )
+    def hint(self, name: str, format: str = "") -> str:
+        """Return the nearest known name, if one is near, and all of them, for an error about `name`."""
+        more = f"; others can be added through the {self.group!r} entry points"
+        return hint(name, self.names(format), more)

@@ -106,6 +106,10 @@ def test_repack_replaces_pickles(tmp_path: Path) -> None:
 def test_wrong_command_lines(path: Path, tmp_path: Path) -> None:
     assert main(["nwb"]) == 2
     assert main(["nwb", "repack", str(tmp_path / "none")]) == 2
+    group = chunkwise.create_group(tmp_path / "other.zarr")
+    array = group.create_array("a", [1, 2], dimension_names=["x"])  # HDMF has no place for the name
+    assert main(["nwb", "repack", str(tmp_path / "other.zarr")]) == 2
+    assert array.domain.labels == ("x",) and group.attrs == {} and list(group) == ["a"]
     assert main(["nwb", "info", str(tmp_path / "none")]) == 1
     assert main(["nwb", "convert", str(path), str(tmp_path / "x"), "--pickled-references"]) == 2
 

@@ -42,7 +42,7 @@ def test_the_page_at_the_package_index_has_no_relative_links(check: Any) -> None
     for change in PYPROJECT["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]["substitutions"]:
         text = re.sub(change["pattern"], change["replacement"], text)
     assert check.relative_links(text) == []
-    assert f"{PYPROJECT['project']['urls']['Documentation']}tensorstore/)" in text
+    assert f"{PYPROJECT['project']['urls']['Documentation']}tensorstore/#deliberate-differences)" in text
 
 
 def test_the_oldest_python_is_the_first_of_the_classifiers() -> None:

@@ -64,7 +64,17 @@ class TestAsTensorStore:
         assert isinstance(future.exception(), ValueError)
 
     @pytest.mark.parametrize(
-        "limit", [{"timeout": 0}, {"timeout": -1}, {"timeout": 0.01}, {"deadline": 0}, {"deadline": 0.5}]
+        "limit",
+        [
+            {"timeout": 0},
+            {"timeout": -1},
+            {"timeout": 0.01},
+            {"timeout": float("nan")},
+            {"deadline": 0},
+            {"deadline": 0.5},
+            {"deadline": float("nan")},
+            {"timeout": 1000, "deadline": float("nan")},
+        ],
     )
     def test_timeout(self, promise_class, future_class, limit):
         _promise, future = promise_class.new()
@@ -73,8 +83,19 @@ class TestAsTensorStore:
         with pytest.raises(TimeoutError):
             future.exception(**limit)
 
-    def test_timeout_of_a_done_future_is_not_looked_at(self, promise_class, future_class):
+    def test_a_done_future_has_its_result_after_the_limit_too(self, promise_class, future_class):
         assert future_class(3).result(timeout=-1, deadline=0) == 3
+
+    @pytest.mark.parametrize("wrong", ["1", [], 10**400], ids=["text", "list", "beyond float64"])
+    @pytest.mark.parametrize("member", ["timeout", "deadline"])
+    def test_a_limit_that_is_no_number_is_refused_of_any_future(
+        self, promise_class, future_class, member, wrong
+    ):
+        _promise, pending = promise_class.new()
+        for future in (pending, future_class(3)):
+            for wait in (future.result, future.exception):
+                with pytest.raises(TypeError):
+                    wait(**{member: wrong})
 
     def test_callbacks(self, promise_class, future_class):
         promise, future = promise_class.new()

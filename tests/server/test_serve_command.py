@@ -53,7 +53,7 @@ def test_wrong_options_and_paths(array: Path, capsys: pytest.CaptureFixture[str]
         assert main(["serve", str(array), *options]) == 2, options
         assert words in capsys.readouterr().err
     assert main(["serve", str(array.with_name("b.zarr"))]) == 1
-    assert "near it there is a.zarr" in capsys.readouterr().err
+    assert 'near it there is "a.zarr"' in capsys.readouterr().err
 
 
 def test_a_port_in_use(array: Path, free_port: int, capsys: pytest.CaptureFixture[str]) -> None:

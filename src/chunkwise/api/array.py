@@ -43,6 +43,11 @@ def array(
     write : bool, optional
         False: make it read-only.  True: copy an array that is read-only itself.
 
+    Returns
+    -------
+    TensorStore
+        Of the shape of `array`.
+
     Raises
     ------
     ValueError

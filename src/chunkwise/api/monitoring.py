@@ -80,6 +80,11 @@ def experimental_collect_matching_metrics(
     include_zero_metrics : bool
         Also return what was never counted.
 
+    Returns
+    -------
+    list of dict
+        One object for each metric, with its ``name`` and ``values``.
+
     Examples
     --------
     >>> import chunkwise
@@ -92,6 +97,15 @@ def experimental_collect_matching_metrics(
 
 def experimental_collect_prometheus_format_metrics(metric_prefix: str = "") -> list[str]:
     """Return the metrics whose names begin with a prefix, as lines of Prometheus' text format.
+
+    Parameters
+    ----------
+    metric_prefix : str
+        As for `experimental_collect_matching_metrics`.
+
+    Returns
+    -------
+    list of str
 
     Examples
     --------

@@ -64,6 +64,11 @@ def overlay(
     fill_value : array_like, optional
         Value of elements without a layer, which are an error by default.  TensorStore has no such option.
 
+    Returns
+    -------
+    TensorStore
+        Its domain is the hull of those of the layers, unless a constraint says otherwise.
+
     Raises
     ------
     ValueError
@@ -99,6 +104,16 @@ def stack(layers: Iterable[AnyLayer], axis: int = 0, **options: Any) -> TensorSt
     **options
         Those of `overlay`.
 
+    Returns
+    -------
+    TensorStore
+        It has one dimension more than the layers, whose size is their number.
+
+    Raises
+    ------
+    ValueError
+        If `axis` is outside of the result, or layers don't agree, as for `overlay`.
+
     Examples
     --------
     >>> import chunkwise
@@ -126,6 +141,16 @@ def concat(layers: Iterable[AnyLayer], axis: int | str, **options: Any) -> Tenso
         The dimension, by number or label; a negative number counts from the end.
     **options
         Those of `overlay`.
+
+    Returns
+    -------
+    TensorStore
+        Its size along `axis` is the sum of theirs.
+
+    Raises
+    ------
+    ValueError
+        If there is no such dimension, or layers don't agree, as for `overlay`.
 
     Examples
     --------

@@ -32,6 +32,11 @@ def cast(base: S, dtype: DTypeLike) -> S:
         The same kind is returned.
     dtype : dtype_like
 
+    Returns
+    -------
+    TensorStore or Spec
+        With the domain of `base`.
+
     Raises
     ------
     ValueError
@@ -76,6 +81,11 @@ def downsample(base: S, downsample_factors: Sequence[int], method: str) -> S:
     method : {"stride", "mean", "min", "max", "median", "mode"}
         ``stride`` takes the first element, ``mean`` rounds half to even, ``median`` takes the lower of two in
         the middle and ``mode`` the least of the most frequent.
+
+    Returns
+    -------
+    TensorStore or Spec
+        A dimension of `n` elements that begins at 0 has ``ceil(n / f)`` cells.
 
     Raises
     ------

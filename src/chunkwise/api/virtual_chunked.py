@@ -62,6 +62,11 @@ def virtual_chunked(
     transaction : Transaction, optional
         Writes are made when it is committed.
 
+    Returns
+    -------
+    TensorStore
+        It is read with a `read_function`, and written with a `write_function`.
+
     Raises
     ------
     ValueError

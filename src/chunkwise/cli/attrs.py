@@ -26,8 +26,9 @@ _EPILOG = """\
   chunkwise attrs PATH rm KEY                   remove one
 
 KEY is a name, or a path into the value such as multiscales[0]/name, in every format; an attribute that has
-KEY as its very name comes first.  Several are set at once: nobody sees only some of them.  Members of N5
-metadata that say how blocks are stored are protected.
+KEY as its very name comes first.  A value on the way that is neither object nor list, as the path has it, is
+replaced.  Several are set at once: nobody sees only some of them.  Members of N5 metadata that say how blocks
+are stored are protected.
 """
 
 

@@ -24,27 +24,27 @@ from chunkwise.version import __version__
 __all__ = ["COMMANDS", "main", "make_parser"]
 
 COMMANDS = {
-    "info": "what an array is and how much of it is stored",
-    "tree": "the groups and arrays of a hierarchy",
+    "info": "describe an array or a group, and count what is stored",
+    "tree": "list the groups and arrays of a hierarchy",
     "attrs": "show, set or remove attributes",
     "create": "make an array",
     "cp": "copy an array or a hierarchy to another place, format, chunking or compression",
-    "status": "how far an unfinished copy is",
+    "status": "show the progress of an unfinished copy",
     "mv": "move an array, a group or a link within a store",
     "rm": "delete arrays, groups and links",
     "consolidate": "write, check or remove the consolidated metadata of a hierarchy",
     "slice": "print a region, or save it as .npy or .png",
-    "serve": "arrays and trees over HTTP, for viewers and other programs",
-    "view": "look at arrays and images in a browser",
+    "serve": "serve arrays and trees over HTTP, for viewers and other programs",
+    "view": "show arrays and images in a browser",
     "zip": "put an array or a hierarchy into a ZIP archive",
-    "stack": "several arrays as one: check how they lie, and save the spec",
+    "stack": "combine arrays into one: check their places, and save the spec",
     "pyramid": "write an image at several resolutions, for viewers",
-    "plan": "how many requests reading a region takes",
-    "diff": "in what two arrays or hierarchies differ",
-    "nwb": "what NWB files in Zarr and N5 hold; check, convert and repack them",
+    "plan": "count the requests that reading a region takes",
+    "diff": "compare two arrays or hierarchies",
+    "nwb": "inspect, check, convert and repack NWB files in Zarr and N5",
     "verify": "read and check every stored chunk",
-    "migrate": "make Zarr v3 of a v1 or v2 array or hierarchy, in place",
-    "completion": "print what bash, zsh or fish needs to complete commands",
+    "migrate": "convert a Zarr v1 or v2 array or hierarchy to Zarr v3, in place",
+    "completion": "print the script with which bash, zsh or fish completes commands",
 }
 """Name and purpose of each command, whose module is loaded when it is used."""
 
@@ -104,7 +104,7 @@ def _joined(argv: Sequence[str]) -> list[str]:
 
 
 def _text(error: BaseException) -> str:
-    text = str(error) or type(error).__name__
+    text = "; ".join([str(error) or type(error).__name__, *getattr(error, "__notes__", ())])
     return f"out of memory: {text}" if isinstance(error, MemoryError) else text
 
 

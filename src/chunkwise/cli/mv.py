@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 
 from chunkwise.cli.command import UsageError, show
-from chunkwise.errors import AlreadyExistsError, NotFoundError
+from chunkwise.errors import AlreadyExistsError
 from chunkwise.groups.open_group import open_group
 from chunkwise.hierarchy.change import relocate
 from chunkwise.hierarchy.link import links_of
 from chunkwise.hierarchy.location import Location, locate
 from chunkwise.hierarchy.new_location import create_parents
-from chunkwise.hierarchy.node import Node, find_node
+from chunkwise.hierarchy.node import Node, find_node, nothing_at
 from chunkwise.hierarchy.node_name import check_new_names
 
 __all__ = ["add_arguments", "run"]
@@ -65,7 +65,7 @@ def _move_alone(source: Location, destination: Location) -> None:
     if node is None and above is not None and source.name in links_of(above):
         raise UsageError(f"{source.text} is a link; it can be moved in its own hierarchy only")
     if node is None or node.error:
-        raise NotFoundError(f"there is no array, group or link at {source.text}")
+        raise nothing_at(source, "array, group or link")
     if node.undeclared:
         raise UsageError(f"{source.text} is a directory that is neither an array nor a group")
     there = find_node(destination)

@@ -18,7 +18,7 @@ __all__ = ["add_arguments", "run"]
 _FORMATS = ("zarr2", "zarr3", "n5", "hdf5")
 
 _ACTIONS = (
-    ("info", "what is in a file: types, datasets, links, cached schemas", ""),
+    ("info", "list the types, datasets, links and cached schemas in a file", ""),
     (
         "validate",
         "compare with the schema; name broken links and references",
@@ -188,11 +188,15 @@ def _convert(arguments: argparse.Namespace) -> int:
 
 def _repack(arguments: argparse.Namespace) -> int:
     from chunkwise.hdmf import convert, open_store
+    from chunkwise.hdmf.model.attributes import data_type_of
 
     path = os.path.abspath(arguments.path)
     if not os.path.isdir(path):
         raise UsageError(f"{arguments.path} is no local store")
-    format = arguments.format or open_store(path).format
+    store = open_store(path)
+    if data_type_of(store.attributes("/")) is None:  # what HDMF has no place for would be lost
+        raise UsageError(f"{arguments.path} is no NWB file: its root has no type; nothing is changed")
+    format = arguments.format or store.format
     if arguments.pickled_references and format != "zarr2":
         raise UsageError("--pickled-references goes with --format zarr2")
     fresh, old = f"{path}.repacked", f"{path}.before-repack"

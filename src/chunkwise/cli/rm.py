@@ -7,11 +7,10 @@ from typing import Any
 
 from chunkwise.cli.command import UsageError, show
 from chunkwise.cli.quantities import plural
-from chunkwise.errors import NotFoundError
 from chunkwise.hierarchy.change import delete_all
 from chunkwise.hierarchy.link import links_of, remove_link
 from chunkwise.hierarchy.location import Location, locate
-from chunkwise.hierarchy.node import JOURNAL, Node, find_node
+from chunkwise.hierarchy.node import JOURNAL, Node, find_node, nothing_at
 from chunkwise.hierarchy.walk import walk
 
 __all__ = ["add_arguments", "run"]
@@ -64,7 +63,7 @@ def _find(path: str, arguments: argparse.Namespace) -> tuple[Location | None, No
     if node is None and arguments.force:
         return None, None, None
     if node is None:
-        raise NotFoundError(f"there is no array, group or link at {path}")
+        raise nothing_at(location, "array, group or link")
     if node.undeclared:
         raise UsageError(f"{path} is a directory that is neither an array nor a group; nothing is deleted")
     if node.kind == "group" and node.key != JOURNAL and not arguments.recursive and not _is_empty(node):

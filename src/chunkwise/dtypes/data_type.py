@@ -18,7 +18,7 @@ import numpy.typing as npt
 from chunkwise.binding import plain_json
 from chunkwise.dtypes.extension import Extension, extension_of, name_of_extension
 from chunkwise.dtypes.names import NAMED, Kind, name_of, numpy_of, struct_of
-from chunkwise.errors import InvalidArgumentError, UnknownExtensionError
+from chunkwise.errors import InvalidArgumentError, UnknownExtensionError, nearest
 
 __all__ = ["DTypeLike", "DataType", "dtype", "dtypes"]
 
@@ -234,10 +234,7 @@ def _name_for(dtype: object) -> str:
 
 
 def _unknown(name: str) -> str:
-    from difflib import get_close_matches
-
-    near = get_close_matches(name, NAMED, n=1)
-    return f'No TensorStore data type with name: "{name}"' + (f'; did you mean "{near[0]}"?' if near else "")
+    return f'No TensorStore data type with name: "{name}"; {nearest(name, NAMED)}'.removesuffix("; ")
 
 
 _INTERNED: dict[str, DataType] = {

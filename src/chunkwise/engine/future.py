@@ -8,6 +8,7 @@ nothing that a fork could leave locked.  A future that is complete from the star
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 import traceback
@@ -128,14 +129,17 @@ class Future(Generic[T]):
         ------
         TimeoutError
             If there is no result by then.
+        TypeError
+            If `timeout` or `deadline` is not a number.
         asyncio.CancelledError
             If the future was cancelled.
         Exception
             Whatever the work failed with.
         """
+        left = None if timeout is None and deadline is None else _seconds_left(timeout, deadline)
         if self._state != _VALUE:
             if self._state == _PENDING:
-                self._wait(timeout, deadline)
+                self._wait(left)
             if self._state == _ERROR:
                 try:
                     raise self._value
@@ -150,8 +154,9 @@ class Future(Generic[T]):
 
         Parameters and errors are those of `result`, except that the failure is returned.
         """
+        left = None if timeout is None and deadline is None else _seconds_left(timeout, deadline)
         if self._state == _PENDING:
-            self._wait(timeout, deadline)
+            self._wait(left)
         if self._state == _CANCELLED:
             _raise_cancelled()
         return self._value if self._state == _ERROR else None
@@ -248,8 +253,7 @@ class Future(Generic[T]):
     def __reduce__(self) -> NoReturn:
         raise TypeError(f"cannot pickle '{type(self).__name__}' object")
 
-    def _wait(self, timeout: float | None, deadline: float | None) -> None:
-        left = _seconds_left(timeout, deadline)
+    def _wait(self, left: float | None) -> None:
         gate = allocate_lock()
         gate.acquire()
 
@@ -429,9 +433,11 @@ def _raise_cancelled() -> NoReturn:
 
 
 def _seconds_left(timeout: float | None, deadline: float | None) -> float | None:
+    limits = []
     if timeout is not None:
-        timeout = as_float(timeout, "timeout")
+        limits.append(as_float(timeout, "timeout"))
     if deadline is not None:
-        until = as_float(deadline, "deadline") - time.time()
-        timeout = until if timeout is None else min(timeout, until)
-    return timeout
+        limits.append(as_float(deadline, "deadline") - time.time())
+    if any(map(math.isnan, limits)):
+        return 0.0  # as in TensorStore; a comparison with NaN would wait for ever
+    return min(limits, default=None)

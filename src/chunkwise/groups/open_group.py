@@ -77,6 +77,11 @@ def open_group(
         and the URL that it means, and returns whether it may be followed.  The other tree is opened
         for reading.
 
+    Returns
+    -------
+    Group
+        Read-only in mode ``r``.
+
     Raises
     ------
     NotFoundError, AlreadyExistsError
@@ -229,6 +234,23 @@ def create_group(
     external_links: ExternalLinks = False,
 ) -> Group:
     """Make a group and open it for reading and writing; see `open_group`.
+
+    Parameters
+    ----------
+    place, format, attributes, context, non_finite, external_links
+        As for `open_group`.
+    overwrite : bool
+        Delete what is there first.
+
+    Returns
+    -------
+    Group
+        Open for reading and writing.
+
+    Raises
+    ------
+    AlreadyExistsError
+        If there is an array or a group, unless `overwrite` is true.
 
     Examples
     --------

@@ -73,6 +73,11 @@ def create_array(
     **schema_options
         ``schema``, ``domain``, ``rank`` and ``chunk_layout``; see `chunkwise.open`.
 
+    Returns
+    -------
+    TensorStore
+        Open for reading and writing.
+
     Raises
     ------
     AlreadyExistsError
@@ -136,6 +141,11 @@ def read(place: LocationLike, *, context: Context | None = None) -> npt.NDArray[
         Location of the array.
     context : Context, optional
         Source of the resources of a spec.
+
+    Returns
+    -------
+    numpy.ndarray
+        Of the shape and data type of the array.
 
     Raises
     ------

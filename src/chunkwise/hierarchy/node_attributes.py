@@ -208,7 +208,7 @@ class Attributes(MutableMapping[str, Any]):
         return self[name]
 
     def set_path(self, path: str, value: Any) -> None:
-        """Set what is at an attribute path; parents are made, and replaced if they are of the wrong kind.
+        """Set the value at an attribute path; parents are made, and replaced if they are of the wrong kind.
 
         In N5, members of objects in that attribute that are null are left out, as n5-java does.
         """

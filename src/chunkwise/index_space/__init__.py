@@ -34,7 +34,9 @@ __all__ = [
 Indexable.register(IndexTransform)
 
 inf = INF
+"""The index that stands for an infinite bound; ``-inf`` is that of a lower one."""
 newaxis = None
+"""Term of an index that adds a dimension of size 1."""
 
 
 def compose(a: IndexTransform, b: IndexTransform) -> IndexTransform:

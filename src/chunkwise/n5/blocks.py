@@ -288,6 +288,10 @@ def open_n5_blocks(place: str | os.PathLike[str] | Location, *, kind: Kind | Non
     kind : {"numbers", "strings", "object", "label_multiset"}, optional
         Kind of values; by default from its data type and the attribute ``isLabelMultiset``.
 
+    Returns
+    -------
+    N5Blocks
+
     Raises
     ------
     NotFoundError
@@ -351,6 +355,11 @@ def create_n5_blocks(
         The ``compression`` member; by default ``{"type": "gzip"}``.
     attributes : mapping, optional
         Further members of the document; for label multisets ``{"isLabelMultiset": True}``.
+
+    Returns
+    -------
+    N5Blocks
+        Without any block yet.
 
     Raises
     ------

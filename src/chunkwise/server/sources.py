@@ -7,19 +7,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from difflib import get_close_matches
 
 import numpy as np
 
 from chunkwise.api.array import array as array_of
-from chunkwise.api.open import open as open_spec
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.arrays.chunked import ChunkedArray
 from chunkwise.errors import (
     ChunkwiseError,
     FailedPreconditionError,
     InvalidArgumentError,
-    NotFoundError,
 )
 from chunkwise.groups.group import Group
 from chunkwise.hierarchy.location import locate
@@ -40,11 +37,9 @@ from chunkwise.server.trees import (
     member_of,
 )
 from chunkwise.spec.url import is_url
-from chunkwise.tools.spec_file import read_spec_file
+from chunkwise.tools.spec_file import open_source, read_spec_file
 
 __all__ = ["Sources", "sources_of"]
-
-_SHOWN = 5
 
 
 class Sources(dict[str, Source]):
@@ -164,34 +159,21 @@ def _source(one: object) -> Source:
 def _stored(text: str) -> Source:
     spec = read_spec_file(text)
     if spec is not None:
-        view = open_spec(spec, read=True).result()
+        view = open_source(text)
         return FixedTree(ServedArray(at_zero(view), os.path.basename(text)))
     location = locate(text)
     if not is_url(text) and "|" not in text and os.path.isdir(text):
         location = locate(ConfinedStore(text))
     node = find_node(location)
     if node is None:
-        raise _nothing_at(text)
+        raise nothing_at(location)
     if node.error:
         raise FailedPreconditionError(f"{location.describe(node.key)}: {node.error}")
     if node.kind == "group" and node.undeclared and next(children("", node), None) is None:
-        raise _nothing_at(text)
+        raise nothing_at(location)
     tree = StoredTree(location)
     tree.find(())  # metadata that can't be understood are an error now
     return tree
-
-
-def _nothing_at(text: str) -> NotFoundError:
-    """Return the error that there is nothing to serve; it lists what is near a local path."""
-    error = nothing_at(locate(text))
-    above, name = os.path.split(os.path.abspath(text))
-    if is_url(text) or "|" in text or os.path.exists(text) or not os.path.isdir(above):
-        return error
-    names = sorted(os.listdir(above))
-    near = get_close_matches(name, names, _SHOWN, 0.4) or names[:_SHOWN]
-    if not near:
-        return error
-    return NotFoundError(f"{error.message}; near it there is {', '.join(near)}")
 
 
 def _of_view(view: TensorStore, name: str) -> ServedArray:

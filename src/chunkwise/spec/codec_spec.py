@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self
 
 from chunkwise.binding import JSON, Members, dump, expect_string, plain_json
 from chunkwise.catalogue import codec_specs
-from chunkwise.errors import InvalidArgumentError, SpecError, UnknownExtensionError
+from chunkwise.errors import InvalidArgumentError, UnknownExtensionError, noted
 from chunkwise.spec.pretty import pretty_repr
 
 __all__ = ["CodecSpec"]
@@ -44,7 +44,10 @@ class CodecSpec:
         try:
             kind: type[CodecSpec] = codec_specs.find(name)
         except UnknownExtensionError:
-            raise SpecError(f'Error parsing object member "driver": {dump(name)} is not registered') from None
+            error = UnknownExtensionError(
+                f'Error parsing object member "driver": {dump(name)} is not registered'
+            )
+            raise noted(error, codec_specs.hint(name)) from None
         return kind._parse(members.rest())
 
     @classmethod

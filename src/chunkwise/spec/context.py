@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from chunkwise.binding import JSON, MISSING, dump, expect_object, plain_json
 from chunkwise.catalogue import UNSUPPORTED_RESOURCES, context_resources
-from chunkwise.errors import InvalidArgumentError, SpecError, UnknownExtensionError, UnsupportedError
+from chunkwise.errors import InvalidArgumentError, SpecError, UnknownExtensionError, UnsupportedError, noted
 from chunkwise.fork import new_rlock
 from chunkwise.kvstore.memory import MemoryStore
 from chunkwise.spec.pretty import pretty_repr
@@ -47,7 +47,8 @@ def kind_of(key: str) -> type[Any]:
             raise UnsupportedError(
                 f"Context resource {dump(kind)} is not supported: {UNSUPPORTED_RESOURCES[kind]}"
             ) from None
-        raise SpecError(f"Invalid context resource identifier: {dump(kind)}") from None
+        error = SpecError(f"Invalid context resource identifier: {dump(kind)}")
+        raise noted(error, context_resources.hint(kind)) from None
     return found
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from chunkwise.binding import JSON, MISSING, Members, dump, expect_object, expect_string
 from chunkwise.cached import copied
 from chunkwise.catalogue import kvstores
-from chunkwise.errors import SpecError, UnknownExtensionError, UnsupportedError, prefix
+from chunkwise.errors import UnknownExtensionError, UnsupportedError, noted, prefix
 from chunkwise.kvstore.protocol import KvStoreDriver
 from chunkwise.spec.context import Context, ContextResource, ContextSpec
 from chunkwise.spec.pretty import pretty_repr
@@ -234,6 +234,6 @@ def parse_kvstore_spec(value: JSON, from_url: Callable[[str], KvStoreSpec]) -> K
     try:
         kind: type[KvStoreSpec] = kvstores.find(name)
     except UnknownExtensionError:
-        error = SpecError(f"{dump(name)} is not a registered KvStore driver")
-        raise prefix(error, 'Error parsing object member "driver"') from None
+        error = UnknownExtensionError(f"{dump(name)} is not a registered KvStore driver")
+        raise noted(prefix(error, 'Error parsing object member "driver"'), kvstores.hint(name)) from None
     return kind.parse(members)

@@ -15,6 +15,7 @@ from chunkwise.errors import (
     SpecError,
     UnknownExtensionError,
     UnsupportedError,
+    noted,
     prefix,
 )
 from chunkwise.html import panel, text_block
@@ -270,8 +271,8 @@ def _parse(json: JSON) -> tuple[DriverSpec, IndexTransform | None]:
     try:
         parse = drivers.find(name)
     except UnknownExtensionError:
-        error = SpecError(f"{dump(name)} is not a registered TensorStore driver")
-        raise prefix(error, 'Error parsing object member "driver"') from None
+        error = UnknownExtensionError(f"{dump(name)} is not a registered TensorStore driver")
+        raise noted(prefix(error, 'Error parsing object member "driver"'), drivers.hint(name)) from None
     transform = members.take("transform", lambda v: IndexTransform(json=v), None)
     common, rank = SpecMembers.take(members, rank_is_of_driver=transform is None)
     driver: DriverSpec = parse(members, common)

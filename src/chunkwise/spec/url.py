@@ -16,7 +16,7 @@ from urllib.parse import quote, unquote_to_bytes
 from chunkwise.binding import dump
 from chunkwise.catalogue import DRIVERS, KVSTORES
 from chunkwise.dtypes.data_type import dtypes
-from chunkwise.errors import InvalidArgumentError, prefix
+from chunkwise.errors import InvalidArgumentError, hint, noted, prefix
 from chunkwise.kvstore.ocdbt.version_name import parse_version_text
 from chunkwise.kvstore.platform import WINDOWS
 from chunkwise.registry import Entry
@@ -103,9 +103,10 @@ def kvstore_json_from_url(url: str) -> dict[str, Any]:
             kind, driver = kinds.get(part.scheme, (None, ""))
             if kind != ("root kvstore" if spec is None else "kvstore adapter"):
                 is_a = f": {dump(part.scheme)} is a {kind} URL scheme" if kind else ""
-                raise InvalidArgumentError(
+                error = InvalidArgumentError(
                     f"unsupported URL scheme {dump(part.scheme)} in {dump(part.text)}{is_a}"
                 )
+                raise error if kind else noted(error, hint(part.scheme, kinds))
             spec = _kvstore(part, driver, spec)
         assert spec is not None
         return spec
@@ -168,7 +169,8 @@ def _array(components: list[Component], spec: dict[str, Any] | None) -> dict[str
     for part in components:
         kind, driver = kinds.get(part.scheme, (None, ""))
         if kind is None:
-            raise InvalidArgumentError(f"unsupported URL scheme: {dump(part.scheme)}")
+            error = InvalidArgumentError(f"unsupported URL scheme: {dump(part.scheme)}")
+            raise noted(error, hint(part.scheme, kinds))
         if is_array:
             fits = kind == "TensorStore adapter"
         else:

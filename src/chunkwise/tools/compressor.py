@@ -22,10 +22,9 @@ Behind any of them ``+crc32c`` stands for the Zarr v3 codec of that name.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Any, NamedTuple
 
-from chunkwise.errors import InvalidArgumentError
+from chunkwise.errors import InvalidArgumentError, hint
 
 __all__ = ["Compressor", "compressor_from_json", "compressor_to_json", "parse_compressor"]
 
@@ -69,11 +68,7 @@ def parse_compressor(text: str) -> Compressor:
     name, *options = head.split(":")
     name = _ALIASES.get(name, name)
     if name not in _NAMES:
-        near = get_close_matches(name, _NAMES, 1)
-        hint = f'; did you mean "{near[0]}"?' if near else ""
-        raise InvalidArgumentError(
-            f'codec "{name}" is not known{hint} (known: {", ".join(_NAMES)}; others as JSON)'
-        )
+        raise InvalidArgumentError(f'codec "{name}" is not known; {hint(name, _NAMES, "; others as JSON")}')
     if name == "blosc":
         return _blosc(text, *options)
     if name in ("none", "lz4"):

@@ -8,7 +8,6 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from chunkwise.api.open import open as open_spec
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.binding import JSON
 from chunkwise.errors import InvalidArgumentError
@@ -24,6 +23,7 @@ from chunkwise.spec.kvstore_spec import KvStoreSpec
 from chunkwise.spec.kvstores.adapter import AdapterKvStoreSpec
 from chunkwise.tools.array_template import ArrayTemplate, template_of
 from chunkwise.tools.new_array import open_array, open_node
+from chunkwise.tools.spec_file import open_source
 
 __all__ = ["CopySource", "check_apart", "source_in_file", "stored_source", "tree_source"]
 
@@ -92,7 +92,7 @@ def tree_source(tree: Tree, names: Sequence[str], node: Node) -> CopySource:
 
 def source_in_file(path: str, spec: dict[str, Any]) -> CopySource:
     """Return the array of a spec that was read from the file `path`; its bounds begin at 0 in the copy."""
-    store = open_spec(spec, read=True).result()
+    store = open_source(path)
     store = store.translate_to[(0,) * store.rank] if store.rank else store
     chunks = store.chunk_layout.read_chunk.shape
     template = ArrayTemplate(

@@ -224,11 +224,14 @@ def named_workers(text: str) -> Workers:
     kind, _, number = text.partition(":")
     if kind in ("threads", "processes"):
         if not number.isdigit() or not int(number):
-            raise InvalidArgumentError(f"{text!r}: expected {kind}:N, where N is how many")
+            raise InvalidArgumentError(
+                f"--on: expected {kind}:N, where N is a number from 1, but received {text!r}"
+            )
         return threads_here(int(number)) if kind == "threads" else processes_here(int(number))
     if "://" not in text:
         raise InvalidArgumentError(
-            f"{text!r}: expected threads:N, processes:N or the address of a Dask scheduler, such as tcp://host:8786"
+            "--on: expected threads:N, processes:N or the address of a Dask scheduler such as "
+            f"tcp://host:8786, but received {text!r}"
         )
     return _at_scheduler(text)
 

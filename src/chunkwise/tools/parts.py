@@ -48,7 +48,7 @@ def parse_part(text: str) -> Part:
     match = re.fullmatch(r"([0-9]{1,7})/([0-9]{1,7})", text, re.ASCII)
     if match is None or not 1 <= int(match[1]) <= int(match[2]) <= _MOST_PARTS:
         raise InvalidArgumentError(
-            f"{text!r}: expected I/N, a part from 1/N to N/N, N of at most {_MOST_PARTS:,}"
+            f"part: expected I/N from 1/N to N/N, N of at most {_MOST_PARTS:,}, but received {text!r}"
         )
     return Part(int(match[1]), int(match[2]))
 

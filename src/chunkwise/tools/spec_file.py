@@ -11,7 +11,7 @@ from typing import Any
 
 from chunkwise.api.open import open as open_spec
 from chunkwise.api.tensorstore import TensorStore
-from chunkwise.errors import FailedPreconditionError
+from chunkwise.errors import ChunkwiseError, FailedPreconditionError, NotFoundError, prefix
 from chunkwise.hierarchy.location import locate
 from chunkwise.spec.url import is_url
 from chunkwise.tools.new_array import open_array
@@ -42,7 +42,10 @@ def open_source(place: str | os.PathLike[str]) -> TensorStore:
     spec = read_spec_file(place)
     if spec is None:
         return open_array(locate(place), read=True)
-    return open_spec(spec, read=True).result()
+    try:
+        return open_spec(spec, read=True).result()
+    except ChunkwiseError as e:
+        raise prefix(e, os.fspath(place)) from None
 
 
 def write_spec_file(path: str | os.PathLike[str], spec: dict[str, Any]) -> None:
@@ -54,6 +57,11 @@ def write_spec_file(path: str | os.PathLike[str], spec: dict[str, Any]) -> None:
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield the path of a file to be written, which takes the name `path` if there is no error."""
+    above = Path(path).parent
+    if not above.is_dir():
+        raise NotFoundError(f"{os.fspath(path)}: there is no directory {above}")
+    if Path(path).is_dir():
+        raise FailedPreconditionError(f"{os.fspath(path)} is a directory, expected the name of a file")
     part = Path(f"{os.fspath(path)}.part")
     try:
         yield part

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from difflib import get_close_matches
 from typing import TypeVar
 
 from chunkwise.errors import ChunkwiseError
 from chunkwise.kvstore.protocol import ByteRange, KvStoreDriver
+from chunkwise.kvstore.traits import traits_of
 
 __all__ = ["database_instead", "file_kind", "found_instead", "group_instead"]
 
@@ -48,8 +50,20 @@ def found_instead(kv: KvStoreDriver, path: str, text: str) -> str:
         return ""
     names = [name[len(path) :].rstrip("/") for name in (*children.prefixes, *children.keys)]
     if not names:
-        return _inside_file(kv, path, text) or "nothing is there"
+        return _inside_file(kv, path, text) or f"nothing is there{_near(kv, path)}"
     return f"it is a directory of something else: {_some(names)}"
+
+
+def _near(kv: KvStoreDriver, path: str) -> str:
+    """Return what lies beside `path` in a store that lists at once, names like its own first."""
+    above, slash, name = path.rstrip("/").rpartition("/")
+    if traits_of(kv).request_concurrency is not None:
+        return ""
+    children = _attempt(lambda: kv.list_children(above + slash))
+    found = [] if children is None else [*children.prefixes, *children.keys]
+    names = sorted(key[len(above + slash) :].rstrip("/") for key in found)
+    near = get_close_matches(name, names, _SHOWN, 0.4) or names
+    return f"; near it there is {_some(near)}" if near else ""
 
 
 def _inside_file(kv: KvStoreDriver, path: str, text: str) -> str:
