@@ -476,7 +476,7 @@ def test_the_sign_of_zero_is_a_value(tmp_path):
 @pytest.mark.parametrize(
     ("member", "message"),
     [
-        ({"fill_value": None}, "fill_value"),
+        ({"fill_value": []}, "fill_value"),
         ({"fill_value": ...}, "fill_value"),
         ({"fill_value": 70000}, "fill_value"),
         ({"codecs": []}, "codecs"),

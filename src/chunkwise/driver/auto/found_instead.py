@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from difflib import get_close_matches
 from typing import TypeVar
 
 from chunkwise.errors import ChunkwiseError
@@ -56,6 +55,8 @@ def found_instead(kv: KvStoreDriver, path: str, text: str) -> str:
 
 def _near(kv: KvStoreDriver, path: str) -> str:
     """Return what lies beside `path` in a store that lists at once, names like its own first."""
+    from difflib import get_close_matches
+
     above, slash, name = path.rstrip("/").rpartition("/")
     if traits_of(kv).request_concurrency is not None:
         return ""

@@ -214,4 +214,4 @@ def restore_number(values: npt.NDArray[Any], element: Element) -> npt.NDArray[An
 
 def _store_number(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return the stored form of numbers of types that N5 lacks."""
-    return np.ascontiguousarray(values).view(n5_type(values.dtype))
+    return values.view(n5_type(values.dtype))
