@@ -20,10 +20,9 @@ SUITES = {
     "drivers": ["drivers/test_driver_contract.py", "-k", "Sharded or Cropped"],
     "README": ["docs/test_readme.py"],
     "commands": [
-        *(f"cli/test_cli_{page}.py" for page in ("attrs", "hierarchies", "zip")),
+        *(f"cli/test_cli_{page}.py" for page in ("attrs", "zip")),
         "-k",
-        f"{NOT_LINUX_ALONE} and not any_format and not zarr2 and not what_n5_cannot and not migrate "
-        "and not diff and not fingerprint",
+        f"{NOT_LINUX_ALONE} and not any_format and not zarr2",
     ],
 }
 SWEEPS = {

@@ -83,7 +83,9 @@ def test_copies_hold_after_an_upload_of_all_files(
     assert len(log) <= MOST[format], log
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize(
+    "format", [pytest.param(f, marks=[] if f == "zarr3" else pytest.mark.slow) for f in FORMATS]
+)
 def test_copies_hold_where_etags_are_no_digests(
     format: str, azurite: str, azure_container: Any, proxy: Callable[[str], Any]
 ) -> None:

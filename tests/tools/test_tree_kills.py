@@ -46,7 +46,7 @@ def keys(kv: KvStoreDriver) -> list[str]:
     return list(kv.list("", ""))
 
 
-@pytest.mark.parametrize("format", ["zarr3", "zarr2", "n5"])
+@pytest.mark.parametrize("format", ["zarr3", pytest.param("zarr2", marks=pytest.mark.slow), "n5"])
 def test_the_driver_ends_at_any_request(format: str) -> None:
     source = make()
     whole = TraceStore(MemoryStore())

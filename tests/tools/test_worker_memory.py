@@ -22,7 +22,7 @@ resource.setrlimit(resource.RLIMIT_AS, (now, now))
 """
 
 
-@pytest.mark.parametrize("chunks", [(32, 128, 256), (256, 32, 32)])
+@pytest.mark.parametrize("chunks", [(32, 128, 256), pytest.param((256, 32, 32), marks=pytest.mark.slow)])
 def test_a_worker_takes_no_more_than_it_may(tmp_path: Path, chunks: tuple[int, ...]) -> None:
     """Python and the libraries are loaded by then; the limit is enforced by the system."""
     values = np.random.default_rng(0).integers(0, 1000, (256, 256, 512), "u4")  # 134 MB
