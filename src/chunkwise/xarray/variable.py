@@ -22,10 +22,11 @@ from xarray.core import indexing
 
 from chunkwise.driver.stored_array import StoredArray
 from chunkwise.hierarchy.attributes import with_number_types
+from chunkwise.hierarchy.missing_marker import FILL_VALUE, marker_from_json
 from chunkwise.tools.array_template import NAMES, compressor_of
 from chunkwise.tools.compressor import Compressor
 from chunkwise.xarray.array import LazyArray
-from chunkwise.xarray.attributes import FILL_VALUE, fill_value_from_json, restore_attributes, without_nczarr
+from chunkwise.xarray.attributes import restore_attributes, without_nczarr
 from chunkwise.xarray.members import Member
 
 __all__ = ["open_variable"]
@@ -50,7 +51,7 @@ def open_variable(name: str, member: Member, fill_value_as_mask: bool | None) ->
         if member.node.document.get("fill_value") is not None:
             attributes[FILL_VALUE] = _stored(member).fill_value[()]
     elif FILL_VALUE in attributes:
-        attributes[FILL_VALUE] = fill_value_from_json(attributes[FILL_VALUE], array.dtype)
+        attributes[FILL_VALUE] = marker_from_json(attributes[FILL_VALUE], array.dtype)
     return Variable(names, indexing.LazilyIndexedArray(array), attributes, _encoding(names, member))
 
 

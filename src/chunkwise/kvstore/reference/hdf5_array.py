@@ -121,9 +121,7 @@ def describe_dataset(
         whole = blocks + element.inner
 
         def find(cell: tuple[int, ...]) -> Reference | None:
-            return lambda: encode_chunk(
-                read_box(dataset, box_of(cell)), whole, element, dataset, fill, paths
-            )
+            return lambda: encode_chunk(read_box(dataset, box_of(cell)), whole, element, dataset, fill, paths)
 
     elif records is not None:
         known = records

@@ -228,7 +228,9 @@ def encode_chunk(
         return bytes(encoded)
     objects[...] = "" if first["id"] == "vlen-utf8" else 0
     for index in np.ndindex(*values.shape):
-        objects[index] = values[index] if first["id"] == "vlen-utf8" else _object(values[index], dataset, paths)
+        objects[index] = (
+            values[index] if first["id"] == "vlen-utf8" else _object(values[index], dataset, paths)
+        )
     codec: Any = numcodecs.VLenUTF8() if first["id"] == "vlen-utf8" else numcodecs.get_codec(dict(first))
     return bytes(codec.encode(objects.reshape(-1) if first["id"] == "vlen-utf8" else objects))
 

@@ -205,7 +205,7 @@ class Hdf5Table:
         )
 
     def _is_node(self, node: h5py.HLObject, names: Sequence[str]) -> bool:
-        """Return True for a dataset, and for a group, unless that is one in itself, which would go on for ever."""
+        """Return True for a dataset, and a group; but not for a group that is in itself."""
         import h5py
 
         if isinstance(node, h5py.Dataset):
