@@ -79,7 +79,7 @@ def _markers(file: Any, kind: str, values: Any) -> None:
     if kind[0] != "f":
         others["unsigned"] = {"_Unsigned": "true" if kind[0] == "i" else "false"}
     for name, attributes in others.items():
-        # xarray itself can't decode "_Unsigned" without a fill value, nor a scale that is an integer with one.
+        # xarray itself can't decode "_Unsigned" without a fill value, nor an integer scale with one.
         fills = [values[1]] if name == "unsigned" else [None]
         if kind in ("u1", "i2", "f4") and name not in ("missing", "unsigned", "scale_i2"):
             fills = [None, values[1]]
@@ -101,6 +101,7 @@ def _types(attributes: dict[str, Any]) -> dict[str, str]:
     return {name: str(np.asarray(value).dtype) for name, value in attributes.items() if name != "source"}
 
 
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
 @pytest.mark.parametrize("decoded", [True, False])
 def test_values_and_types_are_those_of_h5netcdf(netcdf: Path, decoded: bool) -> None:
     """Also the types of attributes, by which xarray decides on the type of what it unpacks."""
@@ -115,6 +116,7 @@ def test_values_and_types_are_those_of_h5netcdf(netcdf: Path, decoded: bool) -> 
             assert str(found[name].encoding.get(key)) == str(expected[name].encoding.get(key)), (name, key)
 
 
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
 @pytest.mark.parametrize("format", ["zarr2", "zarr3"])
 def test_copies_mask_what_the_file_masks(netcdf: Path, tmp_path: Path, format: str) -> None:
     """By our engine and by xarray's own; JSON has no float32, so packing is only compared raw."""

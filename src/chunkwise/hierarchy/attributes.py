@@ -32,8 +32,8 @@ __all__ = [
     "ATTRIBUTES_KEYS",
     "DATASET_NAMES",
     "change_attributes",
-    "left_out_attributes",
     "check_changeable",
+    "left_out_attributes",
     "n5_names",
     "node_attributes",
     "read_attributes",
@@ -67,7 +67,7 @@ def node_attributes(node: Node) -> dict[str, JSON]:
 
 
 def with_number_types(node: Node, attributes: Mapping[str, JSON]) -> dict[str, Any]:
-    """Return attributes of a node in which numbers are NumPy's, of the types that another format has for them."""
+    """Return attributes of a node with numbers in the types that a file of another format has them in."""
     location = node.location
     types = location.store.number_types(location.path) if offers(location.store, TypedAttributes) else {}
     typed = {name: np.asarray(attributes[name], types[name])[()] for name in types if name in attributes}

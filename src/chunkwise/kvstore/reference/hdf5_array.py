@@ -98,7 +98,7 @@ def describe_dataset(
         if any(not is_suffix(int(mask), filters) for mask in np.unique(records.masks) if mask):
             why = "chunks without some of the filters"
     fill, marker = fill_of(dataset, element), marker_of(dataset, element)
-    # A reader takes the fill value of the document for chunks that are missing; those of another one are made.
+    # A missing chunk is read as the fill value of the document.  One of another value is made.
     is_told = element.filters or same_bytes(fill, np.zeros_like(fill) if marker is None else marker)
     if records is not None and not why and not is_told and not can_add(filters):
         why = "a fill value other than _FillValue, and filters that only HDF5 applies"

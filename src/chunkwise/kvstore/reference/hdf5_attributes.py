@@ -72,7 +72,7 @@ def is_mere_dimension(dataset: h5py.Dataset) -> bool:
 
 
 def dimension_names(dataset: h5py.Dataset, conventions: Conventions) -> list[str] | None:
-    """Return the names of the dimensions: of the scales attached, or else their labels; None if none has any."""
+    """Return the names of the dimensions: those of the scales, or labels; None if there are none."""
     rank = len(dataset.shape)
     is_scale = _is_scale(dataset)
     scales = _scale_names(dataset, conventions.paths)
@@ -117,7 +117,7 @@ def _is_scale(node: h5py.HLObject) -> bool:
 def _attribute(node: h5py.HLObject, name: str) -> Any:
     """Return the value of an attribute; None if there is none, or none that h5py can read."""
     try:
-        return node.attrs[name] if name in node.attrs else None
+        return node.attrs.get(name)
     except UNREADABLE:
         return None
 
@@ -143,7 +143,7 @@ def _hidden(node: h5py.HLObject, netcdf: bool) -> set[str]:
 
 
 def attributes_of(node: h5py.HLObject, conventions: Conventions) -> Attributes:
-    """Return the attributes of an h5py group or dataset, but for those that are in the tree in another way."""
+    """Return the attributes of an h5py group or dataset that the tree doesn't have in another way."""
     import h5py
 
     out = Attributes({}, {}, {})

@@ -73,7 +73,7 @@ class _Children:
 
 
 class _Nodes:
-    """Nodes that were read, the last ones: some thousands, or those with as many chunks as memory may be for."""
+    """The nodes that were used last, as many as memory may be used for."""
 
     def __init__(self) -> None:
         self._nodes: dict[str, _Node | None] = {}
