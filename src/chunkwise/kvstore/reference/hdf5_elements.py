@@ -8,7 +8,7 @@ import numcodecs
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.binding import JSON, dump
+from chunkwise.binding import JSON
 from chunkwise.dtypes.zarr2 import fill_value_to_zarr2, parse_zarr2
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.kvstore.protocol import Buffer
@@ -68,7 +68,7 @@ def element_of(dataset: h5py.Dataset) -> Element:
     try:
         dtype, kind = dataset.dtype, dataset.id.get_type()
     except TypeError as e:
-        raise UnsupportedError(f"dataset {dump(dataset.name)}: unsupported data type: {e}") from None
+        raise UnsupportedError(f"unsupported data type: {e}") from None
     inner: tuple[int, ...] = ()
     if dtype.subdtype is not None:
         dtype, inner = dtype.subdtype
@@ -93,9 +93,7 @@ def element_of(dataset: h5py.Dataset) -> Element:
     try:
         parse_zarr2(_dtype_json(packed))
     except InvalidArgumentError:
-        raise UnsupportedError(
-            f"dataset {dump(dataset.name)}: data type {dtype} has no counterpart in Zarr"
-        ) from None
+        raise UnsupportedError(f"data type {dtype} has no counterpart in Zarr") from None
     why = ""
     if text is not None:
         if kind.get_strpad() == h5py.h5t.STR_SPACEPAD:
