@@ -166,3 +166,42 @@ def test_a_tree_of_zarr_with_one_bad_part(tmp_path: Path) -> None:
     report = ts.copy_tree(path, tmp_path / "y.zarr")
     assert {name for name, _ in report.left_out} == {"a", "b"}
     np.testing.assert_array_equal(ts.open_group(tmp_path / "y.zarr")["c"].read().result(), np.arange(4))
+
+
+def test_work_grows_with_the_number_of_datasets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is described, and looked up in its group, a fixed number of times, however many there are."""
+    from chunkwise.kvstore.reference import hdf5_file, hdf5_paths, hdf5_table
+
+    counts: dict[str, int] = {}
+
+    def counted(owner: Any, name: str) -> None:
+        function = getattr(owner, name)
+
+        def count(*arguments: Any, **options: Any) -> Any:
+            counts[name] = counts.get(name, 0) + 1
+            return function(*arguments, **options)
+
+        monkeypatch.setattr(owner, name, count)
+
+    counted(hdf5_table, "describe_dataset")
+    counted(hdf5_file.Hdf5Files, "find")
+    counted(hdf5_paths, "_paths_in")
+    found: dict[int, list[dict[str, int]]] = {}
+    for number in (50, 200):
+        path = tmp_path / f"{number}.h5"
+        with h5py.File(path, "w") as file:
+            file["x"] = np.arange(4.0)
+            file["x"].make_scale("x")
+            for i in range(number - 1):
+                file.create_dataset(f"v{i}", data=np.arange(4)).dims[0].attach_scale(file["x"])
+        for what in (
+            lambda path=path: list(ts.verify(path)),
+            lambda path=path: xarray.open_dataset(f"{path}|hdf5:", engine="chunkwise"),
+        ):
+            counts.clear()
+            what()
+            found.setdefault(number, []).append(dict(counts))
+    for few, many in zip(*found.values(), strict=True):
+        assert few["describe_dataset"] == 50 and many["describe_dataset"] == 200
+        assert few["_paths_in"] == many["_paths_in"] == 1
+        assert many["find"] <= 4.1 * few["find"] <= 4.1 * 50 * 3
