@@ -73,7 +73,9 @@ def describe_level(level: Any, sources: Mapping[int, Source], axes: str) -> Tiff
         )
     stored = np.dtype(page.parent.byteorder + page.dtype.char)
     shape, own = tuple(map(int, level.shape)), str(level.axes)
-    one = level.dataoffset is not None  # the whole series in one piece
+    # Data in one piece may still have bits in reverse order, or differences in place of values.
+    final = bool(page.is_final)
+    one = level.dataoffset is not None and final  # the whole series in one piece
     inner = shape if one else tuple(map(int, page.shape))
     lead = shape[: len(shape) - len(inner)]
     if shape[len(lead) :] != inner:
@@ -83,7 +85,7 @@ def describe_level(level: Any, sources: Mapping[int, Source], axes: str) -> Tiff
         order = tuple(own.index(letter) for letter in axes[: len(lead)])
         own = axes
     fill = page.nodata if isinstance(page.nodata, int | float) else 0
-    whole = one or bool(page.is_contiguous)
+    whole = one or final
     pages = _pages(level, sources, lead, one, whole, stored.itemsize * prod(inner))
     if whole:
         chunks = blocks_of(inner, stored.itemsize, BLOCK_NBYTES)
