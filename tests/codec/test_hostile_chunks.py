@@ -111,7 +111,10 @@ IGNORED = {"blosc": True, "bz2": True, "gzip": b"\0", "zlib": b"\0"}
 def test_bytes_behind_a_stream(name):
     """What NumCodecs ignores is ignored; missing bytes, and a second stream that is cut off, are errors."""
     codec = numcodecs.get_codec({"id": name})
-    encoded, full = bytes(codec.encode(RAW)), name if name in ("blosc", "gzip", "zstd") else f"numcodecs.{name}"
+    encoded, full = (
+        bytes(codec.encode(RAW)),
+        name if name in ("blosc", "gzip", "zstd") else f"numcodecs.{name}",
+    )
     for behind in BEHIND:
         ignored = IGNORED.get(name, b"")
         if ignored is True or (ignored and not behind.strip(ignored)):
@@ -310,7 +313,7 @@ def test_blosc_leaves_the_settings_of_numcodecs_alone():
 
 
 def test_blosc_encoded_size_is_exact():
-    """The header says how many bytes there are; one less is corrupt.  What lies behind is ignored, as in z5py."""
+    """The header says how many bytes there are; one less is corrupt; those behind are ignored."""
     encoded = bytes(numcodecs.blosc.compress(RAW, b"lz4", 5))
     for bad in (encoded[:-1], encoded[:15], b""):
         with pytest.raises(DataCorruptionError, match="blosc"):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
+import pandas
+
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.arguments import check_choice
 from chunkwise.binding import dump
@@ -89,7 +91,7 @@ class DatasetTarget:
     def check_source(self, name: str, variable: Any) -> None:
         """Raise InvalidArgumentError if the elements of a variable would be deleted before they are read."""
         data = variable._data
-        while not hasattr(data, "store") and hasattr(data, "array"):
+        while not hasattr(data, "store") and not isinstance(data, pandas.Index) and hasattr(data, "array"):
             data = data.array
         store = getattr(data, "store", None)
         node = store._find_node().node if isinstance(store, TensorStore) else None

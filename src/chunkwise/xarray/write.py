@@ -22,7 +22,7 @@ from chunkwise.dask.write import store as store_dask
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extras import load
 from chunkwise.hierarchy.attribute_value import NonFinite, check_non_finite, to_json_value
-from chunkwise.xarray.encode import Encoded, encode_variable
+from chunkwise.xarray.encode import Encoded, check_no_multi_index, encode_variable
 from chunkwise.xarray.target import DatasetTarget
 from chunkwise.xarray.update import check_lengths, encode_like, find_region, place_in
 
@@ -162,6 +162,7 @@ def write_dataset(
         region = find_region(xr, dataset, region, at.require)
     jobs: list[tuple[Encoded, Callable[[], TensorStore]]] = []
     for name, variable in variables.items():
+        check_no_multi_index(name, variable)
         asked = (encoding or {}).get(name)
         if mode == "r+" or region is not None or (append_dim is not None and name in at):
             if asked is not None:
