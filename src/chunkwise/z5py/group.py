@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from chunkwise.errors import AlreadyExistsError
+from chunkwise.errors import AlreadyExistsError, ChunkwiseError
 from chunkwise.groups.group import Group as Tree
 from chunkwise.hierarchy.resolve import ResolvedNode
 from chunkwise.z5py.attribute_manager import AttributeManager
@@ -184,7 +185,7 @@ class Group(Mapping[str, Member]):
         fillvalue : scalar
             Value of elements that are not stored; 0 in N5.
         n_threads : int
-            Number of threads that encode and decode chunks, once the dataset is made.
+            Number of threads that encode and decode chunks.
         shards : sequence of int, optional
             Zarr v3 only.
         chunk_key_encoding : {"default", "v2"}
@@ -228,10 +229,9 @@ class Group(Mapping[str, Member]):
         metadata: dict[str, Any] = {}
         if format == "n5":
             options["shape"], options["chunks"] = sizes[::-1], box[::-1]
-            options["data"] = None if values is None else values.T
         else:
             options["fill_value"] = fillvalue
-            options["shards"], options["data"] = shards, values
+            options["shards"] = shards
         if format == "zarr2":
             metadata["dimension_separator"] = self.file._dimension_separator
         elif format == "zarr3" and chunk_key_encoding == "v2":
@@ -243,7 +243,15 @@ class Group(Mapping[str, Member]):
             )
         except AlreadyExistsError as e:
             raise KeyError(e.message) from e
-        return Dataset(self.file, self._group._find(path), threads)
+        dataset = Dataset(self.file, self._group._find(path), threads)
+        if values is not None:
+            try:
+                dataset[...] = values
+            except BaseException:
+                with suppress(ChunkwiseError):  # the store may have failed for good
+                    del self._group[path]
+                raise
+        return dataset
 
     def require_dataset(
         self,
