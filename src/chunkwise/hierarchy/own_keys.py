@@ -23,8 +23,9 @@ from chunkwise.errors import ChunkwiseError
 from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.node import DOCUMENTS, node_of
 from chunkwise.kvstore.key_range import KeyRange, encode_key
-from chunkwise.kvstore.staging import is_staging
-from chunkwise.kvstore.take_place import delete_but
+from chunkwise.kvstore.protocol import ByteRange
+from chunkwise.kvstore.staging import COMPLETE, in_staging, is_staging
+from chunkwise.kvstore.take_place import delete_but, staging_paths
 
 __all__ = ["delete_own", "foreign_keys", "is_made_here"]
 
@@ -43,15 +44,28 @@ def foreign_keys(location: Location) -> list[str]:
     kv, path = location.store, location.path
     below = KeyRange.of_prefix(path)
     names = [key[len(path) :] for key in kv.list(below.start, below.stop)]
-    nodes = {directory for directory, last in map(_parts, names) if last in _NODES}
+    nodes = {
+        directory for directory, last in map(_parts, names) if last in _NODES and not in_staging(directory)
+    }
     arrays = {directory: _chunks_of(location, directory) for directory in sorted(nodes)}
     # What an unfinished copy has stored is as good as chunks; of a tree, documents come last.
     for directory, last in map(_parts, names):
         if last.startswith(".chunkwise-copy"):
             known = arrays.get(directory)
             arrays[directory] = _begun_chunk if known is None else _either(known, _begun_chunk)
+    if "" not in arrays and _was_replaced(location):
+        arrays[""] = _begun_chunk
     own = cache(partial(_nearest, arrays))
     return sorted((path + name for name in names if not _is_own(name, own)), key=encode_key)
+
+
+def _was_replaced(location: Location) -> bool:
+    """Return True if a replacement of what was here was interrupted, by then without a document."""
+    kv = location.store
+    return any(
+        kv.read(path + COMPLETE, byte_range=ByteRange(0, 0)).value is not None
+        for path in staging_paths(kv, location.path)
+    )
 
 
 def delete_own(location: Location) -> list[str]:
