@@ -66,9 +66,9 @@ def places() -> Iterator[str]:
             if isinstance(function, ast.FunctionDef):
                 inside |= dict.fromkeys(ast.walk(function), function.name)
         for node in ast.walk(tree):
-            if (
-                isinstance(node, ast.Call) and _deletes(node) and inside.get(node) != "delete_range"
-            ):  # an adapter
+            if not isinstance(node, ast.Call) or inside.get(node) == "delete_range":  # an adapter's
+                continue
+            if _clears(node) or (_deletes(node) and name not in ALLOWED):
                 yield f"{name}:{node.lineno}: {ast.unparse(node)}"
 
 
