@@ -365,3 +365,26 @@ def test_verify_names_what_is_left(tmp_path: Path) -> None:
         chunkwise.create_array(replacement.staging, [1])
     notes = [note for report in verify(place) for note in report.notes]
     assert all(any(replacement.staging.name in note for note in notes) for replacement in begun)
+
+
+@pytest.mark.parametrize(
+    ("keys", "orphans"),
+    [
+        (["x/c/0/0", "x/c/0/11"], True),
+        (["x/c.0.1"], True),
+        (["x/0.0", "x/0.1", "x/10.2"], True),
+        (["x/0/0/0", "x/1/0/0"], True),
+        (["x/0/0/0", "x/1/0"], False),
+        (["x/0.0", "x/notes"], False),
+        (["x/0", "x/1"], False),
+        (["x/c"], False),
+        (["x/c/0/0", "x/c/0/0.bak"], False),
+        (["x/2024/a"], False),
+    ],
+)
+def test_chunks_without_their_array_are_no_files_of_somebody(keys: list[str], orphans: bool) -> None:
+    place = place_in(MemoryStore(), "t/")
+    chunkwise.create_group(place)
+    for key in keys:
+        place.store.write(place.path + key, b"1")
+    assert foreign_keys(place) == ([] if orphans else sorted(place.path + key for key in keys))
