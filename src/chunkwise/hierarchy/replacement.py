@@ -62,8 +62,8 @@ class Replacement:
         """Choose the place for the new data, and delete what killed processes have left there."""
         remove_abandoned(location.store, location.path, DOCUMENTS)
         owner = "" if resumable else new_owner()
-        path = staging_path(location.store, location.path, owner)
-        return cls(location, location.at(path))
+        staging = location.at(staging_path(location.store, location.path, owner))
+        return cls(location, staging if resumable else staging.alone())
 
     def commit(self) -> None:
         """Put the new data in the place of the old, of which what belongs to others stays."""
