@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from itertools import chain, pairwise
 from pathlib import PurePath
 
 from chunkwise.binding import dump
 from chunkwise.driver.n5.document import is_marker
-from chunkwise.errors import AlreadyExistsError, FailedPreconditionError, PermissionDeniedError
+from chunkwise.errors import (
+    AlreadyExistsError,
+    ChunkwiseError,
+    FailedPreconditionError,
+    PermissionDeniedError,
+)
 from chunkwise.hierarchy.consolidated import update_consolidated
 from chunkwise.hierarchy.container import check_container, mark_container
 from chunkwise.hierarchy.location import Location
@@ -39,6 +46,7 @@ __all__ = [
     "create_parents",
     "format_by_name",
     "format_of_new",
+    "remove_groups",
     "suggested_format",
 ]
 
@@ -178,13 +186,28 @@ def create_parents(location: Location, format: str, *, text: bool = False) -> li
         node = find_documented(at)
         if node is not None:
             if node.format == format and node.kind == "group":
-                for between in reversed(missing):
-                    if between.store.write(between.path + key, document, if_equal=MISSING_GENERATION):
-                        made.append(between)
-                        update_consolidated(between.store, between.path)
+                try:
+                    for between in reversed(missing):
+                        if between.store.write(between.path + key, document, if_equal=MISSING_GENERATION):
+                            made.append(between)
+                            update_consolidated(between.store, between.path)
+                except BaseException:
+                    with suppress(ChunkwiseError):  # the store may have failed for good
+                        remove_groups(made)
+                    raise
             break
         missing.append(at)
     return made
+
+
+def remove_groups(made: Sequence[Location]) -> None:
+    """Remove groups that were made, from the last on, as long as nothing is in them."""
+    for location in reversed(made):
+        below = location.store.list_children(location.path)
+        if below.prefixes or not all(key[len(location.path) :] in DOCUMENTS for key in below.keys):
+            return
+        delete_own(location)
+        update_consolidated(location.store, location.path)
 
 
 def format_of_new(location: Location) -> FormatName:
