@@ -308,7 +308,7 @@ class KvStore(Locatable):
             raise TypeError(f"strip_prefix_length must not be negative, got {strip_prefix_length}")
         skip = len(encode_key(self._prefix)) + strip_prefix_length
         if keys.empty:
-            return Future.ready([])
+            return self._nothing_to_do([])
         return self._run(
             lambda: [encode_key(key)[skip:] for key in self._driver.list(keys.start, keys.stop)], writes=True
         )
@@ -317,7 +317,7 @@ class KvStore(Locatable):
         """Delete all keys in a range."""
         keys = _range(range).shifted(self._prefix)
         if keys.empty:
-            return Future.ready(None)
+            return self._nothing_to_do(None)
         return self._run(lambda: self._driver.delete_range(keys.start, keys.stop), writes=True)
 
     def experimental_copy_range_to(
@@ -366,6 +366,11 @@ class KvStore(Locatable):
             )
 
         return Future.ready(None) if keys.empty else self._run(copy, writes=True)
+
+    def _nothing_to_do(self, result: T) -> Future[T]:
+        """Return a result that no store was asked for, unless the transaction is over."""
+        error = not_open(self._transaction)
+        return Future.ready(result) if error is None else Future.failed(error)
 
     def _run(self, work: Callable[[], T], *, writes: bool) -> Future[T]:
         """Do `work` now if that is quick, else on a thread."""
