@@ -169,9 +169,10 @@ class KvStore(Locatable):
         unbind_context : bool, optional
             Describe them in the member ``context``.  Without either option they are left out.
         """
+        spec = self._spec.as_opened(self._driver)
         if unbind_context:
-            return Spec._of(self._spec.unbound())
-        return Spec._of(self._spec if retain_context else self._spec.strip())
+            return Spec._of(spec.unbound())
+        return Spec._of(spec if retain_context else spec.strip())
 
     def copy(self) -> KvStore:
         """Return an independent handle."""

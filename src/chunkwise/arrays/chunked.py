@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -281,6 +282,11 @@ class ChunkedArray:
             return Future.failed(e)
         return Future.ready(self.domain)
 
+    @property
+    def resizable(self) -> bool:
+        """True, where bounds are implicit."""
+        return True
+
     def resize(self, request: ResizeRequest) -> Future[IndexDomain]:
         """Change the shape; chunks wholly outside are deleted unless only metadata is to change."""
         if self._request.mode.assume_metadata:
@@ -342,7 +348,10 @@ class ChunkedArray:
 
     def spec(self) -> ChunkedSpec:
         """Return a spec that opens this array again, with its context resources bound."""
-        return self._spec.with_metadata(self._opened.metadata)
+        spec = self._spec.with_metadata(self._opened.metadata)
+        if spec.kvstore is None:
+            return spec
+        return replace(spec, kvstore=spec.kvstore.as_opened(self._store))
 
     def count_stored(self, transform: IndexTransform, most: int | None = None) -> Future[StorageStatistics]:
         """Count the chunks that meet the view, and those of them that are stored."""

@@ -19,6 +19,7 @@ from chunkwise.driver.single_value_spec import SingleValueSpec, take_members
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.errors import InvalidArgumentError, SpecError
 from chunkwise.index_space import IndexDomain
+from chunkwise.spec.chunk_layout import ChunkLayout
 from chunkwise.spec.schema import Schema
 from chunkwise.spec.spec_members import SpecMembers
 
@@ -52,7 +53,7 @@ class JsonSpec(SingleValueSpec):
 
     def effective_schema(self) -> Schema:
         """Return type and domain, which are always the same."""
-        return Schema(dtype=_JSON, domain=IndexDomain(rank=0))
+        return Schema(dtype=_JSON, domain=IndexDomain(rank=0), chunk_layout=ChunkLayout(rank=0))
 
     def with_schema(self, schema: Schema) -> Self:
         """Return the spec with further constraints."""
