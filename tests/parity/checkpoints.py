@@ -126,6 +126,9 @@ def outcome(way):
 
 
 if __name__ == "__main__":
-    found = {"library": Path(tensorstore.__file__).parent.name, **{n: outcome(way) for n, way in WAYS.items()}}
+    found = {
+        "library": Path(tensorstore.__file__).parent.name,
+        **{n: outcome(way) for n, way in WAYS.items()},
+    }
     print(json.dumps(found), flush=True)
     os._exit(0)  # threads of JAX and TensorStore may outlive what they use

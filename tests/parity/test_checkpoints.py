@@ -8,9 +8,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tests.peer_environment import NotInstalled, python_with
 
 import chunkwise
-from tests.peer_environment import NotInstalled, python_with
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 

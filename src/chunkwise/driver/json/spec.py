@@ -33,6 +33,7 @@ class JsonSpec(SingleValueSpec):
     """``{"driver": "json", "kvstore": …, "json_pointer": …}``; the path of the kvstore is the key."""
 
     pointer: str = ""
+    of_a_url: bool = False
 
     @property
     def driver(self) -> str:
@@ -63,6 +64,20 @@ class JsonSpec(SingleValueSpec):
         if own.codec is not None:
             raise InvalidArgumentError("codec not supported by json driver")
         return replace(self, schema=own)
+
+    def of_url(self) -> Self:
+        """Return a spec of which rank and type are not told, as in TensorStore."""
+        return replace(self, schema=Schema(), of_a_url=True)
+
+    @property
+    def rank(self) -> int | None:
+        """0."""
+        return None if self.of_a_url else 0
+
+    @property
+    def dtype(self) -> DataType | None:
+        """``json``."""
+        return None if self.of_a_url else _JSON
 
     def url_suffix(self) -> str:
         """Return ``json:`` and the pointer."""
