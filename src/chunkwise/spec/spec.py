@@ -222,7 +222,7 @@ class Spec(IndexingMixin):
         rank = schema.get("rank", self.rank)
         if self._transform is not None:
             out["transform"] = self._transform.to_json()
-        elif rank is not None and "domain" not in schema and self._driver.shows_rank:
+        elif rank is not None and self._driver.shows_rank and ("domain" not in schema or self._driver.rank):
             out["rank"] = rank
         if include_defaults:
             out["schema"] = schema
