@@ -1,4 +1,3 @@
-# ruff: noqa: E501 - programs are texts
 """Families of random programs: each function returns the steps of one, made from a random generator."""
 
 from __future__ import annotations
