@@ -105,14 +105,18 @@ def encode_by_cf(xr: Any, name: str, variable: Any) -> Any:
 
 
 def with_check(given: Any, encoded: Any, check: EncodingCheck) -> Any:
-    """Return an encoded variable whose values mean what was given: checked now, or by dask with each block."""
+    """Return an encoded variable whose values are checked: now, or by dask with each block."""
     if encoded._data is given._data:
         return encoded
     if given.chunks is None:
         check(given.values, encoded.values)
         return encoded
     checked = load("dask.array", "write_dataset").map_blocks(
-        check, given.data, encoded.data, dtype=encoded.dtype, meta=np.empty((0,) * encoded.ndim, encoded.dtype)
+        check,
+        given.data,
+        encoded.data,
+        dtype=encoded.dtype,
+        meta=np.empty((0,) * encoded.ndim, encoded.dtype),
     )
     return encoded.copy(deep=False, data=checked)
 

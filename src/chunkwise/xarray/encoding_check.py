@@ -1,7 +1,7 @@
 """``EncodingCheck``: whether encoded values mean what they were given as.
 
-xarray casts, and what a type can't hold becomes another number or a part of a text.  So each block is compared
-with what it was encoded from; the first value that differs is an error that names it.
+xarray casts, and what a type can't hold becomes another number or a part of a text.  So each block is
+compared with what it was encoded from; the first value that differs is an error that names it.
 
 * Numbers are compared by their values.  Those with a scale may differ by a step of it, and those that become
   floating-point numbers by rounding; whole numbers must stay what they are.
@@ -84,10 +84,12 @@ class EncodingCheck(NamedTuple):
             if value != stored or (expected is not None and not isinstance(stored, expected)):
                 what = f", as {stored!r} would be stored" if isinstance(stored, type(value)) else ""
                 of = {str: "text", bytes: "bytes"}.get(expected or type(value), "elements")
-                held = self.element and f"elements of {of}" or f"{encoded.dtype}, which is {of}"
+                held = (self.element and f"elements of {of}") or f"{encoded.dtype}, which is {of}"
                 if encoded.dtype.kind in "US":
                     n = encoded.dtype.itemsize // (4 if encoded.dtype.kind == "U" else 1)
-                    held = f"{encoded.dtype}: {of} of at most {n} {'bytes' if of == 'bytes' else 'characters'}"
+                    held = (
+                        f"{encoded.dtype}: {of} of at most {n} {'bytes' if of == 'bytes' else 'characters'}"
+                    )
                 raise InvalidArgumentError(
                     f'variable "{self.name}": {_shown(value)} can\'t be stored as {held}{what}'
                 )
@@ -182,7 +184,9 @@ class EncodingCheck(NamedTuple):
     def _held(self, dtype: np.dtype[Any], why: str) -> str:
         """Return what a type holds, in words."""
         how = [
-            f"{key} {self.attributes[key]}" for key in ("scale_factor", "add_offset") if key in self.attributes
+            f"{key} {self.attributes[key]}"
+            for key in ("scale_factor", "add_offset")
+            if key in self.attributes
         ]
         if "units" in self.attributes and not how:
             how = [f"units {self.attributes['units']!r}"]

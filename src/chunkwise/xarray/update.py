@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Hashable, Mapping
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from chunkwise.api.tensorstore import TensorStore
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.xarray.attributes import FILL_VALUE
 from chunkwise.xarray.encode import LAYOUT, PACKING, Encoded, encode_by_cf, in_memory, with_check
 from chunkwise.xarray.encoding_check import EncodingCheck
 from chunkwise.xarray.members import Member
 
-__all__ = ["check_lengths", "decode", "encode_like", "find_region", "place_in", "stored_variable"]
+__all__ = ["check_lengths", "decode", "encode_like", "find_region", "stored_variable"]
 
 
 def encode_like(xr: Any, name: str, variable: Any, member: Member) -> Encoded:
@@ -43,7 +41,9 @@ def encode_like(xr: Any, name: str, variable: Any, member: Member) -> Encoded:
     bare = variable.copy(deep=False)
     # What was an attribute of the stored variable only describes it there.
     bare.attrs = {}
-    bare.encoding = {key: how[key] for key in how if key not in (*LAYOUT, "preferred_chunks", "char_dim_name")}
+    bare.encoding = {
+        key: how[key] for key in how if key not in (*LAYOUT, "preferred_chunks", "char_dim_name")
+    }
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Times can't be serialized faithfully")  # an error follows
         warnings.filterwarnings("ignore", "saving variable .* with floating point data as an integer")
@@ -95,7 +95,9 @@ def _is_encoded(xr: Any, name: str, variable: Any, stored: Any, decoded: Any) ->
     for key in (*PACKING, FILL_VALUE, "missing_value", "_Unsigned"):
         given, known = variable.attrs.get(key), stored.attrs.get(key)
         if not _equal(given, known):
-            raise InvalidArgumentError(f"{text}, with {key} {given}, but is stored with {known}; decode it first")
+            raise InvalidArgumentError(
+                f"{text}, with {key} {given}, but is stored with {known}; decode it first"
+            )
     if is_raw_time and not _same_units(xr, variable.attrs, stored.attrs):
         raise InvalidArgumentError(
             f"{text}, as {variable.dtype} in {variable.attrs['units']!r}, but stored as {decoded.dtype} in "
@@ -135,7 +137,9 @@ def _fits(variable: Any, stored: np.dtype[Any]) -> bool:
         if new.kind in kinds and stored.kind in kinds:
             break
     else:
-        return bool(new == stored or (new.kind == stored.kind == "V" and np.can_cast(new, stored, "same_kind")))
+        return bool(
+            new == stored or (new.kind == stored.kind == "V" and np.can_cast(new, stored, "same_kind"))
+        )
     if new.kind in "biu" and stored.kind in "biu":
         return stored.kind != "b" or new.kind == "b"
     if new.kind == "f" and stored.kind in "iu" and variable.chunks is None:
@@ -185,34 +189,6 @@ def _look_up(xr: Any, dataset: Any, dim: Any, member: Member) -> slice:
     return slice(int(at[0]), int(at[-1]) + 1)
 
 
-def place_in(
-    name: str,
-    variable: Any,
-    member: Member,
-    append_dim: Hashable | None,
-    region: Mapping[Any, slice] | None,
-) -> Callable[[], TensorStore]:
-    """Return the function that gives the view of a stored array that a variable is to be written to."""
-    store = member.store
-    dims = variable.dims
-    if append_dim in dims:
-        axis = dims.index(append_dim)
-        _check_sizes(name, dims, variable.shape, store.shape, besides=append_dim)
-        return partial(_grow, store, axis, variable.shape[axis])
-    index: list[slice] = []
-    for dim, size in zip(dims, store.shape, strict=True):
-        along = (region or {}).get(dim, slice(None))
-        start, stop, _ = along.indices(size)
-        if along.stop is not None and along.stop > size:
-            raise InvalidArgumentError(
-                f'region: "{dim}" of "{name}" ends at {size}, before {along.stop}; append_dim grows it'
-            )
-        index.append(slice(start, max(start, stop)))
-    view = store[tuple(index)] if index else store
-    _check_sizes(name, dims, variable.shape, view.shape)
-    return lambda: view
-
-
 def check_lengths(members: Mapping[str, Member], variables: Mapping[str, Any], append_dim: Hashable) -> None:
     """Raise if some variables would be longer along `append_dim`: xarray can't open such a group."""
     lengths: dict[str, int] = {}
@@ -230,22 +206,3 @@ def check_lengths(members: Mapping[str, Member], variables: Mapping[str, Any], a
         raise InvalidArgumentError(
             f'append_dim: variables would have different lengths along "{append_dim}": {ends}{why}'
         )
-
-
-def _check_sizes(
-    name: str, dims: tuple[Any, ...], shape: tuple[int, ...], stored: tuple[int, ...], besides: Any = None
-) -> None:
-    for dim, new, old in zip(dims, shape, stored, strict=True):
-        if dim != besides and new != old:
-            raise InvalidArgumentError(
-                f'variable "{name}" has size {new} along "{dim}", where {old} is needed'
-            )
-
-
-def _grow(store: TensorStore, axis: int, n: int) -> TensorStore:
-    """Make room behind the elements of `store`, and return the view of it."""
-    before = store.shape[axis]
-    bounds: list[int | None] = [None] * store.rank
-    bounds[axis] = before + n
-    grown = store.resize(exclusive_max=bounds, expand_only=True).result()
-    return grown[(slice(None),) * axis + (slice(before, before + n),)]
