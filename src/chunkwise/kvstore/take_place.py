@@ -21,6 +21,7 @@ from contextlib import suppress
 from typing import Any
 
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError, FailedPreconditionError, UnsupportedError
+from chunkwise.kvstore.adapter.prefix import whole_store
 from chunkwise.kvstore.atomic import AtomicWritable, Directories, Modifiable
 from chunkwise.kvstore.key_range import KeyRange, encode_key
 from chunkwise.kvstore.protocol import MOST_LOST, Buffer, KvStoreDriver, offers
@@ -62,10 +63,8 @@ def take_place(
         _key_by_key(store, staging, path, documents, keep)
 
 
-def replace_below(
-    store: KvStoreDriver, path: str, values: Mapping[str, bytes], documents: Collection[str]
-) -> None:
-    """Replace everything below `path` by `values`, whose keys are relative to it."""
+def replace_below(store: KvStoreDriver, path: str, values: Mapping[str, bytes]) -> None:
+    """Replace everything below `path` by documents, whose keys are relative to it."""
     whole = {path + name: value for name, value in values.items()}
     pending: bool = offers(store, Modifiable)
     if pending:  # a transaction, in which nothing happens yet
@@ -76,11 +75,14 @@ def replace_below(
     if offers(store, AtomicWritable):
         store.write_all(whole, conditions={}, deleted=[KeyRange.of_prefix(path)])
         return
+    # A directory can be exchanged only as a part of the one above.
+    store, above = whole_store(store)
+    path = above + path
     staging = staging_path(store, path, new_owner())
     try:
         for name, value in values.items():
             store.write(staging + name, value)
-        take_place(store, staging, path, documents=documents)
+        take_place(store, staging, path, documents=list(values))
     except BaseException:
         with suppress(ChunkwiseError):  # the store may have failed for good
             if store.read(staging + COMPLETE).value is None:
@@ -182,8 +184,8 @@ def _value(store: KvStoreDriver, key: str) -> Buffer:
 def _key_by_key(
     store: KvStoreDriver, staging: str, path: str, documents: Collection[str], keep: Sequence[str]
 ) -> None:
-    names, kept = _names(store, staging), set(keep)
-    old = [key[len(path) :] for key in _list(store, path) if key not in kept and not _is_staged(key, path)]
+    names = _names(store, staging)
+    old = {key[len(path) :] for key in _list(store, path)}
     store.write(staging + COMPLETE, b"")
     begun = False
     try:
@@ -194,10 +196,8 @@ def _key_by_key(
         for name in names:
             if not _is_document(name, documents):
                 store.write(path + name, _value(store, staging + name))
-        new = set(names)
-        for name in old:
-            if name not in new and name not in documents:
-                store.delete(path + name)
+        staged = [key for key in _list(store, path) if _is_staged(key, path)]
+        delete_but(store, path, [*keep, *staged, *(path + name for name in names)])
         # Those deep inside first, the very last what makes it what it is.
         last = [name for name in names if _is_document(name, documents)]
         for name in sorted(last, key=lambda name: (-name.count("/"), _rank(name, documents), name)):
