@@ -10,12 +10,14 @@ After an error in the steps 2 and 3 `undo` deletes what was made, and takes back
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from typing import Any, Literal
 
 from chunkwise.api.tensorstore import TensorStore
+from chunkwise.dask.in_place import Written
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.hierarchy.attribute_value import NonFinite, to_json_value
+from chunkwise.tools.overlap import places
 from chunkwise.xarray.coordinates import check_replaced, is_stored
 from chunkwise.xarray.create import plan_variable
 from chunkwise.xarray.encode import encode_variable
@@ -80,6 +82,24 @@ class DatasetWrite:
         if consolidated:
             at.check_consolidated()
         self._consolidates = consolidated or (consolidated is None and mode != "r+" and at.format != "n5")
+
+    def sources(self) -> list[tuple[str, Any]]:
+        """Return the data of all variables, with their names for messages."""
+        variables = [(new.name, new.variable) for new in self.new]
+        variables += [(name, variable) for name, variable, _ in self.added]
+        return [(f'variable "{name}"', None if v._in_memory else v._data) for name, v in variables]
+
+    def written(self, first: int, *, at_once: bool) -> Iterator[Written]:
+        """Yield what is changed while sources are read; `first` is the number of the first of `sources`."""
+        # What is written beside the old takes its place afterwards, or else before dask computes anything.
+        if at_once and self.at.is_replaced:
+            yield Written([self.at.location])
+        for new in self.new if at_once else ():
+            if new.is_replaced:
+                yield Written([self.at.location.child(new.name)])
+        for number, (_, _, place) in enumerate(self.added, first + len(self.new)):
+            ranges = [(part.start, part.stop - 1, 1) for part in place.box]
+            yield Written(places(place.store), ranges, number, place.view() if place.axis is None else None)
 
     def begin(self) -> None:
         """Make the group and the arrays."""

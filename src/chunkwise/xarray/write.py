@@ -17,7 +17,8 @@ import numpy as np
 from chunkwise.api.copy import divide
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.arguments import check_choice
-from chunkwise.dask.write import store as store_dask
+from chunkwise.dask.in_place import Written, check_sources
+from chunkwise.dask.write import store_apart
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extras import load
 from chunkwise.hierarchy.attribute_value import NonFinite, check_non_finite
@@ -261,6 +262,12 @@ def _mode(mode: str | None, append_dim: Hashable | None, region: Any) -> str:
 
 def _write(writes: Sequence[DatasetWrite], *, compute: bool) -> Delayed | None:
     """Write datasets, all or none of them; return a Delayed of what dask computes, unless `compute`."""
+    sources: list[tuple[str, Any]] = []
+    written: list[Written] = []
+    for write in writes:
+        written.extend(write.written(len(sources), at_once=not compute))
+        sources.extend(write.sources())
+    check_sources(sources, written)
     try:
         for write in writes:
             write.begin()
@@ -268,19 +275,20 @@ def _write(writes: Sequence[DatasetWrite], *, compute: bool) -> Delayed | None:
         for variable, view in jobs:
             if variable.chunks is None:
                 _write_blocks(variable, view)
-        lazy = [(variable, view) for variable, view in jobs if variable.chunks is not None]
-        if compute and lazy:
-            store_dask([variable.data for variable, _ in lazy], [view for _, view in lazy])
+        if compute and any(variable.chunks is not None for variable, _ in jobs):
+            _store(jobs).compute()
         for write in reversed(writes):  # the root of a tree last
             write.commit()
     except BaseException:  # an interrupt too
         for write in reversed(writes):
             write.undo()
         raise
-    if compute:
-        return None
-    later = [job for write in writes for job in write.lazy()]
-    return store_dask([variable.data for variable, _ in later], [view for _, view in later], compute=False)
+    return None if compute else _store([job for write in writes for job in write.lazy()])
+
+
+def _store(jobs: Sequence[tuple[Any, TensorStore]]) -> Delayed:
+    lazy = [(variable.data, view) for variable, view in jobs if variable.chunks is not None]
+    return store_apart([data for data, _ in lazy], [view for _, view in lazy])
 
 
 def _write_blocks(variable: Any, view: TensorStore) -> None:
