@@ -93,8 +93,8 @@ def _apart(operand: Any, ranges: Ranges | None) -> bool:
 
 def _own_blocks(source: Any, target: TensorStore) -> set[str]:
     """Return the layers of a graph that read `target`, each block of the source its own part of it."""
-    graph = getattr(source, "dask", None)
-    layers = getattr(graph, "layers", None)
+    graph: Any = getattr(source, "dask", None)
+    layers: Any = getattr(graph, "layers", None)
     if layers is None:
         return set()
     found: dict[str, tuple[int, ...]] = {}
@@ -104,7 +104,7 @@ def _own_blocks(source: Any, target: TensorStore) -> set[str]:
     shared = [name for name in layers if name not in followed]
     for name in shared:
         shared.extend(graph.dependencies[name] - set(shared))
-    own = set()
+    own: set[str] = set()
     for name, axes in found.items():
         layer = layers[name]
         (blocks,) = layer.io_deps.values()
@@ -119,7 +119,7 @@ def _own_blocks(source: Any, target: TensorStore) -> set[str]:
         held = layers[key].get(key) if key in layers else arrays[0] if arrays else None
         view = _plain_view(getattr(held, "value", held))
         if view is not None and _same_part(view, target):
-            own.add(key if key in layers else name)
+            own.add(str(key) if key in layers else name)
     return own
 
 

@@ -21,7 +21,7 @@ from chunkwise.tools.overlap import overlap, store_and_path
 try:
     from cloudpickle import Pickler as _Pickler
 except ImportError:  # then there is no dask, and nothing but wrappers
-    from pickle import Pickler as _Pickler  # type: ignore[assignment]
+    from pickle import Pickler as _Pickler
 
 __all__ = ["Reads", "reads_of"]
 
@@ -72,7 +72,7 @@ class _Nowhere:
         return len(data)
 
 
-class _Finder(_Pickler):
+class _Finder(_Pickler):  # type: ignore[misc]
     def __init__(self, found: Reads) -> None:
         super().__init__(_Nowhere(), protocol=5)
         self._found = found

@@ -65,8 +65,7 @@ def check_replaced(
 
 
 def _same(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    equal = np.asarray(a == b)
-    return equal | ((a != a) & (b != b))
+    return np.asarray((a == b) | ((a != a) & (b != b)), bool)
 
 
 def _difference(name: str, given: npt.NDArray[Any], stored: npt.NDArray[Any]) -> str:

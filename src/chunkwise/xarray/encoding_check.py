@@ -36,12 +36,12 @@ class EncodingCheck(NamedTuple):
 
     def __call__(self, given: Any, encoded: Any) -> npt.NDArray[Any]:
         """Return `encoded` if it means what is `given`; raise InvalidArgumentError if it doesn't."""
-        given, encoded = np.asarray(given), np.asarray(encoded)
-        if given.shape != encoded.shape or given is encoded:
-            return encoded  # of metadata only
-        for one, other in zip(_blocks(given), _blocks(encoded), strict=True):
-            self._check(one, other)
-        return encoded
+        values: npt.NDArray[Any] = np.asarray(given)
+        stored: npt.NDArray[Any] = np.asarray(encoded)
+        if values.shape == stored.shape and values is not stored:  # else nothing but the type is asked for
+            for one, other in zip(_blocks(values), _blocks(stored), strict=True):
+                self._check(one, other)
+        return stored
 
     def _check(self, given: npt.NDArray[Any], encoded: npt.NDArray[Any]) -> None:
         kinds = given.dtype.kind + encoded.dtype.kind
@@ -75,15 +75,15 @@ class EncodingCheck(NamedTuple):
     def _check_text(self, given: npt.NDArray[Any], encoded: npt.NDArray[Any]) -> None:
         if given.dtype.kind == encoded.dtype.kind != "O" and encoded.dtype.itemsize >= given.dtype.itemsize:
             return
-        kind = {"U": str, "T": str, "S": bytes}.get(encoded.dtype.kind)
-        expected = {"str": str, "bytes": bytes}.get(self.element, kind)
+        kinds: dict[str, type] = {"U": str, "T": str, "S": bytes, "str": str, "bytes": bytes}
+        expected = kinds.get(self.element) or kinds.get(encoded.dtype.kind)
         values = given.tolist()
         if not all(isinstance(value, str | bytes) for value in values):
             return  # times of other calendars, which xarray checks
         for value, stored in zip(values, encoded.tolist(), strict=True):
             if value != stored or (expected is not None and not isinstance(stored, expected)):
                 what = f", as {stored!r} would be stored" if isinstance(stored, type(value)) else ""
-                of = {str: "text", bytes: "bytes"}.get(expected or type(value), "elements")
+                of = "bytes" if (expected or type(value)) is bytes else "text"
                 held = (self.element and f"elements of {of}") or f"{encoded.dtype}, which is {of}"
                 if encoded.dtype.kind in "US":
                     n = encoded.dtype.itemsize // (4 if encoded.dtype.kind == "U" else 1)
@@ -214,13 +214,12 @@ def _blocks(values: npt.NDArray[Any]) -> Iterator[npt.NDArray[Any]]:
 
 def _within(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[np.bool_]:
     """Return which floating-point numbers an integer type has room for, after rounding."""
-    limits = np.iinfo(dtype)
-    return np.asarray((values > float(limits.min) - 1) & (values < float(limits.max) + 1)) | (
-        values == float(limits.min)
-    )
+    lowest, highest = float(np.iinfo(dtype).min), float(np.iinfo(dtype).max)
+    inside = (values > lowest - 1) & (values < highest + 1) | (values == lowest)
+    return np.asarray(inside, bool)
 
 
 def _shown(value: Any) -> str:
     if isinstance(value, str | bytes):
-        return repr(value if len(value) <= 40 else value[:40] + ("..." if isinstance(value, str) else b"..."))
+        return repr(value) if len(value) <= 40 else f"{value[:40]!r}..."
     return str(value)

@@ -44,7 +44,7 @@ class DatasetTarget:
         if isinstance(place, Group) and place.mode == "r":
             raise InvalidArgumentError(f"{place.location.text} was opened with mode 'r', for reading only")
         top = place.location if isinstance(place, Group) else locate(place)
-        names = split_path(path or "")
+        names: list[str] = split_path(path or "")
         self.location = top
         for name in names:
             self.location = self.location.child(name)
@@ -52,7 +52,7 @@ class DatasetTarget:
             check_choice(format, "format", _FORMATS)
         self._root = root
         self._below = names[len(root._names) :] if root is not None else []
-        self._names = names
+        self._names: list[str] = names
         self._mode = mode
         self._non_finite = non_finite
         self._group = None if root is not None and root.is_replaced else self._existing()
