@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable
 from concurrent.futures import Executor
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from hdmf.backends.io import HDMFIO
 from hdmf.build import BuildManager, TypeMap
@@ -25,6 +25,9 @@ from chunkwise.hdmf.opening import is_hdf5, no_store
 from chunkwise.hdmf.storage.dataset_copies import DatasetCopies
 from chunkwise.hdmf.storage.resolve import BrokenLinkError, BrokenLinkWarning
 from chunkwise.tools.executors import Workers, workers_of
+
+if TYPE_CHECKING:
+    from chunkwise.hdmf.backend.h5_copy import H5Copy
 
 __all__ = ["convert", "open_source"]
 
@@ -130,8 +133,9 @@ def convert(
     if format is None and ending.endswith((".nwb", ".h5", ".hdf5")):
         format = "hdf5"
     with open_source(source, **(source_options or {})) as src:
-        if isinstance(src, ZarrIO) and not drop_broken_links:
-            _check_whole(src)
+        h5 = None if isinstance(src, ZarrIO) else _h5_copy(src)
+        if not drop_broken_links:
+            _check_whole(src.source, _broken_links(src) if h5 is None else h5.broken)
         if format == "hdf5":
             if codec is not None:
                 raise InvalidArgumentError("codec: HDF5 files are written with the compression that hdmf has")
@@ -164,7 +168,10 @@ def convert(
             if counted is not None:
                 counted.io = out
             try:
-                out.export(src, write_args={"link_data": False})
+                if h5 is None:
+                    out.export(src, write_args={"link_data": None})
+                else:
+                    out.copy_h5(h5, src.manager.namespace_catalog)
             except BaseException:  # an interrupt too
                 if copies is None or not copies.begun:
                     out.discard()
@@ -200,14 +207,24 @@ class _RowsAsBytes:
         self._done[path] = rows
 
 
-def _check_whole(src: ZarrIO) -> None:
+def _h5_copy(src: HDMFIO) -> H5Copy:
+    from chunkwise.hdmf.backend.h5_copy import H5Copy
+
+    return H5Copy(src._file, src.manager.namespace_catalog)
+
+
+def _broken_links(src: ZarrIO) -> list[str]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", BrokenLinkWarning)  # the error names them
         src.read_builder()
-    if src.broken_links:
-        listed = "\n".join(src.broken_links)
+    return src.broken_links
+
+
+def _check_whole(source: str, broken: list[str]) -> None:
+    if broken:
+        listed = "\n".join(broken)
         raise BrokenLinkError(
-            f"a copy of {src.source} would lack {len(src.broken_links)} broken links or references; "
+            f"a copy of {source} would lack {len(broken)} broken links or references; "
             f"drop_broken_links=True makes one without them:\n{listed}"
         )
 
@@ -222,7 +239,7 @@ def _check_apart(source: str, target: str) -> None:
 
 
 def _to_hdf5(src: HDMFIO, target: Place, overwrite: bool) -> None:
-    from hdmf.backends.hdf5 import HDF5IO
+    from chunkwise.hdmf.backend.h5_target import copy_h5_file, write_h5
 
     if not isinstance(target, str | os.PathLike):
         raise InvalidArgumentError("HDF5 files are written to local paths only")
@@ -234,8 +251,10 @@ def _to_hdf5(src: HDMFIO, target: Place, overwrite: bool) -> None:
     # Not under its own name before it is whole.
     part = path.with_name(f".{path.name}.part")
     try:
-        with HDF5IO(str(part), mode="w", manager=BuildManager(src.manager.type_map)) as out:
-            out.export(src, write_args={"link_data": False})
+        if isinstance(src, ZarrIO):
+            write_h5(src.stores, str(part), src.manager.namespace_catalog)
+        else:
+            copy_h5_file(src.source, part, path)
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)

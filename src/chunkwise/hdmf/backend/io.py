@@ -324,6 +324,17 @@ class ZarrIO(StoreWriting):
     def _open_other(self, name: str) -> HdmfStore:
         return open_store(name, pool=self._pool)
 
+    def reopened(self, store: HdmfStore) -> tuple[type[ZarrIO], Any, dict[str, Any]]:
+        """Return the class, place and options that open one of this object's stores in another process."""
+        options: dict[str, Any] = {
+            "mode": "r-" if self.writable else "r",
+            "allow_external_links": self.external_links,
+            "link_roots": self._roots,
+        }
+        if store is self._store:
+            return type(self), self._place, options
+        return type(self), store.source, options
+
     def close(self) -> None:
         """Bring consolidated metadata up to date if data was changed, and close the store."""
         store, writer = getattr(self, "_store", None), getattr(self, "_writer", None)

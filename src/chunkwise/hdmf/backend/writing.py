@@ -15,9 +15,10 @@ from hdmf.container import AbstractContainer
 from hdmf.spec import NamespaceCatalog
 
 from chunkwise.engine.pool import Pool
-from chunkwise.errors import InvalidArgumentError
-from chunkwise.hdmf.backend.builder_references import path_of
+from chunkwise.errors import InvalidArgumentError, UnsupportedError
+from chunkwise.hdmf.backend.builder_paths import path_of
 from chunkwise.hdmf.backend.builder_writer import BuilderWriter, check_link_name
+from chunkwise.hdmf.backend.h5_builders import is_h5_io, unreadable
 from chunkwise.hdmf.backend.lazy import LazyDataset
 from chunkwise.hdmf.backend.reading import StoreReading
 from chunkwise.hdmf.backend.spec_cache import copy_specifications, write_specifications
@@ -49,6 +50,9 @@ class StoreWriting(StoreReading):
     _keep_types: bool
     _stream_options: StreamOptions
     _copies: DatasetCopies | None
+
+    _source_io: HDMFIO | None = None
+    """The file that is being exported."""
 
     @abstractmethod
     def _begin(self) -> None:
@@ -144,6 +148,7 @@ class StoreWriting(StoreReading):
             export_source=export_source,
             keep_types=self._keep_types,
             copies=self._copies,
+            source_io=self._source_io,
         )
 
     def _complete(self, catalog: NamespaceCatalog | None, consolidate: bool) -> None:
@@ -255,7 +260,19 @@ class StoreWriting(StoreReading):
         if src_io.source is not None:
             args["export_source"] = str(src_io.source)
         args |= {"consolidate_metadata": consolidate, "_finish": False}
-        super().export(src_io=src_io, write_args=args, **kwargs)
+        self._source_io = src_io
+        try:
+            super().export(src_io=src_io, write_args=args, **kwargs)
+        except TypeError as e:
+            found = unreadable(src_io) if is_h5_io(src_io) else None
+            if found is None:
+                raise
+            raise UnsupportedError(
+                f"hdmf can't read dataset {found} of {src_io.source}, whose elements are opaque; "
+                "chunkwise.hdmf.convert can"
+            ) from e
+        finally:
+            self._source_io = None
         catalog = None
         if cache_spec:
             assert self._writer is not None
@@ -266,6 +283,21 @@ class StoreWriting(StoreReading):
             if others is not None and list(others.namespaces):
                 catalog = others
         self._complete(catalog, consolidate)
+
+    def copy_h5(self, copy: Any, catalog: NamespaceCatalog) -> None:
+        """Write the contents of an HDF5 file, with the specifications of a catalog.
+
+        Parameters
+        ----------
+        copy : chunkwise.hdmf.backend.h5_copy.H5Copy
+        catalog : NamespaceCatalog
+        """
+        writer = self._builder_writer()
+        self._failed = True
+        compat = writer.writer.compat_regions
+        copy.write(writer.writer, writer.streams, keep_types=self._keep_types, compat_regions=compat)
+        writer.copy_large()
+        self._complete(catalog, True)
 
     def discard(self) -> None:
         """Remove what was written of a new store that is not complete; does nothing in other modes."""
