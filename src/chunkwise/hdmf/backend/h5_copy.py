@@ -22,6 +22,7 @@ from chunkwise.hdmf.backend.h5_source import H5Source, attributes_of_h5
 from chunkwise.hdmf.backend.h5_values import naming
 from chunkwise.hdmf.backend.spec_cache import put_specification
 from chunkwise.hdmf.model.attributes import SPECLOC, dump_attributes
+from chunkwise.hdmf.model.losses import LossWarning
 from chunkwise.hdmf.model.reference import Reference, join_path
 from chunkwise.hdmf.storage.node_writer import NodeWriter
 from chunkwise.hdmf.storage.resolve import BrokenLinkWarning
@@ -107,7 +108,9 @@ class H5Copy:
                 continue
             if isinstance(target, h5py.Datatype):
                 warnings.warn(
-                    f'the type "{name}" of {group.what} is left out: a store has no named types', stacklevel=2
+                    f'the type "{name}" of {group.what} is left out: a store has no named types',
+                    LossWarning,
+                    stacklevel=2,
                 )
             elif isinstance(link, h5py.HardLink):
                 if target.file == self._file and target.name == self._specloc:
@@ -204,10 +207,14 @@ class H5Copy:
     def _dataset(self, each: _Object, streams: BuilderStreams, attributes: dict[str, Any]) -> None:
         source = self._source(each)
         if each.node.shape is None:
-            warnings.warn(f"{each.what} has no value, and becomes one without elements", stacklevel=2)
+            warnings.warn(
+                f"{each.what} has no value, and becomes one without elements", LossWarning, stacklevel=2
+            )
         enum = h5py.check_enum_dtype(each.node.dtype)
         if enum is not None and set(enum) != {"FALSE", "TRUE"}:
-            warnings.warn(f"the names of values of {each.what} are left out: {enum}", stacklevel=2)
+            warnings.warn(
+                f"the names of values of {each.what} are left out: {enum}", LossWarning, stacklevel=2
+            )
         settings = settings_of_h5(each.node)
         if streams.store.format == "n5":  # which has no fill value
             settings = replace(settings, fill_value=None)

@@ -25,6 +25,7 @@ from chunkwise.hdmf.backend.h5_values import h5_attribute, h5_dtype, h5_values, 
 from chunkwise.hdmf.backend.spec_cache import NAMESPACE
 from chunkwise.hdmf.model.attributes import SPECLOC, is_typed, references_in
 from chunkwise.hdmf.model.element import Element, text
+from chunkwise.hdmf.model.losses import LossWarning
 from chunkwise.hdmf.model.reference import Reference, join_path
 from chunkwise.hdmf.model.values import as_values
 from chunkwise.hdmf.storage.dataset import Dataset
@@ -301,7 +302,9 @@ class _Writing:
             try:
                 content = main.dataset(at).read().reshape(-1)[0]
             except ChunkwiseError as e:
-                warnings.warn(f"cached specification {at} can't be read and is left out: {e}", stacklevel=2)
+                warnings.warn(
+                    f"cached specification {at} can't be read and is left out: {e}", LossWarning, stacklevel=2
+                )
                 continue
             content = content.decode() if isinstance(content, bytes) else str(content)
             self._file.create_dataset(at, data=content, dtype=h5py.string_dtype())

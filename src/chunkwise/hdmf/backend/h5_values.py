@@ -15,6 +15,7 @@ import numpy.typing as npt
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, UnsupportedError, prefix
 from chunkwise.hdmf.model.element import Element
 from chunkwise.hdmf.model.logical import map_objects
+from chunkwise.hdmf.model.losses import LossWarning
 from chunkwise.hdmf.model.reference import Reference
 from chunkwise.hdmf.model.region import parse_region
 
@@ -171,7 +172,7 @@ def _shaped(what: str, value: list[Any], dtype: Any, convert: Callable[[Any], An
 
 
 def _as_json(what: str, value: Any) -> str:
-    warnings.warn(f"HDF5 has no form for {what}; it becomes JSON text", stacklevel=2)
+    warnings.warn(f"HDF5 has no form for {what}; it becomes JSON text", LossWarning, stacklevel=2)
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -200,7 +201,7 @@ def select_in_space(what: str, space: Any, region: Mapping[str, Any]) -> None:
         space.select_elements(np.asarray(region["points"]))
     elif kind == "blocks" and region["blocks"]:
         if sorted(region["blocks"]) != list(region["blocks"]):
-            warnings.warn(f"{what}: the boxes of a region are in order in HDF5", stacklevel=2)
+            warnings.warn(f"{what}: the boxes of a region are in order in HDF5", LossWarning, stacklevel=2)
         space.select_none()
         for first, last in region["blocks"]:
             count = tuple(t - f + 1 for f, t in zip(first, last, strict=True))
