@@ -15,6 +15,7 @@ from chunkwise.errors import InvalidArgumentError
 from chunkwise.hdmf.backend.builder_paths import CopiedObjects, identity_of, path_of, target_of, top_of
 from chunkwise.hdmf.backend.h5_source import h5_dataset_of, region_of_h5
 from chunkwise.hdmf.model.attributes import data_type_of, object_id_of
+from chunkwise.hdmf.model.losses import LossWarning
 from chunkwise.hdmf.model.place import canonical_source, relative_source
 from chunkwise.hdmf.model.reference import Reference
 from chunkwise.hdmf.model.region import normalize_region, select_region
@@ -108,6 +109,7 @@ class BuilderReferences:
         self._here: dict[str, bool] = {}
         self._hdf5: dict[str, bool] = {}
         self._unknown: set[str] = set()
+        self._outside: set[tuple[str, str]] = set()
 
     def reference_to(self, value: Any) -> Reference:
         """Return the record of a reference, or of a builder that is referred to."""
@@ -174,10 +176,17 @@ class BuilderReferences:
             raise InvalidArgumentError(
                 f"there is a reference to {what}, which is not a part of the file: add it first"
             )
-        if not here and self.copies_all:
+        if not here:
+            self._note_outside(target.source, path_of(target))
+
+    def _note_outside(self, source: str, path: str) -> None:
+        """Warn of a reference to what no link leads to, where all that links lead to is copied."""
+        if self.copies_all and (source, path) not in self._outside:
+            self._outside.add((source, path))
             warnings.warn(
-                f"a reference to {what} still leads to {target.source}: no link to the object is there "
-                "that could become a copy",
+                f"references still lead to {path} of {source}: no link to that object is there that could be "
+                "a copy",
+                LossWarning,
                 stacklevel=2,
             )
 
@@ -259,6 +268,8 @@ class BuilderReferences:
         if copied is not None:
             return Reference(copied, ".", value.object_id, self.root_id, value.region)
         here = canonical_source(store.source) in (canonical_source(self.io.source), self.export_source)
+        if not here:
+            self._note_outside(store.source, path)
         own = object_id_of(store.tree.nodes[path].attributes)
         return Reference(
             path,

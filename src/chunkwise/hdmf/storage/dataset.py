@@ -306,15 +306,16 @@ class Dataset:
         """Store values in an encoded dataset of N5, which is written again as a whole."""
         assert self.declaration.element is not None
         element = self.declaration.element
-        now = np.array(self._stored_logical(), element.memory_dtype, copy=True)
+        now = np.array(self._stored_logical(), element.memory_dtype, copy=True, order="C")
         given = as_values(self._as_stored(values)[0], element)
         selected = now if self.scalar else np.arange(now.size).reshape(now.shape)
         if self.scalar:
             self.read(key)  # raises for an index, which a scalar does not take
-            now[...] = given.reshape(())
+            now.reshape(-1)[:] = given.reshape(-1)
         else:
             at = parse_selection(key, now.shape).of(selected)
-            now.reshape(-1)[at] = np.broadcast_to(given, at.shape)
+            # Item by item: an object in an array of shape () would be taken for that array.
+            now.reshape(-1)[at.reshape(-1)] = np.broadcast_to(given, at.shape).reshape(-1)
         self.store.replace_encoded(self, now)
         self._kept = None
 
