@@ -53,7 +53,7 @@ class LevelWriter:
         """Make room, or raise AlreadyExistsError if there is none."""
         if overwrite:
             clear(self._location)
-        check_free(self._location, self._format)
+        check_free(self._location, self._format, among_others=overwrite)
 
     def journal(self, task: Mapping[str, JSON], n_tasks: int) -> Journal:
         """Return the journal of the blocks, begun or gone on with."""

@@ -148,7 +148,7 @@ class ArrayCopy:
             return
         if not unfinished or self._overwrite:
             check_outside_arrays(location)
-            check_free(location, self._format)
+            check_free(location, self._format, among_others=self._overwrite)
         if self.narrowing is not None and not unfinished and self._part is None:
             self._before = frozenset(self._keys())
         if self._part is None:

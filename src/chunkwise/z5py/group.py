@@ -184,7 +184,7 @@ class Group(Mapping[str, Member]):
         fillvalue : scalar
             Value of elements that are not stored; 0 in N5.
         n_threads : int
-            Number of threads that encode and decode chunks.
+            Number of threads that encode and decode chunks, once the dataset is made.
         shards : sequence of int, optional
             Zarr v3 only.
         chunk_key_encoding : {"default", "v2"}
@@ -228,9 +228,10 @@ class Group(Mapping[str, Member]):
         metadata: dict[str, Any] = {}
         if format == "n5":
             options["shape"], options["chunks"] = sizes[::-1], box[::-1]
+            options["data"] = None if values is None else values.T
         else:
             options["fill_value"] = fillvalue
-            options["shards"] = shards
+            options["shards"], options["data"] = shards, values
         if format == "zarr2":
             metadata["dimension_separator"] = self.file._dimension_separator
         elif format == "zarr3" and chunk_key_encoding == "v2":
@@ -242,10 +243,7 @@ class Group(Mapping[str, Member]):
             )
         except AlreadyExistsError as e:
             raise KeyError(e.message) from e
-        dataset = Dataset(self.file, self._group._find(path), threads)
-        if values is not None:
-            dataset[...] = values
-        return dataset
+        return Dataset(self.file, self._group._find(path), threads)
 
     def require_dataset(
         self,
