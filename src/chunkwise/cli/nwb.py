@@ -205,7 +205,8 @@ def run_conversion(arguments: argparse.Namespace, source: str, target: str, opti
 
 
 def _repack(arguments: argparse.Namespace) -> int:
-    from chunkwise.hdmf import convert, open_store
+    from chunkwise.hdmf import open_store
+    from chunkwise.hdmf.backend.conversion import repack
     from chunkwise.hdmf.model.attributes import data_type_of
 
     path = os.path.abspath(arguments.path)
@@ -217,18 +218,8 @@ def _repack(arguments: argparse.Namespace) -> int:
     format = arguments.format or store.format
     if arguments.pickled_references and format != "zarr2":
         raise UsageError("--pickled-references goes with --format zarr2")
-    fresh, old = f"{path}.repacked", f"{path}.before-repack"
-    for occupied in (fresh, old):
-        if os.path.lexists(occupied):
-            raise UsageError(f"{occupied} is in the way; it may be left from a repack that was interrupted")
     with progress_of(arguments, "repacking", None) as progress:
-        convert(path, fresh, format=format, progress=progress.advance, **_options(arguments))
-    # At every moment one of the two is there, whole.
-    os.rename(path, old)
-    os.rename(fresh, path)
-    import shutil
-
-    shutil.rmtree(old)
+        repack(path, format=format, progress=progress.advance, **_options(arguments))
     done = {"repacked": arguments.path, "format": format}
     tell(arguments, done, f"repacked {arguments.path}, format {format}")
     return 0

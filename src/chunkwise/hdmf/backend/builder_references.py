@@ -196,8 +196,12 @@ class BuilderReferences:
         self.places.plan(root, self._is_copied)
 
     def _is_copied(self, target: Any) -> bool:
-        if self.is_here(target):  # a container of another file, whose builder was made for this one
-            return target.location is None and top_of(target) is not self.top
+        if self.is_here(target):
+            if target.location is None:  # of a container of another file, made for this one
+                return top_of(target) is not self.top
+            # Of what was read there may be another builder in the tree, at the same path.
+            path = path_of(target)
+            return path not in self.io.store.tree.nodes and not self._has(path, identity_of(target))
         return self.copies_all or self._is_hdf5(target.source)
 
     def _is_hdf5(self, source: str) -> bool:
@@ -227,12 +231,12 @@ class BuilderReferences:
             "refer: add the object itself, which is copied"
         )
 
-    def _has(self, path: str) -> bool:
-        """Return True if there is an object at a path in the tree that is written."""
+    def _has(self, path: str, identity: str | None = None) -> bool:
+        """Return True if there is an object at a path in the tree that is written, of that identity."""
         at = self.top
-        for name in path.strip("/").split("/"):
-            at = None if not isinstance(at, GroupBuilder) else at.groups.get(name) or at.datasets.get(name)
-        return at is not None
+        for name in path.strip("/").split("/") if path != "/" else ():
+            at = None if not isinstance(at, GroupBuilder) else at.groups.get(name, at.datasets.get(name))
+        return at is not None and (identity is None or identity_of(at) in (None, identity))
 
     def is_here(self, builder: Any) -> bool:
         """Return True if a builder is one of this store, or of the file that is exported to it."""

@@ -272,7 +272,11 @@ class BuilderWriter:
             raise InvalidArgumentError(f"cannot add {builder.name}{above} - {e.message}") from None
 
     def _is_here(self, dataset: Dataset) -> bool:
-        return canonical_source(dataset.store.source) == canonical_source(self.io.source)
+        if dataset.store is self.store:
+            return True
+        # What has the name of a new store was read from the one that it replaces.
+        same = canonical_source(dataset.store.source) == canonical_source(self.io.source)
+        return same and self.io.mode in ("r+", "a")
 
     def _link_to(self, source: Dataset, link: bool | None, foreign: bool | None) -> Reference | None:
         """Return the link that stands for a dataset that is stored already; None if it is copied."""
@@ -280,6 +284,8 @@ class BuilderWriter:
         store = source.store
         if self._is_here(source):
             name = None if link is False else "."
+        elif canonical_source(store.source) == canonical_source(self.io.source):
+            name = None  # of the store that is replaced
         elif foreign is None and canonical_source(store.source) != self.references.export_source:
             try:
                 name = self.references.name_of(store.source)

@@ -24,12 +24,15 @@ from chunkwise.hdmf.model.tree import detect_format
 from chunkwise.hdmf.opening import is_hdf5, no_store
 from chunkwise.hdmf.storage.dataset_copies import DatasetCopies
 from chunkwise.hdmf.storage.resolve import BrokenLinkError, BrokenLinkWarning
+from chunkwise.hierarchy.replacement import Replacement
+from chunkwise.kvstore.take_place import delete_all_below
 from chunkwise.tools.executors import Workers, workers_of
+from chunkwise.tools.journal_document import read_journal
 
 if TYPE_CHECKING:
     from chunkwise.hdmf.backend.h5_copy import H5Copy
 
-__all__ = ["convert", "open_source"]
+__all__ = ["convert", "open_source", "repack"]
 
 
 def _type_map() -> TypeMap:
@@ -145,37 +148,85 @@ def convert(
                 )
             _to_hdf5(src, target, overwrite)
             return
-        copies = None
+        copies = replacement = None
         if executor is not None or memory is not None or verify or resume:
+            place = place_of(target)
+            if overwrite:  # the copy is made beside what is there, where another process can go on with it
+                replacement = Replacement.begin(place, resumable=True)
+                place = replacement.staging
+                if not resume or read_journal(place) is None:
+                    delete_all_below(place.store, place.path)
             copies = DatasetCopies(
-                place_of(target),
+                place,
                 workers_of(executor),
                 {
                     "source": _identity(src),
                     "options": _as_text([format, codec, drop_broken_links, options]),
                 },
                 memory=as_nbytes(memory),
-                resume=resume and not overwrite,
+                resume=resume,
                 verify=verify,
                 progress=progress or (lambda nbytes: None),
             )
         mode = "w" if overwrite or (copies is not None and copies.begun) else "w-"
-        counted = None if progress is None else _RowsAsBytes(progress)
+        options |= {"format": format, "codec": codec, "copies": copies, "replacement": replacement}
+        _export(src, h5, target, mode, progress, options)
+
+
+def repack(
+    path: Place,
+    *,
+    format: Literal["zarr2", "zarr3", "n5"] | None = None,
+    drop_broken_links: bool = False,
+    progress: Callable[[int], object] | None = None,
+    **options: Any,
+) -> None:
+    """Write a store again in the current layout; the new one takes the place of the old when it is whole.
+
+    Parameters
+    ----------
+    path : str, path or KvStore
+    format : {"zarr2", "zarr3", "n5"}, optional
+        By default that which the store has.
+    drop_broken_links, progress, **options
+        As for `convert`.
+
+    Raises
+    ------
+    BrokenLinkError
+        If a link or reference is broken; names each.  Nothing is changed then.
+    """
+    with open_source(path) as src:
+        if not isinstance(src, ZarrIO):
+            raise InvalidArgumentError(f"{src.source} is an HDF5 file, no store")
+        if not drop_broken_links:
+            _check_whole(src.source, _broken_links(src))
+        _export(src, None, path, "w", progress, {**options, "format": format or src.store.format})
+
+
+def _export(
+    src: HDMFIO,
+    h5: H5Copy | None,
+    target: Place,
+    mode: str,
+    progress: Callable[[int], object] | None,
+    options: dict[str, Any],
+) -> None:
+    """Write what a source holds as a new store, of which nothing is left if that fails."""
+    counted = None if progress is None else _RowsAsBytes(progress)
+    copies = options.get("copies")
+    with ZarrIO(target, mode, BuildManager(src.manager.type_map), progress=counted, **options) as out:
         if counted is not None:
-            options["progress"] = counted
-        manager = BuildManager(src.manager.type_map)
-        with ZarrIO(target, mode, manager, format=format, codec=codec, copies=copies, **options) as out:
-            if counted is not None:
-                counted.io = out
-            try:
-                if h5 is None:
-                    out.export(src, write_args={"link_data": None})
-                else:
-                    out.copy_h5(h5, src.manager.namespace_catalog)
-            except BaseException:  # an interrupt too
-                if copies is None or not copies.begun:
-                    out.discard()
-                raise
+            counted.io = out
+        try:
+            if h5 is None:
+                out.export(src, write_args={"link_data": None}, in_place=True)
+            else:
+                out.copy_h5(h5, src.manager.namespace_catalog)
+        except BaseException:  # an interrupt too
+            if copies is None or not copies.begun:
+                out.discard()
+            raise
 
 
 def _identity(src: HDMFIO) -> list[Any]:
