@@ -7,6 +7,7 @@ import argparse
 from chunkwise.binding import JSON
 from chunkwise.cli.command import UsageError, message, show
 from chunkwise.cli.cp_tree import copy_options, run_copy_tree, show_copy, show_left
+from chunkwise.cli.nwb_copy import is_converted, run_conversion
 from chunkwise.cli.options import add_memory, add_on, workers_of
 from chunkwise.cli.progress import add_quiet, progress_of
 from chunkwise.cli.quantities import format_duration, format_nbytes, format_pace, format_ratio
@@ -37,7 +38,8 @@ size of the array.
 An interrupted copy is no array: its metadata is written when everything else is there.  --resume goes on
 where it stopped.
 
-With -r a whole hierarchy is copied: groups, arrays, attributes and links.  Exit status 3 says that the copy
+With -r a whole hierarchy is copied: groups, arrays, attributes and links.  An NWB file in HDF5, or for
+another format, is converted as by `chunkwise nwb convert`.  Exit status 3 says that the copy
 lacks something which the new format can't hold; the messages, or "left_out" in the JSON, say what.
 """
 
@@ -120,6 +122,8 @@ def run(arguments: argparse.Namespace) -> int:
         if require_node(location).kind == "group":
             if not arguments.recursive:
                 raise UsageError(f"{arguments.source} is a group; -r copies it with all that is in it")
+            if is_converted(arguments, location, destination):
+                return run_conversion(arguments)
             return run_copy_tree(arguments, location, destination)
         if arguments.layout is not None:
             raise UsageError(f"{arguments.source} is an array; --layout takes the group of an OME-Zarr image")
