@@ -228,7 +228,7 @@ class KvStore(Locatable):
         name = self._key(key)
 
         def start() -> Future[values.ReadResult]:
-            return self._run(lambda: self._read(name, part, known), writes=False)
+            return self._run(lambda: self._read(name, part, known))
 
         if batch is None:
             return start()
@@ -264,7 +264,7 @@ class KvStore(Locatable):
         name = self._key(key)
         data = None if value is None else as_bytes(value, "value")
         known = as_bytes(if_equal, "if_equal") if if_equal is not None else b""
-        return self._run(lambda: self._write(name, data, known), writes=True)
+        return self._run(lambda: self._write(name, data, known), changes=True)
 
     def _write(self, name: str, data: bytes | None, known: bytes) -> values.TimestampedStorageGeneration:
         if data is None:
@@ -310,7 +310,7 @@ class KvStore(Locatable):
         if keys.empty:
             return Future.ready([])
         return self._run(
-            lambda: [encode_key(key)[skip:] for key in self._driver.list(keys.start, keys.stop)], writes=True
+            lambda: [encode_key(key)[skip:] for key in self._driver.list(keys.start, keys.stop)], slow=True
         )
 
     def delete_range(self, range: values.KeyRange) -> Future[None]:
@@ -318,7 +318,7 @@ class KvStore(Locatable):
         keys = _range(range).shifted(self._prefix)
         if keys.empty:
             return Future.ready(None)
-        return self._run(lambda: self._driver.delete_range(keys.start, keys.stop), writes=True)
+        return self._run(lambda: self._driver.delete_range(keys.start, keys.stop), changes=True)
 
     def experimental_copy_range_to(
         self,
@@ -368,17 +368,20 @@ class KvStore(Locatable):
                 if value is not None:
                     target._driver.write(rename(key), value)
 
-        return Future.ready(None) if keys.empty else self._run(copy, writes=True)
+        return Future.ready(None) if keys.empty else self._run(copy, changes=True)
 
-    def _run(self, work: Callable[[], T], *, writes: bool) -> Future[T]:
-        """Do `work` now if that is quick, else on a thread."""
-        if self._in_memory or (not writes and self._spec.driver == "file"):
+    def _run(self, work: Callable[[], T], *, changes: bool = False, slow: bool = False) -> Future[T]:
+        """Do `work` now if that is quick, else on a thread; `changes` if it changes what is stored."""
+        if self._in_memory or (not changes and not slow and self._spec.driver == "file"):
             return _attempt(work)
+        writes = self._driver.identity if changes else None
         if self._spec.is_remote:
-            return in_background(work)
+            return in_background(work, writes=writes)
         out: list[T] = []
         limit = self._spec.live("file_io_concurrency") or _shared
-        return pool_of(limit).run([work], lambda _: lambda do: out.append(do()), out.pop, n_workers=1)
+        return pool_of(limit).run(
+            [work], lambda _: lambda do: out.append(do()), out.pop, n_workers=1, writes=writes
+        )
 
 
 _shared = ConcurrencyLimit(None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from operator import index
 from typing import Self, TypeVar
 
@@ -17,6 +17,7 @@ from chunkwise.engine.batch import Batch, check_batch
 from chunkwise.engine.combine import map_future
 from chunkwise.engine.future import Future
 from chunkwise.engine.pool import in_background
+from chunkwise.engine.unfinished import EVERYWHERE
 from chunkwise.errors import (
     ChunkwiseError,
     FailedPreconditionError,
@@ -62,12 +63,12 @@ class StoredView(ArrayView):
 
         return start() if batch is None else batch.defer(start)
 
-    def _without_waiting(self, work: Callable[[], Future[T]]) -> Future[T]:
+    def _without_waiting(self, work: Callable[[], Future[T]], *, writes: Hashable = None) -> Future[T]:
         """Begin `work`, which waits for metadata, in another thread if a network is what it waits for."""
         remote = getattr(self._array, "is_remote", None)  # a spec takes long to make
         if remote is None:
             remote = self._array.spec().is_remote
-        return in_background(lambda: work().result()) if remote else work()
+        return in_background(lambda: work().result(), writes=writes) if remote else work()
 
     def resize(
         self,
@@ -121,7 +122,8 @@ class StoredView(ArrayView):
         if self._transaction is not None and refresh_after_commit is not None:
             self._transaction._state.after_commit(refresh_after_commit)
 
-        return map_future(self._with_domain, self._without_waiting(lambda: self._array.resize(request)))
+        resized = self._without_waiting(lambda: self._array.resize(request), writes=EVERYWHERE)
+        return map_future(self._with_domain, resized)
 
     def storage_statistics(
         self, *, query_not_stored: bool = False, query_fully_stored: bool = False

@@ -22,6 +22,7 @@ from chunkwise.engine.batch import Batch, check_batch
 from chunkwise.engine.combine import WriteFutures
 from chunkwise.engine.future import Future
 from chunkwise.engine.memory import check_result, empty_result
+from chunkwise.engine.pool import give_up_since, n_changes
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.extras import load
 from chunkwise.hierarchy.node_attributes import ArrayNode
@@ -262,7 +263,12 @@ class TensorStore(StoredView):
         write = self._array.write_from
         if can_reference_source_data_indefinitely:
             write = getattr(self._array, "write_referenced", write)
-        return write(transform, values)
+        n = n_changes()
+        try:
+            return write(transform, values)
+        except BaseException:  # Ctrl-C, and the caller has no future to cancel
+            give_up_since(n)
+            raise
 
     def view(self) -> Any:
         """Return a widget for notebooks: a slice of the array, and a slider for each other dimension.

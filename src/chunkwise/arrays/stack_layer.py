@@ -21,6 +21,7 @@ from chunkwise.arrays.protocol import WrapStore
 from chunkwise.engine.combine import gather, map_future
 from chunkwise.engine.future import Future
 from chunkwise.engine.pool import Pool, Stop, in_event_loop
+from chunkwise.engine.unfinished import EVERYWHERE
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, prefix
 from chunkwise.index_space import IndexDomain
 from chunkwise.kvstore.request_limits import DEFAULT_CONCURRENCY
@@ -154,7 +155,13 @@ class StackLayers:
 
             return work
 
-        return pool.run(list(groups.items()), open_worker, lambda: None, n_workers=n_workers)
+        return pool.run(
+            list(groups.items()),
+            open_worker,
+            lambda: None,
+            n_workers=n_workers,
+            writes=EVERYWHERE if write else None,
+        )
 
     def _n_workers(self, numbers: Sequence[int], pool: Pool) -> int:
         """Return how many threads take one layer after the other; 0 if layers share out their own work."""
