@@ -218,7 +218,7 @@ class KvStore(Locatable):
             Earliest time, in seconds since the epoch, at which the result has to have been current.
             Nothing is cached here, so it always was.
         batch : Batch, optional
-            Begin when the batch is submitted.
+            Begin when the batch is submitted; what lies in memory is read at once.
         byte_range : slice, optional
             Without a step; from the end if the start is negative, which no stop may go with.
         """
@@ -234,7 +234,7 @@ class KvStore(Locatable):
             return start()
         if not isinstance(batch, Batch):
             raise TypeError(f"batch must be a Batch, got {type(batch).__name__}")
-        return batch.defer(start)
+        return batch.defer(start, at_once=self._in_memory)
 
     def _read(self, name: str, part: ByteRange | None, known: bytes) -> values.ReadResult:
         found = self._driver.read(name, byte_range=part, if_not_equal=known or None)

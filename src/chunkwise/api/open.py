@@ -227,7 +227,11 @@ def _start(
             )
         return open_spec(spec, read, write, context, transaction)
 
-    return start() if batch is None else batch.defer(start)
+    if batch is None:
+        return start()
+    driver = spec._driver
+    at_once = driver.in_memory or driver.driver == "stack"  # whose layers are opened later
+    return batch.defer(start, at_once=at_once)
 
 
 def _common_transaction(given: Transaction | None, of_kvstore: Transaction | None) -> Transaction | None:

@@ -48,7 +48,7 @@ class StoredView(ArrayView):
         fix_resizable_bounds : bool
             Make all bounds of the result explicit.
         batch : Batch, optional
-            The request starts with the batch.
+            Of no effect, as it is only one request.
         """
 
         check_batch(batch)
@@ -61,7 +61,7 @@ class StoredView(ArrayView):
             found = self._without_waiting(self._array.resolve)
             return map_future(lambda domain: self._with_domain(domain, fixed=fixed), found)
 
-        return start() if batch is None else batch.defer(start)
+        return start() if batch is None else batch.defer(start, at_once=True)
 
     def _without_waiting(self, work: Callable[[], Future[T]], *, writes: Hashable = None) -> Future[T]:
         """Begin `work`, which waits for metadata, in another thread if a network is what it waits for."""

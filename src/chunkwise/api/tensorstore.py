@@ -147,7 +147,8 @@ class TensorStore(StoredView):
         order : {"C", "F"}
             Memory layout of the result.
         batch : Batch, optional
-            Reads of one batch start together.
+            Reads of one batch start together; there is no result before it is submitted.  What lies in
+            memory, and what is computed from that, is read at once.
         out : ndarray, optional
             Array to read into, in any memory layout; it is the result then, and must not be looked at
             before the future is done.  After a failure some of its elements may have been set.
@@ -181,7 +182,8 @@ class TensorStore(StoredView):
         if out is None:
             out = empty_result(transform.input_shape, self._array.numpy_dtype(), order)
         if batch is not None:
-            return batch.defer(lambda: self._array.read_into(transform, out))
+            at_once = transform.domain.size == 0 or getattr(self._array, "in_memory", False)
+            return batch.defer(lambda: self._array.read_into(transform, out), at_once=at_once)
         return self._array.read_into(transform, out)
 
     def __array__(

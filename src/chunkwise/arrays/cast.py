@@ -66,6 +66,11 @@ class CastArray:
         )
 
     @property
+    def in_memory(self) -> bool:
+        """True if nothing is asked of a store to read the base."""
+        return bool(getattr(self._base.array, "in_memory", False))
+
+    @property
     def dtype(self) -> DataType:
         """Type that elements are converted to."""
         return self._dtype

@@ -52,6 +52,13 @@ class Layer(NamedTuple):
         array = self.source.array
         return array.is_remote if type(array) is ChunkedArray else array.spec().is_remote
 
+    @property
+    def in_memory(self) -> bool:
+        """True if nothing is asked of a store to read it."""
+        if isinstance(self.source, Spec):
+            return self.source._driver.in_memory
+        return bool(getattr(self.source.array, "in_memory", False))
+
     def schema(self) -> Schema:
         """Return what is known of it, in the index space of the stack."""
         if isinstance(self.source, Spec):
