@@ -219,7 +219,7 @@ class KvStore(Locatable):
             Earliest time, in seconds since the epoch, at which the result has to have been current.
             Nothing is cached here, so it always was.
         batch : Batch, optional
-            Begin when the batch is submitted.
+            Begin when the batch is submitted; what lies in memory is read at once.
         byte_range : slice, optional
             Without a step; from the end if the start is negative, which no stop may go with.
         """
@@ -229,13 +229,13 @@ class KvStore(Locatable):
         name = self._key(key)
 
         def start() -> Future[values.ReadResult]:
-            return self._run(lambda: self._read(name, part, known), writes=False)
+            return self._run(lambda: self._read(name, part, known))
 
         if batch is None:
             return start()
         if not isinstance(batch, Batch):
             raise TypeError(f"batch must be a Batch, got {type(batch).__name__}")
-        return batch.defer(start)
+        return batch.defer(start, at_once=self._in_memory)
 
     def _read(self, name: str, part: ByteRange | None, known: bytes) -> values.ReadResult:
         found = self._driver.read(name, byte_range=part, if_not_equal=known or None)
@@ -265,7 +265,7 @@ class KvStore(Locatable):
         name = self._key(key)
         data = None if value is None else as_bytes(value, "value")
         known = as_bytes(if_equal, "if_equal") if if_equal is not None else b""
-        return self._run(lambda: self._write(name, data, known), writes=True)
+        return self._run(lambda: self._write(name, data, known), changes=True)
 
     def _write(self, name: str, data: bytes | None, known: bytes) -> values.TimestampedStorageGeneration:
         if data is None:
@@ -311,7 +311,7 @@ class KvStore(Locatable):
         if keys.empty:
             return self._nothing_to_do([])
         return self._run(
-            lambda: [encode_key(key)[skip:] for key in self._driver.list(keys.start, keys.stop)], writes=True
+            lambda: [encode_key(key)[skip:] for key in self._driver.list(keys.start, keys.stop)], slow=True
         )
 
     def delete_range(self, range: values.KeyRange) -> Future[None]:
@@ -319,7 +319,7 @@ class KvStore(Locatable):
         keys = _range(range).shifted(self._prefix)
         if keys.empty:
             return self._nothing_to_do(None)
-        return self._run(lambda: self._driver.delete_range(keys.start, keys.stop), writes=True)
+        return self._run(lambda: self._driver.delete_range(keys.start, keys.stop), changes=True)
 
     def experimental_copy_range_to(
         self,
@@ -366,22 +366,25 @@ class KvStore(Locatable):
                 {target._prefix + key[len(self._prefix) :]: value for key, value in found.items()}
             )
 
-        return Future.ready(None) if keys.empty else self._run(copy, writes=True)
+        return Future.ready(None) if keys.empty else self._run(copy, changes=True)
 
     def _nothing_to_do(self, result: T) -> Future[T]:
         """Return a result that no store was asked for, unless the transaction is over."""
         error = not_open(self._transaction)
         return Future.ready(result) if error is None else Future.failed(error)
 
-    def _run(self, work: Callable[[], T], *, writes: bool) -> Future[T]:
-        """Do `work` now if that is quick, else on a thread."""
-        if self._in_memory or (not writes and self._spec.driver == "file"):
+    def _run(self, work: Callable[[], T], *, changes: bool = False, slow: bool = False) -> Future[T]:
+        """Do `work` now if that is quick, else on a thread; `changes` if it changes what is stored."""
+        if self._in_memory or (not changes and not slow and self._spec.driver == "file"):
             return _attempt(work)
+        writes = self._driver.identity if changes else None
         if self._spec.is_remote:
-            return in_background(work)
+            return in_background(work, writes=writes)
         out: list[T] = []
         limit = self._spec.live("file_io_concurrency") or _shared
-        return pool_of(limit).run([work], lambda _: lambda do: out.append(do()), out.pop, n_workers=1)
+        return pool_of(limit).run(
+            [work], lambda _: lambda do: out.append(do()), out.pop, n_workers=1, writes=writes
+        )
 
 
 _shared = ConcurrencyLimit(None)

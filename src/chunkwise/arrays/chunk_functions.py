@@ -72,10 +72,10 @@ class VirtualChunkedReadParameters:
 class _ChunkBatch(Batch):
     """The batch of one call of a read function; it takes reads after it was submitted too."""
 
-    def defer(self, start: Callable[[], Future[T]]) -> Future[T]:
+    def defer(self, start: Callable[[], Future[T]], *, at_once: bool = False) -> Future[T]:
         """Return the future of what `start` starts: when the function has returned, or now."""
         try:
-            return super().defer(start)
+            return super().defer(start, at_once=at_once)
         except InvalidArgumentError:  # it was submitted
             return start()
 

@@ -227,7 +227,7 @@ class ChunkedArray:
             )
         done = small.write_from(transform, source) or self._write(self._store, transform, source)
         # The source is referred to until it is encoded, so it may change only when all is stored.
-        return WriteFutures.of(done, done)
+        return WriteFutures.of(done, done, None if done.done() else self._store.identity)
 
     def write_referenced(self, transform: IndexTransform, source: npt.NDArray[Any]) -> WriteFutures:
         """Write `source`, which never changes again, so that a store in memory may refer to it."""
@@ -235,7 +235,7 @@ class ChunkedArray:
         if store is None:
             return self.write_from(transform, source)
         done = self._write(store, transform, source)
-        return WriteFutures.of(done, done)
+        return WriteFutures.of(done, done, None if done.done() else self._store.identity)
 
     def _write(
         self, store: KvStoreDriver, transform: IndexTransform, source: npt.NDArray[Any]

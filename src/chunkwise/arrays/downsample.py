@@ -61,6 +61,11 @@ class DownsampleArray:
         return DownsampleArray(self._base.in_transaction(wrap), self._pool, self._spec)
 
     @property
+    def in_memory(self) -> bool:
+        """True if nothing is asked of a store to read the base."""
+        return bool(getattr(self._base.array, "in_memory", False))
+
+    @property
     def dtype(self) -> DataType:
         """Type of the elements, that of the base."""
         return self._base.array.dtype

@@ -123,6 +123,11 @@ class FixedArray:
         return self.dtype.memory_dtype
 
     @property
+    def in_memory(self) -> bool:
+        """True if nothing is asked of a store, or of a function, to read it."""
+        return False
+
+    @property
     def domain(self) -> IndexDomain:
         """Domain, which does not change."""
         return self._domain

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from math import inf
 from typing import Any, NamedTuple
 
@@ -141,7 +141,7 @@ class VirtualChunkedArray(FixedArray):
             else:
                 self._change(piece, put)
 
-        done = self._run(plan, write, lambda: None)
+        done = self._run(plan, write, lambda: None, writes=self._functions.identity)
         return WriteFutures.of(done, done)
 
     def _change(self, piece: _Piece, put: Callable[[Array, _Piece], None]) -> None:
@@ -157,7 +157,14 @@ class VirtualChunkedArray(FixedArray):
 
         change_alone(functions.identity, str(piece.cell), attempt)
 
-    def _run(self, plan: Plan, work: Callable[[_Piece], None], finish: Callable[[], Any]) -> Future[Any]:
+    def _run(
+        self,
+        plan: Plan,
+        work: Callable[[_Piece], None],
+        finish: Callable[[], Any],
+        *,
+        writes: Hashable = None,
+    ) -> Future[Any]:
         def open_worker(stop: Stop) -> Callable[[_Piece], None]:
             def do(piece: _Piece) -> None:
                 if not stop:
@@ -167,7 +174,7 @@ class VirtualChunkedArray(FixedArray):
 
         # coroutines are waited for
         n_workers = self._pool.n_workers if self._functions.loop is None else DEFAULT_CONCURRENCY
-        return self._pool.run(list(_pieces(plan)), open_worker, finish, n_workers=n_workers)
+        return self._pool.run(list(_pieces(plan)), open_worker, finish, n_workers=n_workers, writes=writes)
 
     def schema(self) -> Schema:
         """Type, domain, chunks and units."""

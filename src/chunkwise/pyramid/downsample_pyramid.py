@@ -13,6 +13,7 @@ from typing import Any
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.arguments import as_nbytes
 from chunkwise.engine.future import Future, Promise
+from chunkwise.engine.unfinished import Change
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.hierarchy.location import Location, LocationLike, locate
 from chunkwise.hierarchy.node import require_node
@@ -168,6 +169,7 @@ def downsample_pyramid(
     )
     writer.prepare(resume=resume, overwrite=overwrite)
     promise, future = Promise[Pyramid].new()
+    change = Change(future, future)  # waited for after Ctrl-C; what others write meanwhile is no part of it
 
     def work() -> None:
         try:
@@ -176,6 +178,8 @@ def downsample_pyramid(
                 promise.set_result(made)
         except BaseException as e:
             promise.set_exception(e)
+        finally:
+            change.end()
 
     if not start_thread(work):
         work()

@@ -144,6 +144,12 @@ class DriverSpec(ABC):
         parts = self.parts() if self.kvstore is None else (self.kvstore, *self.parts())
         return any(part.is_remote for part in parts)
 
+    @property
+    def in_memory(self) -> bool:
+        """True if all elements are in the spec, so that no store is asked for them."""
+        parts = self.parts()
+        return bool(parts) and all(isinstance(part, DriverSpec) and part.in_memory for part in parts)
+
     def resource(self, kind: str) -> Any:
         """Return the live object of a resource of a bound spec."""
         resource = self.resources[kind]
