@@ -42,11 +42,11 @@ def run(arguments: argparse.Namespace) -> int:
             reports.append(report)
             if not arguments.json:
                 progress.clear()
-                _show(report, location.path)
+                _show(report, root.location.path)
     with_links = root.kind == "group" and (part is None or part.number == 1)
     broken = broken_links(arguments.path) if with_links else []
     n_bad = sum(len(report.bad) for report in reports) + len(broken)
-    out = [_as_json(report, location.path) for report in reports]
+    out = [_as_json(report, root.location.path) for report in reports]
     out += [{"name": link.where, "kind": "link", "bad": [{"reason": link.reason}]} for link in broken]
     summary = f"{_summary(reports, n_bad)} ({format_duration(progress.seconds)})"
     show(arguments, out, *(f"  BAD   {link}" for link in broken), summary)
