@@ -270,7 +270,11 @@ def zstd() -> ZstdLibrary:
         def decode(encoded: Buffer, out: memoryview) -> int | None:
             n, room = len(encoded), len(out)
             target = _byref(_cell(out)) if room else None
-            written: int = decode_all(context, target, room, _address(encoded) if n else None, n)
+            if n and type(encoded) is memoryview and not encoded.readonly:  # as `_address`, without a call
+                source: Any = _byref(_cell(encoded))
+            else:
+                source = _address(encoded) if n else None
+            written: int = decode_all(context, target, room, source, n)
             if written <= room:
                 return written
             if code_of(written) == _TOO_SMALL:
