@@ -26,6 +26,7 @@ from chunkwise.kvstore.protocol import (
     ByteRange,
     Children,
     KvStoreDriver,
+    ValueOpenable,
     offers,
 )
 from chunkwise.kvstore.traits import StoreTraits, traits_of
@@ -146,7 +147,7 @@ class KvStoreContract(RangeContract):
         assert read("a/none", memoryview(bytearray(3))) is None
 
     def test_open_value(self, store: KvStoreDriver) -> None:
-        """An open value stays what it was when another takes its place; ranges outside it are errors."""
+        """An open value stays what it was, or says that it was changed; ranges outside it are errors."""
         if not offers(store, ValueOpenable):
             return
         assert store.open_value("a/none") is None
@@ -154,8 +155,8 @@ class KvStoreContract(RangeContract):
         value = store.open_value("a/k")
         assert value is not None and value.size == 5
         store.write("a/k", b"other value")
-        assert [bytes(part) for part in value.read((1, 0, 5), (3, 5, 5))] == [b"el", b"hello", b""]
-        assert not value.changed()
+        found = [bytes(part) for part in value.read((1, 0, 5), (3, 5, 5))]
+        assert found == [b"el", b"hello", b""] or value.changed()
         with pytest.raises(OutOfRangeError):
             value.read((3,), (6,))
         value.close()
