@@ -22,11 +22,12 @@ from chunkwise.driver.chunked.spec import ChunkedSpec
 from chunkwise.driver.flow import run
 from chunkwise.driver.stored_array import StoredArray
 from chunkwise.dtypes.data_type import DataType
+from chunkwise.engine.choose import explain_read
 from chunkwise.engine.combine import WriteFutures
 from chunkwise.engine.count_stored import count_stored, delete_outside
 from chunkwise.engine.future import Future
 from chunkwise.engine.pool import Pool
-from chunkwise.engine.read import SmallReader, explain_read, read_into
+from chunkwise.engine.read import ArrayReader
 from chunkwise.engine.strategy import ReadStrategy
 from chunkwise.engine.write import SmallWriter, referencing, write_from
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError, InvalidArgumentError
@@ -49,11 +50,11 @@ class ChunkedArray:
         "_opened",
         "_outside",
         "_pool",
+        "_reader",
         "_rechecks",
         "_request",
         "_schema",
         "_shared",
-        "_small_reader",
         "_small_writer",
         "_spec",
         "_store",
@@ -102,7 +103,7 @@ class ChunkedArray:
         layout = layout_of(request.format, opened.metadata, request.path, request.options)
         self._domain = layout.domain
         self._stored: StoredArray = layout.stored
-        self._small_reader: SmallReader | None = None  # opened by the first read
+        self._reader: ArrayReader | None = None  # opened by the first read
         self._small_writer: SmallWriter | None = None
 
     def in_transaction(self, wrap: WrapStore | None) -> Self:
@@ -199,19 +200,10 @@ class ChunkedArray:
 
     def read_into(self, transform: IndexTransform, out: npt.NDArray[Any]) -> Future[npt.NDArray[Any]]:
         """Fill `out` with what `transform`, which is bounded, selects; the future gives `out`."""
-        fill_missing = self._spec.fill_missing_data_reads
-        small = self._small_reader
-        if small is None:
-            small = self._small_reader = SmallReader(self._stored, self._store, self._pool)
-        done = small.read_into(transform, out, fill_missing=fill_missing)
-        return done or read_into(
-            self._stored,
-            self._store,
-            transform,
-            out,
-            pool=self._pool,
-            fill_missing=fill_missing,
-        )
+        reader = self._reader
+        if reader is None:
+            reader = self._reader = ArrayReader(self._stored, self._store, self._pool)
+        return reader.read_into(transform, out, fill_missing=self._spec.fill_missing_data_reads)
 
     def explain_read(self, transform: IndexTransform) -> ReadStrategy | None:
         """Return which way a read of what `transform`, which is bounded, selects would take."""
