@@ -14,11 +14,11 @@ from chunkwise.hierarchy.new_location import check_free, clear, create_parents
 from chunkwise.hierarchy.node import JOURNAL
 from chunkwise.spec.context import Context
 from chunkwise.tools.array_template import ArrayTemplate
+from chunkwise.tools.fence import Fence
 from chunkwise.tools.journal import Journal
 from chunkwise.tools.journal_document import read_journal
 from chunkwise.tools.new_array import open_array
 from chunkwise.tools.target import target_spec
-from chunkwise.tools.work import Fence
 
 __all__ = ["LevelWriter"]
 

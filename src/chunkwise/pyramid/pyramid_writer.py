@@ -217,6 +217,7 @@ class PyramidWriter:
 
         try:
             crew.run(work, 0, journal.missing(), done, tick)
+            journal.write()  # late tasks do nothing any more
         except BaseException as e:
             with suppress(ChunkwiseError):
                 journal.save()

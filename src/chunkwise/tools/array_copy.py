@@ -36,19 +36,20 @@ from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.new_location import check_free, check_outside_arrays, clear, create_parents
 from chunkwise.hierarchy.node import JOURNAL
 from chunkwise.kvstore.key_range import KeyRange
-from chunkwise.tools.copy_arrays import check_memory, room_of
+from chunkwise.tools.copy_arrays import check_memory, intermediate_name, room_of
 from chunkwise.tools.copy_job import planned_job
 from chunkwise.tools.copy_plan import CopyPlan
 from chunkwise.tools.copy_source import CopySource, stored_source
-from chunkwise.tools.copy_work import StepResult
+from chunkwise.tools.copy_work import LostBlockError, StepResult
 from chunkwise.tools.executors import Workers, workers_of
+from chunkwise.tools.fence import Fence
 from chunkwise.tools.journal import Journal
 from chunkwise.tools.journal_document import JournalDocument, read_journal
 from chunkwise.tools.narrowing import Cast, MisfitError
 from chunkwise.tools.new_array import open_array
 from chunkwise.tools.parts import Part, PartJournals, n_parts
 from chunkwise.tools.task_stages import Stage
-from chunkwise.tools.work import Crew, Fence
+from chunkwise.tools.work import Crew
 
 __all__ = ["ArrayCopy"]
 
@@ -89,9 +90,10 @@ class ArrayCopy:
         self._workers = workers_of(workers)
         self._memory, self._part, self._keep_fingerprint = memory, part, keep_fingerprint
         begun = read_journal(destination) if (resume or part is not None) and not overwrite else None
+        self._intermediate = intermediate_name()
         if plan is None and begun is not None and begun["task"].get("source metadata") == source.digest:
             # Whoever goes on with it may have other memory and processors.
-            plan = _journalled_plan(begun, memory)
+            plan = self._begun_plan(begun)
         task = {
             "source": source.location,
             "source metadata": source.digest,
@@ -115,10 +117,21 @@ class ArrayCopy:
         """The passes."""
         return self._job.plan
 
+    def _begun_plan(self, journal: JournalDocument) -> CopyPlan | None:
+        """Return the plan of an unfinished copy, None if it has none."""
+        found = journal["task"].get("plan")
+        if found is None:
+            return None
+        plan = CopyPlan.from_json(found)
+        check_memory(self._memory, plan.memory)
+        self._intermediate = intermediate_name(journal["task"].get("intermediate"))
+        return plan
+
     def _follow(self, plan: CopyPlan, task: dict[str, JSON]) -> None:
         """Take a plan."""
-        self._job.follow(plan, summed=self._keep_fingerprint)
-        self._task = {**task, "plan": plan.to_json()}
+        self._job.follow(plan, summed=self._keep_fingerprint, intermediate=self._intermediate)
+        between = {} if plan.intermediate is None else {"intermediate": self._intermediate}
+        self._task = {**task, "plan": plan.to_json(), **between}
         n_tasks = [blocks.n_blocks for blocks in plan.passes]
         self._whole = self._journal = Journal(self._location, self._task, n_tasks)
         self._parts: PartJournals | None = None
@@ -158,7 +171,7 @@ class ArrayCopy:
             self._whole.begin(owned=False)
         except AlreadyExistsError:  # another part was faster: its plan counts
             begun = read_journal(location)
-            plan = None if begun is None else _journalled_plan(begun, self._memory)
+            plan = None if begun is None else self._begun_plan(begun)
             if plan is not None:
                 self._follow(plan, self._task)
         self._begin_part()
@@ -188,9 +201,9 @@ class ArrayCopy:
         job, journal = self._job, self._journal
 
         def pending(at: int) -> list[tuple[int, int]]:
-            if at and self._part is not None:
-                journal.write()
-                if self.n_missing()[at - 1]:
+            if at:
+                journal.write()  # late tasks of the first pass do nothing any more
+                if self._part is not None and self.n_missing()[at - 1]:
                     return []  # the other parts have to be as far
             return journal.missing(at)
 
@@ -203,6 +216,7 @@ class ArrayCopy:
             stop - start for at in range(len(job.steps)) for start, stop in journal.missing(at)
         )
         self._drive(lambda crew: job.copy_stages(crew, self._fence(), pending, done))
+        journal.write()
         if self._part is None:
             self._check_passes()
 
@@ -260,6 +274,8 @@ class ArrayCopy:
     def _interrupted(self, error: BaseException) -> None:
         if self.complete:  # and has no journal
             return
+        if isinstance(error, LostBlockError):
+            self._journal.restart()
         # A copy with values that don't fit can be resumed with another rule only, so nothing of it is kept.
         if isinstance(error, MisfitError) and self._before is not None:
             for key in self._keys():
@@ -286,6 +302,7 @@ class ArrayCopy:
         """Make the copy an array; return it as it is opened anew."""
         location = self._location
         if not self.complete:
+            self._journal.write()  # or another process may have finished it
             self._job.check_source()
             create_parents(location, self._format)
             last = len(self._job.steps) - 1
@@ -293,13 +310,3 @@ class ArrayCopy:
             self._journal.delete()
             update_consolidated(location.store, location.path)
         return open_array(location)
-
-
-def _journalled_plan(journal: JournalDocument, memory: int | None) -> CopyPlan | None:
-    """Return the plan of an unfinished copy, None if it has none."""
-    found = journal["task"].get("plan")
-    if found is None:
-        return None
-    plan = CopyPlan.from_json(found)
-    check_memory(memory, plan.memory)
-    return plan

@@ -23,6 +23,7 @@ from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.node import JOURNAL
 from chunkwise.kvstore.protocol import MISSING_GENERATION
 from chunkwise.kvstore.this_process import process_name
+from chunkwise.kvstore.traits import traits_of
 from chunkwise.tools.journal_document import JournalDocument, Ranges, owner_text, parse_journal
 
 if TYPE_CHECKING:
@@ -191,8 +192,15 @@ class Journal:
             self._save(self.owner)
 
     def delete(self) -> None:
-        """Delete the journal: the work is done."""
-        self._kv.delete(self.key)
+        """Delete the journal: the work is done; raise AbortedError if another process has taken it over."""
+        with self._lock:
+            if not traits_of(self._kv).conditional_deletes:
+                self._kv.delete(self.key)
+            elif self._kv.delete(self.key, if_equal=self._generation) is None:
+                found = self._kv.read(self.key)
+                if found.value is not None and self._read()["owner"] not in (None, self.owner):
+                    raise AbortedError(f"another process has taken over: {self._where()}")
+                self._kv.delete(self.key, if_equal=found.generation)
 
     def _save(self, owner: str | None) -> None:
         if not self._write(owner):

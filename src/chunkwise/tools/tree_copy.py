@@ -32,10 +32,11 @@ from chunkwise.hierarchy.node import find_node
 from chunkwise.hierarchy.resolve import ResolvedNode
 from chunkwise.hierarchy.tree import Tree
 from chunkwise.tools.array_template import template_options
-from chunkwise.tools.copy_arrays import room_of
+from chunkwise.tools.copy_arrays import intermediate_name, room_of
 from chunkwise.tools.copy_job import CopyJob
-from chunkwise.tools.copy_work import StepResult
+from chunkwise.tools.copy_work import LostBlockError, StepResult
 from chunkwise.tools.executors import Workers, workers_of
+from chunkwise.tools.fence import Fence
 from chunkwise.tools.journal import Journal
 from chunkwise.tools.journal_document import read_journal
 from chunkwise.tools.narrowing import CASTS, Cast, MisfitError, Narrowing
@@ -45,7 +46,7 @@ from chunkwise.tools.task_stages import Chain, Stage
 from chunkwise.tools.tree_groups import Place, publish_groups
 from chunkwise.tools.tree_journal import LARGE, SMALL, TreePasses, journalled_room
 from chunkwise.tools.tree_plan import ArrayOptions, plan_tree
-from chunkwise.tools.work import Crew, Fence, Work
+from chunkwise.tools.work import Crew, Work
 
 __all__ = ["CopyReport", "Progress", "TreeCopy"]
 
@@ -134,7 +135,11 @@ class TreeCopy:
         """Plan the copy, as it was begun if it was."""
         # Who goes on with it may have other memory and processors.
         room = journalled_room(self._begun, self._memory) or room_of(self._workers, self._memory)
-        options = ArrayOptions(self._fields, self._cast, self._strict, self._sync, self._summed, room)
+        begun = None if self._begun is None else self._begun["task"].get("intermediate")
+        between = intermediate_name(begun)
+        options = ArrayOptions(
+            self._fields, self._cast, self._strict, self._sync, self._summed, room, between
+        )
         self.plan = plan = plan_tree(self._source, self._target, self._names, options)
         self._passes = TreePasses(plan)
         here, top, format = self._source.node.location, self._top, self._target.format
@@ -145,6 +150,7 @@ class TreeCopy:
             "source metadata": plan.digest,
             "format": format,
             "room": list(room),
+            "intermediate": between,
             **({"cast": self._cast} if self._cast != "error" else {}),
             **({"fingerprint": "kept"} if self._summed else {}),
             **({} if parts is None else {"number of parts": parts}),
@@ -215,6 +221,7 @@ class TreeCopy:
                     report.n_left = self._run_part(crew)
                     if report.n_left is None:
                         crew.run_all(self._chains(crew), self._journal.beat)
+                        self._journal.write()  # or another process may have finished it
                 if report.n_left is None:
                     place, consolidated = self._place, self._consolidated
                     publish_groups(plan, place, self._target, self._names, consolidated=consolidated)
@@ -265,9 +272,18 @@ class TreeCopy:
             self._progress(path, job.share(result.nbytes))
 
         def pending(at: int) -> Sequence[tuple[int, int]]:
-            return journal.missing(first + at) if at in passes else ()
+            if at not in passes:
+                return ()
+            if at:
+                journal.write()  # late tasks of the first pass do nothing any more
+            return journal.missing(first + at)
 
-        failed = self._naming("copying", path)
+        def failed(error: BaseException) -> None:
+            if isinstance(error, LostBlockError):
+                journal.restart(range(first, first + len(job.steps)))
+            name_array(error)
+
+        name_array = self._naming("copying", path)
         yield from job.copy_stages(crew, self._fence(first), pending, done, failed=failed)
         self._note_changes(path, job.narrowing, 0 if job.narrowing is None else job.narrowing.n_changed)
 
@@ -284,7 +300,7 @@ class TreeCopy:
         """Yield what compares an array that was copied before with its source."""
         if at == SMALL:
             path, job = self.plan.small[number].path, self._small.job(self.plan.small[number])
-            job.follow(job.arrays.plan_whole(), summed=False)
+            job.follow(job.arrays.plan_whole(), summed=False, intermediate="")
         else:
             path, job = list(self.plan.large.items())[number]
 
@@ -323,6 +339,7 @@ class TreeCopy:
 
         yield from self._copying(crew, number, path, job, passes=range(len(job.steps)))
         try:
+            journal.write()
             job.check_passes([journal.fingerprint(at) for at in passes])
             if self._verify:
                 fence = self._fence(first)

@@ -53,6 +53,7 @@ class ArrayOptions(NamedTuple):
     sync: bool
     summed: bool  # whether fingerprints are kept
     room: Room
+    intermediate: str  # name of the array between two passes over an array
 
 
 @dataclass
@@ -162,7 +163,9 @@ class _Planning:
         is_small = job.arrays.is_small(self._options.room)
         if not is_small:
             try:
-                job.follow(job.arrays.plan(self._options.room), summed=self._options.summed)
+                options = self._options
+                plan = job.arrays.plan(options.room)
+                job.follow(plan, summed=options.summed, intermediate=options.intermediate)
             except InvalidArgumentError as e:  # there is too little memory
                 raise prefix(e, f"Error copying {node.location.text}") from None
         array = small_array(self._below(names), node, job) if is_small else job
