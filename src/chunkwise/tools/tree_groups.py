@@ -20,7 +20,7 @@ from chunkwise.hierarchy.create import write_group
 from chunkwise.hierarchy.link import Link, with_link
 from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.new_location import check_free, check_outside_arrays, create_parents
-from chunkwise.hierarchy.node import JOURNAL, FormatName, find_node
+from chunkwise.hierarchy.node import JOURNAL, FormatName, find_node, nodes_below
 from chunkwise.hierarchy.resolve import group_links
 from chunkwise.hierarchy.tree import Tree
 from chunkwise.tools.copy_job import CopyJob
@@ -78,7 +78,7 @@ class Place:
         """Raise AlreadyExistsError if there is anything, unless it is a group that may be copied into."""
         top = self._top
         node = find_node(top, self._format)
-        self.is_empty = node is None or (node.implicit and not top.store.list_children(top.path).prefixes)
+        self.is_empty = node is None or (node.implicit and not nodes_below(top))
         if node is None or self.is_empty or resume or (into_group and node.kind == "group"):
             return
         raise AlreadyExistsError(f"there is an array or group at {top.text} already")
@@ -108,8 +108,7 @@ class Place:
         if above not in self._known:
             location = location_below(self._top, above)
             try:
-                prefixes = location.store.list_children(location.path).prefixes
-                self._known[above] = {prefix[len(location.path) :] for prefix in prefixes}
+                self._known[above] = set(nodes_below(location))
             except UnsupportedError:  # it can't be listed
                 self._known[above] = None
         names = self._known[above]
