@@ -27,14 +27,13 @@ from chunkwise.errors import (
 )
 from chunkwise.hierarchy.change import delete_below
 from chunkwise.hierarchy.location import Location
-from chunkwise.hierarchy.new_location import clear_tree
-from chunkwise.hierarchy.node import find_node
 from chunkwise.hierarchy.resolve import ResolvedNode
 from chunkwise.hierarchy.tree import Tree
 from chunkwise.tools.array_template import template_options
 from chunkwise.tools.copy_arrays import intermediate_name, room_of
 from chunkwise.tools.copy_job import CopyJob
 from chunkwise.tools.copy_work import LostBlockError, StepResult
+from chunkwise.tools.destination import Destination
 from chunkwise.tools.executors import Workers, workers_of
 from chunkwise.tools.fence import Fence
 from chunkwise.tools.journal import Journal
@@ -92,7 +91,8 @@ class TreeCopy:
         *,
         options: Mapping[str, Any] | None = None,
         resume: bool = False,
-        overwrite: bool = False,  # whatever is there is deleted, when the copy begins
+        overwrite: bool = False,  # an unfinished copy in its place is deleted, when this one begins
+        destination: Destination | None = None,  # by default nothing is replaced
         verify: bool = False,
         strict: bool = False,
         sync: bool = True,
@@ -106,6 +106,7 @@ class TreeCopy:
         target.check_writable()
         self._source, self._target, self._names = source, target, tuple(names)
         self._top = top = target.location(names)
+        self._destination = destination or Destination(top, top)
         here = source.node.location
         if here.store.identity == top.store.identity and top.path.startswith(here.path):
             raise InvalidArgumentError(f"{here.text} can't be copied to {top.text}, which is inside it")
@@ -124,7 +125,7 @@ class TreeCopy:
                 "starts again"
             )
         self._follow()
-        self._place = Place(top, target.format)
+        self._place = Place(top, target.format, self._destination.location)
         self._own: list[Location] = []  # what is deleted if values don't fit
         self._done_before: list[tuple[int, int]] = []  # pass and number of arrays
         self._progress: Progress = lambda path, nbytes: None
@@ -140,7 +141,8 @@ class TreeCopy:
         options = ArrayOptions(
             self._fields, self._cast, self._strict, self._sync, self._summed, room, between
         )
-        self.plan = plan = plan_tree(self._source, self._target, self._names, options)
+        root = None if self._names else self._destination.location
+        self.plan = plan = plan_tree(self._source, self._target, self._names, options, root=root)
         self._passes = TreePasses(plan)
         here, top, format = self._source.node.location, self._top, self._target.format
         part = self._part
@@ -166,6 +168,8 @@ class TreeCopy:
 
     def begin(self) -> None:
         """Write the journal of a new copy, or take over that of an unfinished one; see `complete`."""
+        if self._overwrite:
+            self._destination.clear()
         if self._part is not None:
             self._begin_part(self._part)
         elif self._begun is not None:
@@ -179,9 +183,6 @@ class TreeCopy:
                 for number in range(start, stop)
             ]
         else:
-            found = find_node(self._top) if self._overwrite else None
-            if found is not None:
-                clear_tree(found)
             into_group = not self._names
             self._done_before = done = self._place.check(
                 self.plan, self._small, resume=self._resume, into_group=into_group
@@ -198,6 +199,8 @@ class TreeCopy:
             try:
                 self.complete = self._place.is_whole(self.plan, self._small)
                 if self.complete:
+                    if self._destination.is_made:
+                        self._destination.commit()
                     return
                 self._place.check(self.plan, self._small, resume=False)
                 self._whole.begin(owned=False)
@@ -230,6 +233,8 @@ class TreeCopy:
                 raise
             if report.n_left is None:
                 self._journal.delete()
+                if self._destination.replacement is not None:
+                    self._destination.commit()
         report.n_groups, report.n_links = len(plan.groups), len(plan.links)
         report.n_arrays, report.nbytes = len(plan.small) + len(plan.large), self.nbytes
         return report
