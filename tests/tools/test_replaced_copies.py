@@ -41,8 +41,9 @@ def _copy_tree(source: Location, target: Location, format: str, **options: Any) 
 
 def _pyramid(source: Location, target: Location, format: str, **options: Any) -> object:
     convention = {"zarr3": "ome-ngff-0.5", "zarr2": "ome-ngff-0.4", "n5": "n5-viewer"}[format]
-    options = {"convention": convention, "axes": ["z", "y", "x"], "levels": 1, "sync": False, **options}
-    return cw.downsample_pyramid(source.child("image/x"), target, **options).result()
+    axes, place = ["z", "y", "x"], source.child("image/x")
+    options = {"convention": convention, "axes": axes, "levels": 1, "name": "new", **options}
+    return cw.downsample_pyramid(place, target, sync=False, **options).result()
 
 
 Call = Callable[..., object]
@@ -107,7 +108,10 @@ def _steps(most: int) -> Iterator[int]:
 @pytest.mark.parametrize("kind", ["memory", pytest.param("file", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("format", ["zarr3", *(pytest.param(f, marks=pytest.mark.slow) for f in FORMATS[1:])])
 @pytest.mark.parametrize("call", CALLS)
-def test_an_error_at_any_call(call: Call, format: str, kind: str, always: bool, tmp_path: Path) -> None:
+def test_an_error_at_any_call(
+    call: Call, format: str, kind: str, always: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("chunkwise.tools.journal._SILENCE", 0.05)
     plain = _store(kind, tmp_path)
     source, target = _sources(plain), place_in(plain, f"to/a.{'n5' if format == 'n5' else 'zarr'}/")
     _old(call, target, format)

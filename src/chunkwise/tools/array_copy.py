@@ -25,6 +25,7 @@ from contextlib import suppress
 from typing import Any
 
 from chunkwise.api.tensorstore import TensorStore
+from chunkwise.arguments import check_choice
 from chunkwise.binding import JSON
 from chunkwise.errors import (
     AlreadyExistsError,
@@ -36,6 +37,7 @@ from chunkwise.errors import (
 from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.new_location import check_free, check_outside_arrays
 from chunkwise.hierarchy.node import JOURNAL
+from chunkwise.hierarchy.tree import check_format
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.tools.copy_arrays import check_memory, intermediate_name, room_of
 from chunkwise.tools.copy_job import planned_job
@@ -47,7 +49,7 @@ from chunkwise.tools.executors import Workers, workers_of
 from chunkwise.tools.fence import Fence
 from chunkwise.tools.journal import Journal
 from chunkwise.tools.journal_document import JournalDocument, read_journal
-from chunkwise.tools.narrowing import Cast, MisfitError
+from chunkwise.tools.narrowing import CASTS, Cast, MisfitError
 from chunkwise.tools.new_array import open_array
 from chunkwise.tools.parts import Part, PartJournals, n_parts
 from chunkwise.tools.task_stages import Stage
@@ -80,7 +82,8 @@ class ArrayCopy:
         part: Part | None = None,  # of a copy that several processes make; by default all of it
         keep_fingerprint: bool = False,  # as an attribute, with which the copy is verified without its source
     ) -> None:
-        self._format = format
+        self._format = check_format(format)
+        check_choice(cast, "cast", CASTS)
         if isinstance(source, Location):
             source = stored_source(source)
         go_on = resume or part is not None

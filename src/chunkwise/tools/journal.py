@@ -50,7 +50,7 @@ class Journal:
         n_tasks: int | Sequence[int],  # of each pass
         *,
         command: str = "chunkwise cp --resume",
-        silence: float = _SILENCE,
+        silence: float | None = None,  # seconds after which an owner is taken for dead
         part: Part | None = None,  # which does only its share of the tasks
     ) -> None:
         self._command = command
@@ -59,7 +59,7 @@ class Journal:
         self.key = location.path + (JOURNAL if part is None else part.key)
         self._task = json.loads(json.dumps(task))
         self._n_tasks = [n_tasks] if isinstance(n_tasks, int) else list(n_tasks)
-        self._silence = silence
+        self._silence = _SILENCE if silence is None else silence
         self._lock = new_lock()
         self._done = [Ranges() for _ in self._n_tasks]
         self._others = [Ranges() for _ in self._n_tasks]
