@@ -29,6 +29,7 @@ from chunkwise.errors import InvalidArgumentError
 from chunkwise.hierarchy.node import DRIVERS
 from chunkwise.tools.array_template import NAMES, UNITS, ArrayTemplate, inner_chain, regular_grid, sharded
 from chunkwise.tools.compressor import Compressor, compressor_to_json
+from chunkwise.tools.losses import finite_attributes
 
 __all__ = ["Target", "target_spec"]
 
@@ -52,7 +53,8 @@ def target_spec(template: ArrayTemplate, format: str, given: Sequence[str] = ())
         if "shards" in given:
             raise InvalidArgumentError(f"{format} has no shards; Zarr v3 (zarr3) has")
         template = replace(template, shards=None)
-    notes: list[str] = []
+    finite, notes = finite_attributes(template.attributes, format)
+    template = replace(template, attributes=finite)
     attributes: dict[str, JSON] = {}
     if format == "zarr3":
         metadata = _zarr3(template, given, notes)

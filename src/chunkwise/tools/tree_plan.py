@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 
 from chunkwise.binding import JSON, dump
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, UnsupportedError, prefix
-from chunkwise.hierarchy.attribute_value import has_non_finite
 from chunkwise.hierarchy.attributes import DATASET_NAMES
 from chunkwise.hierarchy.link import Link, links_of, target_names, without_links
 from chunkwise.hierarchy.location import Location
@@ -33,6 +32,7 @@ from chunkwise.tools.copy_arrays import Room
 from chunkwise.tools.copy_job import CopyJob, planned_job
 from chunkwise.tools.copy_source import tree_source
 from chunkwise.tools.executors import BlockThreads
+from chunkwise.tools.losses import finite_attributes
 from chunkwise.tools.narrowing import Cast
 from chunkwise.tools.small_arrays import SmallArray, location_below, small_array
 
@@ -276,10 +276,8 @@ def fitting_attributes(attributes: Mapping[str, JSON], format: str) -> tuple[dic
         if all(name in out for name in DATASET_NAMES[:4]):
             del out["dimensions"]
             notes.append('attribute "dimensions" is left out: it would make a dataset of the group')
-    for name, value in out.items():
-        if has_non_finite(value):
-            notes.append(f"attribute {dump(name)} has NaN or infinities, which is no proper JSON")
-    return out, notes
+    out, changed = finite_attributes(out, format)
+    return out, [*notes, *changed]
 
 
 def _same_root(a: Location, b: Location) -> bool:
