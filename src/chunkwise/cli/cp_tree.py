@@ -10,18 +10,19 @@ from chunkwise.binding import JSON
 from chunkwise.cli.command import UsageError, message, show
 from chunkwise.cli.options import workers_of
 from chunkwise.cli.progress import progress_of
-from chunkwise.cli.quantities import format_nbytes, format_pace, plural
 from chunkwise.cli.template_options import choose_format, template_options
-from chunkwise.groups.copy_tree import open_target, prepare_tree_copy
+from chunkwise.groups.copy_tree import prepare_tree_copy
 from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.node import require_node
 from chunkwise.tools.copy_plan import CopyPlan
+from chunkwise.tools.losses import array_left_out, is_loss
+from chunkwise.tools.quantities import format_nbytes, format_pace, plural
 from chunkwise.tools.tree_copy import CopyReport
 from chunkwise.tools.tree_plan import TreePlan
 
-__all__ = ["copy_options", "run_copy_tree", "show_copy", "show_left"]
+__all__ = ["INCOMPLETE", "copy_options", "run_copy_tree", "show_copy", "show_left"]
 
-_INCOMPLETE = 3
+INCOMPLETE = 3
 """Exit status of a copy that lacks something of the source, since the format has no place for it."""
 
 _ONE_ARRAY = {
@@ -35,7 +36,7 @@ _ONE_ARRAY = {
 
 
 def run_copy_tree(arguments: argparse.Namespace, source: Location, destination: Location) -> int:
-    """Copy the group at `source` and all in it; return `_INCOMPLETE` if something was left out."""
+    """Copy the group at `source` and all in it; return `INCOMPLETE` if something was left out."""
     for option, name in _ONE_ARRAY.items():
         if getattr(arguments, option) not in (None, False):
             raise UsageError(f"{name} is for single arrays; the arrays of a hierarchy keep theirs")
@@ -119,9 +120,7 @@ def _copy_image(arguments: argparse.Namespace, source: Location, destination: Lo
     if arguments.dry_run:
         _show_image_plan(arguments, image.nbytes, image.plans(workers=workers, **how))
         return 0
-    if not (arguments.overwrite or arguments.resume):
-        image.check_free()
-    open_target(destination, "n5", resume=arguments.resume, overwrite=arguments.overwrite)
+    image.begin(resume=arguments.resume, overwrite=arguments.overwrite)
     with progress_of(arguments, "copying", image.nbytes, workers=workers) as progress:
         report = image.run(
             workers=workers,
@@ -156,8 +155,8 @@ def _show_plan(arguments: argparse.Namespace, format: str, plan: TreePlan) -> No
 
 
 def _report(arguments: argparse.Namespace, format: str, report: CopyReport, seconds: float) -> int:
-    lost = [*_left_out(report.left_out), *((path, note) for path, note in report.notes if _is_loss(note))]
-    kept = [(path, note) for path, note in report.notes if not _is_loss(note)]
+    lost = report.losses
+    kept = [(path, note) for path, note in report.notes if not is_loss(note)]
     _say(*kept, *lost)
     out = {
         "groups": report.n_groups,
@@ -176,7 +175,7 @@ def _report(arguments: argparse.Namespace, format: str, report: CopyReport, seco
     if lost:
         text += f"; {plural(len(lost), 'thing')} left out"
     show_copy(arguments, format, out, text)
-    return _INCOMPLETE if lost else 0
+    return INCOMPLETE if lost else 0
 
 
 def _say(*notes: tuple[str, str]) -> None:
@@ -185,13 +184,9 @@ def _say(*notes: tuple[str, str]) -> None:
 
 
 def _left_out(arrays: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    return ((path, f"array is left out: {why}") for path, why in arrays)
+    return ((path, array_left_out(why)) for path, why in arrays)
 
 
 def _counts(n_groups: int, n_arrays: int, n_links: int) -> str:
     links = [plural(n_links, "link")] if n_links else []
     return ", ".join([plural(n_groups, "group"), plural(n_arrays, "array"), *links])
-
-
-def _is_loss(note: str) -> bool:
-    return "left out" in note

@@ -10,8 +10,8 @@ from typing import Any
 from chunkwise.cli.command import UsageError, message, required, show, tell
 from chunkwise.cli.options import add_memory, add_on, parse_codec, workers_of
 from chunkwise.cli.progress import add_quiet, progress_of
-from chunkwise.cli.quantities import plural
 from chunkwise.cli.servers import add_action_arguments
+from chunkwise.tools.quantities import plural
 
 __all__ = ["add_arguments", "run", "run_conversion"]
 

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from chunkwise.cli.command import show
 from chunkwise.cli.options import add_on, workers_of
 from chunkwise.cli.progress import add_quiet, progress_of
-from chunkwise.cli.quantities import format_duration, format_nbytes, plural
 from chunkwise.hdmf.check_links import broken_links
 from chunkwise.hierarchy.location import locate
 from chunkwise.hierarchy.node import node_or_file
 from chunkwise.tools.parts import parse_part
+from chunkwise.tools.quantities import format_duration, format_nbytes, plural
 from chunkwise.tools.verify import NodeReport, verify_nodes
 
 __all__ = ["add_arguments", "run"]

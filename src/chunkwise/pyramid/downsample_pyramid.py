@@ -24,6 +24,7 @@ from chunkwise.spec.unit import Unit
 from chunkwise.thread import start_thread
 from chunkwise.tools.executors import Workers, workers_of
 from chunkwise.tools.new_array import open_array
+from chunkwise.tools.progress import check_progress, shown_progress
 
 __all__ = ["DEFAULT_MEMORY", "downsample_pyramid"]
 
@@ -51,7 +52,7 @@ def downsample_pyramid(
     sync: bool = True,
     resume: bool = False,
     overwrite: bool = False,
-    progress: Callable[[PyramidProgress], object] | None = None,
+    progress: Callable[[PyramidProgress], object] | bool | None = None,
 ) -> Future[Pyramid]:
     """Write a multiscale pyramid of an image.
 
@@ -105,10 +106,10 @@ def downsample_pyramid(
     resume : bool
         Go on with an unfinished pyramid, if there is one.
     overwrite : bool
-        Delete arrays that are in the place of levels first.
-    progress : callable, optional
+        Replace arrays that are in the place of levels, when all levels are whole.
+    progress : callable or bool, optional
         Called with a `PyramidProgress` after each block, one at a time; of levels that are made together
-        `level` is the first.
+        `level` is the first.  True shows a bar on stderr.
 
     Returns
     -------
@@ -131,6 +132,7 @@ def downsample_pyramid(
     >>> [level.shape for level in made.levels]
     [(64, 96), (32, 48), (16, 24)]
     """
+    check_progress(progress)
     options = PyramidOptions(
         method=method or ("mode" if labels else "mean"),
         labels=labels,
@@ -165,15 +167,19 @@ def downsample_pyramid(
         workers=workers,
         memory=as_nbytes(memory),
         sync=sync,
-        progress=progress,
+        resume=resume,
+        overwrite=overwrite,
+        progress=progress if callable(progress) else None,
     )
-    writer.prepare(resume=resume, overwrite=overwrite)
+    writer.prepare()
     promise, future = Promise[Pyramid].new()
     change = Change(future, future)  # waited for after Ctrl-C; what others write meanwhile is no part of it
 
     def work() -> None:
         try:
-            made = writer.write(lambda: not promise.done())
+            with shown_progress(progress is True, "pyramid", writer.nbytes, 0, workers) as told:
+                writer.advance = told
+                made = writer.write(lambda: not promise.done())
             if made is not None:
                 promise.set_result(made)
         except BaseException as e:
