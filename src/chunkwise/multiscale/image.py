@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from importlib import import_module
 from typing import Any, Generic, TypeVar, overload
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.binding import JSON
-from chunkwise.errors import InvalidArgumentError
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.extras import load
 from chunkwise.html import panel, table
 from chunkwise.multiscale.image_axes import unit_in
@@ -116,7 +117,7 @@ class MultiscaleImage:
 
     @property
     def convention(self) -> str:
-        """``ome-ngff-0.4``, ``ome-ngff-0.5``, ``ome-ngff-0.6``, ``n5-viewer``, ``cosem``, ``bdv``,
+        """``ome-ngff-0.1`` to ``ome-ngff-0.6``, ``n5-viewer``, ``cosem``, ``bdv``,
         ``paintera``; ``raw`` for arrays without metadata of an image."""
         return self._metadata.convention
 
@@ -148,6 +149,47 @@ class MultiscaleImage:
     def translations(self) -> tuple[tuple[float, ...], ...]:
         """Centre of the first voxel of each level, by dimension, in the units of the axes."""
         return tuple(level.place.translation for level in self._metadata.levels)
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What is wrong or missing and was left out: levels, and members about how the image is shown.
+
+        All levels are opened for it.
+        """
+        return (*self._metadata.problems, *(why for _, why in self._unreadable()))
+
+    def _unreadable(self) -> list[tuple[int, str]]:
+        """Return the numbers of levels that can't be opened, and why; an OSError of a server is raised."""
+        out = []
+        for number in range(len(self._levels)):
+            try:
+                self._levels[number]
+            except ChunkwiseError as e:
+                out.append((number, e.message))
+        return out
+
+    def available(self) -> MultiscaleImage:
+        """Return the image with the levels that can be opened; itself if these are all.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If no level can be opened.
+        """
+        missing = self._unreadable()
+        if not missing:
+            return self
+        kept = [n for n in range(len(self._levels)) if n not in dict(missing)]
+        if not kept:
+            raise InvalidArgumentError(missing[0][1])
+        metadata = replace(
+            self._metadata,
+            levels=tuple(self._metadata.levels[n] for n in kept),
+            problems=self.problems,
+        )
+        return MultiscaleImage(
+            metadata, lambda n: self._levels[kept[n]], location=self._location, labels=self._labels
+        )
 
     @property
     def channels(self) -> tuple[Channel, ...]:

@@ -21,6 +21,7 @@ __all__ = [
     "memory_order",
     "ngff_unit",
     "slowest_first",
+    "symbol_of",
     "unit_in",
     "unit_symbol",
 ]
@@ -138,6 +139,11 @@ def unit_symbol(unit: str) -> str:
                 if text == unit.removesuffix(name) and prefix.isascii():
                     return prefix + symbol
     return unit
+
+
+def symbol_of(unit: str) -> str:
+    """Return the symbol of a unit, whichever of its names is given; others as they are."""
+    return unit_symbol(ngff_unit(unit))
 
 
 _POWERS = {

@@ -27,12 +27,11 @@ from chunkwise.multiscale.n5_groups import find_n5_images
 from chunkwise.multiscale.ome_groups import (
     ImageCollection,
     Options,
-    Plate,
-    Well,
     image_of,
     labels_of_group,
     series_of,
 )
+from chunkwise.multiscale.ome_plates import Plate, Well
 from chunkwise.multiscale.precomputed import precomputed_image
 from chunkwise.spec.context import Context
 from chunkwise.tools.new_array import open_array

@@ -21,7 +21,7 @@ from chunkwise.multiscale.grey import contrast_level, contrast_of
 from chunkwise.multiscale.image import MultiscaleImage
 from chunkwise.multiscale.image_axes import ngff_unit
 from chunkwise.multiscale.metadata import Window
-from chunkwise.multiscale.ome_groups import Plate, Well
+from chunkwise.multiscale.ome_plates import Plate, Well
 from chunkwise.multiscale.open import Multiscale, locate_image, open_multiscale, single_array
 
 __all__ = ["LayerData", "get_reader", "layers_of"]
@@ -113,6 +113,7 @@ def _layers(image: MultiscaleImage, name: str) -> list[LayerData]:
 
 
 def _layer(image: MultiscaleImage, name: str) -> LayerData:
+    image = image.available()
     axes = image.axes
     # Axes of space that are none but x, y and z are put in order; others stay as they lie.
     space = [dim for dim, axis in enumerate(axes) if axis.type == "space"]

@@ -80,7 +80,9 @@ def multiscale_at(found: Served | None) -> Multiscale | None:
     if now - when < KNOWN_FOR:
         return known
     try:
-        known = open_multiscale(found.node.location, format=found.node.format, context=found.context)
+        known = open_multiscale(
+            found.node.location, drafts=True, format=found.node.format, context=found.context
+        )
     except (InvalidArgumentError, KeyError):
         known = None  # a group of something else, or with metadata that are wrong
     found.made["multiscale"] = now, known
@@ -150,6 +152,7 @@ def _single(found: ServedArray) -> ServedImage:
 
 
 def _image(name: str, image: MultiscaleImage) -> ServedImage:
+    image = image.available()
     levels = tuple(
         ServedArray(at_zero(level), path) for path, level in zip(image.paths, image.levels, strict=True)
     )
@@ -200,6 +203,7 @@ def level_with(image: ServedImage, sides: Mapping[int, float]) -> int:
 
 def first_image(sources: Sources) -> tuple[str, ServedImage]:
     """Return the path of the first image that can be drawn, and the image; raise NotFoundError if none is."""
+    failed: ChunkwiseError | None = None
     waiting: list[tuple[str, ...]] = [(name,) for name in reversed(list(sources))]
     for _ in range(_LOOKED_AT):
         if not waiting:
@@ -208,9 +212,15 @@ def first_image(sources: Sources) -> tuple[str, ServedImage]:
         found = sources.find(path)
         if found is None:
             continue
-        image = image_at(sources, path, found)
+        image = None
+        try:
+            image = image_at(sources, path, found)
+        except ChunkwiseError as e:
+            failed = failed or e
         if image is not None and image.levels[0].view.rank and 0 not in image.levels[0].view.shape:
             return "/".join(path), image
         if isinstance(found, ServedGroup):
             waiting += reversed([(*path, member.name) for member in sources.members(path, found)])
+    if failed is not None:
+        raise failed
     raise NotFoundError(f"there is no image in {', '.join(sources)}")
