@@ -19,9 +19,9 @@ from chunkwise.tools.copy_plan import CopyPlan
 from chunkwise.tools.tree_copy import CopyReport
 from chunkwise.tools.tree_plan import TreePlan
 
-__all__ = ["copy_options", "run_copy_tree", "show_copy", "show_left"]
+__all__ = ["INCOMPLETE", "copy_options", "run_copy_tree", "show_copy", "show_left"]
 
-_INCOMPLETE = 3
+INCOMPLETE = 3
 """Exit status of a copy that lacks something of the source, since the format has no place for it."""
 
 _ONE_ARRAY = {
@@ -35,7 +35,7 @@ _ONE_ARRAY = {
 
 
 def run_copy_tree(arguments: argparse.Namespace, source: Location, destination: Location) -> int:
-    """Copy the group at `source` and all in it; return `_INCOMPLETE` if something was left out."""
+    """Copy the group at `source` and all in it; return `INCOMPLETE` if something was left out."""
     for option, name in _ONE_ARRAY.items():
         if getattr(arguments, option) not in (None, False):
             raise UsageError(f"{name} is for single arrays; the arrays of a hierarchy keep theirs")
@@ -176,7 +176,7 @@ def _report(arguments: argparse.Namespace, format: str, report: CopyReport, seco
     if lost:
         text += f"; {plural(len(lost), 'thing')} left out"
     show_copy(arguments, format, out, text)
-    return _INCOMPLETE if lost else 0
+    return INCOMPLETE if lost else 0
 
 
 def _say(*notes: tuple[str, str]) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import time
+import warnings
 from contextlib import ExitStack
 
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.cli.command import UsageError, message, show
+from chunkwise.cli.cp_tree import INCOMPLETE
 from chunkwise.cli.options import (
     add_memory,
     add_on,
@@ -70,7 +72,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("mean", "min", "max", "median", "mode", "stride"),
         help="by default mean, for --labels mode",
     )
-    parser.add_argument("--labels", action="store_true", help="elements are labels, which aren't mixed")
+    parser.add_argument(
+        "--labels",
+        action="store_true",
+        help="elements are labels, which aren't mixed (by default if the image says so)",
+    )
     parser.add_argument(
         "--factors",
         metavar="SIZES",
@@ -113,13 +119,14 @@ def run(arguments: argparse.Namespace) -> int:
         source = locate(arguments.source)
     started = time.monotonic()
     workers = workers_of(arguments, DEFAULT_MEMORY)
-    with _Progress(arguments, workers) as progress:
+    with _Progress(arguments, workers) as progress, warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # what is left out is reported at the end
         future = downsample_pyramid(
             source,
             arguments.destination,
             convention=arguments.convention,
             method=arguments.method,
-            labels=arguments.labels,
+            labels=arguments.labels or None,
             factors=arguments.factors,
             levels=arguments.levels,
             axes=arguments.axes,
@@ -142,7 +149,7 @@ def run(arguments: argparse.Namespace) -> int:
             message("stopped; --resume goes on with what has been written")
             raise
     _report(arguments, made, time.monotonic() - started)
-    return 0
+    return INCOMPLETE if made.left_out else 0
 
 
 class _Progress(ExitStack):
@@ -176,7 +183,10 @@ def _report(arguments: argparse.Namespace, made: Pyramid, seconds: float) -> Non
         "levels": [dict(zip(("path", "shape", "factors"), level, strict=True)) for level in levels],
         "bytes": nbytes,
         "seconds": seconds,
+        "left_out": list(made.left_out),
     }
+    for note in made.left_out:
+        message(note)
     lines = [
         f"{name:<6} {format_shape(shape):<24} factors {', '.join(map(str, factors))}"
         for name, shape, factors in levels

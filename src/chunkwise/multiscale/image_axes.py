@@ -14,6 +14,7 @@ from chunkwise.errors import InvalidArgumentError
 from chunkwise.spec.unit import Unit
 
 __all__ = [
+    "AXIS_KINDS",
     "AxisKind",
     "ImageAxis",
     "axis_kind",
@@ -26,7 +27,10 @@ __all__ = [
     "unit_symbol",
 ]
 
-AxisKind: TypeAlias = Literal["time", "channel", "space"]
+AxisKind: TypeAlias = Literal["time", "channel", "space", "other"]
+
+AXIS_KINDS = ("time", "channel", "space")
+"""Kinds of axes that all viewers know."""
 
 _KINDS: dict[str, AxisKind] = {
     "t": "time",
@@ -108,7 +112,7 @@ def slowest_first(store: TensorStore, axes: Sequence[ImageAxis]) -> list[int]:
     space = [dim for dim in order if axes[dim].kind == "space"]
     if {axes[dim].name for dim in space} <= set("xyz"):
         space.sort(key=lambda dim: axes[dim].name, reverse=True)
-    kinds: tuple[AxisKind, ...] = ("time", "channel")
+    kinds: tuple[AxisKind, ...] = ("time", "channel", "other")
     return [dim for kind in kinds for dim in order if axes[dim].kind == kind] + space
 
 

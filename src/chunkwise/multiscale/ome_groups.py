@@ -103,8 +103,10 @@ def metadata_file(group: Group) -> str:
     return node.location.describe(key)
 
 
-def image_of(group: Group, options: Options, name: str | None = None) -> MultiscaleImage:
-    """Return the image in a group of OME-Zarr."""
+def image_of(
+    group: Group, options: Options, name: str | None = None, *, number: int | None = None
+) -> MultiscaleImage:
+    """Return the image in a group of OME-Zarr: the first, that of a name, or that of a number."""
     attributes = group.attrs.asdict()
 
     def shape_of(path: str) -> tuple[int, ...] | None:
@@ -112,7 +114,12 @@ def image_of(group: Group, options: Options, name: str | None = None) -> Multisc
         return store.shape if isinstance(store, TensorStore) else None
 
     metadata = parse_ome_image(
-        attributes, metadata_file(group), name=name, drafts=options.drafts, shape_of=shape_of
+        attributes,
+        metadata_file(group),
+        name=name,
+        number=number,
+        drafts=options.drafts,
+        shape_of=shape_of,
     )
     return MultiscaleImage(
         metadata,

@@ -39,12 +39,13 @@ ShapeOf = Callable[[str], Sequence[int] | None]
 
 
 def image_entry(
-    attributes: Mapping[str, JSON], where: str, name: str | None = None
+    attributes: Mapping[str, JSON], where: str, name: str | None = None, number: int | None = None
 ) -> tuple[int, Mapping[str, JSON]]:
     """Return the number of an image in ``multiscales``, the first or that of a name, and its entry."""
     own, at = ome_members(attributes, where)
     images = expect_list(own.get("multiscales"), f"{at}multiscales", "images")
-    number = _choose(images, name, f"{at}multiscales")
+    if number is None:
+        number = _choose(images, name, f"{at}multiscales")
     return number, expect_members(images[number], f"{at}multiscales[{number}]")
 
 
@@ -53,6 +54,7 @@ def parse_ome_image(
     where: str,
     *,
     name: str | None = None,
+    number: int | None = None,
     drafts: bool = False,
     shape_of: ShapeOf = lambda _: None,
 ) -> ImageMetadata:
@@ -63,7 +65,7 @@ def parse_ome_image(
     attributes : mapping
     where : str
         The file that they are in, for errors.
-    name : str, optional
+    name, number : str or int, optional
         Which of several images; by default the first.
     drafts : bool
         Whether drafts of 0.6 are read.
@@ -71,7 +73,7 @@ def parse_ome_image(
         Asked for the shapes of levels of versions that have no sizes of voxels.
     """
     own, at = ome_members(attributes, where)
-    number, image = image_entry(attributes, where, name)
+    number, image = image_entry(attributes, where, name, number)
     here = f"{at}multiscales[{number}]: "
     version = image_version(attributes, image, at, here, drafts=drafts)
     problems: list[str] = []

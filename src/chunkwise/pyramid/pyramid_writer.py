@@ -23,6 +23,7 @@ from chunkwise.index_space import align
 from chunkwise.plan.blocks import Blocks
 from chunkwise.processors import memory_limit
 from chunkwise.pyramid.group import PyramidGroup
+from chunkwise.pyramid.kept import Kept
 from chunkwise.pyramid.level_step import LevelStep, blocks_of_levels
 from chunkwise.pyramid.level_writer import LevelWriter
 from chunkwise.pyramid.plan import PyramidPlan
@@ -67,6 +68,8 @@ class Pyramid(NamedTuple):
         The arrays, the one of full resolution first.
     factors : tuple of tuple of int
         Of each level relative to the first.
+    left_out : tuple of str
+        What the metadata of the source say that the convention has no place for.
     """
 
     convention: str
@@ -74,6 +77,7 @@ class Pyramid(NamedTuple):
     names: tuple[str, ...]
     levels: tuple[TensorStore, ...]
     factors: tuple[tuple[int, ...], ...]
+    left_out: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         shapes = ", ".join(
@@ -94,6 +98,7 @@ class PyramidWriter:
         labels: bool,
         name: str | None,
         first: str | None,
+        kept: Kept,
         workers: Workers,
         memory: int | None,
         sync: bool,
@@ -101,7 +106,15 @@ class PyramidWriter:
     ) -> None:
         self._plan, self._location, self._first = plan, location, first
         self._labels = labels
-        self._group = PyramidGroup(location, plan.convention, name or _plain_name(location))
+        self._left_out = kept.left_out
+        self._group = PyramidGroup(
+            location,
+            plan.convention,
+            name or _plain_name(location),
+            first=first,
+            renamed=bool(name),
+            kept=kept,
+        )
         self._progress = progress
         self._done = 0
         task = {
@@ -190,6 +203,7 @@ class PyramidWriter:
             plan.names,
             tuple(arrays),
             tuple(level.factors for level in plan.levels),
+            self._left_out,
         )
 
     def _write_levels(
