@@ -29,7 +29,7 @@ from chunkwise.pyramid.convention import CONVENTIONS
 from chunkwise.pyramid.downsample_pyramid import DEFAULT_MEMORY, downsample_pyramid
 from chunkwise.pyramid.pyramid_writer import Pyramid, PyramidProgress
 from chunkwise.tools.executors import Workers
-from chunkwise.tools.spec_file import open_source, read_spec_file
+from chunkwise.tools.source import open_source, open_view
 
 __all__ = ["add_arguments", "run"]
 
@@ -50,7 +50,9 @@ it.
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.epilog = _EPILOG
-    parser.add_argument("source", metavar="SRC", help="array, or *.json with its spec")
+    parser.add_argument(
+        "source", metavar="SRC", help="array, image file, folder of pictures, or *.json with its spec"
+    )
     parser.add_argument(
         "destination",
         metavar="DST",
@@ -107,14 +109,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    is_spec = read_spec_file(arguments.source) is not None
-    if is_spec and arguments.destination is None:
-        raise UsageError("a pyramid of a spec file needs a DST")
+    view = open_view(arguments.source)
+    if view is not None and arguments.destination is None:
+        raise UsageError("a pyramid of a spec file, or of pictures, needs a DST")
     if arguments.region is not None and arguments.destination is None:
         raise UsageError("a pyramid of a --region needs a DST")
     source: TensorStore | Location
-    if is_spec or arguments.region is not None:
-        source = select(open_source(arguments.source), arguments.region or "...")
+    if view is not None or arguments.region is not None:
+        source = select(view or open_source(arguments.source), arguments.region or "...")
     else:
         source = locate(arguments.source)
     started = time.monotonic()

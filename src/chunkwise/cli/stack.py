@@ -20,7 +20,8 @@ from chunkwise.dtypes.data_type import DataType
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.index_space import d
 from chunkwise.plan.coverage import Box
-from chunkwise.tools.spec_file import open_source, write_spec_file
+from chunkwise.tools.source import open_source
+from chunkwise.tools.spec_file import write_spec_file
 from chunkwise.tools.stack_report import StackReport, report_stack
 
 __all__ = ["add_arguments", "run"]

@@ -46,11 +46,12 @@ def run(arguments: argparse.Namespace) -> int:
     with_links = root.kind == "group" and (part is None or part.number == 1)
     broken = broken_links(arguments.path) if with_links else []
     n_bad = sum(len(report.bad) for report in reports) + len(broken)
+    is_empty = part is None and not any(report.kind == "array" for report in reports)
     out = [_as_json(report, location.path) for report in reports]
     out += [{"name": link.where, "kind": "link", "bad": [{"reason": link.reason}]} for link in broken]
     summary = f"{_summary(reports, n_bad)} ({format_duration(progress.seconds)})"
     show(arguments, out, *(f"  BAD   {link}" for link in broken), summary)
-    return 1 if n_bad else 0
+    return 1 if n_bad or is_empty else 0
 
 
 def _summary(reports: Sequence[NodeReport], n_bad: int) -> str:
@@ -59,6 +60,8 @@ def _summary(reports: Sequence[NodeReport], n_bad: int) -> str:
     size = format_nbytes(sum(report.nbytes for report in reports))
     bare = sum(_bare(report) for report in reports)
     verdict = f"{n_bad} BAD" if n_bad else "all decode" if bare else "all good"
+    if not n_arrays and not n_bad:
+        verdict = "there is nothing to verify"
     if bare:
         verdict += f"; {_uncovered(bare, n_chunks)}"
     return f"{plural(n_chunks, 'chunk')} of {plural(n_arrays, 'array')}, {size}: {verdict}"

@@ -22,7 +22,8 @@ from chunkwise.multiscale.image import MultiscaleImage
 from chunkwise.multiscale.image_axes import ngff_unit
 from chunkwise.multiscale.metadata import Window
 from chunkwise.multiscale.ome_plates import Plate, Well
-from chunkwise.multiscale.open import Multiscale, locate_image, open_multiscale, single_array
+from chunkwise.multiscale.open import Multiscale, open_multiscale, single_array
+from chunkwise.tools.source import find_source
 
 __all__ = ["LayerData", "get_reader", "layers_of"]
 
@@ -97,7 +98,7 @@ def _find(path: str) -> list[Multiscale] | None:
     except (ChunkwiseError, TypeError):
         pass
     try:
-        group = open_group(locate_image(path))
+        group = open_group(find_source(path))
         return [single_array(array) for _, array in group.arrays() if _is_shown(array)] or None
     except (ChunkwiseError, TypeError):
         return None

@@ -25,7 +25,7 @@ from chunkwise.pyramid.pyramid_writer import Pyramid, PyramidProgress, PyramidWr
 from chunkwise.spec.unit import Unit
 from chunkwise.thread import start_thread
 from chunkwise.tools.executors import Workers, workers_of
-from chunkwise.tools.new_array import open_array
+from chunkwise.tools.source import open_source
 
 __all__ = ["DEFAULT_MEMORY", "downsample_pyramid"]
 
@@ -231,9 +231,9 @@ def _places(
             raise InvalidArgumentError("an open array needs a destination for its pyramid")
         store = array
     else:
-        place = locate(array)
-        store = open_array(place, read=True)
+        store = open_source(array)
         if destination is None:
+            place = locate(array)
             group = place.parent
             if group is None:
                 raise InvalidArgumentError(f"{place.text} is in no group; give a destination for its pyramid")

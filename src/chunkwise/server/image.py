@@ -65,6 +65,8 @@ def image_of(source: MultiscaleImage | TensorStore) -> ServedImage:
 
 def image_of_group(found: ServedGroup) -> ServedImage | None:
     """Return the image that a group is, None if it is none."""
+    if found.image is not None:
+        return _image(found.name, found.image, tuple(found.members))
     if found.members:
         return None if found.name == FIELDS else _of_levels(found)
     return _of_group(found.name, found)
@@ -151,11 +153,11 @@ def _single(found: ServedArray) -> ServedImage:
     )
 
 
-def _image(name: str, image: MultiscaleImage) -> ServedImage:
+def _image(name: str, image: MultiscaleImage, paths: tuple[str, ...] = ()) -> ServedImage:
+    """Return an image as it is shown; its levels are at `paths` if these are not its own."""
     image = image.available()
-    levels = tuple(
-        ServedArray(at_zero(level), path) for path, level in zip(image.paths, image.levels, strict=True)
-    )
+    paths = paths or image.paths
+    levels = tuple(ServedArray(at_zero(level), path) for path, level in zip(paths, image.levels, strict=True))
     try:
         labels = tuple(image.labels)
     except ChunkwiseError:
@@ -164,7 +166,7 @@ def _image(name: str, image: MultiscaleImage) -> ServedImage:
         name=name,
         axes=image.axes,
         levels=levels,
-        paths=image.paths,
+        paths=paths,
         scales=image.scales,
         translations=image.translations,
         channels=image.channels,

@@ -23,7 +23,7 @@ from chunkwise.spec.kvstore_spec import KvStoreSpec
 from chunkwise.spec.kvstores.adapter import AdapterKvStoreSpec
 from chunkwise.tools.array_template import ArrayTemplate, template_of
 from chunkwise.tools.new_array import open_array, open_node
-from chunkwise.tools.spec_file import open_source
+from chunkwise.tools.source import open_source
 
 __all__ = ["CopySource", "check_apart", "source_in_file", "stored_source", "tree_source"]
 
