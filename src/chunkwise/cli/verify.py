@@ -10,9 +10,9 @@ from chunkwise.cli.options import add_on, workers_of
 from chunkwise.cli.progress import add_quiet, progress_of
 from chunkwise.cli.quantities import format_duration, format_nbytes, plural
 from chunkwise.hdmf.check_links import broken_links
-from chunkwise.hierarchy.location import locate
-from chunkwise.hierarchy.node import node_or_file
+from chunkwise.hierarchy.node import require_node
 from chunkwise.tools.parts import parse_part
+from chunkwise.tools.source import find_source
 from chunkwise.tools.verify import NodeReport, verify_nodes
 
 __all__ = ["add_arguments", "run"]
@@ -32,8 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command; the exit status is 1 if anything is bad."""
-    location = locate(arguments.path)
-    root = node_or_file(location)
+    location = find_source(arguments.path)
+    root = require_node(location)
     part = None if arguments.part is None else parse_part(arguments.part)
     workers = workers_of(arguments)
     reports: list[NodeReport] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
@@ -108,7 +109,7 @@ class MultiscaleImage:
     @property
     def name(self) -> str:
         """Name of the image: that of the metadata, or else that of its group."""
-        return self._metadata.name or self._location.rstrip("/|:").rpartition("/")[2]
+        return self._metadata.name or place_name(self._location)
 
     @property
     def location(self) -> str:
@@ -280,6 +281,15 @@ class MultiscaleImage:
         if self.channels:
             rows.append(("channels", ", ".join(channel.label or "-" for channel in self.channels)))
         return panel(f"{'Labels' if self.is_labels else 'MultiscaleImage'} {self.name}", table(rows))
+
+
+def place_name(location: str) -> str:
+    """Return the last name of a location; that of the file of what is at the root of one.
+
+    >>> place_name("scans/a.tif|tiff-images:"), place_name("scans/a.tif|tiff-images:image1/")
+    ('a.tif', 'image1')
+    """
+    return re.sub(r"(\|[a-z0-9-]+:/*)+$", "", location).rstrip("/|:").rpartition("/")[2].rpartition(":")[2]
 
 
 def placed(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import posixpath
 import warnings
 from collections.abc import Mapping
+from itertools import islice
 from typing import TypeAlias
 
 from chunkwise.api.tensorstore import TensorStore
@@ -139,6 +140,9 @@ def open_multiscale(
         return single_array(open_array(group.location, read=True))
     if found is None:
         found = precomputed_image(group.location, context)
+    if found is None and "|" in group.location.text:  # a file, perhaps with one array alone
+        arrays = list(islice(group.arrays(), 2))
+        found = single_array(arrays[0][1]) if len(arrays) == 1 else None
     if found is None:
         raise InvalidArgumentError(_no_image(group))
     return found

@@ -16,6 +16,7 @@ from chunkwise.spec.url import is_url
 
 __all__ = [
     "has_wildcard",
+    "is_picture",
     "matching",
     "named_axes",
     "natural",
@@ -50,11 +51,11 @@ def pictures_at(place: object) -> list[str] | None:
     text = os.fspath(place)
     if has_wildcard(text):
         found = matching(text)
-        return found if all(_is_picture(path) for path in found) else None
+        return found if all(is_picture(path) for path in found) else None
     if is_url(text) or "|" in text or not os.path.isdir(text):
         return None
     names = [name for name in os.listdir(text) if not name.startswith(".")]
-    if not names or not all(_is_picture(name) for name in names):
+    if not names or not all(is_picture(name) for name in names):
         return None
     kinds = {os.path.splitext(name)[1].lower() for name in names}
     if len(kinds) > 1:
@@ -65,7 +66,8 @@ def pictures_at(place: object) -> list[str] | None:
     return [os.path.join(text, name) for name in sorted(names, key=natural)]
 
 
-def _is_picture(path: str) -> bool:
+def is_picture(path: str) -> bool:
+    """Return True for the name of a file with one picture."""
     return path.lower().endswith(_SUFFIXES) and not path.lower().endswith((".ome.tif", ".ome.tiff"))
 
 

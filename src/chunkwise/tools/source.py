@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from itertools import islice
 from typing import TypeAlias
 
 from chunkwise.api.open import open as open_spec
@@ -16,13 +17,17 @@ from chunkwise.api.tensorstore import TensorStore
 from chunkwise.binding import JSON
 from chunkwise.catalogue import DRIVERS
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError, InvalidArgumentError, prefix
+from chunkwise.hierarchy.attributes import node_attributes
 from chunkwise.hierarchy.location import Location, LocationLike, inside_file, locate
-from chunkwise.hierarchy.node import find_node, nothing_at
+from chunkwise.hierarchy.node import Node, find_node, nothing_at
+from chunkwise.hierarchy.walk import walk
 from chunkwise.spec.context import Context
 from chunkwise.spec.spec import Spec
 from chunkwise.tools.new_array import open_array
 from chunkwise.tools.pictures import named_axes, open_pictures, pictures_at
 from chunkwise.tools.spec_file import read_spec_file
+
+_SHOWN = 10
 
 __all__ = ["Place", "find_source", "open_source", "open_view"]
 
@@ -61,6 +66,20 @@ def _is_array_spec(json: object) -> bool:
     return isinstance(json, Mapping) and json.get("driver") in DRIVERS and json.get("driver") != "auto"
 
 
+def _only_array(root: Node, context: Context | None) -> TensorStore:
+    """Return the array in a file that has one alone; raise InvalidArgumentError for others."""
+    found = list(islice((walked.node for walked in walk(root) if walked.node.kind == "array"), _SHOWN + 1))
+    if len(found) == 1:
+        return open_array(found[0].location, read=True, context=context)
+    start = len(root.location.path)
+    names = [f"{root.location.text}{node.location.path[start:].rstrip('/')}" for node in found[:_SHOWN]]
+    more = ", …" if len(found) > _SHOWN else ""
+    raise InvalidArgumentError(
+        f"{root.location.text} is a group, not an array; name one of its arrays: "
+        f"{', '.join(names) or 'there are none'}{more}"
+    )
+
+
 def open_source(place: Place, context: Context | None = None) -> TensorStore:
     """Open for reading the array that `place` names; of a file with images the first one."""
     view = open_view(place, context)
@@ -74,8 +93,11 @@ def open_source(place: Place, context: Context | None = None) -> TensorStore:
         return open_array(location, read=True, context=context)
     inside = None if node is not None else inside_file(location, context, archives=True)
     root = None if inside is None else find_node(inside)
-    if inside is not None and root is not None and root.kind == "array":
-        return open_array(inside, read=True, context=context)
+    if inside is not None and root is not None:
+        if root.kind == "array":
+            return open_array(inside, read=True, context=context)
+        if find_node(inside.child("0")) is None or "multiscales" not in node_attributes(root):
+            return _only_array(root, context)
     kvstore = location.kvstore()
     if node is None:
         kvstore = kvstore.with_path(kvstore.path.rstrip("/"))
