@@ -12,7 +12,7 @@ from chunkwise.cli.options import workers_of
 from chunkwise.cli.progress import progress_of
 from chunkwise.cli.quantities import format_nbytes, format_pace, plural
 from chunkwise.cli.template_options import choose_format, template_options
-from chunkwise.groups.copy_tree import open_target, prepare_tree_copy
+from chunkwise.groups.copy_tree import prepare_tree_copy
 from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.node import require_node
 from chunkwise.tools.copy_plan import CopyPlan
@@ -119,9 +119,7 @@ def _copy_image(arguments: argparse.Namespace, source: Location, destination: Lo
     if arguments.dry_run:
         _show_image_plan(arguments, image.nbytes, image.plans(workers=workers, **how))
         return 0
-    if not (arguments.overwrite or arguments.resume):
-        image.check_free()
-    open_target(destination, "n5", resume=arguments.resume, overwrite=arguments.overwrite)
+    image.begin(resume=arguments.resume, overwrite=arguments.overwrite)
     with progress_of(arguments, "copying", image.nbytes, workers=workers) as progress:
         report = image.run(
             workers=workers,

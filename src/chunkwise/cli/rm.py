@@ -10,7 +10,7 @@ from chunkwise.cli.quantities import plural
 from chunkwise.hierarchy.change import delete_all
 from chunkwise.hierarchy.link import links_of, remove_link
 from chunkwise.hierarchy.location import Location, locate
-from chunkwise.hierarchy.node import JOURNAL, Node, find_node, nothing_at
+from chunkwise.hierarchy.node import JOURNAL, Node, find_node, nodes_below, nothing_at
 from chunkwise.hierarchy.walk import walk
 
 __all__ = ["add_arguments", "run"]
@@ -77,8 +77,7 @@ def _group(location: Location) -> Node | None:
 
 
 def _is_empty(node: Node) -> bool:
-    location = node.location
-    return not location.store.list_children(location.path).prefixes and not links_of(node)
+    return not nodes_below(node.location) and not links_of(node)
 
 
 def _delete(

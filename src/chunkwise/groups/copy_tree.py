@@ -8,7 +8,6 @@ from typing import Any
 
 from chunkwise.arguments import as_nbytes
 from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, UnsupportedError
-from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
 from chunkwise.hierarchy.location import Location, LocationLike, locate
 from chunkwise.hierarchy.new_location import suggested_format
@@ -16,12 +15,13 @@ from chunkwise.hierarchy.node import JOURNAL, Node, find_node, require_node
 from chunkwise.hierarchy.resolve import ResolvedNode
 from chunkwise.hierarchy.tree import Tree, check_format
 from chunkwise.tools.copy_source import check_apart
+from chunkwise.tools.destination import Destination
 from chunkwise.tools.executors import Workers, workers_of
 from chunkwise.tools.narrowing import Cast
 from chunkwise.tools.parts import parse_part
 from chunkwise.tools.tree_copy import CopyReport, TreeCopy
 
-__all__ = ["copy_tree", "open_target", "prepare_tree_copy"]
+__all__ = ["copy_tree", "prepare_tree_copy"]
 
 
 def copy_tree(
@@ -148,8 +148,12 @@ def prepare_tree_copy(
     found = find_node(there)
     if found is not None and not (overwrite or resume or part is not None or found.key == JOURNAL):
         what = f"an array already ({found.format})" if found.kind == "array" else "there already"
-        raise AlreadyExistsError(f"{there.text} is {what}; overwrite=True, or --overwrite, deletes it first")
-    target = Tree(root=there, format=wanted, writable=True, non_finite="literal", open_other=_no_other)
+        raise AlreadyExistsError(f"{there.text} is {what}; overwrite=True, or --overwrite, replaces it")
+    go_on = resume or part is not None
+    destination = Destination.choose(there, overwrite=overwrite, go_on=go_on, tree=True)
+    target = Tree(
+        root=destination.place, format=wanted, writable=True, non_finite="literal", open_other=_no_other
+    )
     return TreeCopy(
         ResolvedNode(tree._tree, (), tree._node),
         target,
@@ -158,6 +162,7 @@ def prepare_tree_copy(
         memory=as_nbytes(memory),
         resume=resume,
         overwrite=overwrite,
+        destination=destination,
         consolidated=wanted != "n5" and _is_consolidated(root),
         part=None if part is None else parse_part(part),
         **how,
@@ -166,17 +171,6 @@ def prepare_tree_copy(
 
 def _no_other(location: Location, tree: Tree) -> Tree:
     raise UnsupportedError("links out of a copy aren't followed while it is made")
-
-
-def open_target(destination: Location, format: Any, *, resume: bool, overwrite: bool) -> Group:
-    """Return the group that is to hold a copy."""
-    there = find_node(destination)
-    if there is None or resume:
-        return open_group(destination, "a", format=format)
-    if there.kind == "group" and not overwrite:
-        text = destination.text
-        raise AlreadyExistsError(f"{text} is there already; overwrite=True, or --overwrite, deletes it first")
-    return open_group(destination, "w" if overwrite else "w-", format=format)
 
 
 def _is_consolidated(root: Node) -> bool:

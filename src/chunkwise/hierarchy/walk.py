@@ -7,7 +7,15 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeAlias
 
 from chunkwise.hierarchy.location import Location
-from chunkwise.hierarchy.node import JOURNAL, FormatName, Node, find_documented, find_node, is_listed
+from chunkwise.hierarchy.node import (
+    JOURNAL,
+    FormatName,
+    Node,
+    find_documented,
+    find_node,
+    is_listed,
+    nodes_below,
+)
 
 __all__ = ["WalkedNode", "children", "walk"]
 
@@ -50,9 +58,7 @@ def _walk(name: str, node: Node, find: _Find) -> Iterator[WalkedNode]:
 def children(name: str, node: Node, find: _Find = find_node) -> Iterator[tuple[str, Node]]:
     """Yield path and node of each array or group right below `node`, whose path is `name`."""
     location = node.location
-    prefixes = location.store.list_children(location.path).prefixes
-    names = sorted((prefix[len(location.path) :] for prefix in prefixes), key=_natural)
-    for child in names:
+    for child in sorted(nodes_below(location), key=_natural):
         if (node.kind == "array" and child.isdigit()) or not is_listed(child, node.format):
             continue  # blocks; what Zarr v3 reserves
         found = find(location.child(child), node.format)

@@ -91,7 +91,7 @@ class RangeCopies(Protocol):
 
 
 class Directories(Protocol):
-    """A store that can rename or delete all that is below a path, the directory itself included."""
+    """A store that can rename, exchange or delete all that is below a path, the directory itself included."""
 
     def move_directory(self, source: str, target: str) -> None:
         """Have all keys that begin with ``source/`` begin with ``target/``, all at once.
@@ -110,4 +110,29 @@ class Directories(Protocol):
 
     def delete_directory(self, path: str) -> None:
         """Delete all keys that begin with ``path/``, and what they were in."""
+        ...
+
+    def can_exchange(self, path: str) -> bool:
+        """Return False if the directory, which need not exist, certainly can't be exchanged with another."""
+        ...
+
+    def exchange_directories(self, new: str, old: str, aside: str) -> bool:
+        """Exchange the names of two directories, all at once; return False if `old` is not there any more.
+
+        Parameters
+        ----------
+        new, old : str
+            Without a final "/".
+        aside : str
+            Name that `old` has for a moment where the system exchanges nothing at once.
+
+        Raises
+        ------
+        UnsupportedError
+            If they can't be exchanged, because one is on another file system for example.
+        """
+        ...
+
+    def link_keys(self, keys: Mapping[str, str]) -> None:
+        """Have the value of each key be that of another, too; what is there under the other name stays."""
         ...

@@ -111,7 +111,7 @@ def downsample_pyramid(
     resume : bool
         Go on with an unfinished pyramid, if there is one.
     overwrite : bool
-        Delete arrays that are in the place of levels first.
+        Replace arrays that are in the place of levels, when all levels are whole.
     progress : callable, optional
         Called with a `PyramidProgress` after each block, one at a time; of levels that are made together
         `level` is the first.
@@ -192,9 +192,11 @@ def downsample_pyramid(
         workers=workers,
         memory=as_nbytes(memory),
         sync=sync,
+        resume=resume,
+        overwrite=overwrite,
         progress=progress,
     )
-    writer.prepare(resume=resume, overwrite=overwrite)
+    writer.prepare()
     promise, future = Promise[Pyramid].new()
 
     def work() -> None:

@@ -30,6 +30,7 @@ from chunkwise.pyramid.plan import PyramidPlan
 from chunkwise.spec.driver_spec import DriverSpec
 from chunkwise.tools.executors import Workers
 from chunkwise.tools.journal import Journal
+from chunkwise.tools.journal_document import read_journal
 from chunkwise.tools.new_array import open_array
 from chunkwise.tools.work import Crew, Work
 
@@ -102,8 +103,14 @@ class PyramidWriter:
         workers: Workers,
         memory: int | None,
         sync: bool,
+        resume: bool,
+        overwrite: bool,
         progress: Callable[[PyramidProgress], object] | None,
     ) -> None:
+        self._resume, self._overwrite = resume, overwrite
+        begun = read_journal(location) if resume else None
+        # Levels are made beside what they replace, also when somebody goes on with them.
+        self._replaces = overwrite or (begun is not None and begun["task"].get("replaces") is True)
         self._plan, self._location, self._first = plan, location, first
         self._labels = labels
         self._left_out = kept.left_out
@@ -125,6 +132,7 @@ class PyramidWriter:
             "steps": [list(level.step) for level in plan.levels],
             "shape": list(plan.source.shape),
             "axes": [list(axis) for axis in plan.axes],
+            **({"replaces": True} if self._replaces else {}),
         }
         self._workers = workers
         memory = memory or workers.memory or memory_limit() // 4
@@ -136,6 +144,7 @@ class PyramidWriter:
                 template,
                 {**task, "level": number},
                 sync=sync,
+                replaces=self._replaces,
             )
             for number, (own, template) in enumerate(zip(plan.names, plan.templates, strict=True))
         ]
@@ -143,19 +152,20 @@ class PyramidWriter:
         self._start = 0 if first is None else 1
         self._nbytes = sum(writer.nbytes for writer in self._writers[self._start :])
 
-    def prepare(self, *, resume: bool, overwrite: bool) -> None:
+    def prepare(self) -> None:
         """Make room for all levels, or find out how far they are."""
         location = self._location
         begun = location.store.read(location.path + JOURNAL).value is not None
         self._group.check()
-        if begun and resume:
+        if begun and self._resume:
             self._journal.resume()
         else:
-            if overwrite:
-                self._journal.delete()
-                self._group.clear()
             for writer in self._writers[self._start :]:
-                writer.prepare(overwrite=overwrite)
+                writer.check()
+            for writer in self._writers[self._start :]:
+                writer.clear()
+            if begun and self._overwrite:
+                location.store.delete(location.path + JOURNAL)
             self._group.create()
             self._journal.begin()
 
@@ -176,11 +186,13 @@ class PyramidWriter:
         arrays: list[TensorStore] = []
         with Crew(self._workers) as crew:
             while (number := len(arrays)) < len(plan.levels):
-                if number < self._start or self._journal.is_done(number):
+                if number < self._start:
                     arrays.append(open_array(self._location.child(plan.names[number]), read=True))
-                    if number >= self._start:
-                        self._writers[number].forget()
-                        self._advance(number, self._writers[number].nbytes)
+                    continue
+                if self._journal.is_done(number):
+                    arrays.append(self._writers[number].open())
+                    self._writers[number].forget()
+                    self._advance(number, self._writers[number].nbytes)
                     continue
                 source = plan.source
                 if number:
@@ -190,6 +202,10 @@ class PyramidWriter:
                 if not wanted():
                     return None
                 arrays += made
+        self._journal.write()  # or another process may have finished it
+        arrays[self._start :] = [writer.commit() for writer in self._writers[self._start :]]
+        if self._replaces:
+            self._group.clear()
         self._group.finish(
             plan.axes,
             list(zip(plan.names, plan.levels, strict=True)),
@@ -231,6 +247,7 @@ class PyramidWriter:
 
         try:
             crew.run(work, 0, journal.missing(), done, tick)
+            journal.write()  # late tasks do nothing any more
         except BaseException as e:
             with suppress(ChunkwiseError):
                 journal.save()

@@ -53,6 +53,7 @@ class ArrayOptions(NamedTuple):
     sync: bool
     summed: bool  # whether fingerprints are kept
     room: Room
+    intermediate: str  # name of the array between two passes over an array
 
 
 @dataclass
@@ -90,9 +91,19 @@ class TreePlan:
         return sorted({path.partition("/")[0] for path in paths if path})
 
 
-def plan_tree(source: ResolvedNode, target: Tree, names: tuple[str, ...], options: ArrayOptions) -> TreePlan:
-    """Return what a copy of a node, and of everything below it, to `names` in a tree consists of."""
-    return _Planning(source, target, names, options).plan()
+def plan_tree(
+    source: ResolvedNode,
+    target: Tree,
+    names: tuple[str, ...],
+    options: ArrayOptions,
+    *,
+    root: Location | None = None,
+) -> TreePlan:
+    """Return what a copy of a node, and of everything below it, to `names` in a tree consists of.
+
+    `root` is where the root of the tree will be; links say how other trees lie from there.
+    """
+    return _Planning(source, target, names, options, root or target.root).plan()
 
 
 class _Found(NamedTuple):
@@ -110,8 +121,14 @@ class _Found(NamedTuple):
 
 class _Planning:
     def __init__(
-        self, source: ResolvedNode, target: Tree, names: tuple[str, ...], options: ArrayOptions
+        self,
+        source: ResolvedNode,
+        target: Tree,
+        names: tuple[str, ...],
+        options: ArrayOptions,
+        root: Location,
     ) -> None:
+        self._root = root
         self._source, self._target, self._names, self._options = source, target, names, options
         self._top = target.location(names)
         self._made = TreePlan()
@@ -162,7 +179,9 @@ class _Planning:
         is_small = job.arrays.is_small(self._options.room)
         if not is_small:
             try:
-                job.follow(job.arrays.plan(self._options.room), summed=self._options.summed)
+                options = self._options
+                plan = job.arrays.plan(options.room)
+                job.follow(plan, summed=options.summed, intermediate=options.intermediate)
             except InvalidArgumentError as e:  # there is too little memory
                 raise prefix(e, f"Error copying {node.location.text}") from None
         array = small_array(self._below(names), node, job) if is_small else job
@@ -227,7 +246,7 @@ class _Planning:
         except (InvalidArgumentError, UnsupportedError) as e:
             made.notes.append((path, f"link to {link} is left out: {e.message}"))
             return
-        top, root = self._source.names, self._target.root
+        top, root = self._source.names, self._root
         if not link.external and target[: len(top)] == top:
             new = Link("/" + "/".join((*self._names, *target[len(top) :])))
         elif _same_root(source, root):
