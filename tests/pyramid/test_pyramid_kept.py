@@ -72,7 +72,7 @@ def test_more_levels_beside_a_level_change_nothing_else(tmp_path, version, overw
 
 
 def test_a_pyramid_that_was_stopped_leaves_an_image(tmp_path):
-    """While its lower levels are written again, the image has the first one, with size and channels."""
+    """While its lower levels are written again, the image is as it was."""
     path = _image(tmp_path / "a.zarr", "0.5", levels=2)
 
     def stop(progress):
@@ -81,7 +81,8 @@ def test_a_pyramid_that_was_stopped_leaves_an_image(tmp_path):
     with pytest.raises(RuntimeError, match="stopped"):
         cw.downsample_pyramid(f"{path}/0", levels=1, overwrite=True, progress=stop).result()
     image = cw.open_multiscale(path)
-    assert image.paths == ("0",) and image.scales[0][1] == 2.0 and image.channels[0].label == "DAPI"
+    assert image.paths == ("0", "1") and image.scales[0][1] == 2.0 and image.channels[0].label == "DAPI"
+    assert image.levels[1].shape == (2, 8, 6, 10)
     cw.downsample_pyramid(f"{path}/0", levels=1, resume=True).result()
     assert cw.open_multiscale(path).translations[1] == (0.0, 10.0, 20.25, 30.25)
 
