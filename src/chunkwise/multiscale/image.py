@@ -100,11 +100,13 @@ class MultiscaleImage:
         *,
         location: str,
         labels: Mapping[str, MultiscaleImage] | None = None,
+        chunks: Callable[[], tuple[int, ...] | None] | None = None,
     ) -> None:
         self._metadata = metadata
         self._location = location
         self._levels = Levels(len(metadata.levels), open_level)
         self._labels: Mapping[str, MultiscaleImage] = {} if labels is None else labels
+        self._chunks = chunks  # of the arrays that levels are put together of
 
     @property
     def name(self) -> str:
@@ -189,8 +191,20 @@ class MultiscaleImage:
             problems=self.problems,
         )
         return MultiscaleImage(
-            metadata, lambda n: self._levels[kept[n]], location=self._location, labels=self._labels
+            metadata,
+            lambda n: self._levels[kept[n]],
+            location=self._location,
+            labels=self._labels,
+            chunks=self._chunks,
         )
+
+    @property
+    def stored_chunks(self) -> tuple[int, ...] | None:
+        """Chunks of the first level as it is stored, None if they are unknown."""
+        if self._chunks is not None:
+            return self._chunks()
+        known = [n for n in self._levels[0].chunk_layout.read_chunk.shape or () if n]
+        return tuple(known) if known and len(known) == self._levels[0].rank else None
 
     @property
     def channels(self) -> tuple[Channel, ...]:

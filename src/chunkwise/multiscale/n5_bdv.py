@@ -8,26 +8,20 @@ that are missing are zeros, as BigDataViewer shows them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
-from chunkwise.api.stack import overlay
-from chunkwise.api.tensorstore import TensorStore
 from chunkwise.binding import JSON
 from chunkwise.errors import InvalidArgumentError, NotFoundError
 from chunkwise.groups.group import Group
 from chunkwise.hierarchy.attributes import read_attributes
 from chunkwise.hierarchy.location import Location
-from chunkwise.index_space import Dim, IndexDomain, d, newaxis
 from chunkwise.multiscale.bdv_file import NO_FILE, BdvFile, parse_bdv_file
-from chunkwise.multiscale.image import MultiscaleImage, placed
-from chunkwise.multiscale.metadata import Axis, LevelMetadata, Transformation
+from chunkwise.multiscale.image import MultiscaleImage
+from chunkwise.multiscale.joined import joined
+from chunkwise.multiscale.metadata import Axis
 from chunkwise.multiscale.n5_image import n5_image, numbered, subgroup
 from chunkwise.multiscale.ome_groups import ImageCollection
-from chunkwise.spec.unit import Unit
 
 __all__ = ["bdv_images", "bdv_setup", "bdv_timepoint", "read_bdv_file"]
-
-_SHOWN = 5
 
 
 def bdv_images(group: Group) -> ImageCollection:
@@ -94,48 +88,9 @@ def _image_of_setup(group: Group, file: BdvFile, times: Sequence[int]) -> Multis
     first = next(iter(parts.values()))
     if len(times) == 1 or len({*parts, *times}) == 1:
         return first
-    low, high = min(*parts, *times), max(*parts, *times)
-    own = max((part._metadata for part in parts.values()), key=lambda metadata: len(metadata.levels))
-    levels = tuple(
-        level._replace(
-            place=Transformation((*level.place.scale, 1.0), (*level.place.translation, float(low)))
-        )
-        for level in own.levels
-    )
-    others = [problem for part in parts.values() for problem in part._metadata.problems]
-    metadata = replace(
-        own,
-        axes=(*own.axes, Axis("t", "time")),
-        levels=levels,
-        problems=tuple(dict.fromkeys([*problems, *others])),
-    )
-
-    def open_level(number: int) -> TensorStore:
-        layers = _layers(parts, own.levels[number])
-        one = next(iter(layers.values()))
-        units = [
-            Unit(size, axis.unit) for size, axis in zip(levels[number].place.scale, own.axes, strict=False)
-        ]
-        domain = IndexDomain([*one.domain, Dim(inclusive_min=low, exclusive_max=high + 1)])
-        whole = overlay(
-            [layer[d[-1][newaxis]][d[-1][t : t + 1]] for t, layer in layers.items()],
-            domain=domain,
-            fill_value=0,
-            dimension_units=[*units, None],
-        )
-        return placed(whole, metadata.axes, levels[number].place, levels[0].place)
-
-    return MultiscaleImage(metadata, open_level, location=group.location.text)
-
-
-def _layers(parts: dict[int, MultiscaleImage], level: LevelMetadata) -> dict[int, TensorStore]:
-    """Return the arrays of a level at those times that have it, each from 0 on and without labels."""
-    layers: dict[int, TensorStore] = {}
-    for time, part in parts.items():
-        if level.path in part.paths:
-            store = part.levels[part.paths.index(level.path)]
-            layers[time] = store.label[("",) * store.rank].translate_to[(0,) * store.rank]
-    return layers
+    bounds = min(*parts, *times), max(*parts, *times)
+    axis = Axis("t", "time")
+    return joined(parts, axis, bounds, location=group.location.text, name=name, problems=problems)
 
 
 def read_bdv_file(container: Location) -> BdvFile:

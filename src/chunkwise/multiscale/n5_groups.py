@@ -14,10 +14,14 @@ neuroglancer documentation, data source n5.
 
 from __future__ import annotations
 
+import re
+
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.groups.group import Group
 from chunkwise.multiscale.bdv_file import NO_FILE
 from chunkwise.multiscale.image import MultiscaleImage
+from chunkwise.multiscale.joined import joined
+from chunkwise.multiscale.metadata import Axis
 from chunkwise.multiscale.n5_bdv import bdv_images, bdv_setup, bdv_timepoint, read_bdv_file
 from chunkwise.multiscale.n5_image import n5_image, n5_stores, numbered, subgroup
 from chunkwise.multiscale.ome_groups import ImageCollection
@@ -64,6 +68,11 @@ def _below(group: Group, prefix: str) -> list[str]:
 
 def _only_image(group: Group) -> MultiscaleImage:
     found = find_n5_images(group)
+    if isinstance(found, ImageCollection) and all(re.fullmatch(r"t\d+", name) for name in found):
+        times = {int(name[1:]): image for name, image in found.items()}
+        bounds = min(times), max(times)
+        name = group.location.name
+        return joined(times, Axis("t", "time"), bounds, location=group.location.text, name=name)
     if not isinstance(found, MultiscaleImage):
         raise InvalidArgumentError(f"{group.location.text}: there is no image with levels s0, s1, …")
     return found

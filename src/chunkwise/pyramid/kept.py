@@ -47,8 +47,9 @@ def kept_attributes(found: ArrayImage, format: str) -> Kept:
         return Kept(left_out=found.notes)
     document = image.metadata
     is_n5 = image.convention in ("n5-viewer", "cosem", "paintera", "bdv")
-    own: Mapping[str, Any] = {} if is_n5 else ome_members(document, "")[0]
-    reserved = _N5 if is_n5 else _OME
+    # A container that was made of an OME-Zarr image has what N5 has no place for among its attributes.
+    own: Mapping[str, Any] = ome_members(document, "")[0]
+    reserved = (*_N5, *_OME) if is_n5 else _OME
     others = {name: value for name, value in document.items() if name not in reserved}
     if image.convention == "neuroglancer precomputed":
         others = {}
