@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from chunkwise.api.stack import overlay
 from chunkwise.api.tensorstore import TensorStore
+from chunkwise.binding import JSON
 from chunkwise.index_space import Dim, IndexDomain, d, newaxis
 from chunkwise.multiscale.image import MultiscaleImage, placed
 from chunkwise.multiscale.metadata import Axis, LevelMetadata, Transformation
@@ -33,6 +34,7 @@ def joined(
     *,
     location: str,
     name: str = "",
+    document: Mapping[str, JSON] | None = None,
     problems: Sequence[str] = (),
 ) -> MultiscaleImage:
     """Return images as one, with a last axis whose indices are the numbers of the parts.
@@ -53,6 +55,7 @@ def joined(
         name=name or own.name,
         axes=(*own.axes, axis),
         levels=levels,
+        document=own.document if document is None else document,
         problems=tuple(dict.fromkeys([*problems, *others])),
     )
 

@@ -76,7 +76,7 @@ def _of_channels(
     """Return a member ``omero`` with the channels that are chosen; empty if there is nothing in it."""
     own = dict(omero) if isinstance(omero, dict) else {}
     listed = own.get("channels")
-    if not isinstance(listed, list) or len(listed) != len(channels):
+    if not isinstance(listed, list) or (channels and len(listed) != len(channels)):
         listed = omero_of(channels).get("channels", [])
     if chosen is not None and listed:
         listed = [listed[n] for n in chosen if n < len(listed)]

@@ -7,6 +7,7 @@ else an image each, in a group of the same name.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -73,7 +74,7 @@ class NgffCopy:
         self._options = template_options(options)
         found = open_multiscale(source, drafts=True)
         self._problems = list(found.problems) if not isinstance(found, MultiscaleImage) else []
-        self._parts = [self._part(*one) for one in _images_of(found)]
+        self._parts = [self._part(*one) for one in _images_of(found, source)]
         self.nbytes = sum(
             one.store.size * one.store.dtype.memory_dtype.itemsize
             for part in self._parts
@@ -153,7 +154,8 @@ class NgffCopy:
         sources: list[CopySource] = []
         first: tuple[int, ...] | None = None
         for number, level in enumerate(image.levels):
-            source = _source(most_voted(level), image.stored_chunks).arranged(order)
+            where = f"{image.location}/{image.paths[number]}"
+            source = _source(most_voted(level), image.stored_chunks, where).arranged(order)
             sizes = [image.scales[number][dim] for dim in order]
             units = [Unit(n, axis.unit) if axis.unit else None for n, axis in zip(sizes, axes, strict=True)]
             inner = source.template.chunks
@@ -203,7 +205,7 @@ class NgffCopy:
         return {**part.kept.attributes, "ome": {"version": self._version, **own}}
 
 
-def _images_of(found: object) -> list[tuple[str, MultiscaleImage]]:
+def _images_of(found: object, source: Location) -> list[tuple[str, MultiscaleImage]]:
     """Return the images to be copied."""
     if isinstance(found, MultiscaleImage):
         return [("", found)]
@@ -217,7 +219,12 @@ def _images_of(found: object) -> list[tuple[str, MultiscaleImage]]:
     axis = Axis("t", "time") if times else Axis("c", "channel")
     if len(parts) > 1 and axis.name not in [one.name for one in parts[0].axes] and are_alike(parts):
         whole = joined(
-            dict(enumerate(parts)), axis, (0, len(parts) - 1), location=found.location, name="image"
+            dict(enumerate(parts)),
+            axis,
+            (0, len(parts) - 1),
+            location=found.location,
+            name=source.name.removesuffix(".n5"),
+            document=_with_channels(open_group(source).attrs.asdict(), parts),
         )
         return [("", whole)]
     if len(parts) == 1:
@@ -225,7 +232,16 @@ def _images_of(found: object) -> list[tuple[str, MultiscaleImage]]:
     return list(images.items())
 
 
-def _source(store: TensorStore, usual: tuple[int, ...] | None) -> CopySource:
+def _with_channels(attributes: dict[str, JSON], parts: list[MultiscaleImage]) -> dict[str, JSON]:
+    """Return the attributes of a container, with the names of its setups as those of channels."""
+    own = attributes.get("ome") if isinstance(attributes.get("ome"), dict) else attributes
+    names = [part.name for part in parts if part.convention == "bdv"]
+    if "omero" in own or not names or all(re.fullmatch(r"setup\d+", name) for name in names):
+        return attributes
+    return {**attributes, "omero": {"channels": [{"label": name} for name in names]}}
+
+
+def _source(store: TensorStore, usual: tuple[int, ...] | None, where: str) -> CopySource:
     """Return a level as the source of a copy: the stored array, or what is put together of several."""
     node = store._find_node().node if isinstance(store._array, ChunkedArray) else None
     if node is not None:
@@ -238,7 +254,10 @@ def _source(store: TensorStore, usual: tuple[int, ...] | None) -> CopySource:
         codec=None,
         fill_value=store.fill_value,
     )
-    spec = store.spec().to_json() if store.dtype.name != "json" else {}
+    try:
+        spec = store.spec().to_json()
+    except NotImplementedError:  # labels that are computed
+        spec = {"computed": where}
     return CopySource(store, template, spec, "", None)
 
 

@@ -10,6 +10,7 @@ from chunkwise.api.tensorstore import TensorStore
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError
 from chunkwise.multiscale.image import MultiscaleImage
 from chunkwise.multiscale.image_axes import axis_kind, memory_order, unit_symbol
+from chunkwise.multiscale.label_votes import most_voted
 from chunkwise.multiscale.metadata import Axis, Channel
 from chunkwise.multiscale.open import Multiscale, open_multiscale
 from chunkwise.server.sources import Sources
@@ -157,7 +158,9 @@ def _image(name: str, image: MultiscaleImage, paths: tuple[str, ...] = ()) -> Se
     """Return an image as it is shown; its levels are at `paths` if these are not its own."""
     image = image.available()
     paths = paths or image.paths
-    levels = tuple(ServedArray(at_zero(level), path) for path, level in zip(paths, image.levels, strict=True))
+    levels = tuple(
+        ServedArray(at_zero(most_voted(level)), path) for path, level in zip(paths, image.levels, strict=True)
+    )
     try:
         labels = tuple(image.labels)
     except ChunkwiseError:
