@@ -60,8 +60,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_template_arguments(parser)
     parser.add_argument(
         "--layout",
-        choices=("n5-viewer", "paintera", "bdv"),
-        help="with -r, of an OME-Zarr image: an N5 container as this viewer takes it, with the same levels",
+        choices=("n5-viewer", "paintera", "bdv", "ome-zarr"),
+        help="with -r, of an OME-Zarr image: an N5 container as this viewer takes it, with the same levels; "
+        "ome-zarr: of an image of N5, TIFF or another version, OME-Zarr 0.5 (0.4 in zarr2), which is the "
+        "default where a group is an image and nothing else, and the format changes",
     )
     parser.add_argument(
         "--region", metavar="REGION", help="copy a part only, such as '0, -1, 100:200' or '...,::2'"
