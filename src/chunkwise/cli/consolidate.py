@@ -6,10 +6,10 @@ import argparse
 
 from chunkwise.binding import JSON
 from chunkwise.cli.command import UsageError, message, show
-from chunkwise.cli.quantities import plural
 from chunkwise.hierarchy.consolidated_tree import check_consolidated, consolidate, remove_consolidated
 from chunkwise.hierarchy.location import locate
 from chunkwise.hierarchy.node import Node, require_node
+from chunkwise.tools.quantities import plural
 
 __all__ = ["add_arguments", "run"]
 

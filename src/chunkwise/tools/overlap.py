@@ -8,7 +8,7 @@ from typing import Any
 
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.errors import ChunkwiseError
-from chunkwise.hierarchy.location import Location, locate
+from chunkwise.hierarchy.location import Location, locate, location_of
 from chunkwise.kvstore.adapter.prefix import whole_store
 from chunkwise.kvstore.file import FileStore
 from chunkwise.kvstore.protocol import KvStoreDriver
@@ -16,7 +16,7 @@ from chunkwise.spec.driver_spec import DriverSpec
 from chunkwise.spec.kvstore_spec import KvStoreSpec
 from chunkwise.spec.kvstores.adapter import AdapterKvStoreSpec
 
-__all__ = ["overlap", "store_and_path", "uses"]
+__all__ = ["overlap", "places", "store_and_path", "uses"]
 
 _HOLDERS = ("store", "view", "array", "_array", "_indexable", "_data", "_variable")
 """Attributes in which the arrays of other libraries, and wrappers of ours, have what they read."""
@@ -97,7 +97,11 @@ def _place_of_zarr(value: Any) -> Location | None:
     """Return the location of an array or group of zarr-python; None if its store is none that is known."""
     store = value.store
     try:
-        if store.read_only:  # by which it would be another one
+        files = getattr(store, "fs", None)
+        protocol = getattr(getattr(files, "sync_fs", files), "protocol", ())
+        if "file" in ((protocol,) if isinstance(protocol, str) else protocol):  # of fsspec
+            store = store.path
+        elif store.read_only:  # by which it would be another one
             store = getattr(store, "root", None) or store.with_read_only(False)
         root = locate(store)
     except (ChunkwiseError, AttributeError, NotImplementedError, TypeError, ValueError):
@@ -131,3 +135,8 @@ def store_and_path(kv: KvStoreDriver, path: str) -> tuple[Any, str]:
         return "file", os.path.join(os.path.realpath(kv.root + path), "")
     whole, above = whole_store(kv)
     return whole.identity, above + path
+
+
+def places(array: TensorStore) -> list[Location]:
+    """Return the locations of all arrays that an array, or a view of one, is made of."""
+    return [location_of(kvstore) for kvstore in _kvstores(array._array.spec())]
