@@ -41,10 +41,7 @@ __all__ = [
     "check_outside_arrays",
     "check_replaceable",
     "check_vacant",
-    "clear",
-    "clear_tree",
     "create_parents",
-    "format_by_name",
     "format_of_new",
     "remove_groups",
     "suggested_format",
@@ -146,19 +143,6 @@ def array_above(location: Location) -> Location | None:
     return None
 
 
-def clear(location: Location) -> None:
-    """Delete the array or unfinished copy at `location`; raise if it is a group or has nodes below."""
-    if check_replaceable(location, "") and find_node(location) is not None:
-        delete_own(location)
-        update_consolidated(location.store, location.path)
-
-
-def clear_tree(node: Node) -> None:
-    """Delete a node and everything below it; raise if it is a directory that nothing says to be a group."""
-    check_declared(node)
-    delete_own(node.location)
-
-
 def check_declared(node: Node) -> None:
     """Raise FailedPreconditionError for a directory with others in it, that nothing says to be a group."""
     location = node.location
@@ -211,16 +195,12 @@ def remove_groups(made: Sequence[Location]) -> None:
 
 
 def format_of_new(location: Location) -> FormatName:
-    """Return the format of a new node, for which none is given: that of the group above, else by its name."""
+    """Return the format of a new node, for which none is given: that of the group above, else by the name."""
+    # A part of the path says N5, such as "a.n5".
     for at in location.parents:
         group = _group_format(at)
         if group is not None:
             return FORMATS[DRIVERS[group]]
-    return format_by_name(location)
-
-
-def format_by_name(location: Location) -> FormatName:
-    """Return ``"n5"`` if a part of the path says so, such as ``a.n5``, else ``"zarr3"``."""
     return "n5" if any(name.endswith(".n5") for name in location.path.split("/")) else "zarr3"
 
 
