@@ -30,7 +30,7 @@ from chunkwise.errors import (
     UnsupportedError,
 )
 from chunkwise.kvstore.byte_range import check_range, resolve_range
-from chunkwise.kvstore.http_request import Answer, Bounds, NoAnswerError, send
+from chunkwise.kvstore.http_request import Answer, Bounds, NoAnswerError, digits_in, send
 from chunkwise.kvstore.object_failure import failure_of_answer
 from chunkwise.kvstore.protocol import (
     MISSING_GENERATION,
@@ -48,7 +48,7 @@ from chunkwise.kvstore.traits import DEFAULT_TRAITS, StoreTraits
 
 __all__ = ["HttpStore"]
 
-_CONTENT_RANGE = re.compile(r"bytes (?:(\d+)-(\d+)|\*)/(\d+)")
+_CONTENT_RANGE = re.compile(r"bytes (?:([0-9]{1,18})-([0-9]{1,18})|\*)/([0-9]{1,18})")
 _AGAIN = (408, 429, 500, 502, 503, 504)
 _MISSING = (404, 410)
 
@@ -170,9 +170,10 @@ class HttpStore:
             head = self._ask("HEAD", key, [])
             if head.status in _MISSING:
                 return _Part(None, MISSING_GENERATION)
-            if head.status != 200 or "Content-Length" not in head.headers:
+            length = digits_in(head.headers.get("Content-Length", ""))
+            if head.status != 200 or length is None:
                 raise self._error(key, answer)
-            size, headers = int(head.headers["Content-Length"]), head.headers
+            size, headers = length, head.headers
         else:
             size, headers = int(found[3]), answer.headers
         resolve_range(start, stop, size)
@@ -271,8 +272,8 @@ def _generation(headers: Mapping[str, str], size: int, whole: bytes | None = Non
 
 
 def _retry_after(answer: Answer) -> float:
-    value = answer.headers.get("Retry-After", "")
-    return min(float(value), 60.0) if value.isdigit() else 0.0
+    seconds = digits_in(answer.headers.get("Retry-After", ""))  # a date is not looked at
+    return 0.0 if seconds is None else min(float(seconds), 60.0)
 
 
 def _no_answer(url: str, error: NoAnswerError, n_attempts: int) -> ChunkwiseError:

@@ -9,6 +9,7 @@ from typing import TypeVar
 from chunkwise.errors import ChunkwiseError
 from chunkwise.kvstore.protocol import ByteRange, KvStoreDriver
 from chunkwise.kvstore.traits import traits_of
+from chunkwise.kvstore.value_bound import read_whole_document
 
 __all__ = ["database_instead", "file_kind", "found_instead", "group_instead"]
 
@@ -94,7 +95,7 @@ def group_instead(kv: KvStoreDriver, path: str, text: str) -> str:
     """Return that there is a group at `path`, and what to open; the empty string if there is none."""
 
     def document(key: str) -> bytes | None:
-        value = _attempt(lambda: kv.read(path + key).value)
+        value = _attempt(lambda: read_whole_document(kv, path + key).value)
         return None if value is None else bytes(value)
 
     is_group = any(_is_group(key, document(key)) for key in ("zarr.json", ".zgroup", "attributes.json"))
