@@ -10,7 +10,7 @@ from chunkwise.cli.quantities import plural
 from chunkwise.hierarchy.consolidated_tree import check_consolidated, consolidate, remove_consolidated
 from chunkwise.hierarchy.location import locate
 from chunkwise.hierarchy.node import Node, require_node
-from chunkwise.kvstore.value_bound import read_whole_document
+from chunkwise.kvstore.value_bound import read_bounded
 
 __all__ = ["add_arguments", "run"]
 
@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _check(arguments: argparse.Namespace, node: Node) -> int:
     key = ".zmetadata" if node.format == "zarr2" else "zarr.json"
-    raw = read_whole_document(node.location.store, node.location.path + key).value
+    raw = read_bounded(node.location.store, node.location.path + key).value
     there = raw is not None and (node.format == "zarr2" or "consolidated_metadata" in node.document)
     problems = check_consolidated(node) if there else ["there are none"]
     out = {"path": arguments.path, "format": node.format, "exists": there, "problems": problems}

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import KvStoreDriver
-from chunkwise.kvstore.value_bound import read_whole_document
+from chunkwise.kvstore.value_bound import read_bounded
 
 __all__ = ["Delete", "DeletePrefix", "Flow", "Get", "ListChildren", "Put", "Request", "run"]
 
@@ -71,7 +71,7 @@ def run(flow: Flow[T], store: KvStoreDriver) -> T:
         try:
             match request:
                 case Get(key, if_not_equal):
-                    answer = read_whole_document(store, key, if_not_equal=if_not_equal)
+                    answer = read_bounded(store, key, if_not_equal=if_not_equal)
                 case Put(key, value, if_equal):
                     answer = store.write(key, value, if_equal=if_equal)
                 case Delete(key):

@@ -30,6 +30,7 @@ from chunkwise.hierarchy.new_location import (
 from chunkwise.hierarchy.node import FormatName, Node, find_node, node_of, nothing_at
 from chunkwise.hierarchy.snapshot import parse_snapshot
 from chunkwise.hierarchy.tree import ExternalLinks, Tree, check_format, check_group
+from chunkwise.kvstore.value_bound import read_bounded
 from chunkwise.spec.context import Context, as_context
 
 __all__ = ["Mode", "create_group", "open_group"]
@@ -204,7 +205,7 @@ def _from_snapshot(location: Location, wanted: FormatName | None, options: dict[
     """Open a group from its consolidated metadata; None if it has none."""
     kv, path = location.store, location.path
     for format, key in (("zarr3", "zarr.json"), ("zarr2", ".zmetadata")):
-        found = kv.read(path + key) if wanted in (None, format) else None
+        found = read_bounded(kv, path + key) if wanted in (None, format) else None
         if found is None or found.value is None:
             continue
         if key == ".zmetadata":

@@ -26,7 +26,7 @@ from chunkwise.hierarchy.container import container_root
 from chunkwise.hierarchy.document import load_json
 from chunkwise.hierarchy.location import Location, inside_file
 from chunkwise.kvstore.protocol import Stamped
-from chunkwise.kvstore.value_bound import read_whole_document
+from chunkwise.kvstore.value_bound import read_bounded
 
 __all__ = [
     "ARRAY_KEYS",
@@ -108,7 +108,7 @@ def find_documented(location: Location, inside: FormatName | None = None) -> Nod
     """Return the node at `location` that has a document, None if there is none; see `find_node`."""
     kv, path = location.store, location.path
     for key in _lookup_order(inside):
-        found = read_whole_document(kv, path + key)
+        found = read_bounded(kv, path + key)
         if found.value is not None:
             node = node_of(location, key, found)
             # Other tools have files called "meta"; only one that says so is an array's.

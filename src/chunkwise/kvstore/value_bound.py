@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 from functools import cache
+from typing import Any
 
 from chunkwise.errors import StorageError
-from chunkwise.kvstore.protocol import Readable, Stamped
+from chunkwise.kvstore.protocol import ByteRange, Readable, Stamped
 from chunkwise.processors import memory_limit
 
-__all__ = ["LARGEST_DOCUMENT", "check_size", "largest_value", "read_whole_document"]
+__all__ = ["LARGEST_DOCUMENT", "check_size", "largest_value", "read_bounded"]
 
 LARGEST_DOCUMENT = 1 << 28  # bytes, as docs/remote.md says
 
@@ -35,10 +36,17 @@ def check_size(size: int, name: str) -> None:
         raise StorageError(f"Failed to read {name}: it is said to have {size} bytes, and {what} {most}")
 
 
-def read_whole_document(store: Readable, key: str, *, if_not_equal: bytes | None = None) -> Stamped:
-    """Return a metadata document; raise StorageError if it is larger than any should be."""
+def read_bounded(
+    store: Readable, key: str, *, byte_range: ByteRange | None = None, if_not_equal: bytes | None = None
+) -> Stamped:
+    """Return a metadata document, or a part; raise StorageError if it is larger than any should be."""
+    options: dict[str, Any] = {}
+    if byte_range is not None:
+        options["byte_range"] = byte_range
+    if if_not_equal is not None:
+        options["if_not_equal"] = if_not_equal
     before = _bound.set(LARGEST_DOCUMENT)
     try:
-        return store.read(key) if if_not_equal is None else store.read(key, if_not_equal=if_not_equal)
+        return store.read(key, **options)
     finally:
         _bound.reset(before)

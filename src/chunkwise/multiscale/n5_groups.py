@@ -24,6 +24,7 @@ from chunkwise.errors import InvalidArgumentError, NotFoundError
 from chunkwise.groups.group import Group
 from chunkwise.hierarchy.attributes import read_attributes
 from chunkwise.hierarchy.location import Location
+from chunkwise.kvstore.value_bound import read_bounded
 from chunkwise.multiscale.bdv_file import BdvSetup, parse_bdv_file
 from chunkwise.multiscale.image import MultiscaleImage, placed
 from chunkwise.multiscale.metadata import (
@@ -178,7 +179,7 @@ def _bdv_file(container: Location) -> Mapping[int, BdvSetup]:
     if above is None:
         return {}
     key = f"{above.path}{container.name.removesuffix('.n5')}.xml"
-    value = above.store.read(key).value
+    value = read_bounded(above.store, key).value
     return {} if value is None else parse_bdv_file(bytes(value), above.store.describe(key)).setups
 
 

@@ -23,6 +23,7 @@ from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.object_read import e_tag_in
 from chunkwise.kvstore.protocol import EntryListable, KvStoreDriver, Stamped, offers
 from chunkwise.kvstore.traits import traits_of
+from chunkwise.kvstore.value_bound import read_bounded
 
 __all__ = ["COPIES", "Proven", "dump_copies", "read_copies", "read_values"]
 
@@ -80,7 +81,7 @@ def read_copies(kv: KvStoreDriver, root: str) -> Proven | None:
     lister: object = kv
     if traits_of(kv).request_concurrency is None or not offers(lister, EntryListable):
         return None
-    raw = kv.read(root + COPIES).value
+    raw = read_bounded(kv, root + COPIES).value
     if raw is None:
         return None
     try:
