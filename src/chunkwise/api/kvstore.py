@@ -400,7 +400,11 @@ def _check_staleness(bound: object) -> None:
 
 
 def _text(value: object, name: str) -> str:
-    return value if isinstance(value, str) else decode_key(as_bytes(value, name))
+    if not isinstance(value, str):
+        return decode_key(as_bytes(value, name))
+    if not value.isascii():
+        encode_key(value)
+    return value
 
 
 def _range(value: object) -> key_range.KeyRange:

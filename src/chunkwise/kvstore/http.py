@@ -19,7 +19,7 @@ import re
 import time
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import NamedTuple
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 from chunkwise.binding import dump
 from chunkwise.errors import (
@@ -31,6 +31,7 @@ from chunkwise.errors import (
 )
 from chunkwise.kvstore.byte_range import check_range, resolve_range
 from chunkwise.kvstore.http_request import Answer, Bounds, NoAnswerError, digits_in, send
+from chunkwise.kvstore.key_range import encode_key, quote_key
 from chunkwise.kvstore.object_failure import failure_of_answer
 from chunkwise.kvstore.protocol import (
     MISSING_GENERATION,
@@ -83,7 +84,7 @@ class HttpStore:
         self._sent = [("Accept-Encoding", "identity"), ("User-Agent", "chunkwise")]
         self._sent = [h for h in self._sent if h[0].lower() not in own] + list(self.headers)
         if at:
-            token = base64.b64encode(unquote(user).encode()).decode()
+            token = base64.b64encode(encode_key(unquote(user))).decode()
             self._sent.append(("Authorization", f"Basic {token}"))
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -109,7 +110,7 @@ class HttpStore:
 
     def url(self, key: str) -> str:
         """Return the URL of a key, without user and password."""
-        path = quote(key, safe="/-_.!~*'():@&=+$,;", errors="surrogateescape")
+        path = quote_key(key)
         between = "/" if path and not path.startswith("/") and not self._root.endswith("/") else ""
         if path.startswith("/") and self._root.endswith("/"):
             path = path[1:]
