@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
 from chunkwise.arguments import check_choice
+from chunkwise.binding import not_too_deep
 from chunkwise.driver.auto.found_instead import database_instead
 from chunkwise.driver.n5.document import check_version
 from chunkwise.errors import (
@@ -201,6 +202,7 @@ def _opened(node: Node, wanted: FormatName | None, options: dict[str, Any], *, w
     return Group._make(tree, (), node)
 
 
+@not_too_deep
 def _from_snapshot(location: Location, wanted: FormatName | None, options: dict[str, Any]) -> Group | None:
     """Open a group from its consolidated metadata; None if it has none."""
     kv, path = location.store, location.path
