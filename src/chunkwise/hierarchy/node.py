@@ -27,6 +27,7 @@ from chunkwise.hierarchy.document import load_json
 from chunkwise.hierarchy.location import Location, inside_file
 from chunkwise.kvstore.protocol import Children, Stamped
 from chunkwise.kvstore.staging import is_staging
+from chunkwise.kvstore.value_bound import read_bounded
 
 __all__ = [
     "ARRAY_KEYS",
@@ -112,7 +113,7 @@ def find_documented(location: Location, inside: FormatName | None = None) -> Nod
     """Return the node at `location` that has a document, None if there is none; see `find_node`."""
     kv, path = location.store, location.path
     for key in _lookup_order(inside):
-        found = kv.read(path + key)
+        found = read_bounded(kv, path + key)
         if found.value is not None:
             node = node_of(location, key, found)
             # Other tools have files called "meta"; only one that says so is an array's.
