@@ -117,13 +117,14 @@ class CopyArrays:
         whole = target.size * itemsize
         fixed = not target.dtype.memory_dtype.hasobject and target.rank > 0 and target.size > 0
         grid = _grid(target, target.chunk_layout.write_chunk.shape)
+        read = _grid(source, source.chunk_layout.read_chunk.shape)
         memory = room.memory
         if not room.is_limit:  # nobody asked for a limit that a chunk would have to fit in
-            memory = max(memory, least_memory(self._domain, itemsize, grid))
+            memory = max(memory, least_memory(self._domain, itemsize, read, grid))
         return plan_blocks(
             self._domain,
             itemsize,
-            _grid(source, source.chunk_layout.read_chunk.shape),
+            read,
             grid,
             memory=memory,
             n_at_once=room.n_at_once,
