@@ -27,6 +27,7 @@ from chunkwise.tools.copy_work import CopyStep
 from chunkwise.tools.executors import Workers
 from chunkwise.tools.narrowing import Narrowing
 from chunkwise.tools.plan_blocks import COPIES, Grid, least_memory, plan_blocks
+from chunkwise.tools.sessions import is_session
 
 __all__ = [
     "INTERMEDIATE",
@@ -129,7 +130,9 @@ class CopyArrays:
             memory=memory,
             n_at_once=room.n_at_once,
             wanted_nbytes=min(max(whole // _N_BLOCKS, _SMALLEST_NBYTES), BLOCK_NBYTES),
-            two_passes=fixed and _intermediate_metadata(target) is not None,
+            two_passes=fixed
+            and not is_session(self.location.store)
+            and _intermediate_metadata(target) is not None,
         )
 
     def is_small(self, room: Room) -> bool:
