@@ -86,7 +86,7 @@ def test_a_migrated_array_opens_in_tensorstore(tree: Path) -> None:
 @pytest.mark.parametrize("call", ["copy", "copy_tree", "downsample_pyramid", "Group.copy"])
 def test_progress(call: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cw.create_group(tmp_path / "a.zarr").create_array("x", VALUES)
-    cw.create_array(tmp_path / "b.zarr/x", VALUES + 1)
+    cw.create_group(tmp_path / "b.zarr").create_array("x", VALUES + 1)
     work: Any = {
         "copy": lambda **how: cw.copy(tmp_path / "a.zarr/x", tmp_path / "b.zarr/x", overwrite=True, **how),
         "copy_tree": lambda **how: cw.copy_tree(
