@@ -216,7 +216,7 @@ class ArrayCopy:
         keys = KeyRange.of_prefix(path) if path else KeyRange()
         return self._location.store.list(keys.start, keys.stop)
 
-    def run(self, advance: Callable[[int], None] = lambda nbytes: None) -> None:
+    def run(self, advance: Callable[[int], object] = lambda nbytes: None) -> None:
         """Copy the blocks that are left; `advance` gets the bytes of some, one after the other."""
         job, journal = self._job, self._journal
 

@@ -99,16 +99,16 @@ def plan_blocks(
             f"a block of {list(unit)} elements, which is written as one object, takes {COPIES * least:,} "
             f"bytes of memory: {COPIES} times its {least:,} bytes; {memory:,} may be used"
         )
-    read = _READ_COPIES * prod(chunk) * itemsize
+    chunk_read = _READ_COPIES * prod(chunk) * itemsize
     needed = least_memory(domain, itemsize, source, target)
     if needed > memory:
         raise InvalidArgumentError(
-            f"a chunk of {list(chunk)} elements of the source, which is read as a whole, takes {read:,} "
-            f"bytes of memory: {_READ_COPIES} times its {read // _READ_COPIES:,} bytes; {memory:,} may be "
-            f"used, of which a block that is written takes {least:,}"
+            f"a chunk of {list(chunk)} elements of the source, which is read as a whole, takes "
+            f"{chunk_read:,} bytes of memory: {_READ_COPIES} times its {chunk_read // _READ_COPIES:,} bytes; "
+            f"{memory:,} may be used, of which a block that is written takes {least:,}"
         )
     n_at_once = max(1, min(n_at_once, memory // max(1, needed)))
-    most = _most(memory // n_at_once, read)
+    most = _most(memory // n_at_once, chunk_read)
     size = min(most, wanted_nbytes or most)
     best, best_read = block_shape(shape, unit, source.shape, itemsize, size), float("inf")
     while True:
@@ -135,7 +135,7 @@ def plan_blocks(
         return direct
     while n_at_once > 1 and prod(chunk) * itemsize > most:  # a chunk of the source is a block
         n_at_once -= 1
-        most = _most(memory // n_at_once, read)
+        most = _most(memory // n_at_once, chunk_read)
     plan = _two_passes(domain, itemsize, source._replace(shape=chunk), target._replace(shape=unit), most)
     if plan is None or sum(plan[1]) + 1 >= best_read:
         return direct

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
-from dataclasses import dataclass, field
 from typing import Any
 
 from chunkwise.errors import (
@@ -32,13 +31,13 @@ from chunkwise.hierarchy.tree import Tree
 from chunkwise.tools.array_template import template_options
 from chunkwise.tools.copy_arrays import intermediate_name, room_of
 from chunkwise.tools.copy_job import CopyJob
+from chunkwise.tools.copy_report import CopyReport
 from chunkwise.tools.copy_work import LostBlockError, StepResult
 from chunkwise.tools.destination import Destination
 from chunkwise.tools.executors import Workers, workers_of
 from chunkwise.tools.fence import Fence
 from chunkwise.tools.journal import Journal
 from chunkwise.tools.journal_document import read_journal
-from chunkwise.tools.losses import array_left_out, is_loss
 from chunkwise.tools.narrowing import CASTS, Cast, MisfitError, Narrowing
 from chunkwise.tools.parts import Part, PartJournals, n_parts
 from chunkwise.tools.sessions import is_session, journal_location
@@ -49,43 +48,11 @@ from chunkwise.tools.tree_journal import LARGE, SMALL, TreePasses, journalled_ro
 from chunkwise.tools.tree_plan import ArrayOptions, plan_tree
 from chunkwise.tools.work import Crew, Work
 
-__all__ = ["CopyReport", "Progress", "TreeCopy"]
+__all__ = ["Progress", "TreeCopy"]
 
-Progress = Callable[[str, int], None]
+Progress = Callable[[str, int], object]
 
 _COMMAND = "chunkwise cp -r --resume"
-
-
-@dataclass
-class CopyReport:
-    """Numbers of copied nodes, and notes on what could not be copied.
-
-    Attributes
-    ----------
-    n_groups, n_arrays, n_links : int
-    nbytes : int
-        Of all elements of the arrays, in memory.
-    notes : list of (str, str)
-        Path from the top of the copy, and what the target holds in another way there, or not at all.
-    left_out : list of (str, str)
-        Path of each array that the target can't hold, and why.
-    n_left : int or None
-        Of a copy in parts, how many tasks are left for others, if the tree isn't there yet.
-    """
-
-    n_groups: int = 0
-    n_arrays: int = 0
-    n_links: int = 0
-    nbytes: int = 0
-    notes: list[tuple[str, str]] = field(default_factory=list)
-    left_out: list[tuple[str, str]] = field(default_factory=list)
-    n_left: int | None = None
-
-    @property
-    def losses(self) -> list[tuple[str, str]]:
-        """What the copy lacks of its source: paths, and notes."""
-        lost = [(path, array_left_out(why)) for path, why in self.left_out]
-        return lost + [(path, note) for path, note in self.notes if is_loss(note)]
 
 
 class TreeCopy:
