@@ -29,13 +29,13 @@ from chunkwise.hierarchy.node import Node, node_of, require_node
 from chunkwise.spec.context import Context
 from chunkwise.spec.open_mode import OpenMode
 from chunkwise.spec.spec import Spec
-from chunkwise.tools.array_template import ArrayTemplate
+from chunkwise.tools.array_template import FINGERPRINT, ArrayTemplate
 from chunkwise.tools.copy_arrays import copy_arrays, delete_intermediates
 from chunkwise.tools.copy_plan import CopyPlan
 from chunkwise.tools.copy_source import CopySource
 from chunkwise.tools.copy_work import CopyStep, StepResult
 from chunkwise.tools.fence import Fence
-from chunkwise.tools.fingerprint import FINGERPRINT, with_fingerprint
+from chunkwise.tools.fingerprint import with_fingerprint
 from chunkwise.tools.narrowing import Cast, MisfitError, Narrowing, narrowing
 from chunkwise.tools.sessions import is_session
 from chunkwise.tools.target import Target, target_spec
