@@ -7,6 +7,7 @@ import argparse
 from chunkwise.binding import JSON
 from chunkwise.cli.command import UsageError, message, show
 from chunkwise.cli.cp_tree import INCOMPLETE, copy_options, run_copy_tree, show_copy, show_left
+from chunkwise.cli.nwb_copy import is_converted, run_conversion
 from chunkwise.cli.options import add_memory, add_on, workers_of
 from chunkwise.cli.progress import add_quiet, progress_of
 from chunkwise.cli.region import index_of
@@ -41,7 +42,8 @@ where it stopped.
 --overwrite replaces what is at DST when the copy is whole.  Until then it can be read, also by the copy: DST
 may be SRC.
 
-With -r a whole hierarchy is copied: groups, arrays, attributes and links.  Exit status 3 says that the copy
+With -r a whole hierarchy is copied: groups, arrays, attributes and links.  An NWB file in HDF5, or for
+another format, is converted as by `chunkwise nwb convert`.  Exit status 3 says that the copy
 lacks something which the new format can't hold; the messages, or "left_out" and "notes" in the JSON, say
 what.
 """
@@ -58,8 +60,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_template_arguments(parser)
     parser.add_argument(
         "--layout",
-        choices=("n5-viewer", "paintera", "bdv"),
-        help="with -r, of an OME-Zarr image: an N5 container as this viewer takes it, with the same levels",
+        choices=("n5-viewer", "paintera", "bdv", "ome-zarr"),
+        help="with -r, of an OME-Zarr image: an N5 container as this viewer takes it, with the same levels; "
+        "ome-zarr: of an image of N5, TIFF or another version, OME-Zarr 0.5 (0.4 in zarr2), which is the "
+        "default where a group is an image and nothing else, and the format changes",
     )
     parser.add_argument(
         "--region", metavar="REGION", help="copy a part only, such as '0, -1, 100:200' or '...,::2'"
@@ -127,6 +131,8 @@ def run(arguments: argparse.Namespace) -> int:
         if require_node(location).kind == "group":
             if not arguments.recursive:
                 raise UsageError(f"{arguments.source} is a group; -r copies it with all that is in it")
+            if is_converted(arguments, location, destination):
+                return run_conversion(arguments)
             return run_copy_tree(arguments, location, destination)
         if arguments.layout is not None:
             raise UsageError(f"{arguments.source} is an array; --layout takes the group of an OME-Zarr image")

@@ -37,16 +37,18 @@ _ONE_ARRAY = {
 
 def run_copy_tree(arguments: argparse.Namespace, source: Location, destination: Location) -> int:
     """Copy the group at `source` and all in it; return `INCOMPLETE` if something was left out."""
-    for option, name in _ONE_ARRAY.items():
-        if getattr(arguments, option) not in (None, False):
-            raise UsageError(f"{name} is for single arrays; the arrays of a hierarchy keep theirs")
-    if arguments.shard not in (None, "none"):
-        raise UsageError("--shard SIZES is for single arrays; in a hierarchy, only --shard none")
     root = require_node(source)
-    if arguments.layout is not None:
-        return _copy_image(arguments, source, destination)
+    for_viewer = arguments.layout not in (None, "ome-zarr")
+    format = "n5" if for_viewer else choose_format(arguments, destination, root.format)
+    to_ngff = _is_to_ngff(arguments, root.location, root.format, format)
+    for option, name in _ONE_ARRAY.items():
+        if getattr(arguments, option) not in (None, False) and not (to_ngff and option == "chunk"):
+            raise UsageError(f"{name} is for single arrays; the arrays of a hierarchy keep theirs")
+    if arguments.shard not in (None, "none") and not to_ngff:
+        raise UsageError("--shard SIZES is for single arrays; in a hierarchy, only --shard none")
+    if to_ngff or arguments.layout is not None:
+        return _copy_image(arguments, root.location, destination, format if to_ngff else "n5")
     workers = workers_of(arguments)
-    format = choose_format(arguments, destination, root.format)
     if format == "zarr1":
         raise UsageError("Zarr v1 has no groups")
     work = prepare_tree_copy(
@@ -104,21 +106,36 @@ def show_left(arguments: argparse.Namespace, left: Sequence[int]) -> None:
     message(f"part {arguments.part} is done as far as it can be; {of}{n_left} of all parts are left")
 
 
-def _copy_image(arguments: argparse.Namespace, source: Location, destination: Location) -> int:
-    """Copy the image at `source` in the layout of a viewer of N5."""
+def _is_to_ngff(arguments: argparse.Namespace, source: Location, stored: str | None, format: str) -> bool:
+    """Return True if images are to be copied as images of OME-Zarr."""
+    if arguments.layout is not None or format not in ("zarr3", "zarr2") or arguments.part is not None:
+        return bool(arguments.layout == "ome-zarr")
+    from chunkwise.pyramid.ngff_copy import is_whole_image
+
+    # Attributes that are copied as they are would make no image of a group of another format.
+    return stored != format and is_whole_image(source)
+
+
+def _copy_image(arguments: argparse.Namespace, source: Location, destination: Location, format: str) -> int:
+    """Copy the image at `source` in the layout of a viewer of N5, or to OME-Zarr."""
     if arguments.part is not None:
         raise UsageError("--layout doesn't go with --part; --on has workers copy an image")
-    if arguments.format not in (None, "n5"):
+    if format == "n5" and arguments.format not in (None, "n5"):
         raise UsageError(f"--layout {arguments.layout} is N5, not {arguments.format}")
     if arguments.cast == "scale":
         raise UsageError("--cast scale would scale each array by itself; it is for single arrays")
     from chunkwise.pyramid.image_copy import ImageCopy  # which not every copy needs
+    from chunkwise.pyramid.ngff_copy import NgffCopy
 
-    image = ImageCopy(source, destination, arguments.layout, template_options(arguments))
+    image: ImageCopy | NgffCopy
+    if format == "n5":
+        image = ImageCopy(source, destination, arguments.layout, template_options(arguments))
+    else:
+        image = NgffCopy(source, destination, format, template_options(arguments))
     workers = workers_of(arguments)
     how = copy_options(arguments)
     if arguments.dry_run:
-        _show_image_plan(arguments, image.nbytes, image.plans(workers=workers, **how))
+        _show_image_plan(arguments, format, image.nbytes, image.plans(workers=workers, **how))
         return 0
     image.begin(resume=arguments.resume, overwrite=arguments.overwrite)
     with progress_of(arguments, "copying", image.nbytes, workers=workers) as progress:
@@ -128,10 +145,12 @@ def _copy_image(arguments: argparse.Namespace, source: Location, destination: Lo
             progress=lambda _, nbytes: progress.advance(nbytes),
             **how,
         )
-    return _report(arguments, "n5", report, progress.seconds)
+    return _report(arguments, format, report, progress.seconds)
 
 
-def _show_image_plan(arguments: argparse.Namespace, nbytes: int, plans: dict[str, CopyPlan]) -> None:
+def _show_image_plan(
+    arguments: argparse.Namespace, format: str, nbytes: int, plans: dict[str, CopyPlan]
+) -> None:
     """Print how the levels of an image would be copied."""
     out = {
         "arrays": len(plans),
@@ -139,7 +158,7 @@ def _show_image_plan(arguments: argparse.Namespace, nbytes: int, plans: dict[str
         "larger_arrays": {path: plan.to_json() for path, plan in plans.items()},
     }
     size = f"{plural(len(plans), 'array')}, {format_nbytes(nbytes)}"
-    show_copy(arguments, "n5", out, size, *(f"{path}: {plan}" for path, plan in plans.items()))
+    show_copy(arguments, format, out, size, *(f"{path}: {plan}" for path, plan in plans.items()))
 
 
 def _show_plan(arguments: argparse.Namespace, format: str, plan: TreePlan) -> None:

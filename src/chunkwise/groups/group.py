@@ -193,7 +193,8 @@ class Group(WritableGroup):
     def consolidate(self) -> list[str]:
         """Write the consolidated metadata of the tree below this group, in place of those that there are.
 
-        Changes that are made with this library keep them true.
+        Groups below that have consolidated metadata of their own get new ones, too.  Changes that are made
+        with this library keep them true.
 
         Returns
         -------

@@ -36,7 +36,7 @@ from chunkwise.tools.target import target_spec
 from chunkwise.tools.tree_copy import Progress
 from chunkwise.tools.tree_plan import fitting_attributes
 
-__all__ = ["ImageCopy"]
+__all__ = ["ImageCopy", "copy_array"]
 
 _NEARLY = 1e-6
 
@@ -85,13 +85,13 @@ class ImageCopy:
             if self._xml is not None and self._xml[0].store.read(self._xml[1]).value is not None:
                 raise AlreadyExistsError(f"{self._xml[0].store.describe(self._xml[1])} is there already")
             there = find_node(where)
-            if there is not None and there.kind == "group":
+            if there is not None:
                 raise AlreadyExistsError(f"{where.text} is there already; --overwrite replaces it")
         self._to = Destination.choose(where, overwrite=overwrite, go_on=resume, tree=True)
         if overwrite:
             self._to.clear()
         self._to.create_parents("n5")
-        open_group(self._to.place, "a" if overwrite or resume else "w-", format="n5")
+        open_group(self._to.place, "a", format="n5")
 
     def arrays(self, stack: Stack, **how: Any) -> Iterator[tuple[str, ArrayCopy]]:
         """Yield the path and the copy of each level of a stack; `how` is as `ArrayCopy` takes it."""
@@ -113,7 +113,7 @@ class ImageCopy:
             for stack in self._stacks():
                 for path, work in self.arrays(stack, workers=opened, **how):
                     work.begin()
-                    _copy_array(report, path, work, verify, progress)
+                    copy_array(report, path, work, verify, progress)
                 made = self._layout.group_attributes(
                     stack, self._axes, named, data_type=self._data_type, labels=self._image.labels
                 )
@@ -254,7 +254,7 @@ class ImageCopy:
         self._xml[0].store.write(self._xml[1], document)
 
 
-def _copy_array(report: CopyReport, path: str, work: ArrayCopy, verify: bool, progress: Progress) -> None:
+def copy_array(report: CopyReport, path: str, work: ArrayCopy, verify: bool, progress: Progress) -> None:
     """Do the work of one array, wait for it and count it."""
     if not work.complete:
         work.run(lambda nbytes: progress(path, nbytes))

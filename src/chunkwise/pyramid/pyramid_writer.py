@@ -23,6 +23,7 @@ from chunkwise.index_space import align
 from chunkwise.plan.blocks import Blocks
 from chunkwise.processors import memory_limit
 from chunkwise.pyramid.group import PyramidGroup
+from chunkwise.pyramid.kept import Kept
 from chunkwise.pyramid.level_step import LevelStep, blocks_of_levels
 from chunkwise.pyramid.level_writer import LevelWriter
 from chunkwise.pyramid.plan import PyramidPlan
@@ -68,6 +69,8 @@ class Pyramid(NamedTuple):
         The arrays, the one of full resolution first.
     factors : tuple of tuple of int
         Of each level relative to the first.
+    left_out : tuple of str
+        What the metadata of the source say that the convention has no place for.
     """
 
     convention: str
@@ -75,6 +78,7 @@ class Pyramid(NamedTuple):
     names: tuple[str, ...]
     levels: tuple[TensorStore, ...]
     factors: tuple[tuple[int, ...], ...]
+    left_out: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         shapes = ", ".join(
@@ -95,6 +99,7 @@ class PyramidWriter:
         labels: bool,
         name: str | None,
         first: str | None,
+        kept: Kept,
         workers: Workers,
         memory: int | None,
         sync: bool,
@@ -108,7 +113,15 @@ class PyramidWriter:
         self._replaces = overwrite or (begun is not None and begun["task"].get("replaces") is True)
         self._plan, self._location, self._first = plan, location, first
         self._labels = labels
-        self._group = PyramidGroup(location, plan.convention, name or _plain_name(location))
+        self._left_out = kept.left_out
+        self._group = PyramidGroup(
+            location,
+            plan.convention,
+            name or _plain_name(location),
+            first=first,
+            renamed=bool(name),
+            kept=kept,
+        )
         self._progress = progress
         self.advance: Callable[[int], object] = lambda nbytes: None  # of a display
         self._done = 0
@@ -207,6 +220,7 @@ class PyramidWriter:
             plan.names,
             tuple(arrays),
             tuple(level.factors for level in plan.levels),
+            self._left_out,
         )
 
     def _write_levels(
