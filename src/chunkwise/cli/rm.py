@@ -6,13 +6,13 @@ import argparse
 
 from chunkwise.binding import JSON
 from chunkwise.cli.command import UsageError, message, show
-from chunkwise.cli.quantities import plural
 from chunkwise.hierarchy.change import delete_all
 from chunkwise.hierarchy.link import links_of, remove_link
 from chunkwise.hierarchy.location import Location, locate
 from chunkwise.hierarchy.node import JOURNAL, Node, find_node, nodes_below, nothing_at
 from chunkwise.hierarchy.own_keys import foreign_keys
 from chunkwise.hierarchy.walk import walk
+from chunkwise.tools.quantities import plural
 
 __all__ = ["add_arguments", "run"]
 

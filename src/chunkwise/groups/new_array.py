@@ -18,11 +18,11 @@ import numpy.typing as npt
 
 from chunkwise.api.open import open as open_spec
 from chunkwise.api.tensorstore import TensorStore
-from chunkwise.binding import JSON, dump
+from chunkwise.binding import JSON
 from chunkwise.dtypes.as_array import as_array
 from chunkwise.dtypes.data_type import DataType, DTypeLike
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
-from chunkwise.hierarchy.attribute_value import NonFinite, to_json_value
+from chunkwise.hierarchy.attribute_value import NonFinite, attributes_to_json
 from chunkwise.hierarchy.attributes import write_first_attributes
 from chunkwise.hierarchy.consolidated import update_consolidated
 from chunkwise.hierarchy.create import remove_groups
@@ -135,10 +135,7 @@ def new_array(
             raise InvalidArgumentError(
                 f"{name}: {len(given[name])} values for an array of {len(template.shape)} dimensions"
             )
-    values = {
-        name: to_json_value(value, f"attribute {dump(name)}", non_finite)
-        for name, value in attributes.items()
-    }
+    values = attributes_to_json(attributes, non_finite)
     if format == "n5":  # where these are members that the array is made with, and null is kept when asked for
         own_members = [n for n in values if n in ("axes", "units", "resolution") or values[n] is None]
         metadata = {**{n: values.pop(n) for n in own_members}, **metadata}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
 from chunkwise.arguments import check_choice
-from chunkwise.driver.auto.found_instead import database_instead
+from chunkwise.driver.auto.found_instead import database_instead, interrupted_instead
 from chunkwise.driver.n5.document import check_version
 from chunkwise.errors import (
     AlreadyExistsError,
@@ -170,9 +170,9 @@ def _check_implicit(node: Node) -> None:
     if array is not None:
         raise NotFoundError(f"there is no group at {location.text}, which is inside the array {array.text}")
     if node.format is None:
-        database = database_instead(location.store, location.path, location.text)
-        if database:
-            raise NotFoundError(f"there is no group at {location.text}: {database}")
+        for instead in (database_instead, interrupted_instead):
+            if found := instead(location.store, location.path, location.text):
+                raise NotFoundError(f"there is no group at {location.text}: {found}")
         raise NotFoundError(
             f"there is no group at {location.text}, but a directory without metadata; it is looked into "
             'as a group of the format that is given: format="zarr3", "zarr2" or "n5"'

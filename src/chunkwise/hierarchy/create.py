@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from chunkwise.binding import JSON, dump
+from chunkwise.binding import JSON
 from chunkwise.driver.n5.document import is_dataset
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError, InvalidArgumentError
-from chunkwise.hierarchy.attribute_value import to_json_value
+from chunkwise.hierarchy.attribute_value import attributes_to_json
 from chunkwise.hierarchy.consolidated import update_consolidated
 from chunkwise.hierarchy.document import change_document
 from chunkwise.hierarchy.link import remove_link
@@ -129,10 +129,7 @@ def make_group(
 
 def group_attributes(tree: Tree, attributes: Mapping[str, Any]) -> dict[str, JSON]:
     """Return the attributes of a group that is to be made as JSON; raise if it can't be."""
-    values = {
-        name: to_json_value(value, f"attribute {dump(name)}", tree.non_finite)
-        for name, value in attributes.items()
-    }
+    values = attributes_to_json(attributes, tree.non_finite)
     _check_attributes(tree.format, values)
     return values
 

@@ -185,9 +185,11 @@ def location_of(spec: KvStoreSpec, text: str | None = None) -> Location:
     return Location(kv, path, text or kv.describe(path), base, store)
 
 
-def inside_file(location: Location, context: Context | None = None) -> Location | None:
+def inside_file(
+    location: Location, context: Context | None = None, *, archives: bool = False
+) -> Location | None:
     """Return the root of the tree that the file at a location is; None if it is none."""
-    # An archive has to be named as one, since it can be written to.
+    # An archive has to be named as one where it could be written to.
     if not location.path:
         return None
     try:
@@ -195,7 +197,7 @@ def inside_file(location: Location, context: Context | None = None) -> Location 
     except ChunkwiseError:  # it is shorter, or a directory
         return None
     kind = None if head is None else file_kind(bytes(head))
-    if kind is None or kind == "zip":
+    if kind is None or (kind == "zip" and not archives):
         return None
     base = location.kvstore()
     spec: KvStoreSpec = kvstores.find(kind).parse(Members({"base": base.with_path(base.path[:-1])}))

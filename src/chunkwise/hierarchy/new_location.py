@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import PurePath
 
 from chunkwise.binding import dump
@@ -25,6 +25,7 @@ from chunkwise.hierarchy.node import (
 from chunkwise.hierarchy.own_keys import delete_own, is_made_here
 from chunkwise.hierarchy.walk import walk
 from chunkwise.kvstore.protocol import MISSING_GENERATION
+from chunkwise.kvstore.staging import is_staging
 
 __all__ = [
     "array_above",
@@ -125,7 +126,9 @@ def check_outside_arrays(location: Location) -> None:
 
 def array_above(location: Location) -> Location | None:
     """Return the array that `location` is inside, None if it is in none."""
-    for at in location.parents:
+    for below, at in pairwise(chain((location,), location.parents)):
+        if is_staging(below.name):  # it is not where it is going to be
+            return None
         try:
             node = find_documented(at)
         except PermissionDeniedError:  # what lies so far above is somebody else's

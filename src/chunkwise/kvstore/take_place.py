@@ -20,14 +20,28 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from chunkwise.errors import AlreadyExistsError, ChunkwiseError, FailedPreconditionError, UnsupportedError
+from chunkwise.errors import (
+    AlreadyExistsError,
+    ChunkwiseError,
+    FailedPreconditionError,
+    PermissionDeniedError,
+    UnsupportedError,
+)
 from chunkwise.kvstore.adapter.prefix import whole_store
 from chunkwise.kvstore.atomic import AtomicWritable, Directories, Modifiable
 from chunkwise.kvstore.key_range import KeyRange, encode_key
 from chunkwise.kvstore.protocol import MOST_LOST, Buffer, KvStoreDriver, offers
-from chunkwise.kvstore.staging import ASIDE, COMPLETE, is_staging, new_owner, staging_name
+from chunkwise.kvstore.staging import ASIDE, COMPLETE, is_abandoned, is_staging, new_owner, staging_name
 
-__all__ = ["delete_all_below", "delete_but", "replace_below", "staging_path", "take_place"]
+__all__ = [
+    "delete_all_below",
+    "delete_but",
+    "remove_abandoned",
+    "replace_below",
+    "staging_path",
+    "staging_paths",
+    "take_place",
+]
 
 
 def staging_path(store: KvStoreDriver, path: str, owner: str) -> str:
@@ -36,6 +50,41 @@ def staging_path(store: KvStoreDriver, path: str, owner: str) -> str:
         above, _, name = path[:-1].rpartition("/")
         return f"{above}/{staging_name(name, owner)}/" if above else f"{staging_name(name, owner)}/"
     return f"{path}{staging_name('', owner)}/"
+
+
+def staging_paths(store: KvStoreDriver, path: str) -> Iterator[str]:
+    """Yield the prefixes that new data for `path` was written to, be it by somebody at work or not."""
+    try:
+        for prefix in store.list_children(path).prefixes:
+            if is_staging(prefix[len(path) :]):
+                yield prefix + "/"
+        beside: bool = offers(store, Directories)
+        if not path or not beside:
+            return
+        above, slash, name = path[:-1].rpartition("/")
+        own = staging_name(name)
+        for prefix in store.list_children(above + slash + own).prefixes:
+            found = prefix[len(above + slash) :]
+            if is_staging(found) and (found in (own, own + ASIDE) or found.startswith(f"{own}-")):
+                yield prefix + "/"
+    except (UnsupportedError, PermissionDeniedError):  # nothing of ours can be there
+        return
+
+
+def remove_abandoned(store: KvStoreDriver, path: str, documents: Collection[str]) -> None:
+    """Delete what processes of this machine have left of new data for `path`, that don't run any more."""
+    for staging in staging_paths(store, path):
+        name = staging[:-1].rpartition("/")[2]
+        if not is_abandoned(name):
+            continue
+        if name.endswith(ASIDE) and offers(store, Directories):  # the old data, between two renames
+            with suppress(ChunkwiseError):
+                store.move_directory(staging[:-1], path[:-1])
+        needed = store.read(staging + COMPLETE).value is not None and all(
+            store.read(path + document).value is None for document in documents
+        )
+        if not needed:
+            delete_all_below(store, staging)
 
 
 def take_place(
@@ -78,6 +127,7 @@ def replace_below(store: KvStoreDriver, path: str, values: Mapping[str, bytes]) 
     # A directory can be exchanged only as a part of the one above.
     store, above = whole_store(store)
     path = above + path
+    remove_abandoned(store, path, list(values))
     staging = staging_path(store, path, new_owner())
     try:
         for name, value in values.items():

@@ -19,7 +19,7 @@ from chunkwise.index_space import d, newaxis
 from chunkwise.tools.array_template import ArrayTemplate, template_of
 from chunkwise.tools.new_array import open_array, open_node
 from chunkwise.tools.overlap import store_and_path, uses
-from chunkwise.tools.spec_file import open_source
+from chunkwise.tools.source import open_source
 
 __all__ = ["CopySource", "check_apart", "source_in_file", "stored_source", "tree_source"]
 

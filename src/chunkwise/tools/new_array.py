@@ -11,7 +11,8 @@ from typing import Any
 
 from chunkwise.api.open import open as open_spec
 from chunkwise.api.tensorstore import TensorStore
-from chunkwise.errors import InvalidArgumentError
+from chunkwise.driver.auto.found_instead import interrupted_instead
+from chunkwise.errors import InvalidArgumentError, NotFoundError
 from chunkwise.hierarchy.attributes import write_first_attributes
 from chunkwise.hierarchy.consolidated import update_consolidated
 from chunkwise.hierarchy.location import Location
@@ -29,6 +30,8 @@ def open_array(location: Location, **options: Any) -> TensorStore:
     """Open the array at `location`, whatever its format."""
     node = require_node(location)
     if node.kind == "group" or node.format is None:
+        if node.implicit and (found := interrupted_instead(location.store, location.path, location.text)):
+            raise NotFoundError(f"there is no array at {location.text}: {found}")
         what = "a directory" if node.implicit else f"{node.format} group"
         raise InvalidArgumentError(f"{location.text} is a group, not an array ({what})")
     spec = {"driver": DRIVERS[node.format], "kvstore": location.kvstore(), "open": True}

@@ -35,8 +35,9 @@ __all__ = ["Place", "publish_groups"]
 class Place:
     """Location of a tree that is to be made; each directory is listed once."""
 
-    def __init__(self, top: Location, format: FormatName) -> None:
+    def __init__(self, top: Location, format: FormatName, location: Location | None = None) -> None:
         self._top, self._format = top, format
+        self._location = location or top  # where it will be
         self._known: dict[str, set[str] | None] = {}
         self.is_empty = False
         self.groups: set[str] = set()  # paths of those that were there before
@@ -48,9 +49,9 @@ class Place:
 
         They are pairs, as the journal has them: of a pass, and of a number.
         """
-        check_outside_arrays(self._top)
+        check_outside_arrays(self._location)
         if self._format == "n5":
-            check_container(self._top)
+            check_container(self._location)
         self._check_top(resume, into_group=into_group)
         if self.is_empty:
             return []

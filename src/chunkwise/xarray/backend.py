@@ -15,6 +15,7 @@ from xarray import Dataset, DataTree
 from xarray.backends import AbstractDataStore, BackendEntrypoint, StoreBackendEntrypoint
 
 from chunkwise.groups.group import Group
+from chunkwise.hierarchy.attributes import with_number_types
 from chunkwise.xarray.attributes import without_nczarr
 from chunkwise.xarray.members import group_at, groups_below, is_of_netcdf, members_of
 from chunkwise.xarray.variable import open_variable
@@ -43,7 +44,7 @@ class ChunkwiseDataStore(AbstractDataStore):
 
     def get_attrs(self) -> dict[str, Any]:
         """Return the attributes of the group."""
-        return without_nczarr(self._group.attrs.asdict())
+        return with_number_types(self._group._node, without_nczarr(self._group.attrs.asdict()))
 
     def get_dimensions(self) -> dict[str, int]:
         """Return the size of each dimension."""

@@ -12,7 +12,8 @@ import numpy.typing as npt
 from chunkwise.errors import InvalidArgumentError, prefix
 from chunkwise.extras import load
 from chunkwise.hierarchy.attribute_value import NonFinite, to_json_value
-from chunkwise.xarray.attributes import FILL_VALUE, fill_value_to_json, hide_attributes
+from chunkwise.hierarchy.missing_marker import FILL_VALUE, marker_to_json
+from chunkwise.xarray.attributes import hide_attributes
 from chunkwise.xarray.encoding_check import EncodingCheck
 
 __all__ = ["LAYOUT", "PACKING", "Encoded", "encode_by_cf", "encode_variable", "in_memory", "with_check"]
@@ -47,7 +48,7 @@ class Encoded(NamedTuple):
         """Return the attributes with what stands for a missing value, as a format has it."""
         attributes = dict(self.attributes)
         if self.fill_value is not None and format != "zarr2":
-            attributes[FILL_VALUE] = fill_value_to_json(self.fill_value, self.element_type, format)
+            attributes[FILL_VALUE] = marker_to_json(self.fill_value, self.element_type, format)
         return hide_attributes(attributes) if format == "n5" else attributes
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.errors import InvalidArgumentError
-from chunkwise.xarray.attributes import FILL_VALUE
+from chunkwise.hierarchy.missing_marker import FILL_VALUE
 
 __all__ = ["EncodingCheck"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ from chunkwise.groups.open_group import open_group
 from chunkwise.hierarchy.location import locate
 from chunkwise.hierarchy.node import Node
 from chunkwise.hierarchy.node_name import split_path
+from chunkwise.hierarchy.walk import UNREADABLE
 
 __all__ = ["Member", "group_at", "groups_below", "is_of_netcdf", "members_of"]
 
@@ -66,6 +68,10 @@ def members_of(group: Group, dropped: Collection[str] = ()) -> dict[str, Member]
             continue
         try:
             member = group.get(name)
+        except UNREADABLE as e:
+            if name not in links:
+                warnings.warn(f"variable {name!r} is left out: {e.message}", stacklevel=2)
+            continue
         except ChunkwiseError:
             if name not in links:
                 raise
