@@ -21,6 +21,7 @@ from chunkwise.dtypes.data_type import DTypeLike
 from chunkwise.engine.batch import Batch, check_batch
 from chunkwise.engine.future import Future
 from chunkwise.engine.pool import in_background
+from chunkwise.engine.unfinished import EVERYWHERE
 from chunkwise.errors import (
     ChunkwiseError,
     InvalidArgumentError,
@@ -220,10 +221,18 @@ def _start(
 ) -> Future[TensorStore]:
     def start() -> Future[TensorStore]:
         if spec._driver.is_remote:
-            return in_background(lambda: open_spec(spec, read, write, context, transaction).result())
+            mode = spec.open_mode
+            changes = EVERYWHERE if mode.create or mode.delete_existing else None
+            return in_background(
+                lambda: open_spec(spec, read, write, context, transaction).result(), writes=changes
+            )
         return open_spec(spec, read, write, context, transaction)
 
-    return start() if batch is None else batch.defer(start)
+    if batch is None:
+        return start()
+    driver = spec._driver
+    at_once = driver.in_memory or driver.driver == "stack"  # whose layers are opened later
+    return batch.defer(start, at_once=at_once)
 
 
 def _common_transaction(given: Transaction | None, of_kvstore: Transaction | None) -> Transaction | None:

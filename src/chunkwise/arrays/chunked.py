@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -21,11 +22,12 @@ from chunkwise.driver.chunked.spec import ChunkedSpec
 from chunkwise.driver.flow import run
 from chunkwise.driver.stored_array import StoredArray
 from chunkwise.dtypes.data_type import DataType
+from chunkwise.engine.choose import explain_read
 from chunkwise.engine.combine import WriteFutures
 from chunkwise.engine.count_stored import count_stored, delete_outside
 from chunkwise.engine.future import Future
 from chunkwise.engine.pool import Pool
-from chunkwise.engine.read import SmallReader, explain_read, read_into
+from chunkwise.engine.read import ArrayReader
 from chunkwise.engine.strategy import ReadStrategy
 from chunkwise.engine.write import SmallWriter, referencing, write_from
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError, InvalidArgumentError
@@ -48,11 +50,11 @@ class ChunkedArray:
         "_opened",
         "_outside",
         "_pool",
+        "_reader",
         "_rechecks",
         "_request",
         "_schema",
         "_shared",
-        "_small_reader",
         "_small_writer",
         "_spec",
         "_store",
@@ -101,7 +103,7 @@ class ChunkedArray:
         layout = layout_of(request.format, opened.metadata, request.path, request.options)
         self._domain = layout.domain
         self._stored: StoredArray = layout.stored
-        self._small_reader: SmallReader | None = None  # opened by the first read
+        self._reader: ArrayReader | None = None  # opened by the first read
         self._small_writer: SmallWriter | None = None
 
     def in_transaction(self, wrap: WrapStore | None) -> Self:
@@ -198,19 +200,10 @@ class ChunkedArray:
 
     def read_into(self, transform: IndexTransform, out: npt.NDArray[Any]) -> Future[npt.NDArray[Any]]:
         """Fill `out` with what `transform`, which is bounded, selects; the future gives `out`."""
-        fill_missing = self._spec.fill_missing_data_reads
-        small = self._small_reader
-        if small is None:
-            small = self._small_reader = SmallReader(self._stored, self._store, self._pool)
-        done = small.read_into(transform, out, fill_missing=fill_missing)
-        return done or read_into(
-            self._stored,
-            self._store,
-            transform,
-            out,
-            pool=self._pool,
-            fill_missing=fill_missing,
-        )
+        reader = self._reader
+        if reader is None:
+            reader = self._reader = ArrayReader(self._stored, self._store, self._pool)
+        return reader.read_into(transform, out, fill_missing=self._spec.fill_missing_data_reads)
 
     def explain_read(self, transform: IndexTransform) -> ReadStrategy | None:
         """Return which way a read of what `transform`, which is bounded, selects would take."""
@@ -226,7 +219,7 @@ class ChunkedArray:
             )
         done = small.write_from(transform, source) or self._write(self._store, transform, source)
         # The source is referred to until it is encoded, so it may change only when all is stored.
-        return WriteFutures.of(done, done)
+        return WriteFutures.of(done, done, None if done.done() else self._store.identity)
 
     def write_referenced(self, transform: IndexTransform, source: npt.NDArray[Any]) -> WriteFutures:
         """Write `source`, which never changes again, so that a store in memory may refer to it."""
@@ -234,7 +227,7 @@ class ChunkedArray:
         if store is None:
             return self.write_from(transform, source)
         done = self._write(store, transform, source)
-        return WriteFutures.of(done, done)
+        return WriteFutures.of(done, done, None if done.done() else self._store.identity)
 
     def _write(
         self, store: KvStoreDriver, transform: IndexTransform, source: npt.NDArray[Any]
@@ -280,6 +273,11 @@ class ChunkedArray:
         except ChunkwiseError as e:
             return Future.failed(e)
         return Future.ready(self.domain)
+
+    @property
+    def resizable(self) -> bool:
+        """True, where bounds are implicit."""
+        return True
 
     def resize(self, request: ResizeRequest) -> Future[IndexDomain]:
         """Change the shape; chunks wholly outside are deleted unless only metadata is to change."""
@@ -342,7 +340,10 @@ class ChunkedArray:
 
     def spec(self) -> ChunkedSpec:
         """Return a spec that opens this array again, with its context resources bound."""
-        return self._spec.with_metadata(self._opened.metadata)
+        spec = self._spec.with_metadata(self._opened.metadata)
+        if spec.kvstore is None:
+            return spec
+        return replace(spec, kvstore=spec.kvstore.as_opened(self._store))
 
     def count_stored(self, transform: IndexTransform, most: int | None = None) -> Future[StorageStatistics]:
         """Count the chunks that meet the view, and those of them that are stored."""

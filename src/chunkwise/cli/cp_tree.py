@@ -10,12 +10,13 @@ from chunkwise.binding import JSON
 from chunkwise.cli.command import UsageError, message, show
 from chunkwise.cli.options import workers_of
 from chunkwise.cli.progress import progress_of
-from chunkwise.cli.quantities import format_nbytes, format_pace, plural
 from chunkwise.cli.template_options import choose_format, template_options
 from chunkwise.groups.copy_tree import prepare_tree_copy
 from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.node import require_node
 from chunkwise.tools.copy_plan import CopyPlan
+from chunkwise.tools.losses import array_left_out, is_loss
+from chunkwise.tools.quantities import format_nbytes, format_pace, plural
 from chunkwise.tools.tree_copy import CopyReport
 from chunkwise.tools.tree_plan import TreePlan
 
@@ -173,8 +174,8 @@ def _show_plan(arguments: argparse.Namespace, format: str, plan: TreePlan) -> No
 
 
 def _report(arguments: argparse.Namespace, format: str, report: CopyReport, seconds: float) -> int:
-    lost = [*_left_out(report.left_out), *((path, note) for path, note in report.notes if _is_loss(note))]
-    kept = [(path, note) for path, note in report.notes if not _is_loss(note)]
+    lost = report.losses
+    kept = [(path, note) for path, note in report.notes if not is_loss(note)]
     _say(*kept, *lost)
     out = {
         "groups": report.n_groups,
@@ -202,13 +203,9 @@ def _say(*notes: tuple[str, str]) -> None:
 
 
 def _left_out(arrays: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    return ((path, f"array is left out: {why}") for path, why in arrays)
+    return ((path, array_left_out(why)) for path, why in arrays)
 
 
 def _counts(n_groups: int, n_arrays: int, n_links: int) -> str:
     links = [plural(n_links, "link")] if n_links else []
     return ", ".join([plural(n_groups, "group"), plural(n_arrays, "array"), *links])
-
-
-def _is_loss(note: str) -> bool:
-    return "left out" in note

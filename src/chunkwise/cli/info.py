@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from chunkwise.arrays.stack import StackArray
 from chunkwise.binding import JSON
 from chunkwise.cli.command import UsageError, message, rows_as_lines, show
-from chunkwise.cli.quantities import format_nbytes, format_ratio, format_shape, plural
 from chunkwise.cli.system_info import show_system
 from chunkwise.errors import ChunkwiseError
 from chunkwise.groups.open_group import open_group
@@ -19,6 +18,7 @@ from chunkwise.hierarchy.walk import walk
 from chunkwise.multiscale.describe import describe_images
 from chunkwise.multiscale.ome_groups import Options
 from chunkwise.multiscale.open import find_images, open_multiscale
+from chunkwise.tools.quantities import format_nbytes, format_ratio, format_shape, plural
 from chunkwise.tools.source import find_source, open_source
 from chunkwise.tools.spec_file import read_spec_file
 from chunkwise.tools.stack_report import report_stack

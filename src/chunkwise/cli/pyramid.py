@@ -21,7 +21,6 @@ from chunkwise.cli.options import (
     workers_of,
 )
 from chunkwise.cli.progress import Progress, add_quiet, progress_of
-from chunkwise.cli.quantities import format_pace, format_shape
 from chunkwise.cli.region import select
 from chunkwise.fork import new_lock
 from chunkwise.hierarchy.location import Location, locate
@@ -29,6 +28,7 @@ from chunkwise.pyramid.convention import CONVENTIONS
 from chunkwise.pyramid.downsample_pyramid import DEFAULT_MEMORY, downsample_pyramid
 from chunkwise.pyramid.pyramid_writer import Pyramid, PyramidProgress
 from chunkwise.tools.executors import Workers
+from chunkwise.tools.quantities import format_pace, format_shape
 from chunkwise.tools.source import open_source, open_view
 
 __all__ = ["add_arguments", "run"]

@@ -14,13 +14,13 @@ from chunkwise.api.tensorstore import TensorStore
 from chunkwise.api.views import cast
 from chunkwise.binding import JSON
 from chunkwise.cli.command import UsageError, message, show
-from chunkwise.cli.quantities import format_shape, plural
 from chunkwise.cli.template_options import fill_value_of
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.index_space import d
 from chunkwise.plan.coverage import Box
 from chunkwise.tools.pictures import has_wildcard, is_picture, matching, stack_planes
+from chunkwise.tools.quantities import format_shape, plural
 from chunkwise.tools.source import open_source
 from chunkwise.tools.spec_file import write_spec_file
 from chunkwise.tools.stack_report import StackReport, report_stack

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from chunkwise.cli.command import show
 from chunkwise.cli.options import add_on, workers_of
 from chunkwise.cli.progress import add_quiet, progress_of
-from chunkwise.cli.quantities import format_duration, format_nbytes, plural
 from chunkwise.hdmf.check_links import broken_links
 from chunkwise.hierarchy.node import require_node
 from chunkwise.tools.parts import parse_part
+from chunkwise.tools.quantities import format_duration, format_nbytes, plural
 from chunkwise.tools.source import find_source
 from chunkwise.tools.verify import NodeReport, verify_nodes
 
@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
             reports.append(report)
             if not arguments.json:
                 progress.clear()
-                _show(report, location.path)
+                _show(report, root.location.path)
     with_links = root.kind == "group" and (part is None or part.number == 1)
     broken = broken_links(arguments.path) if with_links else []
     n_bad = sum(len(report.bad) for report in reports) + len(broken)

@@ -17,8 +17,10 @@ from chunkwise.hierarchy.tree import Tree, check_format
 from chunkwise.tools.copy_source import check_apart
 from chunkwise.tools.destination import Destination
 from chunkwise.tools.executors import Workers, workers_of
+from chunkwise.tools.losses import warn_of_losses
 from chunkwise.tools.narrowing import Cast
 from chunkwise.tools.parts import parse_part
+from chunkwise.tools.progress import check_progress, shown_progress
 from chunkwise.tools.tree_copy import CopyReport, TreeCopy
 
 __all__ = ["copy_tree", "prepare_tree_copy"]
@@ -39,7 +41,7 @@ def copy_tree(
     overwrite: bool = False,
     sync: bool = True,
     part: str | None = None,
-    progress: Callable[[str, int], None] = lambda path, nbytes: None,
+    progress: Callable[[str, int], object] | bool = False,
     **options: Any,
 ) -> CopyReport:
     """Copy a group with all groups, arrays, attributes and links in it to another place, format or store.
@@ -67,14 +69,16 @@ def copy_tree(
     resume : bool
         Go on with an unfinished copy: what is there already is kept.
     overwrite : bool
-        Delete what is at the destination.
+        Replace what is at the destination when the copy is whole.  Files that belong to no array or group
+        stay.
     sync : bool
         Whether chunks are on the disk before an array is there.
     part : str, optional
         ``"3/100"``: do one of 100 parts, which as many processes do without knowing of each other.  Who comes
         last makes the tree; the report of each of the others says how many tasks are left for them, `n_left`.
-    progress : callable
-        Called with the path of an array, from the top of the copy, and a number of bytes copied.
+    progress : callable or bool
+        Called with the path of an array, from the top of the copy, and a number of bytes copied; True shows a
+        bar on stderr.
     **options
         Properties of the arrays that differ from the source: ``chunks``, ``shards``, ``codec``, ``checksum``,
         ``fill_value``, ``dtype``.
@@ -93,6 +97,11 @@ def copy_tree(
         If the unfinished copy of an array is with other options, somebody is at work on it, or a worker
         doesn't see what it is to read and write.
 
+    Warns
+    -----
+    LossWarning
+        If the format can't hold an array or anything else; `losses` of the report has all of it.
+
     Examples
     --------
     >>> import tempfile
@@ -105,6 +114,7 @@ def copy_tree(
     >>> report.n_arrays, report.nbytes
     (1, 48)
     """
+    check_progress(progress)
     work = prepare_tree_copy(
         source,
         destination,
@@ -122,7 +132,10 @@ def copy_tree(
         part=part,
     )
     work.begin()
-    return work.run(progress)
+    with shown_progress(progress, "copying", work.nbytes, work.nbytes_done, work.workers) as told:
+        report = work.run(told)
+    warn_of_losses(report.losses)
+    return report
 
 
 def prepare_tree_copy(

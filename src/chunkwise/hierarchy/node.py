@@ -100,9 +100,12 @@ class Node:
         return self.format == "n5" and "n5" in self.document
 
 
-def find_node(location: Location, inside: FormatName | None = None) -> Node | None:
+def find_node(
+    location: Location, inside: FormatName | None = None, others: list[str] | None = None
+) -> Node | None:
     """Return the node at `location`, None if there is none; documents of the format `inside` come first."""
-    return find_documented(location, inside) or _implicit(location, inside)
+    # `others` is filled with the names of the keys that are there instead of a document.
+    return find_documented(location, inside) or _implicit(location, inside, others)
 
 
 def find_documented(location: Location, inside: FormatName | None = None) -> Node | None:
@@ -185,7 +188,7 @@ def node_of(location: Location, key: str, found: Stamped) -> Node:
     return Node(location, format, "array" if kind == "array" else "group", key, document, error, found)
 
 
-def _implicit(location: Location, inside: FormatName | None) -> Node | None:
+def _implicit(location: Location, inside: FormatName | None, others: list[str] | None) -> Node | None:
     try:
         found = location.store.list_children(location.path)
     except UnsupportedError:  # a web server, where a node is what has a document
@@ -196,6 +199,8 @@ def _implicit(location: Location, inside: FormatName | None) -> Node | None:
         )
     if inside is None and container_root(location) is not None:
         inside = "n5"
+    if others is not None:
+        others += [key[len(location.path) :] for key in found.keys if not is_staging(key)]
     if nodes_below(location, found) or (inside == "n5" and _is_directory(location)):
         return Node(location, inside, "group")
     return None

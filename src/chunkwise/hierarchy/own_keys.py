@@ -35,6 +35,7 @@ _DOCUMENTS = frozenset(DOCUMENTS) - {"meta", "attrs"} | {".nczarray", ".nczgroup
 _NODES = ("zarr.json", ".zarray", ".zgroup", "attributes.json", "meta")
 _ARRAY = re.compile(r"c|c[./](?:[0-9]+[./])*[0-9]+|(?:[0-9]+[./])*[0-9]+")
 """Keys of chunks in any format, for arrays whose metadata says nothing that is known."""
+_BEGUN = re.compile(rf"(?:\A|/)(?:{_ARRAY.pattern})\Z")
 
 
 def foreign_keys(location: Location) -> list[str]:
@@ -44,10 +45,11 @@ def foreign_keys(location: Location) -> list[str]:
     names = [key[len(path) :] for key in kv.list(below.start, below.stop)]
     nodes = {directory for directory, last in map(_parts, names) if last in _NODES}
     arrays = {directory: _chunks_of(location, directory) for directory in sorted(nodes)}
-    # What an unfinished copy has stored is as good as chunks.
+    # What an unfinished copy has stored is as good as chunks; of a tree, documents come last.
     for directory, last in map(_parts, names):
         if last.startswith(".chunkwise-copy"):
-            arrays.setdefault(directory, _any_chunk)
+            known = arrays.get(directory)
+            arrays[directory] = _begun_chunk if known is None else _either(known, _begun_chunk)
     own = cache(partial(_nearest, arrays))
     return sorted((path + name for name in names if not _is_own(name, own)), key=encode_key)
 
@@ -103,6 +105,14 @@ def _chunks_of(location: Location, directory: str) -> _IsChunk:
     return lambda name: any(test(name) for test in tests)
 
 
+def _begun_chunk(name: str) -> bool:
+    return _BEGUN.search(name) is not None
+
+
+def _either(one: _IsChunk, other: _IsChunk) -> _IsChunk:
+    return lambda name: one(name) or other(name)
+
+
 def _any_chunk(name: str) -> bool:
     return _ARRAY.fullmatch(name) is not None
 
@@ -113,8 +123,7 @@ def _chunks_of_array(key: str, document: Mapping[str, JSON]) -> _IsChunk:
             return _numbers("", "/", len(document["dimensions"]), "0")
         rank = len(document["shape"])
         if key != "zarr.json":  # of a Zarr v2 array whose separator only the reader knows, too
-            dotted, nested = _numbers("", ".", rank, "0"), _numbers("", "/", rank, "0")
-            return lambda name: dotted(name) or nested(name)
+            return _either(_numbers("", ".", rank, "0"), _numbers("", "/", rank, "0"))
         encoding: Any = document["chunk_key_encoding"]
         encoding = {"name": encoding} if isinstance(encoding, str) else expect_object(encoding)
         configuration = encoding.get("configuration") or {}

@@ -32,16 +32,20 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, partial
 
-from chunkwise.errors import ChunkwiseError, PermissionDeniedError, UnsupportedError
+from chunkwise.errors import ChunkwiseError
 from chunkwise.hierarchy.consolidated import move_consolidated
 from chunkwise.hierarchy.consolidated_tree import subtree_copies
 from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.node import DOCUMENTS, find_documented
 from chunkwise.hierarchy.own_keys import foreign_keys
-from chunkwise.kvstore.atomic import Directories
-from chunkwise.kvstore.protocol import offers
-from chunkwise.kvstore.staging import ASIDE, COMPLETE, is_abandoned, is_staging, new_owner, staging_name
-from chunkwise.kvstore.take_place import delete_all_below, staging_path, take_place
+from chunkwise.kvstore.staging import COMPLETE, new_owner
+from chunkwise.kvstore.take_place import (
+    delete_all_below,
+    remove_abandoned,
+    staging_path,
+    staging_paths,
+    take_place,
+)
 
 __all__ = ["Replacement", "leftovers", "replacing"]
 
@@ -56,7 +60,7 @@ class Replacement:
     @classmethod
     def begin(cls, location: Location, *, resumable: bool = False) -> Replacement:
         """Choose the place for the new data, and delete what killed processes have left there."""
-        _clean(location)
+        remove_abandoned(location.store, location.path, DOCUMENTS)
         owner = "" if resumable else new_owner()
         path = staging_path(location.store, location.path, owner)
         return cls(location, location.at(path))
@@ -91,36 +95,4 @@ def replacing(location: Location) -> Iterator[Location]:
 
 def leftovers(location: Location) -> list[Location]:
     """Return the places at a location where new data was written to, be it by somebody at work or not."""
-    return [location.at(path) for path in _places(location)]
-
-
-def _places(location: Location) -> Iterator[str]:
-    try:
-        for prefix in location.store.list_children(location.path).prefixes:
-            if is_staging(prefix[len(location.path) :]):
-                yield prefix + "/"
-        beside: bool = offers(location.store, Directories)
-        if location.parent is None or not beside:
-            return
-        above = location.parent.path
-        own = staging_name(location.name)
-        for prefix in location.store.list_children(f"{above}{own}").prefixes:
-            name = prefix[len(above) :]
-            if is_staging(name) and (name in (own, own + ASIDE) or name.startswith(f"{own}-")):
-                yield prefix + "/"
-    except (UnsupportedError, PermissionDeniedError):  # nothing of ours can be there
-        return
-
-
-def _clean(location: Location) -> None:
-    """Delete what processes of this machine have left that don't run any more."""
-    store = location.store
-    for path in _places(location):
-        name = path[:-1].rpartition("/")[2]
-        if not is_abandoned(name):
-            continue
-        if name.endswith(ASIDE) and offers(store, Directories):  # the old data, between two renames
-            with suppress(ChunkwiseError):
-                store.move_directory(path[:-1], location.path[:-1])
-        if store.read(path + COMPLETE).value is None or find_documented(location) is not None:
-            delete_all_below(store, path)
+    return [location.at(path) for path in staging_paths(location.store, location.path)]

@@ -61,13 +61,16 @@ class Tree:
             root.store, f"{root.path}{below}/", f"{root.text.rstrip('/')}/{below}", root.base, root.store_spec
         )
 
-    def find(self, names: Sequence[str], inside: FormatName | None = None) -> Node | None:
+    def find(
+        self, names: Sequence[str], inside: FormatName | None = None, others: list[str] | None = None
+    ) -> Node | None:
         """Return the node that `names` lead to, without links; None if there is none."""
+        # `others` is as for `find_node`.
         location = self.location(names)
         if self.snapshot is not None:
             entry = self.snapshot.find("/".join(names))
             return None if entry is None else self.node_of_entry(names, entry, location)
-        node = find_node(location, inside or self.format)
+        node = find_node(location, inside or self.format, others)
         if node is None or (node.implicit and self._in_array(names)):
             return None
         if node.error:

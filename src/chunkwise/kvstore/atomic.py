@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import Buffer, offers
@@ -16,6 +16,8 @@ __all__ = [
     "Modifiable",
     "Modification",
     "RangeCopies",
+    "Reference",
+    "ReferenceWritable",
     "answers_at_once",
 ]
 
@@ -78,15 +80,30 @@ class KeysChecked(Protocol):
         ...
 
 
+class Reference(NamedTuple):
+    """A value that is stored already, to be given to another key without being copied."""
+
+    value: Any  # as the store keeps it
+    load: Callable[[], Buffer]
+
+
 class RangeCopies(Protocol):
     """A store in which a value can be that of several keys without being there twice."""
 
-    def copies_to(self, target: object) -> bool:
-        """Return True if that holds for keys of `target` too."""
+    def can_refer_to(self, source: object) -> bool:
+        """Return True if keys of this store can have the values of `source`."""
         ...
 
-    def copy_range(self, keys: KeyRange, target: Any, rename: Callable[[str], str]) -> None:
-        """Have the values of `keys` be those of other keys of `target`, all at once."""
+    def references(self, source: Any, keys: KeyRange) -> Mapping[str, Reference]:
+        """Return references to the values of `keys` of `source`, for keys of this store."""
+        ...
+
+
+class ReferenceWritable(Protocol):
+    """A store that takes references, or a transaction of one."""
+
+    def write_references(self, references: Mapping[str, Reference]) -> None:
+        """Have keys of this store have values that are stored already, all at once."""
         ...
 
 

@@ -34,10 +34,19 @@ from chunkwise.kvstore.byte_range import resolve_range
 from chunkwise.kvstore.file_error import MISSING, NOT_EMPTY, file_error
 from chunkwise.kvstore.file_exchange import can_exchange, exchange_paths, link_file
 from chunkwise.kvstore.file_list import delete_files, list_directory, walk
-from chunkwise.kvstore.file_path import check_case, other_case, path_of, real_directory, root_directory
+from chunkwise.kvstore.file_path import (
+    check_case,
+    check_key,
+    is_suspect,
+    other_case,
+    path_of,
+    real_directory,
+    root_directory,
+)
 from chunkwise.kvstore.file_protocol import generation_of, remove_stale
 from chunkwise.kvstore.file_read import (
     LOADERS,
+    OpenFile,
     open_file_reader,
     open_for_reading,
     open_into_reader,
@@ -46,7 +55,14 @@ from chunkwise.kvstore.file_read import (
 )
 from chunkwise.kvstore.file_write import FileWriter, Writing, delete_file, replace_file, write_all
 from chunkwise.kvstore.key_range import KeyRange
-from chunkwise.kvstore.platform import FOLDS_NAMES, VECTORED_READS, WINDOWS, sync_directory, sync_path
+from chunkwise.kvstore.platform import (
+    FOLDS_NAMES,
+    VECTORED_READS,
+    WINDOWS,
+    extended_path,
+    sync_directory,
+    sync_path,
+)
 from chunkwise.kvstore.protocol import (
     MISSING_GENERATION,
     Buffer,
@@ -189,6 +205,20 @@ class FileStore:
         """Return the bytes of each range of the value of `key`, None if that is missing."""
         # Ranges in ascending order that lie close together share a system call.
         return None if other_case(self.root, key) else read_file_ranges(self._path(key), starts, stops)
+
+    def open_value(self, key: str) -> OpenFile | None:
+        """Open the file of `key`, for one worker; None if it is missing or a directory."""
+        if is_suspect(key):
+            check_key(self.root, key)
+            if other_case(self.root, key):
+                return None
+        path = extended_path(self.root + key) if WINDOWS else self.root + key
+        try:
+            return OpenFile(path, self.io_mode)
+        except MISSING:
+            return None
+        except OSError as e:
+            raise file_error(e, "open", path) from e
 
     def read_size(self, key: str) -> int:
         """Return the size of the value of `key` in bytes; 0 if it is missing."""

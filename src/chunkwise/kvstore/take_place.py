@@ -20,13 +20,28 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from chunkwise.errors import AlreadyExistsError, ChunkwiseError, FailedPreconditionError, UnsupportedError
+from chunkwise.errors import (
+    AlreadyExistsError,
+    ChunkwiseError,
+    FailedPreconditionError,
+    PermissionDeniedError,
+    UnsupportedError,
+)
+from chunkwise.kvstore.adapter.prefix import whole_store
 from chunkwise.kvstore.atomic import AtomicWritable, Directories, Modifiable
 from chunkwise.kvstore.key_range import KeyRange, encode_key
 from chunkwise.kvstore.protocol import MOST_LOST, Buffer, KvStoreDriver, offers
-from chunkwise.kvstore.staging import ASIDE, COMPLETE, is_staging, new_owner, staging_name
+from chunkwise.kvstore.staging import ASIDE, COMPLETE, is_abandoned, is_staging, new_owner, staging_name
 
-__all__ = ["delete_all_below", "delete_but", "replace_below", "staging_path", "take_place"]
+__all__ = [
+    "delete_all_below",
+    "delete_but",
+    "remove_abandoned",
+    "replace_below",
+    "staging_path",
+    "staging_paths",
+    "take_place",
+]
 
 
 def staging_path(store: KvStoreDriver, path: str, owner: str) -> str:
@@ -35,6 +50,41 @@ def staging_path(store: KvStoreDriver, path: str, owner: str) -> str:
         above, _, name = path[:-1].rpartition("/")
         return f"{above}/{staging_name(name, owner)}/" if above else f"{staging_name(name, owner)}/"
     return f"{path}{staging_name('', owner)}/"
+
+
+def staging_paths(store: KvStoreDriver, path: str) -> Iterator[str]:
+    """Yield the prefixes that new data for `path` was written to, be it by somebody at work or not."""
+    try:
+        for prefix in store.list_children(path).prefixes:
+            if is_staging(prefix[len(path) :]):
+                yield prefix + "/"
+        beside: bool = offers(store, Directories)
+        if not path or not beside:
+            return
+        above, slash, name = path[:-1].rpartition("/")
+        own = staging_name(name)
+        for prefix in store.list_children(above + slash + own).prefixes:
+            found = prefix[len(above + slash) :]
+            if is_staging(found) and (found in (own, own + ASIDE) or found.startswith(f"{own}-")):
+                yield prefix + "/"
+    except (UnsupportedError, PermissionDeniedError):  # nothing of ours can be there
+        return
+
+
+def remove_abandoned(store: KvStoreDriver, path: str, documents: Collection[str]) -> None:
+    """Delete what processes of this machine have left of new data for `path`, that don't run any more."""
+    for staging in staging_paths(store, path):
+        name = staging[:-1].rpartition("/")[2]
+        if not is_abandoned(name):
+            continue
+        if name.endswith(ASIDE) and offers(store, Directories):  # the old data, between two renames
+            with suppress(ChunkwiseError):
+                store.move_directory(staging[:-1], path[:-1])
+        needed = store.read(staging + COMPLETE).value is not None and all(
+            store.read(path + document).value is None for document in documents
+        )
+        if not needed:
+            delete_all_below(store, staging)
 
 
 def take_place(
@@ -62,10 +112,8 @@ def take_place(
         _key_by_key(store, staging, path, documents, keep)
 
 
-def replace_below(
-    store: KvStoreDriver, path: str, values: Mapping[str, bytes], documents: Collection[str]
-) -> None:
-    """Replace everything below `path` by `values`, whose keys are relative to it."""
+def replace_below(store: KvStoreDriver, path: str, values: Mapping[str, bytes]) -> None:
+    """Replace everything below `path` by documents, whose keys are relative to it."""
     whole = {path + name: value for name, value in values.items()}
     pending: bool = offers(store, Modifiable)
     if pending:  # a transaction, in which nothing happens yet
@@ -76,11 +124,15 @@ def replace_below(
     if offers(store, AtomicWritable):
         store.write_all(whole, conditions={}, deleted=[KeyRange.of_prefix(path)])
         return
+    # A directory can be exchanged only as a part of the one above.
+    store, above = whole_store(store)
+    path = above + path
+    remove_abandoned(store, path, list(values))
     staging = staging_path(store, path, new_owner())
     try:
         for name, value in values.items():
             store.write(staging + name, value)
-        take_place(store, staging, path, documents=documents)
+        take_place(store, staging, path, documents=list(values))
     except BaseException:
         with suppress(ChunkwiseError):  # the store may have failed for good
             if store.read(staging + COMPLETE).value is None:
@@ -182,8 +234,8 @@ def _value(store: KvStoreDriver, key: str) -> Buffer:
 def _key_by_key(
     store: KvStoreDriver, staging: str, path: str, documents: Collection[str], keep: Sequence[str]
 ) -> None:
-    names, kept = _names(store, staging), set(keep)
-    old = [key[len(path) :] for key in _list(store, path) if key not in kept and not _is_staged(key, path)]
+    names = _names(store, staging)
+    old = {key[len(path) :] for key in _list(store, path)}
     store.write(staging + COMPLETE, b"")
     begun = False
     try:
@@ -194,10 +246,8 @@ def _key_by_key(
         for name in names:
             if not _is_document(name, documents):
                 store.write(path + name, _value(store, staging + name))
-        new = set(names)
-        for name in old:
-            if name not in new and name not in documents:
-                store.delete(path + name)
+        staged = [key for key in _list(store, path) if _is_staged(key, path)]
+        delete_but(store, path, [*keep, *staged, *(path + name for name in names)])
         # Those deep inside first, the very last what makes it what it is.
         last = [name for name in names if _is_document(name, documents)]
         for name in sorted(last, key=lambda name: (-name.count("/"), _rank(name, documents), name)):

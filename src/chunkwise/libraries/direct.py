@@ -42,6 +42,9 @@ Framing: TypeAlias = Literal["gzip", "zlib"]
 
 _TOO_SMALL = 70  # ZSTD_error_dstSize_tooSmall
 _LEVEL, _CHECKSUM = 100, 201  # ZSTD_c_compressionLevel, ZSTD_c_checksumFlag
+# Contexts of a kind that are kept for later, and bytes of one.  The memory of a new one comes page by page
+# from the system, which takes 0.2 ms for encoding, and each read and write opens some.
+_MOST_KEPT, _LARGEST_KEPT = 8, 1 << 22
 _MAX_OVERHEAD = 16  # what incompressible data grows by in Blosc: the header, in bytes
 _cell = ctypes.c_char.from_buffer
 _byref, _frombuffer = ctypes.byref, np.frombuffer
@@ -204,6 +207,7 @@ def blosc() -> BloscLibrary:
     library = _load("numcodecs", "blosc", "blosc_decompress_ctx")
     try:
         decompress_ctx, compress_ctx = library.blosc_decompress_ctx, library.blosc_compress_ctx
+        list_compressors = library.blosc_list_compressors
     except AttributeError as e:
         raise ImportError(str(e)) from e
     size, pointer, number = ctypes.c_size_t, ctypes.c_void_p, ctypes.c_int
@@ -234,7 +238,8 @@ def blosc() -> BloscLibrary:
 
         return compress
 
-    return BloscLibrary(decompress, open_compressor)
+    list_compressors.restype, list_compressors.argtypes = ctypes.c_char_p, []
+    return BloscLibrary(decompress, open_compressor, frozenset(list_compressors().decode().split(",")))
 
 
 def zstd() -> ZstdLibrary:
@@ -262,31 +267,64 @@ def zstd() -> ZstdLibrary:
     for function in (is_error, code_of, text_of):
         function.argtypes = [size]
 
+    idle_decoders: list[Any] = []
+    idle_encoders: dict[tuple[int, bool], list[Any]] = {}
+    size_of = library.ZSTD_sizeof_CCtx
+    size_of.argtypes, size_of.restype = [pointer], size
+
     def open_decoder() -> Callable[[Buffer, memoryview], int | None]:
-        context = new_decoder()
+        try:
+            context = idle_decoders.pop()
+        except IndexError:
+            context = new_decoder()
         if not context:
             raise MemoryError
 
         def decode(encoded: Buffer, out: memoryview) -> int | None:
             n, room = len(encoded), len(out)
             target = _byref(_cell(out)) if room else None
-            written: int = decode_all(context, target, room, _address(encoded) if n else None, n)
+            if n and type(encoded) is memoryview and not encoded.readonly:  # as `_address`, without a call
+                source: Any = _byref(_cell(encoded))
+            else:
+                source = _address(encoded) if n else None
+            written: int = decode_all(context, target, room, source, n)
             if written <= room:
                 return written
             if code_of(written) == _TOO_SMALL:
                 return None
             raise DataCorruptionError(text_of(written).decode())
 
-        _free_with(decode, free_decoder, context)
+        weakref.finalize(decode, end_decoder, context).atexit = False
         return decode
 
-    def open_encoder(level: int, checksum: bool) -> Callable[[Buffer], Buffer]:
+    def end_decoder(context: Any) -> None:
+        if len(idle_decoders) < _MOST_KEPT:
+            idle_decoders.append(context)
+        else:
+            free_decoder(context)
+
+    def new_encoder_of(level: int, checksum: bool) -> Any:
         context = new_encoder()
         if not context:
             raise MemoryError
         for parameter, value in ((_LEVEL, level), (_CHECKSUM, int(checksum))):
             if is_error(set_parameter(context, parameter, value)):
                 raise ValueError(f"libzstd refuses level {level}")
+        return context
+
+    def end_encoder(context: Any, idle: list[Any]) -> None:
+        if size_of(context) <= _LARGEST_KEPT and len(idle) < _MOST_KEPT:
+            idle.append(context)
+        else:
+            free_encoder(context)
+
+    def open_encoder(level: int, checksum: bool) -> Callable[[Buffer], Buffer]:
+        idle = idle_encoders.setdefault((level, checksum), [])
+        try:
+            context = idle.pop()
+        except IndexError:
+            context = new_encoder_of(level, checksum)
+        # Not kept with the context: what was returned last may be in use when the encoder is not.
         out, most = memoryview(b""), -1
 
         def encode(decoded: Buffer) -> Buffer:
@@ -301,7 +339,7 @@ def zstd() -> ZstdLibrary:
                 raise MemoryError(text_of(written).decode())
             return out[:written]
 
-        _free_with(encode, free_encoder, context)
+        weakref.finalize(encode, end_encoder, context, idle).atexit = False
         return encode
 
     # The lock is kept: it would take longer to come back to it than to go through the headers of blocks.

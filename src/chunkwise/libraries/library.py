@@ -26,6 +26,7 @@ class BloscLibrary(NamedTuple):
     # ``open_compressor(cname, clevel, shuffle, blocksize, typesize)`` returns a `Compress` for
     # one worker.
     open_compressor: Callable[[str, int, int, int, int], Compress]
+    cnames: frozenset[str] = frozenset()  # the compressors inside that it was built with
 
 
 class ZstdLibrary(NamedTuple):

@@ -14,6 +14,7 @@ from typing import Any
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.arguments import as_nbytes
 from chunkwise.engine.future import Future, Promise
+from chunkwise.engine.unfinished import Change
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.hierarchy.location import Location, LocationLike, locate
 from chunkwise.hierarchy.node import require_node
@@ -25,6 +26,7 @@ from chunkwise.pyramid.pyramid_writer import Pyramid, PyramidProgress, PyramidWr
 from chunkwise.spec.unit import Unit
 from chunkwise.thread import start_thread
 from chunkwise.tools.executors import Workers, workers_of
+from chunkwise.tools.progress import check_progress, shown_progress
 from chunkwise.tools.source import open_source
 
 __all__ = ["DEFAULT_MEMORY", "downsample_pyramid"]
@@ -53,7 +55,7 @@ def downsample_pyramid(
     sync: bool = True,
     resume: bool = False,
     overwrite: bool = False,
-    progress: Callable[[PyramidProgress], object] | None = None,
+    progress: Callable[[PyramidProgress], object] | bool | None = None,
 ) -> Future[Pyramid]:
     """Write a multiscale pyramid of an image.
 
@@ -112,9 +114,9 @@ def downsample_pyramid(
         Go on with an unfinished pyramid, if there is one.
     overwrite : bool
         Replace arrays that are in the place of levels, when all levels are whole.
-    progress : callable, optional
+    progress : callable or bool, optional
         Called with a `PyramidProgress` after each block, one at a time; of levels that are made together
-        `level` is the first.
+        `level` is the first.  True shows a bar on stderr.
 
     Returns
     -------
@@ -143,6 +145,7 @@ def downsample_pyramid(
     >>> [level.shape for level in made.levels]
     [(64, 96), (32, 48), (16, 24)]
     """
+    check_progress(progress)
     if resume and overwrite:
         raise InvalidArgumentError(
             "resume goes on with an unfinished pyramid, overwrite starts again: choose one"
@@ -194,18 +197,23 @@ def downsample_pyramid(
         sync=sync,
         resume=resume,
         overwrite=overwrite,
-        progress=progress,
+        progress=progress if callable(progress) else None,
     )
     writer.prepare()
     promise, future = Promise[Pyramid].new()
+    change = Change(future, future)  # waited for after Ctrl-C; what others write meanwhile is no part of it
 
     def work() -> None:
         try:
-            made = writer.write(lambda: not promise.done())
+            with shown_progress(progress is True, "pyramid", writer.nbytes, 0, workers) as told:
+                writer.advance = told
+                made = writer.write(lambda: not promise.done())
             if made is not None:
                 promise.set_result(made)
         except BaseException as e:
             promise.set_exception(e)
+        finally:
+            change.end()
 
     if not start_thread(work):
         work()

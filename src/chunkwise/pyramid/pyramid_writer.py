@@ -123,6 +123,7 @@ class PyramidWriter:
             kept=kept,
         )
         self._progress = progress
+        self.advance: Callable[[int], object] = lambda nbytes: None  # of a display
         self._done = 0
         task = {
             "convention": plan.convention.name,
@@ -150,7 +151,7 @@ class PyramidWriter:
         ]
         self._journal = Journal(location, task, len(plan.levels), command="chunkwise pyramid --resume")
         self._start = 0 if first is None else 1
-        self._nbytes = sum(writer.nbytes for writer in self._writers[self._start :])
+        self.nbytes = sum(writer.nbytes for writer in self._writers[self._start :])
 
     def prepare(self) -> None:
         """Make room for all levels, or find out how far they are."""
@@ -284,8 +285,9 @@ class PyramidWriter:
 
     def _advance(self, level: int, nbytes: int) -> None:
         self._done += nbytes
+        self.advance(nbytes)
         if nbytes and self._progress is not None:
-            self._progress(PyramidProgress(level, len(self._writers), self._done, self._nbytes))
+            self._progress(PyramidProgress(level, len(self._writers), self._done, self.nbytes))
 
 
 def _stores(spec: DriverSpec) -> JSON:

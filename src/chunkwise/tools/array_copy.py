@@ -97,7 +97,7 @@ class ArrayCopy:
         self._job = planned_job(source, location, format, options, cast=cast, extent=extent, sync=sync)
         self.target, self.narrowing = self._job.target, self._job.narrowing
         self.notes = self._job.target_spec.notes
-        self._workers = workers_of(workers)
+        self.workers = workers_of(workers)
         self._memory, self._part, self._keep_fingerprint = memory, part, keep_fingerprint
         begun = read_journal(location) if go_on and not overwrite else None
         self._intermediate = intermediate_name()
@@ -112,7 +112,7 @@ class ArrayCopy:
             **({} if self.narrowing is None else {"cast": self.narrowing.rule}),
             **({"fingerprint": "kept"} if keep_fingerprint else {}),
         }
-        self._follow(plan or self._job.arrays.plan(room_of(self._workers, memory)), task)
+        self._follow(plan or self._job.arrays.plan(room_of(self.workers, memory)), task)
         self.nbytes = self._job.nbytes
         if part is not None:
             start, stop = part.share(self.nbytes)
@@ -225,7 +225,7 @@ class ArrayCopy:
             journal.mark(start, stop, at, result.fingerprint)
             advance(job.share(result.nbytes))
 
-        tally = self._workers.tally
+        tally = self.workers.tally
         tally.n_expected = tally.n_begun + sum(
             stop - start for at in range(len(job.steps)) for start, stop in journal.missing(at)
         )
@@ -240,7 +240,7 @@ class ArrayCopy:
     def _drive(self, stages: Callable[[Crew], Iterator[Stage]]) -> None:
         """Have stages done, one after the other, and what they have done checked."""
         try:
-            with Crew(self._workers) as crew:
+            with Crew(self.workers) as crew:
                 crew.run_all([stages(crew)], (lambda: None) if self.complete else self._journal.beat)
         except BaseException as e:
             self._interrupted(e)

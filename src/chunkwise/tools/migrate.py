@@ -39,6 +39,7 @@ from chunkwise.hierarchy.node import Node, find_documented, require_node
 from chunkwise.kvstore.atomic import AtomicWritable
 from chunkwise.kvstore.protocol import MISSING_GENERATION, KvStoreDriver, offers
 from chunkwise.tools.array_template import regular_grid
+from chunkwise.tools.losses import finite_attributes
 
 __all__ = ["Migration", "change_documents", "migrate", "notes_above", "old_node", "plan_migration"]
 
@@ -169,6 +170,8 @@ def _describe(node: Node) -> tuple[dict[str, JSON], tuple[str, ...]]:
         notes.append(f"attribute {_DIMENSIONS} becomes dimension_names")
     else:
         names = None
+    attributes, changed = finite_attributes(attributes, "zarr3")
+    notes += changed
     if old.fill_value is None:
         notes.append(
             f"fill_value null becomes {old.missing_value()[()]!r}, which missing chunks are read as already"

@@ -17,6 +17,7 @@ from chunkwise.hierarchy.consolidated import update_consolidated
 from chunkwise.hierarchy.consolidated_tree import consolidate
 from chunkwise.hierarchy.node import Node
 from chunkwise.hierarchy.walk import walk
+from chunkwise.tools.losses import finite_attributes
 from chunkwise.tools.migrate import change_documents, notes_above, old_node, plan_migration
 
 __all__ = ["MigratedNode", "migrate_tree"]
@@ -75,11 +76,11 @@ def _plan(name: str, node: Node, keep_old: bool) -> tuple[MigratedNode, dict[str
             return MigratedNode(name, "array", planned.removed, planned.notes), planned.document
         if node.format != "zarr2":
             raise FailedPreconditionError(f"it is a group of {node.format}")
-        attributes = dict(node_attributes(node))
+        attributes, changed = finite_attributes(node_attributes(node), "zarr3")
         location = node.location
         removed = [] if keep_old else [k for k in _OLD_KEYS if location.store.read(location.path + k).value]
-        notes = () if name else tuple(notes_above(location))  # the groups below are migrated too
+        notes = (*changed, *(() if name else notes_above(location)))  # the groups below are migrated too
         document: dict[str, JSON] = {"zarr_format": 3, "node_type": "group", "attributes": attributes}
-        return MigratedNode(name, "group", tuple(removed), notes), document
+        return MigratedNode(name, "group", tuple(removed), tuple(notes)), document
     except ChunkwiseError as e:
         return MigratedNode(name, node.kind, error=e.message), {}

@@ -38,6 +38,7 @@ from chunkwise.tools.executors import Workers, workers_of
 from chunkwise.tools.fence import Fence
 from chunkwise.tools.journal import Journal
 from chunkwise.tools.journal_document import read_journal
+from chunkwise.tools.losses import array_left_out, is_loss
 from chunkwise.tools.narrowing import CASTS, Cast, MisfitError, Narrowing
 from chunkwise.tools.parts import Part, PartJournals, n_parts
 from chunkwise.tools.small_arrays import SmallArrays
@@ -79,6 +80,12 @@ class CopyReport:
     left_out: list[tuple[str, str]] = field(default_factory=list)
     n_left: int | None = None
 
+    @property
+    def losses(self) -> list[tuple[str, str]]:
+        """What the copy lacks of its source: paths, and notes."""
+        lost = [(path, array_left_out(why)) for path, why in self.left_out]
+        return lost + [(path, note) for path, note in self.notes if is_loss(note)]
+
 
 class TreeCopy:
     """A copy of a node and everything below it, made by `begin` and `run`."""
@@ -112,7 +119,7 @@ class TreeCopy:
             raise InvalidArgumentError(f"{here.text} can't be copied to {top.text}, which is inside it")
         self._resume, self._verify, self._summed, self._sync = resume, verify, keep_fingerprint, sync
         self._consolidated, self._part = consolidated, part
-        self._workers = workers_of(workers)
+        self.workers = workers_of(workers)
         self._fields = template_options(options or {})
         if cast not in CASTS:
             raise InvalidArgumentError(f"cast: expected one of {', '.join(CASTS)}, not {cast!r}")
@@ -135,7 +142,7 @@ class TreeCopy:
     def _follow(self) -> None:
         """Plan the copy, as it was begun if it was."""
         # Who goes on with it may have other memory and processors.
-        room = journalled_room(self._begun, self._memory) or room_of(self._workers, self._memory)
+        room = journalled_room(self._begun, self._memory) or room_of(self.workers, self._memory)
         begun = None if self._begun is None else self._begun["task"].get("intermediate")
         between = intermediate_name(begun)
         options = ArrayOptions(
@@ -214,13 +221,13 @@ class TreeCopy:
 
     def run(self, progress: Progress = lambda path, nbytes: None) -> CopyReport:
         """Copy what is left and make it a tree; `progress` gets the path of an array and bytes."""
-        self._progress, plan, tally = progress, self.plan, self._workers.tally
+        self._progress, plan, tally = progress, self.plan, self.workers.tally
         report = self._report
         if not self.complete:
             missing = (b - a for at in self._passes.copying() for a, b in self._journal.missing(at))
             tally.n_expected = tally.n_begun + sum(missing)
             try:
-                with Crew(self._workers) as crew:
+                with Crew(self.workers) as crew:
                     report.n_left = self._run_part(crew)
                     if report.n_left is None:
                         crew.run_all(self._chains(crew), self._journal.beat)
