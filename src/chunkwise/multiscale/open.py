@@ -112,7 +112,7 @@ def open_multiscale(
         return single_array(view)
     if isinstance(place, Group):
         group = place
-    else:
+    elif not isinstance(place, TensorStore):
         location = find_source(place, context)
         if location.name.endswith(".xml"):
             location, format = _container_of(location), "n5"
@@ -209,7 +209,11 @@ def single_array(store: TensorStore) -> MultiscaleImage:
     kvstore = store.kvstore
     if kvstore is None:
         return _image_of_arrays({"": store}, "", "memory")
-    return _image_of_arrays({"": store}, kvstore.path.rstrip("/").rpartition("/")[2], store.url)
+    try:
+        location = store.url
+    except NotImplementedError:  # a store of another library
+        location = kvstore.path
+    return _image_of_arrays({"": store}, kvstore.path.rstrip("/").rpartition("/")[2], location)
 
 
 def _raw_image(group: Group) -> MultiscaleImage:
