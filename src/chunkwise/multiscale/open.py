@@ -55,8 +55,9 @@ def open_multiscale(
 ) -> Multiscale:
     """Open an image at several resolutions, or what holds such images.
 
-    OME-Zarr 0.4 and 0.5 are read, in directories and in archives (``*.ozx``, ``*.zip``); so are the layouts
-    of N5 that n5-viewer, COSEM, Paintera and BigDataViewer have, and neuroglancer's precomputed volumes.
+    OME-Zarr 0.1 to 0.5 is read, in directories and in archives (``*.ozx``, ``*.zip``); so are the layouts
+    of N5 that n5-viewer, COSEM, Paintera and BigDataViewer have, TIFF files, and neuroglancer's precomputed
+    volumes.
     Only the metadata of what is opened are read: levels, labels, wells and fields are opened when they are
     looked up.
 
