@@ -16,7 +16,7 @@ from chunkwise.binding import JSON
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
-from chunkwise.hierarchy.location import Location, LocationLike
+from chunkwise.hierarchy.location import Location, LocationLike, inside_file, locate
 from chunkwise.hierarchy.node import find_node
 from chunkwise.multiscale.bdv_file import parse_bdv_file
 from chunkwise.multiscale.image import MultiscaleImage
@@ -35,7 +35,7 @@ from chunkwise.multiscale.precomputed import precomputed_image
 from chunkwise.spec.context import Context
 from chunkwise.tools.new_array import open_array
 from chunkwise.tools.pictures import natural
-from chunkwise.tools.source import find_source, open_source, open_view
+from chunkwise.tools.source import open_source, open_view
 
 __all__ = ["Multiscale", "find_images", "open_multiscale", "single_array"]
 
@@ -114,7 +114,7 @@ def open_multiscale(
     if isinstance(place, Group):
         group = place
     elif not isinstance(place, TensorStore):
-        location = find_source(place, context)
+        location = locate(place, context)
         if location.name.endswith(".xml"):
             location, format = _container_of(location), "n5"
         try:
@@ -126,6 +126,12 @@ def open_multiscale(
             node = find_node(location)
             if node is not None and node.kind != "array":
                 raise
+            archive = inside_file(location, context, archives=True) if node is None else None
+            inside = None if archive is None else find_node(archive)
+            if archive is not None and inside is not None and inside.kind == "group":
+                return open_multiscale(
+                    archive, name=name, strict=strict, drafts=drafts, format=format, context=context
+                )
             try:
                 return single_array(open_source(location, context))
             except NotFoundError:
