@@ -38,7 +38,7 @@ class NewVariable:
             location = self._replacement.staging
         elif find_node(location) is None:
             self._made = location
-        return create_array(location, self._target)
+        return create_array(location.alone(), self._target)
 
     def commit(self) -> None:
         """Let the array take the place of the one that it replaces."""
