@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import shutil
 import sys
 import weakref
 from collections.abc import Callable
@@ -97,6 +96,8 @@ def _same_address(one: Any, other: Any) -> bool:
 def _copy_of(path: str) -> str:
     """Return the path of a copy in memory, which the linker takes for another library."""
     # It knows libraries by their paths too, so the descriptor is never closed: its number is not used again.
+    import shutil  # which loads every compressor of the standard library, and is seldom needed
+
     descriptor = os.memfd_create(os.path.basename(path))
     with open(path, "rb") as source, open(descriptor, "wb", closefd=False) as copy:
         shutil.copyfileobj(source, copy)
