@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from copy import deepcopy
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -221,7 +222,7 @@ class ChunkedArray:
             )
         done = small.write_from(transform, source) or self._write(self._store, transform, source)
         # The source is referred to until it is encoded, so it may change only when all is stored.
-        return WriteFutures.of(done, done)
+        return WriteFutures.of(done, done, None if done.done() else self._store.identity)
 
     def write_referenced(self, transform: IndexTransform, source: npt.NDArray[Any]) -> WriteFutures:
         """Write `source`, which never changes again, so that a store in memory may refer to it."""
@@ -231,7 +232,7 @@ class ChunkedArray:
         if store is None:
             return self.write_from(transform, source)
         done = self._write(store, transform, source)
-        return WriteFutures.of(done, done)
+        return WriteFutures.of(done, done, None if done.done() else self._store.identity)
 
     def _write(
         self, store: KvStoreDriver, transform: IndexTransform, source: npt.NDArray[Any]
@@ -279,6 +280,11 @@ class ChunkedArray:
         except ChunkwiseError as e:
             return Future.failed(e)
         return Future.ready(self.domain)
+
+    @property
+    def resizable(self) -> bool:
+        """True, where bounds are implicit."""
+        return True
 
     def resize(self, request: ResizeRequest) -> Future[IndexDomain]:
         """Change the shape; chunks wholly outside are deleted unless only metadata is to change."""
@@ -343,7 +349,10 @@ class ChunkedArray:
 
     def spec(self) -> ChunkedSpec:
         """Return a spec that opens this array again, with its context resources bound."""
-        return self._spec.with_metadata(self._opened.metadata)
+        spec = self._spec.with_metadata(self._opened.metadata)
+        if spec.kvstore is None:
+            return spec
+        return replace(spec, kvstore=spec.kvstore.as_opened(self._store))
 
     def count_stored(self, transform: IndexTransform, most: int | None = None) -> Future[StorageStatistics]:
         """Count the chunks that meet the view, and those of them that are stored."""

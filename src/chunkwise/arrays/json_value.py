@@ -139,13 +139,15 @@ class JsonArray(FixedArray):
             done: Future[None] = Future.ready(None)
             return WriteFutures.of(done, done)
         value = source[(-1,) * source.ndim]
-        done = self._run(lambda _: self._write(value), lambda: None)
+        done = self._run(lambda _: self._write(value), lambda: None, writes=self._store.identity)
         return WriteFutures.of(done, done)
 
-    def _run(self, work: Callable[[None], None], finish: Callable[[], T]) -> Future[T]:
+    def _run(
+        self, work: Callable[[None], None], finish: Callable[[], T], *, writes: Hashable = None
+    ) -> Future[T]:
         # A local store answers sooner than another thread takes over.
         inline = traits_of(self._store).request_concurrency is None
-        return self._pool.run([None], lambda _: work, finish, n_workers=1, inline=inline)
+        return self._pool.run([None], lambda _: work, finish, n_workers=1, inline=inline, writes=writes)
 
     def _read(self) -> JSON:
         where = self._store.describe(self._key)

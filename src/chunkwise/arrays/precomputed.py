@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from chunkwise.arrays.chunked import ChunkedArray
 from chunkwise.arrays.metadata_observers import wrapped
-from chunkwise.arrays.protocol import StorageStatistics, WrapStore
+from chunkwise.arrays.protocol import ResizeRequest, StorageStatistics, WrapStore
 from chunkwise.arrays.resources import cached
 from chunkwise.arrays.shared_metadata import SharedMetadata
 from chunkwise.driver.chunked.open_flow import Opened
@@ -89,6 +89,10 @@ class PrecomputedArray(ChunkedArray):
     def write_referenced(self, transform: IndexTransform, source: npt.NDArray[Any]) -> WriteFutures:
         """Write `source`, which never changes again."""
         return self.write_from(transform, source)
+
+    def resize(self, request: ResizeRequest) -> Future[IndexDomain]:
+        """Return the domain: with explicit bounds, no request asks for another."""
+        return Future.ready(self.domain)
 
     def count_stored(self, transform: IndexTransform, most: int | None = None) -> Future[StorageStatistics]:
         """Count the chunks that meet the view, and those of them that are stored."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,15 +18,19 @@ import numpy.typing as npt
 
 from chunkwise.api.open import open as open_spec
 from chunkwise.api.tensorstore import TensorStore
-from chunkwise.binding import dump
+from chunkwise.binding import JSON
 from chunkwise.dtypes.as_array import as_array
 from chunkwise.dtypes.data_type import DataType, DTypeLike
-from chunkwise.errors import InvalidArgumentError
-from chunkwise.hierarchy.attribute_value import NonFinite, to_json_value
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError
+from chunkwise.hierarchy.attribute_value import NonFinite, attributes_to_json
 from chunkwise.hierarchy.attributes import write_first_attributes
 from chunkwise.hierarchy.consolidated import update_consolidated
+from chunkwise.hierarchy.create import remove_groups
 from chunkwise.hierarchy.location import Location
-from chunkwise.hierarchy.new_location import check_free
+from chunkwise.hierarchy.new_location import check_free, check_replaceable
+from chunkwise.hierarchy.node import find_documented
+from chunkwise.hierarchy.own_keys import delete_own
+from chunkwise.hierarchy.replacement import replacing
 from chunkwise.spec.codec_spec import CodecSpec
 from chunkwise.spec.schema import Schema
 from chunkwise.spec.unit import Unit
@@ -75,9 +81,13 @@ def new_array(
     metadata: Mapping[str, Any],
     schema_options: Mapping[str, Any],
     non_finite: NonFinite,
-    before: Callable[[DataType], None],
+    overwrite: bool,
+    look: Callable[[], None],
+    make_parents: Callable[[bool], list[Location]],
 ) -> TensorStore:
-    """Make an array at `location`, where nothing is; see `Group.create_array` for most parameters."""
+    """Make an array at `location`; see `Group.create_array` for most parameters."""
+    # `look` raises if there can be none, before anything is changed.  `make_parents`, which is told if it is
+    # an array of text, makes the groups above and returns them.
     unknown = [name for name in schema_options if name not in SCHEMA_OPTIONS]
     if unknown:
         raise TypeError(f"create_array got an unexpected argument {unknown[0]!r}")
@@ -125,10 +135,7 @@ def new_array(
             raise InvalidArgumentError(
                 f"{name}: {len(given[name])} values for an array of {len(template.shape)} dimensions"
             )
-    values = {
-        name: to_json_value(value, f"attribute {dump(name)}", non_finite)
-        for name, value in attributes.items()
-    }
+    values = attributes_to_json(attributes, non_finite)
     if format == "n5":  # where these are members that the array is made with, and null is kept when asked for
         own_members = [n for n in values if n in ("axes", "units", "resolution") or values[n] is None]
         metadata = {**{n: values.pop(n) for n in own_members}, **metadata}
@@ -152,15 +159,64 @@ def new_array(
             own.pop(name, None)
     # Nothing is to be left of an array that can't be made.
     open_spec({**spec, "open": True, "assume_metadata": True}, **options).result()
-    before(template.dtype)
-    check_free(location, format)
-    write_first_attributes(location, format, target.attributes)
-    store = open_spec({**spec, "create": True}, **options).result()
-    if format != "n5":
-        update_consolidated(location.store, location.path)
-    if data is not None:
-        store.write(data).result()
-    return store
+    look()
+    text = template.dtype.name == "ustring"
+    new = _NewArray(location, format, target.attributes, spec, options, data)
+    if overwrite and check_replaceable(location, format):
+        with replacing(location) as staging:
+            new.write_to(staging)
+            make_parents(text)
+    else:
+        check_free(location, format)
+        made = make_parents(text)
+        try:
+            return new.write_to(location)
+        except BaseException:
+            with suppress(ChunkwiseError):
+                remove_groups(made)
+            raise
+    whole = {"driver": spec["driver"], "kvstore": spec["kvstore"], "open": True}
+    return open_spec(whole, context=options.get("context")).result()
+
+
+@dataclass(frozen=True)
+class _NewArray:
+    """An array that is to be made."""
+
+    location: Location
+    format: str
+    attributes: Mapping[str, JSON]  # to be written beside the metadata
+    spec: Mapping[str, Any]
+    options: Mapping[str, Any]
+    data: Any
+
+    def write_to(self, place: Location) -> TensorStore:
+        """Make the array at a place where nothing is; after a failure nothing of it is there."""
+        write_first_attributes(place, self.format, self.attributes)
+        made = False
+        try:
+            spec = {**self.spec, "kvstore": place.kvstore(), "create": True}
+            store = open_spec(spec, **self.options).result()
+            made = True
+            if self.format != "n5":
+                update_consolidated(place.store, place.path)
+            if self.data is not None:
+                self._written(store, place).write(self.data).result()
+        except BaseException:
+            with suppress(ChunkwiseError):  # the store may have failed for good
+                if made or find_documented(place) is None:  # else somebody was faster
+                    delete_own(place)
+                    update_consolidated(place.store, place.path)
+            raise
+        return store
+
+    def _written(self, store: TensorStore, place: Location) -> TensorStore:
+        """Return the new array as its only writer sees it."""
+        alone = place.alone()
+        if alone is place:
+            return store
+        spec = {"driver": self.spec["driver"], "kvstore": alone.kvstore(), "open": True}
+        return open_spec(spec, context=self.options.get("context")).result()
 
 
 def _auto(outer: Sequence[int], dtype: DataType, *, exact: bool) -> tuple[int, ...]:

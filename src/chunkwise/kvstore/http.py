@@ -30,7 +30,7 @@ from chunkwise.errors import (
     UnsupportedError,
 )
 from chunkwise.kvstore.byte_range import check_range, resolve_range
-from chunkwise.kvstore.http_request import SECRET_HEADERS, Answer, Bounds, NoAnswerError, send
+from chunkwise.kvstore.http_request import Answer, Bounds, NoAnswerError, send
 from chunkwise.kvstore.object_failure import failure_of_answer
 from chunkwise.kvstore.protocol import (
     MISSING_GENERATION,
@@ -41,6 +41,7 @@ from chunkwise.kvstore.protocol import (
     Stamped,
     digest_generation,
 )
+from chunkwise.kvstore.public_headers import is_public_header
 from chunkwise.kvstore.request_limits import Attempts, Limits, Slots
 from chunkwise.kvstore.shard_index_cache import ShardIndexCache
 from chunkwise.kvstore.traits import DEFAULT_TRAITS, StoreTraits
@@ -70,7 +71,7 @@ class HttpStore:
         bounds: Bounds | None = None,
     ) -> None:
         self.base_url = base_url  # a query is sent with each request
-        self.headers = tuple(headers)  # left out of pickles if they look like credentials
+        self.headers = tuple(headers)  # left out of pickles unless they are known to be public
         self.limits = limits or Limits(Slots())
         self.bounds = bounds or Bounds()
         self._shard_indexes = ShardIndexCache()
@@ -86,8 +87,8 @@ class HttpStore:
             self._sent.append(("Authorization", f"Basic {token}"))
 
     def __reduce__(self) -> tuple[object, ...]:
-        headers = tuple(h for h in self.headers if h[0].lower() not in SECRET_HEADERS)
-        return HttpStore, (self.base_url, headers, self.limits, self.bounds)
+        headers = tuple(h for h in self.headers if is_public_header(h[0]))
+        return HttpStore, (f"{self._root}{self._query}", headers, self.limits, self.bounds)
 
     def __repr__(self) -> str:
         return f"HttpStore({self.url('')!r})"

@@ -21,11 +21,11 @@ from urllib3 import HTTPHeaderDict, PoolManager, ProxyManager, Timeout, make_hea
 from urllib3 import exceptions as failures
 
 from chunkwise.errors import ChunkwiseError, DeadlineExceededError, StorageError, UnsupportedError
+from chunkwise.kvstore.public_headers import is_public_header
 from chunkwise.kvstore.request_limits import ANSWER_TIMEOUT, DEFAULT_CONCURRENCY, Coalescing, Retries
 
-__all__ = ["SECRET_HEADERS", "Answer", "Bounds", "NoAnswerError", "link_local_address", "send"]
+__all__ = ["Answer", "Bounds", "NoAnswerError", "link_local_address", "send"]
 
-SECRET_HEADERS = ("authorization", "cookie", "x-api-key")
 _MOST_REDIRECTS = 10  # as docs/remote.md says
 _REDIRECTS = (301, 302, 303, 307, 308)
 _MOST_CONNECTIONS = 4 * DEFAULT_CONCURRENCY  # kept open for each server, for those who raise that limit
@@ -77,8 +77,8 @@ def send(
     part: int | None = None,
 ) -> Answer:
     """Make a request once and return the answer, whatever its status; follow redirects."""
-    # Headers with credentials do not follow a redirect to another host.  `part` is the number of bytes asked
-    # for.
+    # Only public headers follow a redirect to another scheme, host or port.  `part` is the number of bytes
+    # asked for.
     sent, there = HTTPHeaderDict(list(headers)), url
     for _ in range(_MOST_REDIRECTS + 1):
         answer = _exchange(method, there, sent, retries, bounds, part)
@@ -93,12 +93,16 @@ def send(
             raise StorageError(f"Failed to read {url}: redirected to {location!r}, {e}") from e
         if refusal:
             raise StorageError(f"Failed to read {url}: redirected to {_shown(there)}, {refusal}")
-        if urlsplit(there).netloc != urlsplit(before).netloc:
-            for name in SECRET_HEADERS:
-                sent.discard(name)
+        if _origin(there) != _origin(before):
+            sent = HTTPHeaderDict([(k, v) for k, v in sent.items() if is_public_header(k)])
     raise StorageError(
         f"Failed to read {url}: more than {_MOST_REDIRECTS} redirects, the last to {_shown(there)}"
     )
+
+
+def _origin(url: str) -> tuple[str, str, int]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
 
 
 def _shown(url: str) -> str:

@@ -58,6 +58,7 @@ def fetch(
     extra: dict[str, Any] = {} if unless is None else {"if_none_match": unless}
     if start == 0 and stop is None:
         return _get(library, store, key, extra, retries)
+    refused: Any = None
     for _ in range(MOST_LOST):
         if start == stop or (start < 0 and not suffix_ranges):
             meta = library.head(store, key)
@@ -71,7 +72,7 @@ def fetch(
             found = _get(library, store, key, options, retries)
         except Exception as e:
             kind = failure_of(e).kind
-            if kind == "mismatch":  # replaced since its size was told
+            if kind == "mismatch" and "if_match" in options:  # replaced since its size was told
                 continue
             if kind != "range":
                 raise
@@ -79,6 +80,9 @@ def fetch(
             begin, end = resolve_range(start, stop, meta["size"])
             if begin == end:
                 return Found(b"", meta)
+            if meta == refused:
+                raise
+            refused = meta  # replaced since, or the server is wrong
             continue
         begin, end = resolve_range(start, stop, found.meta["size"])
         if len(found.value) != end - begin:

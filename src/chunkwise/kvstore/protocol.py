@@ -9,11 +9,13 @@ generation of a key is an opaque ``bytes`` that changes with every write: ``b""`
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeGuard, TypeVar
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from chunkwise.kvstore.traits import StoreTraits
 
 __all__ = [
@@ -35,6 +37,7 @@ __all__ = [
     "SizeReadable",
     "Stamped",
     "SyncedLater",
+    "TypedAttributes",
     "ValueOpenable",
     "Writable",
     "Writer",
@@ -269,6 +272,18 @@ class SyncedLater(Protocol):
         ``each(function, arguments)`` calls a function with each of the arguments, perhaps in threads.
         Of keys that were deleted it is the absence that is waited for.
         """
+        ...
+
+
+class TypedAttributes(Protocol):
+    """A store over a file of another format, whose attributes have more than JSON can say."""
+
+    def number_types(self, prefix: str) -> Mapping[str, np.dtype[Any]]:
+        """Return the types of those attributes of the node at `prefix` that are numbers."""
+        ...
+
+    def left_out(self, prefix: str) -> Mapping[str, str]:
+        """Return the attributes of a node that JSON doesn't have, or not as they are, and why."""
         ...
 
 
