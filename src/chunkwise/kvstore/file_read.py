@@ -242,8 +242,10 @@ class OpenFile:
             (status.st_dev, status.st_ino, self.size, self._mtime, status.st_ctime_ns) if settled else None
         )
 
-    def read(self, starts: Sequence[int], stops: Sequence[int]) -> list[memoryview]:
-        """Return the bytes of each range."""
+    def read(
+        self, starts: Sequence[int], stops: Sequence[int], memory: memoryview | None = None
+    ) -> list[memoryview]:
+        """Return the bytes of each range, in `memory` if that is large enough."""
         size, fd, load = self.size, self._fd, self._load
         for start, stop in zip(starts, stops, strict=True):
             if not 0 <= start <= stop <= size:
@@ -251,7 +253,9 @@ class OpenFile:
         try:
             if load is not None:
                 return [memoryview(load(fd, *span)) for span in zip(starts, stops, strict=True)]
-            memory, out = np.empty(sum(stops) - sum(starts), np.uint8).data, []
+            out, n_bytes = [], sum(stops) - sum(starts)
+            if memory is None or len(memory) < n_bytes:
+                memory = np.empty(n_bytes, np.uint8).data
             at, preadv = 0, os.preadv
             for start, stop in zip(starts, stops, strict=True):
                 end = at + stop - start
