@@ -149,6 +149,7 @@ class FileStore:
             io_limit=self.io_limit,
             open_writer=self.open_writer,
             open_into_reader=self.open_into_reader,
+            current_readers=True,
         )
 
     def describe(self, key: str) -> str:

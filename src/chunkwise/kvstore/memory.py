@@ -40,7 +40,7 @@ _pickled: WeakValueDictionary[str, MemoryStore] = WeakValueDictionary()
 class MemoryStore:
     """Keys and values in a dict, for any number of threads."""
 
-    traits: ClassVar[StoreTraits] = DEFAULT_TRAITS
+    traits: ClassVar[StoreTraits] = DEFAULT_TRAITS._replace(current_readers=True)
 
     def __init__(self) -> None:
         self._values: dict[str, tuple[Buffer, bytes]] = {}
