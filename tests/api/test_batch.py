@@ -4,6 +4,7 @@ import gc
 import threading
 import weakref
 
+import numpy as np
 import pytest
 import tensorstore
 
@@ -25,8 +26,9 @@ class TestAsTensorStore:
         batch.submit()
         batch.submit()
         assert future.result().value == b"1"
-        with pytest.raises(ValueError, match="batch was already submitted"):
-            store.read("a", batch=batch).result()
+        for read in (store.read, ts.array([1]).read, ts.array([1]).resolve):
+            with pytest.raises(ValueError, match="batch was already submitted"):
+                read(**({"key": "a"} if read == store.read else {}), batch=batch).result()
 
     def test_submitted_although_the_block_fails(self, ts):
         store = memory_store(ts)
@@ -43,11 +45,15 @@ class TestAsTensorStore:
             future.result()
 
 
-class TestDeferral:
-    """TensorStore reads memory at once, whatever the batch; here nothing runs before it is submitted."""
+def file_store(path):
+    store = chunkwise.KvStore.open(f"file://{path}/").result()
+    store["a"], store["b"] = b"1", b"2"
+    return store
 
-    def test_nothing_runs_before_the_end_of_the_block(self):
-        store = memory_store()
+
+class TestDeferral:
+    def test_nothing_runs_before_the_end_of_the_block(self, tmp_path):
+        store = file_store(tmp_path)
         with chunkwise.Batch() as batch:
             futures = [store.read(key, batch=batch) for key in "abc"]
             with pytest.raises(TimeoutError):
@@ -55,13 +61,91 @@ class TestDeferral:
             assert not any(f.done() for f in futures)
         assert [f.result().value for f in futures] == [b"1", b"2", b""]
 
-    def test_values_of_the_time_of_submission(self):
-        store = memory_store()
+    def test_values_of_the_time_of_submission(self, tmp_path):
+        store = file_store(tmp_path)
         batch = chunkwise.Batch()
         future = store.read("a", batch=batch)
         store["a"] = b"new"
         batch.submit()
         assert future.result().value == b"new"
+
+
+def zarr(ts):
+    spec = {"driver": "zarr3", "kvstore": "memory://a/"}
+    return ts.open(spec, create=True, dtype=ts.int32, shape=[4]).result()
+
+
+def n5(ts):
+    spec = {"driver": "n5", "kvstore": "memory://n/", "metadata": {"compression": {"type": "raw"}}}
+    return ts.open(spec, create=True, dtype=ts.int32, shape=[4]).result()
+
+
+def virtual(ts):
+    return ts.virtual_chunked(
+        lambda domain, chunk, parameters: chunk.fill(1), dtype=ts.int32, domain=ts.IndexDomain(shape=[4])
+    )
+
+
+def json(ts):
+    ts.KvStore.open("memory://j/").result()["x"] = b"1"
+    return ts.open({"driver": "json", "kvstore": "memory://j/x"}).result()
+
+
+def memory(ts):
+    return ts.array(np.arange(4, dtype="int32"))
+
+
+ARRAY = {"driver": "array", "array": [1, 2], "dtype": "int32", "rank": 1}
+STORED = {"driver": "zarr3", "kvstore": "memory://a/", "dtype": "int32", "schema": {"domain": {"shape": [4]}}}
+BATCHED = {
+    "array": lambda ts, b: memory(ts).read(batch=b),
+    "zarr": lambda ts, b: zarr(ts).read(batch=b),
+    "nothing of zarr": lambda ts, b: zarr(ts)[0:0].read(batch=b),
+    "n5": lambda ts, b: n5(ts).read(batch=b),
+    "json": lambda ts, b: json(ts).read(batch=b),
+    "virtual_chunked": lambda ts, b: virtual(ts).read(batch=b),
+    "cast of array": lambda ts, b: ts.cast(memory(ts), ts.float32).read(batch=b),
+    "cast of zarr": lambda ts, b: ts.cast(zarr(ts), ts.float32).read(batch=b),
+    "downsampled array": lambda ts, b: ts.downsample(memory(ts), [2], "mean").read(batch=b),
+    "downsampled zarr": lambda ts, b: ts.downsample(zarr(ts), [2], "mean").read(batch=b),
+    "stack of arrays": lambda ts, b: ts.stack([memory(ts), memory(ts)]).read(batch=b),
+    "stack of both": lambda ts, b: ts.stack([memory(ts), zarr(ts)]).read(batch=b),
+    "stack of specs": lambda ts, b: ts.open({"driver": "stack", "layers": [ARRAY]}).result().read(batch=b),
+    "cast of a stack of a cast": lambda ts, b: ts.cast(
+        ts.stack([ts.cast(memory(ts), ts.int64)]), ts.float32
+    ).read(batch=b),
+    "copy of array": lambda ts, b: zarr(ts).write(memory(ts), batch=b),
+    "copy of zarr": lambda ts, b: zarr(ts).write(zarr(ts), batch=b),
+    "resolve": lambda ts, b: zarr(ts).resolve(batch=b),
+    "resolve virtual": lambda ts, b: virtual(ts).resolve(batch=b),
+    "open array": lambda ts, b: ts.open(ARRAY, batch=b),
+    "open stack of arrays": lambda ts, b: ts.open({"driver": "stack", "layers": [ARRAY]}, batch=b),
+    "open stack of zarr": lambda ts, b: ts.open({"driver": "stack", "layers": [STORED]}, batch=b),
+    "open cast of array": lambda ts, b: ts.open(
+        {"driver": "cast", "dtype": "float32", "base": ARRAY}, batch=b
+    ),
+    "open zarr": lambda ts, b: ts.open({"driver": "zarr3", "kvstore": "memory://x/"}, batch=b),
+    "open cast of zarr": lambda ts, b: ts.open(
+        {"driver": "cast", "dtype": "float32", "base": {"driver": "zarr3", "kvstore": "memory://x/"}}, batch=b
+    ),
+    "key in memory": lambda ts, b: ts.KvStore.open("memory://k/").result().read("x", batch=b),
+}
+
+
+@pytest.mark.parametrize("what", BATCHED)
+def test_what_waits_for_the_batch_is_what_waits_in_tensorstore(what):
+    waits = []
+    for ts in (tensorstore, chunkwise):
+        with ts.Batch() as batch:
+            future = BATCHED[what](ts, batch)
+            # Not done at once may mean not done yet.
+            try:
+                future.exception(timeout=0.2)
+                waits.append(False)
+            except TimeoutError:
+                waits.append(True)
+        future.exception(timeout=60)
+    assert waits[0] == waits[1]
 
 
 def test_a_batch_that_is_dropped_is_submitted():

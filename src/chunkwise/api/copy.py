@@ -21,6 +21,8 @@ from chunkwise.engine.batch import Batch
 from chunkwise.engine.blockwise import work_through
 from chunkwise.engine.combine import WriteFutures, link
 from chunkwise.engine.future import Future, Promise
+from chunkwise.engine.unfinished import EVERYWHERE, Change, be_part_of_change
+from chunkwise.engine.waiting import collecting
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.index_space import IndexDomain, align
 from chunkwise.plan.blocks import Blocks, block_shape
@@ -119,22 +121,33 @@ def _in_one_go(copy: BlockCopy, reading: Future[npt.NDArray[Any]]) -> WriteFutur
     stored, stored_future = Promise[None].new()
 
     def write(done: Future[npt.NDArray[Any]]) -> None:
+        change = Change(EVERYWHERE, stored_future)
         try:
+            if stored.done():  # cancelled
+                return
             writing = copy.target.write(copy.convert(done.result()))
+            link(writing.copy, copied)
+            with collecting() as begun:
+                link(writing.commit, stored)
+            for ended in begun:  # cancelled just before
+                ended.result()
         except BaseException as e:
             copied.set_exception(e)
             stored.set_exception(e)
-            return
-        link(writing.copy, copied)
-        link(writing.commit, stored)
+        finally:
+            change.end()
 
     if reading.done():
         write(reading)
         return WriteFutures.of(copied_future, stored_future)
 
+    def be_part_and_write(done: Future[npt.NDArray[Any]]) -> None:
+        be_part_of_change()
+        write(done)
+
     def start(done: Future[npt.NDArray[Any]]) -> None:
         # A thread of the pool would have to do the whole write alone.
-        if not start_thread(write, done):
+        if not start_thread(be_part_and_write, done):
             write(done)
 
     reading.add_done_callback(start)

@@ -9,17 +9,19 @@ from typing import Any, Literal, TypeAlias
 
 import numpy.typing as npt
 
+from chunkwise.api.file_axes import with_axes_of_file
 from chunkwise.api.kvstore import KvStore
 from chunkwise.api.spec_cache import cache_spec, cached_spec, spec_key
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.api.transaction import Transaction, check_transaction, not_open, wrap_of
 from chunkwise.arguments import as_sequence
-from chunkwise.binding import JSON
+from chunkwise.binding import JSON, not_too_deep
 from chunkwise.catalogue import arrays
 from chunkwise.dtypes.data_type import DTypeLike
 from chunkwise.engine.batch import Batch, check_batch
 from chunkwise.engine.future import Future
 from chunkwise.engine.pool import in_background
+from chunkwise.engine.unfinished import EVERYWHERE
 from chunkwise.errors import (
     ChunkwiseError,
     InvalidArgumentError,
@@ -223,10 +225,18 @@ def _start(
 ) -> Future[TensorStore]:
     def start() -> Future[TensorStore]:
         if spec._driver.is_remote:
-            return in_background(lambda: open_spec(spec, read, write, context, transaction).result())
+            mode = spec.open_mode
+            changes = EVERYWHERE if mode.create or mode.delete_existing else None
+            return in_background(
+                lambda: open_spec(spec, read, write, context, transaction).result(), writes=changes
+            )
         return open_spec(spec, read, write, context, transaction)
 
-    return start() if batch is None else batch.defer(start)
+    if batch is None:
+        return start()
+    driver = spec._driver
+    at_once = driver.in_memory or driver.driver == "stack"  # whose layers are opened later
+    return batch.defer(start, at_once=at_once)
 
 
 def _common_transaction(given: Transaction | None, of_kvstore: Transaction | None) -> Transaction | None:
@@ -235,6 +245,7 @@ def _common_transaction(given: Transaction | None, of_kvstore: Transaction | Non
     return given or of_kvstore
 
 
+@not_too_deep
 def open_spec(
     spec: Spec,
     read: bool | None,
@@ -261,6 +272,7 @@ def open_spec(
             store = array
         else:
             store = TensorStore._make(array, IndexTransform.identity(array.domain), transaction)
+            store = with_axes_of_file(store) if driver.driver == "auto" else store
         transform = spec.transform
         if transform is not None:
             store = _view(store, transform)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from operator import index
 from typing import Self, TypeVar
 
@@ -17,6 +17,7 @@ from chunkwise.engine.batch import Batch, check_batch
 from chunkwise.engine.combine import map_future
 from chunkwise.engine.future import Future
 from chunkwise.engine.pool import in_background
+from chunkwise.engine.unfinished import EVERYWHERE
 from chunkwise.errors import (
     ChunkwiseError,
     FailedPreconditionError,
@@ -47,7 +48,7 @@ class StoredView(ArrayView):
         fix_resizable_bounds : bool
             Make all bounds of the result explicit.
         batch : Batch, optional
-            The request starts with the batch.
+            Of no effect, as it is only one request.
         """
 
         check_batch(batch)
@@ -60,14 +61,14 @@ class StoredView(ArrayView):
             found = self._without_waiting(self._array.resolve)
             return map_future(lambda domain: self._with_domain(domain, fixed=fixed), found)
 
-        return start() if batch is None else batch.defer(start)
+        return start() if batch is None else batch.defer(start, at_once=True)
 
-    def _without_waiting(self, work: Callable[[], Future[T]]) -> Future[T]:
+    def _without_waiting(self, work: Callable[[], Future[T]], *, writes: Hashable = None) -> Future[T]:
         """Begin `work`, which waits for metadata, in another thread if a network is what it waits for."""
         remote = getattr(self._array, "is_remote", None)  # a spec takes long to make
         if remote is None:
             remote = self._array.spec().is_remote
-        return in_background(lambda: work().result()) if remote else work()
+        return in_background(lambda: work().result(), writes=writes) if remote else work()
 
     def resize(
         self,
@@ -100,10 +101,15 @@ class StoredView(ArrayView):
         metadata_only = as_flag(resize_metadata_only, "resize_metadata_only")
         tied = as_flag(resize_tied_bounds, "resize_tied_bounds")
         expand_only, shrink_only = as_flag(expand_only, "expand_only"), as_flag(shrink_only, "shrink_only")
-        if not self._array.writable:
-            return Future.failed(InvalidArgumentError("Destination does not support writing."))
+        rank = self._transform.input_rank
         try:
+            if any(bounds is not None and len(bounds) != rank for bounds in (lows, highs)):
+                raise InvalidArgumentError(f"inclusive_min and exclusive_max must have rank {rank}")
+            if not self._array.writable:
+                raise InvalidArgumentError("Destination does not support writing.")
             check_open(self._transaction)
+            if not self._array.resizable:
+                raise UnsupportedError("Resize not supported")
             request = resize_request(
                 self._transform,
                 self._array.domain,
@@ -121,7 +127,8 @@ class StoredView(ArrayView):
         if self._transaction is not None and refresh_after_commit is not None:
             self._transaction._state.after_commit(refresh_after_commit)
 
-        return map_future(self._with_domain, self._without_waiting(lambda: self._array.resize(request)))
+        resized = self._without_waiting(lambda: self._array.resize(request), writes=EVERYWHERE)
+        return map_future(self._with_domain, resized)
 
     def storage_statistics(
         self, *, query_not_stored: bool = False, query_fully_stored: bool = False
@@ -188,10 +195,6 @@ def resize_request(
     rank = transform.input_rank
     lows = inclusive_min if inclusive_min is not None else [None] * rank
     highs = exclusive_max if exclusive_max is not None else [None] * rank
-    if len(lows) != rank or len(highs) != rank:
-        raise InvalidArgumentError(f"inclusive_min and exclusive_max must have rank {rank}")
-    if domain.rank and not any((*domain.implicit_lower_bounds, *domain.implicit_upper_bounds)):
-        raise UnsupportedError("Resize not supported")
     out_low: list[int | None] = [None] * transform.output_rank
     out_high: list[int | None] = [None] * transform.output_rank
     for d, (low, high) in enumerate(zip(lows, highs, strict=True)):

@@ -22,6 +22,7 @@ from chunkwise.engine.batch import Batch, check_batch
 from chunkwise.engine.combine import WriteFutures
 from chunkwise.engine.future import Future
 from chunkwise.engine.memory import check_result, empty_result
+from chunkwise.engine.pool import give_up_since, n_changes
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.extras import load
 from chunkwise.hierarchy.node_attributes import ArrayNode
@@ -146,7 +147,8 @@ class TensorStore(StoredView):
         order : {"C", "F"}
             Memory layout of the result.
         batch : Batch, optional
-            Reads of one batch start together.
+            Reads of one batch start together; there is no result before it is submitted.  What lies in
+            memory, and what is computed from that, is read at once.
         out : ndarray, optional
             Array to read into, in any memory layout; it is the result then, and must not be looked at
             before the future is done.  After a failure some of its elements may have been set.
@@ -180,7 +182,8 @@ class TensorStore(StoredView):
         if out is None:
             out = empty_result(transform.input_shape, self._array.numpy_dtype(), order)
         if batch is not None:
-            return batch.defer(lambda: self._array.read_into(transform, out))
+            at_once = transform.domain.size == 0 or getattr(self._array, "in_memory", False)
+            return batch.defer(lambda: self._array.read_into(transform, out), at_once=at_once)
         return self._array.read_into(transform, out)
 
     def __array__(
@@ -262,7 +265,12 @@ class TensorStore(StoredView):
         write = self._array.write_from
         if can_reference_source_data_indefinitely:
             write = getattr(self._array, "write_referenced", write)
-        return write(transform, values)
+        n = n_changes()
+        try:
+            return write(transform, values)
+        except BaseException:  # Ctrl-C, and the caller has no future to cancel
+            give_up_since(n)
+            raise
 
     def view(self) -> Any:
         """Return a widget for notebooks: a slice of the array, and a slider for each other dimension.

@@ -6,7 +6,7 @@ which each worker holds one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from chunkwise.dtypes.data_type import DataType
 from chunkwise.engine.combine import WriteFutures, map_future
 from chunkwise.engine.future import Future
 from chunkwise.engine.pool import Pool, Stop
+from chunkwise.engine.unfinished import EVERYWHERE
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.index_space import IndexDomain, IndexTransform, marked_like, resolve_bounds
 from chunkwise.plan.blocks import boxes
@@ -63,6 +64,11 @@ class CastArray:
             readable=self.readable,
             writable=self.writable,
         )
+
+    @property
+    def in_memory(self) -> bool:
+        """True if nothing is asked of a store to read the base."""
+        return bool(getattr(self._base.array, "in_memory", False))
 
     @property
     def dtype(self) -> DataType:
@@ -122,7 +128,8 @@ class CastArray:
         def write(part: IndexTransform, at: tuple[Any, ...]) -> None:
             base.write_from(part, _native(convert, source[at])).result()
 
-        done = self._in_blocks(transform, onto, write, lambda: None, in_order=not _injective(onto))
+        in_order = not _injective(onto)
+        done = self._in_blocks(transform, onto, write, lambda: None, in_order=in_order, writes=EVERYWHERE)
         return WriteFutures.of(done, done)
 
     def _in_blocks(
@@ -133,6 +140,7 @@ class CastArray:
         finish: Callable[[], Any],
         *,
         in_order: bool = False,
+        writes: Hashable = None,
     ) -> Future[Any]:
         lower, upper = transform.input_inclusive_min, transform.input_exclusive_max
         layout = self.schema().transformed(transform).chunk_layout.read_chunk.shape
@@ -152,12 +160,21 @@ class CastArray:
 
         n_workers = 1 if in_order else self._pool.n_workers
         return self._pool.run(
-            list(boxes(lower, upper, unit, n_elements)), open_worker, finish, n_workers=n_workers
+            list(boxes(lower, upper, unit, n_elements)),
+            open_worker,
+            finish,
+            n_workers=n_workers,
+            writes=writes,
         )
 
     def resolve(self) -> Future[IndexDomain]:
         """Return the domain as it is now, asking the storage of the base."""
         return map_future(lambda _: self.domain, self._base.array.resolve())
+
+    @property
+    def resizable(self) -> bool:
+        """True if the base is."""
+        return self._base.array.resizable
 
     def resize(self, request: ResizeRequest) -> Future[IndexDomain]:
         """Resize the base."""

@@ -72,10 +72,10 @@ class VirtualChunkedReadParameters:
 class _ChunkBatch(Batch):
     """The batch of one call of a read function; it takes reads after it was submitted too."""
 
-    def defer(self, start: Callable[[], Future[T]]) -> Future[T]:
+    def defer(self, start: Callable[[], Future[T]], *, at_once: bool = False) -> Future[T]:
         """Return the future of what `start` starts: when the function has returned, or now."""
         try:
-            return super().defer(start)
+            return super().defer(start, at_once=at_once)
         except InvalidArgumentError:  # it was submitted
             return start()
 
@@ -295,11 +295,18 @@ class ChunkFunctions:
 
     # -- a chunk in a transaction ----------------------------------------------------------------------
 
-    def read_pending(self, pending: Any, cell: Cell) -> Array:
-        """Return a chunk as a transaction sees it."""
-        value = pending.read(_key(cell)).value
+    def read_pending(self, pending: Any, cell: Cell, known: dict[Cell, Array]) -> Array:
+        """Return a chunk as a transaction sees it; `known` are those that it has read and not changed."""
+        key = _key(cell)
+        unchanged = key not in pending.changes
+        if unchanged and cell in known:
+            return known[cell]
+        value = pending.read(key).value
         assert value is not None
-        return self._decoded(value, self.domain(cell).shape)
+        array = self._decoded(value, self.domain(cell).shape)
+        if unchanged:
+            known[cell] = array
+        return array
 
     def write_pending(self, pending: Any, cell: Cell, array: Array) -> None:
         """Write a whole chunk when the transaction is committed."""

@@ -61,6 +61,11 @@ class DownsampleArray:
         return DownsampleArray(self._base.in_transaction(wrap), self._pool, self._spec)
 
     @property
+    def in_memory(self) -> bool:
+        """True if nothing is asked of a store to read the base."""
+        return bool(getattr(self._base.array, "in_memory", False))
+
+    @property
     def dtype(self) -> DataType:
         """Type of the elements, that of the base."""
         return self._base.array.dtype
@@ -123,6 +128,11 @@ class DownsampleArray:
     def resolve(self) -> Future[IndexDomain]:
         """Return the domain as it is now, asking the storage of the base."""
         return map_future(lambda _: self.domain, self._base.array.resolve())
+
+    @property
+    def resizable(self) -> bool:
+        """False: the base is resized by itself."""
+        return False
 
     def resize(self, request: ResizeRequest) -> Future[IndexDomain]:
         """Fail: the base is resized by itself."""

@@ -40,6 +40,7 @@ from chunkwise.index_space import IndexDomain, IndexTransform
 from chunkwise.kvstore.atomic import Modifiable
 from chunkwise.kvstore.protocol import Buffer, KvStoreDriver, Stamped, offers
 from chunkwise.kvstore.traits import traits_of
+from chunkwise.kvstore.value_bound import read_bounded
 from chunkwise.spec.resources.live import CachePool
 from chunkwise.spec.schema import Schema
 
@@ -139,13 +140,15 @@ class JsonArray(FixedArray):
             done: Future[None] = Future.ready(None)
             return WriteFutures.of(done, done)
         value = source[(-1,) * source.ndim]
-        done = self._run(lambda _: self._write(value), lambda: None)
+        done = self._run(lambda _: self._write(value), lambda: None, writes=self._store.identity)
         return WriteFutures.of(done, done)
 
-    def _run(self, work: Callable[[None], None], finish: Callable[[], T]) -> Future[T]:
+    def _run(
+        self, work: Callable[[None], None], finish: Callable[[], T], *, writes: Hashable = None
+    ) -> Future[T]:
         # A local store answers sooner than another thread takes over.
         inline = traits_of(self._store).request_concurrency is None
-        return self._pool.run([None], lambda _: work, finish, n_workers=1, inline=inline)
+        return self._pool.run([None], lambda _: work, finish, n_workers=1, inline=inline, writes=writes)
 
     def _read(self) -> JSON:
         where = self._store.describe(self._key)
@@ -160,7 +163,7 @@ class JsonArray(FixedArray):
     def _current(self) -> Stamped:
         """Return the stored bytes, asked for again if what is known of them is too old."""
         if self._outside is not None:
-            return self._store.read(self._key)
+            return read_bounded(self._store, self._key)
         bound = self._spec.recheck_cached_data
         known = self._known.stamped
         if known is not None:
@@ -170,7 +173,9 @@ class JsonArray(FixedArray):
                 self._opened if bound == "open" else time.time() if bound is True else float(bound)
             ):
                 return known
-        found = self._store.read(self._key, if_not_equal=known.generation if known is not None else None)
+        found = read_bounded(
+            self._store, self._key, if_not_equal=known.generation if known is not None else None
+        )
         if known is not None and found.value is None and found.generation == known.generation:
             found = known._replace(time=found.time)
         self._keep(found)
@@ -186,7 +191,7 @@ class JsonArray(FixedArray):
             self._store.modify(self._key, partial(self._written_in_transaction, new))
             return
         while True:
-            stored = self._store.read(self._key) if self._tokens else None
+            stored = read_bounded(self._store, self._key) if self._tokens else None
             value = self._decoded(None if stored is None else stored.value)
             try:
                 raw = _encode(written_at(value, self._tokens, new))

@@ -45,6 +45,11 @@ class MemoryArray(FixedArray):
         self.writable = writable
 
     @property
+    def in_memory(self) -> bool:
+        """True: no store is asked for the elements."""
+        return True
+
+    @property
     def dtype(self) -> DataType:
         """Type of the elements."""
         return self._spec.element_type

@@ -16,6 +16,8 @@ from chunkwise.errors import PermissionDeniedError
 from chunkwise.kvstore.adapter.cache import CacheStore
 from chunkwise.kvstore.adapter.prefix import whole_store
 from chunkwise.kvstore.protocol import KvStoreDriver
+from chunkwise.kvstore.staging import is_staging
+from chunkwise.kvstore.value_bound import read_bounded
 
 __all__ = [
     "HOLDERS",
@@ -64,7 +66,7 @@ def is_consolidated(store: KvStoreDriver, path: str) -> bool:
 def holds(store: KvStoreDriver, key: str, word: bytes) -> bool:
     """Return True if there is a document with that word in it, which may be read."""
     try:
-        raw = store.read(key).value
+        raw = read_bounded(store, key).value
     except PermissionDeniedError:
         return False  # copies that the caller may not see are not the caller's to update
     return raw is not None and word in bytes(raw)
@@ -73,7 +75,8 @@ def holds(store: KvStoreDriver, key: str, word: bytes) -> bool:
 def upwards(path: str) -> Iterator[str]:
     """Yield `path` and those of the groups above."""
     yield path
-    while path:
+    # What is written to a place for new data is in no group before it takes the place of the old.
+    while path and not is_staging(path[:-1].rpartition("/")[2]):
         path = path[: path[:-1].rfind("/") + 1]
         yield path
 

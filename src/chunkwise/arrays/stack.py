@@ -71,6 +71,11 @@ class StackArray(FixedArray):
         return out
 
     @property
+    def in_memory(self) -> bool:
+        """True if nothing is asked of a store to read any layer."""
+        return all(layer.in_memory for layer in self._layers.layers)
+
+    @property
     def dtype(self) -> DataType:
         """Type of the elements of all layers."""
         return self._spec.common.dtype

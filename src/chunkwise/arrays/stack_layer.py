@@ -21,6 +21,7 @@ from chunkwise.arrays.protocol import WrapStore
 from chunkwise.engine.combine import gather, map_future
 from chunkwise.engine.future import Future
 from chunkwise.engine.pool import Pool, Stop, in_event_loop
+from chunkwise.engine.unfinished import EVERYWHERE
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, prefix
 from chunkwise.index_space import IndexDomain
 from chunkwise.kvstore.request_limits import DEFAULT_CONCURRENCY
@@ -50,6 +51,13 @@ class Layer(NamedTuple):
             return self.source._driver.is_remote
         array = self.source.array
         return array.is_remote if type(array) is ChunkedArray else array.spec().is_remote
+
+    @property
+    def in_memory(self) -> bool:
+        """True if nothing is asked of a store to read it."""
+        if isinstance(self.source, Spec):
+            return self.source._driver.in_memory
+        return bool(getattr(self.source.array, "in_memory", False))
 
     def schema(self) -> Schema:
         """Return what is known of it, in the index space of the stack."""
@@ -154,7 +162,13 @@ class StackLayers:
 
             return work
 
-        return pool.run(list(groups.items()), open_worker, lambda: None, n_workers=n_workers)
+        return pool.run(
+            list(groups.items()),
+            open_worker,
+            lambda: None,
+            n_workers=n_workers,
+            writes=EVERYWHERE if write else None,
+        )
 
     def _n_workers(self, numbers: Sequence[int], pool: Pool) -> int:
         """Return how many threads take one layer after the other; 0 if layers share out their own work."""

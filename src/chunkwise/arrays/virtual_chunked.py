@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from math import inf
 from typing import Any, NamedTuple
 
@@ -44,9 +44,9 @@ class VirtualChunkedArray(FixedArray):
     """An array behind a read function, a write function or both."""
 
     # Each worker holds one chunk.  Functions are called by the threads of the pool, several at once.
-    # `pending` are the chunks as a transaction sees them.
+    # `pending` are the chunks as a transaction sees them, and `known` those that were made for it.
 
-    __slots__ = ("_functions", "_pending", "_pool", "_spec")
+    __slots__ = ("_functions", "_known", "_pending", "_pool", "_spec")
 
     def __init__(
         self,
@@ -65,6 +65,7 @@ class VirtualChunkedArray(FixedArray):
         self._spec = spec
         self._pool = pool
         self._pending = pending
+        self._known: dict[tuple[int, ...], Array] = {}
         self.readable = readable and functions.read_function is not None
         self.writable = writable and functions.write_function is not None
 
@@ -95,7 +96,7 @@ class VirtualChunkedArray(FixedArray):
 
         def read(piece: _Piece) -> None:
             if pending is not None:
-                array = functions.read_pending(pending, piece.cell)
+                array = functions.read_pending(pending, piece.cell, self._known)
             else:
                 array = functions.read_chunk(piece.cell, bound).array
             view[piece.at] = array.transpose(order)[piece.inside]
@@ -140,7 +141,7 @@ class VirtualChunkedArray(FixedArray):
             else:
                 self._change(piece, put)
 
-        done = self._run(plan, write, lambda: None)
+        done = self._run(plan, write, lambda: None, writes=self._functions.identity)
         return WriteFutures.of(done, done)
 
     def _change(self, piece: _Piece, put: Callable[[Array, _Piece], None]) -> None:
@@ -156,7 +157,14 @@ class VirtualChunkedArray(FixedArray):
 
         change_alone(functions.identity, str(piece.cell), attempt)
 
-    def _run(self, plan: Plan, work: Callable[[_Piece], None], finish: Callable[[], Any]) -> Future[Any]:
+    def _run(
+        self,
+        plan: Plan,
+        work: Callable[[_Piece], None],
+        finish: Callable[[], Any],
+        *,
+        writes: Hashable = None,
+    ) -> Future[Any]:
         def open_worker(stop: Stop) -> Callable[[_Piece], None]:
             def do(piece: _Piece) -> None:
                 if not stop:
@@ -166,7 +174,7 @@ class VirtualChunkedArray(FixedArray):
 
         # coroutines are waited for
         n_workers = self._pool.n_workers if self._functions.loop is None else DEFAULT_CONCURRENCY
-        return self._pool.run(list(_pieces(plan)), open_worker, finish, n_workers=n_workers)
+        return self._pool.run(list(_pieces(plan)), open_worker, finish, n_workers=n_workers, writes=writes)
 
     def schema(self) -> Schema:
         """Type, domain, chunks and units."""

@@ -30,7 +30,6 @@ from dataclasses import dataclass, replace
 from struct import Struct
 from typing import Any, ClassVar, Self
 
-import numcodecs.blosc
 import numpy as np
 
 from chunkwise.binding import JSON, Members, dump, expect_int
@@ -188,8 +187,7 @@ class Blosc(BytesToBytes):
         shuffle = self.shuffle
         if shuffle is None or shuffle == _AUTO:
             shuffle = 2 if typesize == 1 else 1
-        here = cname in numcodecs.blosc.list_compressors()
-        library = blosc() if here else imagecodecs_library(cname)
+        library = blosc() if cname in blosc().cnames else imagecodecs_library(cname)
         compress = library.open_compressor(cname, clevel, shuffle, blocksize, typesize)
 
         def encode(decoded: Buffer) -> Buffer:
@@ -232,6 +230,6 @@ def _decompress_elsewhere(encoded: Buffer, out: memoryview) -> None:
     flags = encoded[2]
     cname = _FORMATS.get(flags >> 5)
     # Bit 1 says that the content is stored uncompressed: then the inner compressor does not matter.
-    missing = cname is not None and not flags & 2 and cname not in numcodecs.blosc.list_compressors()
+    missing = cname is not None and not flags & 2 and cname not in blosc().cnames
     if not missing or imagecodecs_library(cname or "").decompress(encoded, out) != len(out):
         raise DataCorruptionError("Invalid blosc-compressed data")

@@ -21,8 +21,9 @@ _thread = threading.local()
 
 
 class Batch:
-    """Collects reads; nothing runs before `submit` or the end of the ``with`` block.
+    """Collects requests; none is made before `submit` or the end of the ``with`` block.
 
+    What asks no store, such as a read of an array in memory, is done at once.
     A batch of which nobody has a reference any more is submitted.
 
     Examples
@@ -42,14 +43,23 @@ class Batch:
         self._starts = []
         return self
 
-    def defer(self, start: Callable[[], Future[T]]) -> Future[T]:
+    def defer(self, start: Callable[[], Future[T]], *, at_once: bool = False) -> Future[T]:
         """Return the future of what `start` will start when the batch is submitted.
+
+        Parameters
+        ----------
+        start : function
+        at_once : bool
+            Start it now, because waiting for other requests gains nothing: no store is asked.
 
         Raises
         ------
         InvalidArgumentError
             If that has happened already.
         """
+        if at_once:
+            self._check()
+            return start()
         promise, future = Promise[T].new()
 
         def run() -> None:
@@ -61,10 +71,13 @@ class Batch:
                 promise.set_exception(e)
 
         with self._lock:
-            if self._starts is None:
-                raise InvalidArgumentError("batch was already submitted")
-            self._starts.append(run)
+            self._check().append(run)
         return future
+
+    def _check(self) -> list[Callable[[], None]]:
+        if self._starts is None:
+            raise InvalidArgumentError("batch was already submitted")
+        return self._starts
 
     def submit(self) -> None:
         """Start everything that was collected; doing it again does nothing."""

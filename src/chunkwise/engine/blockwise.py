@@ -7,9 +7,11 @@ under way the pool always has something to do, and the memory in use is that of 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextvars import copy_context
 from typing import TypeVar
 
 from chunkwise.engine.future import Future, Promise
+from chunkwise.engine.unfinished import EVERYWHERE, Change, be_part_of_change
 from chunkwise.fork import new_lock
 from chunkwise.processors import n_dask_threads, n_processors
 from chunkwise.thread import start_thread
@@ -35,6 +37,7 @@ def work_through(
     # No block is begun after a failure or after the future was cancelled.  Unless it was cancelled, the
     # future is done when no thread is at work any more.
     promise, future = Promise[None].new()
+    change = Change(EVERYWHERE, future)  # perhaps
     n = n_threads or n_block_threads()
     left = [n]
     lock = new_lock()
@@ -50,6 +53,7 @@ def work_through(
         return None
 
     def run() -> None:
+        be_part_of_change()
         try:
             while (taken := take()) is not None:
                 work(taken[0])
@@ -62,6 +66,7 @@ def work_through(
             left[0] -= 1
             if left[0]:
                 return
+        change.end()
         if errors:
             promise.set_exception(errors[0])
         else:
@@ -74,5 +79,5 @@ def work_through(
         errors.append(e)
         raise
     for i in range(n_started, n):  # there can't be more threads: fewer do it, or this one
-        end() if i else run()
+        end() if i else copy_context().run(run)
     return future

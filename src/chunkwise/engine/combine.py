@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Hashable, Sequence
 from typing import Any, Generic, NoReturn, TypeVar
 
 from chunkwise.engine.future import Future, Promise
+from chunkwise.engine.unfinished import let_go_on
 from chunkwise.fork import new_lock
 
 __all__ = ["Countdown", "WriteFutures", "gather", "link", "map_future"]
@@ -155,21 +156,31 @@ class WriteFutures:
     >>> written.commit.result()  # they are stored
     """
 
-    __slots__ = ("__weakref__", "_commit", "_copy")
+    # Of a write that nobody refers to any more, what is written next at the same place, `_where`, begins
+    # after its end; None if somebody may still wait for it, or the place isn't known.
+
+    __slots__ = ("__weakref__", "_commit", "_copy", "_where")
 
     _copy: Future[None]
     _commit: Future[None]
+    _where: Hashable
 
     def __new__(cls, *_: Any) -> WriteFutures:
         raise TypeError(f"cannot create '{cls.__name__}' instances")
 
     @classmethod
-    def of(cls, copy: Future[None], commit: Future[None]) -> WriteFutures:
-        """Return the pair of `copy` and `commit`."""
+    def of(cls, copy: Future[None], commit: Future[None], where: Hashable = None) -> WriteFutures:
+        """Return the pair of `copy` and `commit`; `where` is the identity of the store that is written."""
         self = object.__new__(cls)
         self._copy = copy
         self._commit = commit
+        self._where = where
         return self
+
+    def __del__(self) -> None:
+        where = getattr(self, "_where", None)  # set last, and an interrupt may come before
+        if where is not None and not self._commit.done():
+            let_go_on(self._commit, where)
 
     @classmethod
     def failed(cls, error: BaseException) -> WriteFutures:
@@ -180,11 +191,13 @@ class WriteFutures:
     @property
     def copy(self) -> Future[None]:
         """Done when the source has been copied, so that the caller may modify it."""
+        self._where = None
         return self._copy
 
     @property
     def commit(self) -> Future[None]:
         """Done when the write is durable in the storage."""
+        self._where = None
         return self._commit
 
     def result(self, timeout: float | None = None, deadline: float | None = None) -> None:
@@ -213,6 +226,7 @@ class WriteFutures:
 
     def add_done_callback(self, callback: Callable[[Future[None]], Any]) -> None:
         """Call `callback` with the commit future when the write has ended."""
+        self._where = None
         self._commit.add_done_callback(callback)
 
     def remove_done_callback(self, callback: Callable[[Future[None]], Any]) -> int:
@@ -220,6 +234,7 @@ class WriteFutures:
         return self._commit.remove_done_callback(callback)
 
     def __await__(self) -> Generator[Any, None, None]:
+        self._where = None
         return self._commit.__await__()
 
     def __reduce__(self) -> NoReturn:

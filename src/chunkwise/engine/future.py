@@ -8,18 +8,15 @@ nothing that a fork could leave locked.  A future that is complete from the star
 
 from __future__ import annotations
 
-import math
-import sys
-import time
 import traceback
-from _thread import TIMEOUT_MAX, allocate_lock
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import suppress
+from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast
 
-from chunkwise.arguments import as_float
-from chunkwise.errors import ChunkwiseError, FailedPreconditionError, InvalidArgumentError
+from chunkwise.engine.waiting import seconds_left, wait
+from chunkwise.errors import ChunkwiseError
 from chunkwise.fork import in_child
 
 if TYPE_CHECKING:
@@ -31,9 +28,6 @@ T = TypeVar("T")
 
 _PENDING, _VALUE, _ERROR, _CANCELLED = range(4)
 
-# Windows delivers Ctrl-C only between waits, so waits there are short ones; seconds.
-_LONGEST_WAIT = 0.1 if sys.platform == "win32" else TIMEOUT_MAX
-
 _n_forks = 0
 
 
@@ -41,6 +35,10 @@ _n_forks = 0
 def _count_fork() -> None:
     global _n_forks
     _n_forks += 1
+
+
+def _count_of_forks() -> int:
+    return _n_forks
 
 
 class BrokenPromiseError(ChunkwiseError, ValueError):
@@ -76,6 +74,9 @@ class Future(Generic[T]):
     5
     """
 
+    if not TYPE_CHECKING:
+        __class_getitem__ = classmethod(GenericAlias)  # as that of TensorStore, and quicker than typing's
+
     __slots__ = ("__weakref__", "_callbacks", "_claims", "_forks", "_start", "_state", "_value")
 
     _state: int
@@ -89,7 +90,9 @@ class Future(Generic[T]):
         if isinstance(future, Future):
             return future
         if isinstance(future, Coroutine):
-            return _of_coroutine(future, loop)
+            from chunkwise.engine.coroutine import future_of_coroutine  # only loops have use for it
+
+            return future_of_coroutine(future, loop)
         return cls.ready(future)
 
     @classmethod
@@ -136,10 +139,10 @@ class Future(Generic[T]):
         Exception
             Whatever the work failed with.
         """
-        left = None if timeout is None and deadline is None else _seconds_left(timeout, deadline)
+        left = None if timeout is None and deadline is None else seconds_left(timeout, deadline)
         if self._state != _VALUE:
             if self._state == _PENDING:
-                self._wait(left)
+                wait(self, left, _count_of_forks)
             if self._state == _ERROR:
                 try:
                     raise self._value
@@ -154,9 +157,9 @@ class Future(Generic[T]):
 
         Parameters and errors are those of `result`, except that the failure is returned.
         """
-        left = None if timeout is None and deadline is None else _seconds_left(timeout, deadline)
+        left = None if timeout is None and deadline is None else seconds_left(timeout, deadline)
         if self._state == _PENDING:
-            self._wait(left)
+            wait(self, left, _count_of_forks)
         if self._state == _CANCELLED:
             _raise_cancelled()
         return self._value if self._state == _ERROR else None
@@ -261,31 +264,6 @@ class Future(Generic[T]):
     def __reduce__(self) -> NoReturn:
         raise TypeError(f"cannot pickle '{type(self).__name__}' object")
 
-    def _wait(self, left: float | None) -> None:
-        gate = allocate_lock()
-        gate.acquire()
-
-        def wake(_: Future[T]) -> None:
-            gate.release()
-
-        self.add_done_callback(wake)
-        give_up = None if left is None else time.monotonic() + left
-        try:
-            while self._state == _PENDING:
-                if self._forks != _n_forks:
-                    raise FailedPreconditionError(
-                        "The work was under way in a parent process when this process was forked, "
-                        "and its result will not arrive here"
-                    )
-                wait = _LONGEST_WAIT
-                if give_up is not None:
-                    wait = min(wait, give_up - time.monotonic())
-                    if wait <= 0:
-                        raise TimeoutError
-                gate.acquire(True, wait)  # a signal handler that raises ends it
-        finally:
-            self.remove_done_callback(wake)
-
 
 class Promise(Generic[T]):
     """The end of a `Future` at which the result is put in; made by `new`.
@@ -303,6 +281,9 @@ class Promise(Generic[T]):
     >>> future.result()
     5
     """
+
+    if not TYPE_CHECKING:
+        __class_getitem__ = classmethod(GenericAlias)
 
     __slots__ = ("__weakref__", "_future")
 
@@ -375,36 +356,6 @@ def promise_of(future: Future[T]) -> Promise[T]:
     return promise
 
 
-def _of_coroutine(coroutine: Coroutine[Any, Any, Any], loop: asyncio.AbstractEventLoop | None) -> Future[Any]:
-    """Return the future of a coroutine that is scheduled on `loop`, or on the running loop."""
-    from asyncio import get_running_loop, run_coroutine_threadsafe  # slow to load; only loops have use for it
-
-    try:
-        target = loop or get_running_loop()
-    except RuntimeError:
-        raise InvalidArgumentError(
-            "no event loop specified and thread does not have a default event loop"
-        ) from None
-    promise, future = Promise[Any].new()
-    task = run_coroutine_threadsafe(coroutine, target)
-
-    def finish(_: object) -> None:
-        if task.cancelled():
-            promise.set_cancelled()
-        elif (error := task.exception()) is not None:
-            promise.set_exception(error)
-        else:
-            promise.set_result(task.result())
-
-    def cancel(done: Future[Any]) -> None:
-        if done.cancelled() and not target.is_closed():
-            task.cancel()
-
-    task.add_done_callback(finish)
-    future._on_done(cancel)
-    return future
-
-
 def _complete(future: Future[Any], state: int, value: Any) -> bool:
     """Complete a pending future; return False if it is complete, or about to be."""
     if future._state != _PENDING:
@@ -446,14 +397,3 @@ def _raise_cancelled() -> NoReturn:
     from asyncio import CancelledError  # the package is slow to load, and most programs never cancel
 
     raise CancelledError
-
-
-def _seconds_left(timeout: float | None, deadline: float | None) -> float | None:
-    limits = []
-    if timeout is not None:
-        limits.append(as_float(timeout, "timeout"))
-    if deadline is not None:
-        limits.append(as_float(deadline, "deadline") - time.time())
-    if any(map(math.isnan, limits)):
-        return 0.0  # as in TensorStore; a comparison with NaN would wait for ever
-    return min(limits, default=None)

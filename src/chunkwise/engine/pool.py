@@ -22,13 +22,18 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from itertools import count
 from operator import call
 from queue import SimpleQueue
+from threading import get_ident
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from chunkwise.engine.future import Future, Promise
+from chunkwise.engine.unfinished import Change, after, be_part_of_change, before
+from chunkwise.engine.waiting import give_up
+from chunkwise.errors import CancelledError
 from chunkwise.fork import in_child, new_lock, put_in_order_in_child
 from chunkwise.kvstore.request_limits import DEFAULT_CONCURRENCY, Slots
 from chunkwise.processors import n_dask_threads, n_processors
@@ -38,9 +43,11 @@ __all__ = [
     "OpenWorker",
     "Pool",
     "Stop",
+    "give_up_since",
     "in_background",
     "in_event_loop",
     "is_idle",
+    "n_changes",
     "n_threads",
     "pool_of",
     "work_here",
@@ -57,9 +64,11 @@ OpenWorker: TypeAlias = Callable[[Stop], Callable[[B], None]]
 
 
 class _Here(threading.local):
-    """True in threads that belong to a pool."""
+    """What a thread is at: `working` in threads that belong to a pool, `stop` of the job that it has."""
 
     working = False
+    stop: Stop | None = None
+    n_changes = 0  # that it has begun
 
 
 _here = _Here()
@@ -108,24 +117,37 @@ class Pool:
         n_threads: int | None = None,
         inline: bool = False,
         settle: Callable[[], None] | None = None,
+        writes: Hashable = None,
     ) -> Future[T]:
         """Work through `batches`; the first failure stops the rest and is the failure of the future."""
         # `finish` is called once after the last batch, and gives the result.  `n_workers` may exceed that of
         # the pool for work that mostly waits.  `n_threads` is how many it may use together with other jobs
         # that are under way; by default as many as there are processors.  With `inline` the calling thread
         # does it, because that is quicker than handing it over. `settle` is called before `finish` and also
-        # after a failure: it waits for what workers have begun and others do.
+        # after a failure: it waits for what workers have begun and others do.  `writes` is the identity of
+        # the store that is changed, or `EVERYWHERE`: what nobody waits for there any more comes first.
         n = max(1, min(n_workers, len(batches)))
-        inline = inline or _here.working or (self._is_caller and n == 1)
+        earlier = before(writes)
+        inline = (inline and not earlier) or _here.working or (self._is_caller and n == 1)
         most = min(n_threads or self.n_workers, n + len(_jobs))
         if inline or not batches or not self.start_threads(max(n, most)):
             return _run_here(batches, open_worker, finish, settle)
         promise: Promise[T]  # not Promise[T].new(): the alias takes as long as what it calls
         promise, future = Promise.new()
-        job = _Job(batches, open_worker, finish, promise, self, n, settle)
+        job = _Job(batches, open_worker, finish, promise, self, n, settle, writes)
         turns = [_Turn(job) for _ in range(n)]
         steps: list[Any] = [_jobs.add, *[self._queue.put] * n]
-        any(map(call, steps, [job, *turns]))  # one call, so that an interrupt comes before all steps or after
+        begin = partial(any, map(call, steps, [job, *turns]))
+        try:
+            if earlier:
+                after(earlier, begin)
+            else:
+                begin()  # one call, so that an interrupt comes before all steps or after
+        except BaseException:
+            job.stop.append(None)  # it may still begin after others
+            if job in _jobs:
+                give_up(future)
+            raise
         return future
 
     def codec_limit(self, n_workers: int) -> Slots | None:
@@ -162,6 +184,19 @@ def in_event_loop() -> bool:
     return _get_running_loop() is not None
 
 
+def n_changes() -> int:
+    """Return how many changes of what is stored this thread has begun, for `give_up_since`."""
+    return _here.n_changes
+
+
+def give_up_since(n: int) -> None:
+    """Give up the changes that this thread has begun since `n_changes` was `n`: it was interrupted."""
+    thread = get_ident()
+    for job in list(_jobs):
+        if job.begun[0] == thread and job.begun[1] > n:
+            give_up(job.promise.future)
+
+
 def is_idle() -> bool:
     """Return True if no pool has work under way."""
     return not _jobs
@@ -174,6 +209,7 @@ def n_threads() -> int:
 
 def _serve(queue: SimpleQueue[_Turn[Any] | None]) -> None:
     _here.working = True
+    be_part_of_change()
     while (turn := queue.get()) is not None:
         try:
             turn()
@@ -188,12 +224,18 @@ def _run_here(
     finish: Callable[[], T],
     settle: Callable[[], None] | None,
 ) -> Future[T]:
+    stop = _here.stop
+    if stop is None:
+        stop = []
     try:
         try:
             if batches:
-                work = open_worker([])
+                work = open_worker(stop)
                 for batch in batches:
-                    work(batch)
+                    if not stop:
+                        work(batch)
+            if stop:
+                raise CancelledError("the work that this is a part of was given up")
         finally:
             if settle is not None:
                 settle()
@@ -214,6 +256,7 @@ class _Job(Generic[B, T]):
         pool: Pool,
         n_turns: int,
         settle: Callable[[], None] | None,
+        writes: Hashable,
     ) -> None:
         self.batches = deque(batches)
         self.open_worker = open_worker
@@ -228,6 +271,12 @@ class _Job(Generic[B, T]):
         self._settle = settle
         stop = self.stop
         promise.future.add_done_callback(lambda _: stop.append(None))  # cancelled
+        self._change: Change | None = None
+        self.begun = 0, 0  # in which thread, and its how manieth change
+        if writes is not None:
+            self._change = Change(writes, promise.future)
+            _here.n_changes += 1
+            self.begun = get_ident(), _here.n_changes
 
     def end_turn(self) -> None:
         """Count a worker that has stopped; the last one completes the promise."""
@@ -238,7 +287,7 @@ class _Job(Generic[B, T]):
                 self._settle()
             except BaseException as e:
                 self.errors.append(e)
-        _jobs.discard(self)
+        self.leave()
         if not self.errors and not self.stop:
             try:
                 self.promise.set_result(self.finish())
@@ -247,6 +296,12 @@ class _Job(Generic[B, T]):
                 self.errors.append(e)
         if self.errors:
             self.promise.set_exception(self.errors[0])
+
+    def leave(self) -> None:
+        """Belong to the work under way no longer."""
+        _jobs.discard(self)
+        if self._change is not None:
+            self._change.end()
 
 
 class _Turn(Generic[B]):
@@ -260,6 +315,7 @@ class _Turn(Generic[B]):
 
     def __call__(self) -> None:
         job = self._job
+        _here.stop = job.stop
         try:
             if not job.stop and job.batches:
                 if self._work is None:
@@ -276,13 +332,14 @@ class _Turn(Generic[B]):
         except BaseException as e:
             job.errors.append(e)
             job.stop.append(None)
+        _here.stop = None  # what is called back is no part of the job
         job.end_turn()
 
     def fail(self, error: BaseException) -> None:
         """Have the job end with `error`, whatever its other workers do."""
         job = self._job
         job.stop.append(None)
-        _jobs.discard(job)
+        job.leave()
         job.promise.set_exception(error)
 
 
@@ -339,13 +396,15 @@ def _background_pool() -> Pool:
     return _background[0]
 
 
-def in_background(work: Callable[[], T]) -> Future[T]:
-    """Return the future of what `work` returns, called in another thread."""
+def in_background(work: Callable[[], T], *, writes: Hashable = None) -> Future[T]:
+    """Return the future of what `work` returns, called in another thread; `writes` as for `Pool.run`."""
     # In a thread of a pool, whose turn it is to wait, `work` is done here and now.
     results: list[T] = []
     pool = _background_pool()
     pool.start_threads(min(DEFAULT_CONCURRENCY, len(_under_way) + 1))
-    future = pool.run([work], lambda _: lambda do: results.append(do()), results.pop, n_workers=1)
+    future = pool.run(
+        [work], lambda _: lambda do: results.append(do()), results.pop, n_workers=1, writes=writes
+    )
     if not future.done():
         _under_way.add(future)  # type: ignore[arg-type]
         future._on_done(_under_way.discard)

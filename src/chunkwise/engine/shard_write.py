@@ -89,6 +89,7 @@ def write_shards_from(
         n_workers=strategy.n_workers,
         n_threads=strategy.n_threads,
         inline=strategy.inline,
+        writes=store.identity,
     )
 
 

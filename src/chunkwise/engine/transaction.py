@@ -7,8 +7,10 @@ from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 from chunkwise.engine.combine import map_future
-from chunkwise.engine.future import Future, promise_of, waiting_future
-from chunkwise.engine.pool import Pool, Stop
+from chunkwise.engine.future import Future, Promise, promise_of, waiting_future
+from chunkwise.engine.pool import Pool, Stop, give_up_since, n_changes
+from chunkwise.engine.unfinished import EVERYWHERE, let_go_on
+from chunkwise.engine.waiting import go_on_until
 from chunkwise.errors import CancelledError, InvalidArgumentError
 from chunkwise.fork import new_rlock
 from chunkwise.kvstore.adapter.pending import Change, PendingPart, PendingStore
@@ -45,6 +47,7 @@ class TransactionState:
         self._first: tuple[PendingStore, str] | None = None
         self._done = False
         self._error: BaseException | None = None
+        self._promise, self._ended = Promise[None].new()
         # A future keeps the state alive, because waiting for it commits; not the other way round.
         self._futures: weakref.WeakSet[Future[None]] = weakref.WeakSet()
         self._waited_for: list[Future[None]] = []
@@ -118,8 +121,16 @@ class TransactionState:
             if self._done:
                 return Future.ready(None) if self._error is None else Future.failed(self._error)
             future: Future[None] = waiting_future(self._commit_for)
+            future._on_done(self._left_alone)
             self._futures.add(future)
             return future
+
+    def _left_alone(self, future: Future[None]) -> None:
+        """See to it that a commit that somebody no longer waits for ends before anything else is written."""
+        # It isn't cancelled: half of the changes would be worth less than all or none.
+        if future.cancelled() and self.phase == "committing" and not self._done:
+            go_on_until(self._ended)
+            let_go_on(self._ended, EVERYWHERE)
 
     def _commit_for(self, future: Future[None]) -> None:
         with self._lock:
@@ -129,7 +140,7 @@ class TransactionState:
 
     def commit(self) -> Future[None]:
         """Begin to make all changes; later calls return a future of the same commit."""
-        begins = False
+        begins, n = False, n_changes()
         try:
             with self._lock:
                 begins = self.phase == "open"
@@ -142,6 +153,7 @@ class TransactionState:
         except BaseException as e:  # Ctrl-C, of which those who wait in other threads have to hear
             if begins:
                 self.phase = "committing"
+                give_up_since(n)
                 interrupted = CancelledError("Transaction commit was interrupted")
                 interrupted.__cause__ = e
                 self._finish(interrupted)
@@ -167,6 +179,7 @@ class TransactionState:
             callback()
         self._after_commit, self._when_over = [], []
         self._waited_for.clear()
+        self._promise.set_result(None)
         for future in futures:
             promise = promise_of(future)
             if error is None:
@@ -199,10 +212,10 @@ class TransactionState:
         def write_rest(_: None) -> Future[None]:
             traits = [traits_of(store.base) for store in stores]
             n = max((t.request_concurrency or t.write_concurrency or 1 for t in traits), default=1)
-            return pool.run(changes, open_worker, _nothing, n_workers=n, inline=quick)
+            return pool.run(changes, open_worker, _nothing, n_workers=n, inline=quick, writes=EVERYWHERE)
 
         pool = self._pool()
-        prepared = pool.run([None], lambda _: prepare, _nothing, n_workers=1, inline=quick)
+        prepared = pool.run([None], lambda _: prepare, _nothing, n_workers=1, inline=quick, writes=EVERYWHERE)
         return map_future(write_rest, prepared)
 
 

@@ -25,6 +25,7 @@ from chunkwise.engine.future import Future
 from chunkwise.engine.pool import Pool, Stop
 from chunkwise.engine.shard_write import write_shards_from
 from chunkwise.engine.strategy import STAGING_NBYTES, write_strategy
+from chunkwise.engine.unfinished import before, unfinished
 from chunkwise.engine.update import (
     Changer,
     ReadWritable,
@@ -101,6 +102,7 @@ def write_from(
         n_workers=strategy.n_workers,
         n_threads=strategy.n_threads,
         inline=strategy.inline,
+        writes=store.identity,
     )
 
 
@@ -172,7 +174,7 @@ class SmallWriter:
         inside: tuple[Any, ...] | None = place[1]
         if source.size == self._n_elements:
             inside, elements = None, source.reshape(sizes)
-        if self._inline:
+        if self._inline and not (unfinished and before(self._store.identity)):
             try:
                 self._write(key, inside, elements)
             except Exception as e:
@@ -182,7 +184,15 @@ class SmallWriter:
         def open_worker(stop: Stop) -> Callable[[str], None]:
             return lambda key: self._write(key, inside, elements)
 
-        return self._pool.run([key], open_worker, _nothing, n_workers=1, n_threads=self._n_threads)
+        return self._pool.run(
+            [key],
+            open_worker,
+            _nothing,
+            n_workers=1,
+            n_threads=self._n_threads,
+            inline=self._inline,
+            writes=self._store.identity,
+        )
 
     def _write(self, key: str, inside: tuple[Any, ...] | None, elements: Array) -> None:
         try:

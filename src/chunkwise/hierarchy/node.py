@@ -26,7 +26,9 @@ from chunkwise.errors import (
 from chunkwise.hierarchy.container import container_root
 from chunkwise.hierarchy.document import load_json
 from chunkwise.hierarchy.location import Location, inside_file
-from chunkwise.kvstore.protocol import Stamped
+from chunkwise.kvstore.protocol import Children, Stamped
+from chunkwise.kvstore.staging import is_staging
+from chunkwise.kvstore.value_bound import read_bounded
 
 __all__ = [
     "ARRAY_KEYS",
@@ -41,6 +43,7 @@ __all__ = [
     "is_listed",
     "node_of",
     "node_or_file",
+    "nodes_below",
     "require_node",
 ]
 
@@ -99,16 +102,19 @@ class Node:
         return self.format == "n5" and "n5" in self.document
 
 
-def find_node(location: Location, inside: FormatName | None = None) -> Node | None:
+def find_node(
+    location: Location, inside: FormatName | None = None, others: list[str] | None = None
+) -> Node | None:
     """Return the node at `location`, None if there is none; documents of the format `inside` come first."""
-    return find_documented(location, inside) or _implicit(location, inside)
+    # `others` is filled with the names of the keys that are there instead of a document.
+    return find_documented(location, inside) or _implicit(location, inside, others)
 
 
 def find_documented(location: Location, inside: FormatName | None = None) -> Node | None:
     """Return the node at `location` that has a document, None if there is none; see `find_node`."""
     kv, path = location.store, location.path
     for key in _lookup_order(inside):
-        found = kv.read(path + key)
+        found = read_bounded(kv, path + key)
         if found.value is not None:
             node = node_of(location, key, found)
             # Other tools have files called "meta"; only one that says so is an array's.
@@ -187,7 +193,7 @@ def node_of(location: Location, key: str, found: Stamped) -> Node:
     return Node(location, format, "array" if kind == "array" else "group", key, document, error, found)
 
 
-def _implicit(location: Location, inside: FormatName | None) -> Node | None:
+def _implicit(location: Location, inside: FormatName | None, others: list[str] | None) -> Node | None:
     try:
         found = location.store.list_children(location.path)
     except UnsupportedError:  # a web server, where a node is what has a document
@@ -198,7 +204,9 @@ def _implicit(location: Location, inside: FormatName | None) -> Node | None:
         )
     if inside is None and container_root(location) is not None:
         inside = "n5"
-    if found.prefixes or (inside == "n5" and _is_directory(location)):
+    if others is not None:
+        others += [key[len(location.path) :] for key in found.keys if not is_staging(key)]
+    if nodes_below(location, found) or (inside == "n5" and _is_directory(location)):
         return Node(location, inside, "group")
     return None
 
@@ -207,6 +215,13 @@ def _is_directory(location: Location) -> bool:
     """Return True if there is a directory, perhaps an empty one, in a store that has directories."""
     above = location.parent
     return above is not None and location.path[:-1] in above.store.list_children(above.path).prefixes
+
+
+def nodes_below(location: Location, found: Children | None = None) -> list[str]:
+    """Return the names of the directories right below a location, but those of places for new data."""
+    prefixes = (location.store.list_children(location.path) if found is None else found).prefixes
+    names = (prefix[len(location.path) :] for prefix in prefixes)
+    return [name for name in names if not is_staging(name)]
 
 
 def is_listed(name: str, format: FormatName | None) -> bool:

@@ -21,6 +21,7 @@ from chunkwise.hierarchy.node import (
     find_documented,
     find_node,
     is_listed,
+    nodes_below,
 )
 
 __all__ = ["UNREADABLE", "WalkedNode", "children", "walk"]
@@ -67,9 +68,7 @@ def _walk(name: str, node: Node, find: _Find) -> Iterator[WalkedNode]:
 def children(name: str, node: Node, find: _Find = find_node) -> Iterator[tuple[str, Node]]:
     """Yield path and node of each array or group right below `node`, whose path is `name`."""
     location = node.location
-    prefixes = location.store.list_children(location.path).prefixes
-    names = sorted((prefix[len(location.path) :] for prefix in prefixes), key=_natural)
-    for child in names:
+    for child in sorted(nodes_below(location), key=_natural):
         if (node.kind == "array" and child.isdigit()) or not is_listed(child, node.format):
             continue  # blocks; what Zarr v3 reserves
         at = location.child(child)

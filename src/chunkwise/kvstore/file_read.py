@@ -20,19 +20,23 @@ import errno
 import mmap
 import os
 import stat
+import time
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import numpy as np
 
+from chunkwise.errors import ChunkwiseError
 from chunkwise.kvstore.byte_range import check_range, resolve_range
 from chunkwise.kvstore.file_error import MISSING, file_error
 from chunkwise.kvstore.file_path import check_key, is_suspect
 from chunkwise.kvstore.platform import DIRECT, READ, VECTORED_READS, open_file, read_at
 from chunkwise.kvstore.protocol import Buffer, Reader
+from chunkwise.kvstore.value_bound import check_size
 
 __all__ = [
     "LOADERS",
+    "OpenFile",
     "open_file_reader",
     "open_for_reading",
     "open_into_reader",
@@ -45,6 +49,7 @@ _MODE = (0o666,)
 _SEEK_END = os.SEEK_END
 _MAX_OFFSET = 2**63 - 1
 _SECTOR = 512
+_SETTLED = 2_000_000_000  # nanoseconds, which are more than the clock of any file system is coarse
 _INITIAL = (1 << 16) + _SECTOR  # a file of 64 KiB fits, and is seen to end
 
 # From the open file, begin and end to the bytes; fewer if it ends before.
@@ -74,12 +79,14 @@ def open_file_reader(root: str) -> Reader:
                     n = os_readv(fd, buffers)
                     if n % _SECTOR or (n < capacity and n == os_lseek(fd, 0, _SEEK_END)):
                         return view[:n]
-                    return read_rest(fd, n)
-                return read_range(fd, start, stop)
+                    return read_rest(fd, n, key)
+                return read_range(fd, start, stop, key)
             finally:
                 os_close(fd)
         except IsADirectoryError:
             return None
+        except ChunkwiseError:
+            raise
         except OSError as e:
             raise file_error(e, "read", root + key) from e
 
@@ -92,18 +99,20 @@ def open_file_reader(root: str) -> Reader:
             view = np.empty(-(-(size + (size >> 3)) // _SECTOR) * _SECTOR, np.uint8).data
             buffers[0], capacity = view, len(view)
 
-    def read_rest(fd: int, n: int) -> Buffer:
-        size = os_lseek(fd, 0, _SEEK_END)
+    def read_rest(fd: int, n: int, key: str) -> Buffer:
+        size = regular_status(fd).st_size
         if size > capacity:
+            check_size(size, root + key)
             grow(size + 1)  # with room for one more byte, the next file of this size is read at once
             n = 0
         return view[: n + read_fully(fd, view[n:size], n)]
 
-    def read_range(fd: int, start: int, stop: int | None) -> Buffer:
+    def read_range(fd: int, start: int, stop: int | None, key: str) -> Buffer:
         check_range(start, stop)
         if stop is None or stop == start or stop - start > capacity or stop > _MAX_OFFSET:
             # Also no memory is made for what a damaged index claims to be there.
             begin, end = resolve_range(start, stop, regular_status(fd).st_size)
+            check_size(end - begin, root + key)
             grow(end - begin)
         else:
             begin, end = start, stop
@@ -160,10 +169,12 @@ def read_fully(fd: int, out: memoryview, offset: int) -> int:
 
 
 def regular_status(fd: int) -> os.stat_result:
-    """Return the status of the open file; raise IsADirectoryError if it is a directory."""
+    """Return the status of the open file; raise IsADirectoryError or another OSError if it is none."""
     status = os.fstat(fd)
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.ENXIO, os.strerror(errno.ENXIO))
     return status
 
 
@@ -197,6 +208,81 @@ def read_file_ranges(path: str, starts: Sequence[int], stops: Sequence[int]) -> 
         return None
     except OSError as e:
         raise file_error(e, "read", path) from e
+
+
+class OpenFile:
+    """The file at a path, open: all that is read of it is of one value, even if another takes its place.
+
+    Raises
+    ------
+    OSError
+        If it is missing or can't be opened; IsADirectoryError if it is a directory.
+    """
+
+    # The stamp is that of a file which has not been written to for some time: what comes later gets other
+    # times than these, however coarse the clock of the file system is.
+
+    __slots__ = ("_fd", "_load", "_mtime", "_path", "size", "stamp")
+
+    def __init__(self, path: str, io_mode: str) -> None:
+        self._fd = -1
+        self._path = path
+        self._load = None if io_mode == "default" and VECTORED_READS else LOADERS[io_mode]
+        if self._load is None:
+            [self._fd] = map(open_file, (path,), _FLAGS, _MODE)
+        else:
+            [self._fd] = map(open_for_reading, (path,), (io_mode == "direct",))
+        status = os.fstat(self._fd)
+        if stat.S_ISDIR(status.st_mode):
+            raise IsADirectoryError
+        self.size = status.st_size
+        self._mtime = status.st_mtime_ns
+        settled = time.time_ns() - max(self._mtime, status.st_ctime_ns) > _SETTLED
+        self.stamp = (
+            (status.st_dev, status.st_ino, self.size, self._mtime, status.st_ctime_ns) if settled else None
+        )
+
+    def read(
+        self, starts: Sequence[int], stops: Sequence[int], memory: memoryview | None = None
+    ) -> list[memoryview]:
+        """Return the bytes of each range, in `memory` if that is large enough."""
+        size, fd, load = self.size, self._fd, self._load
+        for start, stop in zip(starts, stops, strict=True):
+            if not 0 <= start <= stop <= size:
+                resolve_range(start, stop, size)
+        try:
+            if load is not None:
+                return [memoryview(load(fd, *span)) for span in zip(starts, stops, strict=True)]
+            out, n_bytes = [], sum(stops) - sum(starts)
+            if memory is None or len(memory) < n_bytes:
+                memory = np.empty(n_bytes, np.uint8).data
+            at, preadv = 0, os.preadv
+            for start, stop in zip(starts, stops, strict=True):
+                end = at + stop - start
+                part = memory[at:end]
+                n = preadv(fd, (part,), start)
+                if n < stop - start and (n := n + read_fully(fd, part[n:], start + n)) < stop - start:
+                    resolve_range(start, stop, start + n)  # somebody has cut the file off
+                out.append(part)
+                at = end
+        except OSError as e:
+            raise file_error(e, "read", self._path) from e
+        return out
+
+    def changed(self) -> bool:
+        """Return True if the file has been written to since it was opened."""
+        status = os.fstat(self._fd)
+        return status.st_mtime_ns != self._mtime or status.st_size != self.size
+
+    def close(self) -> None:
+        """Close the file."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def __del__(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
 
 
 def open_for_reading(path: str, direct: bool) -> int:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from chunkwise.errors import UnsupportedError
 from chunkwise.kvstore.bucket import Access
 from chunkwise.kvstore.object_failure import Failure
+from chunkwise.kvstore.public_headers import is_public_header
 from chunkwise.kvstore.request_limits import Retries
 
 if TYPE_CHECKING:
@@ -112,7 +113,9 @@ class ForeignBucket:
             state["credential_provider"] = getattr(self.store, "credential_provider", None)
         headers = state["client_options"].get("default_headers")
         if headers and not secrets:
-            state["client_options"]["default_headers"] = kept(headers)
+            state["client_options"]["default_headers"] = {
+                name: value for name, value in headers.items() if is_public_header(str(name))
+            }
         return state
 
     def __reduce__(self) -> tuple[object, ...]:

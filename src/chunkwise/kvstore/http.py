@@ -19,7 +19,7 @@ import re
 import time
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import NamedTuple
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 from chunkwise.binding import dump
 from chunkwise.errors import (
@@ -30,7 +30,8 @@ from chunkwise.errors import (
     UnsupportedError,
 )
 from chunkwise.kvstore.byte_range import check_range, resolve_range
-from chunkwise.kvstore.http_request import SECRET_HEADERS, Answer, Bounds, NoAnswerError, send
+from chunkwise.kvstore.http_request import Answer, Bounds, NoAnswerError, digits_in, send
+from chunkwise.kvstore.key_range import encode_key, quote_key
 from chunkwise.kvstore.object_failure import failure_of_answer
 from chunkwise.kvstore.protocol import (
     MISSING_GENERATION,
@@ -41,13 +42,14 @@ from chunkwise.kvstore.protocol import (
     Stamped,
     digest_generation,
 )
+from chunkwise.kvstore.public_headers import is_public_header
 from chunkwise.kvstore.request_limits import Attempts, Limits, Slots
 from chunkwise.kvstore.shard_index_cache import ShardIndexCache
 from chunkwise.kvstore.traits import DEFAULT_TRAITS, StoreTraits
 
 __all__ = ["HttpStore"]
 
-_CONTENT_RANGE = re.compile(r"bytes (?:(\d+)-(\d+)|\*)/(\d+)")
+_CONTENT_RANGE = re.compile(r"bytes (?:([0-9]{1,18})-([0-9]{1,18})|\*)/([0-9]{1,18})")
 _AGAIN = (408, 429, 500, 502, 503, 504)
 _MISSING = (404, 410)
 
@@ -70,7 +72,7 @@ class HttpStore:
         bounds: Bounds | None = None,
     ) -> None:
         self.base_url = base_url  # a query is sent with each request
-        self.headers = tuple(headers)  # left out of pickles if they look like credentials
+        self.headers = tuple(headers)  # left out of pickles unless they are known to be public
         self.limits = limits or Limits(Slots())
         self.bounds = bounds or Bounds()
         self._shard_indexes = ShardIndexCache()
@@ -82,12 +84,12 @@ class HttpStore:
         self._sent = [("Accept-Encoding", "identity"), ("User-Agent", "chunkwise")]
         self._sent = [h for h in self._sent if h[0].lower() not in own] + list(self.headers)
         if at:
-            token = base64.b64encode(unquote(user).encode()).decode()
+            token = base64.b64encode(encode_key(unquote(user))).decode()
             self._sent.append(("Authorization", f"Basic {token}"))
 
     def __reduce__(self) -> tuple[object, ...]:
-        headers = tuple(h for h in self.headers if h[0].lower() not in SECRET_HEADERS)
-        return HttpStore, (self.base_url, headers, self.limits, self.bounds)
+        headers = tuple(h for h in self.headers if is_public_header(h[0]))
+        return HttpStore, (f"{self._root}{self._query}", headers, self.limits, self.bounds)
 
     def __repr__(self) -> str:
         return f"HttpStore({self.url('')!r})"
@@ -108,7 +110,7 @@ class HttpStore:
 
     def url(self, key: str) -> str:
         """Return the URL of a key, without user and password."""
-        path = quote(key, safe="/-_.!~*'():@&=+$,;", errors="surrogateescape")
+        path = quote_key(key)
         between = "/" if path and not path.startswith("/") and not self._root.endswith("/") else ""
         if path.startswith("/") and self._root.endswith("/"):
             path = path[1:]
@@ -169,9 +171,10 @@ class HttpStore:
             head = self._ask("HEAD", key, [])
             if head.status in _MISSING:
                 return _Part(None, MISSING_GENERATION)
-            if head.status != 200 or "Content-Length" not in head.headers:
+            length = digits_in(head.headers.get("Content-Length", ""))
+            if head.status != 200 or length is None:
                 raise self._error(key, answer)
-            size, headers = int(head.headers["Content-Length"]), head.headers
+            size, headers = length, head.headers
         else:
             size, headers = int(found[3]), answer.headers
         resolve_range(start, stop, size)
@@ -270,8 +273,8 @@ def _generation(headers: Mapping[str, str], size: int, whole: bytes | None = Non
 
 
 def _retry_after(answer: Answer) -> float:
-    value = answer.headers.get("Retry-After", "")
-    return min(float(value), 60.0) if value.isdigit() else 0.0
+    seconds = digits_in(answer.headers.get("Retry-After", ""))  # a date is not looked at
+    return 0.0 if seconds is None else min(float(seconds), 60.0)
 
 
 def _no_answer(url: str, error: NoAnswerError, n_attempts: int) -> ChunkwiseError:

@@ -46,7 +46,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ObjectStore"]
 
-_READ: tuple[Kind, ...] = ("missing", "unchanged")
+_MISSING: tuple[Kind, ...] = ("missing",)
+_CONDITIONAL: tuple[Kind, ...] = ("missing", "unchanged")
 _RANGES: tuple[Kind, ...] = ("missing", "range")
 _CONDITION: tuple[Kind, ...] = ("mismatch", "exists")
 # Bytes of a part, as the AWS CLI has them.  Values of more than two are sent in parts, each of which can be
@@ -137,14 +138,22 @@ class ObjectStore:
         self, key: str, start: int, stop: int | None, unless: str | None = None
     ) -> tuple[Found | None, Failure | None]:
         check_object_key(key, self.bucket.refused_characters)
-        suffix, retries = self.bucket.suffix_ranges, self.limits.retries
+        suffix, retries, name = self.bucket.suffix_ranges, self.limits.retries, self.bucket.url(key)
         return self._requests.run(
             "read",
             key,
             lambda library, store: fetch(
-                library, store, key, start, stop, suffix_ranges=suffix, retries=retries, unless=unless
+                library,
+                store,
+                key,
+                start,
+                stop,
+                suffix_ranges=suffix,
+                retries=retries,
+                unless=unless,
+                name=name,
             ),
-            _READ,
+            _MISSING if unless is None else _CONDITIONAL,
         )
 
     def read_ranges(self, key: str, starts: Sequence[int], stops: Sequence[int]) -> list[Buffer] | None:
@@ -185,7 +194,7 @@ class ObjectStore:
         raise StorageError(f"Failed to read {self.bucket.url(key)}: the server does not answer ranges")
 
     def _head(self, key: str) -> Mapping[str, Any] | None:
-        meta, _ = self._requests.run("read", key, lambda library, store: library.head(store, key), _READ)
+        meta, _ = self._requests.run("read", key, lambda library, store: library.head(store, key), _MISSING)
         return meta
 
     def _generation(self, meta: Mapping[str, Any]) -> bytes:
@@ -280,7 +289,9 @@ class ObjectStore:
             self._delete(batch)
 
     def _delete(self, keys: Sequence[str]) -> None:
-        self._requests.run("delete", keys[0], lambda library, store: library.delete(store, list(keys)), _READ)
+        self._requests.run(
+            "delete", keys[0], lambda library, store: library.delete(store, list(keys)), _MISSING
+        )
 
     # -- listing --------------------------------------------------------------------------------------
 

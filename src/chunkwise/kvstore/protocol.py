@@ -30,6 +30,7 @@ __all__ = [
     "ListEntry",
     "Listable",
     "ManyReadable",
+    "OpenValue",
     "RangeReadable",
     "Readable",
     "Reader",
@@ -37,6 +38,7 @@ __all__ = [
     "Stamped",
     "SyncedLater",
     "TypedAttributes",
+    "ValueOpenable",
     "Writable",
     "Writer",
     "digest_generation",
@@ -132,6 +134,51 @@ class RangeReadable(Readable, Protocol):
     """A store that serves several byte ranges of one key for one request."""
 
     def read_ranges(self, key: str, starts: Sequence[int], stops: Sequence[int]) -> list[Buffer] | None: ...
+
+
+class OpenValue(Protocol):
+    """A value that is open, until `close`: all that is read of it is of one generation.
+
+    Attributes
+    ----------
+    size : int
+        In bytes.
+    stamp : hashable or None
+        Equal for two of one key only if the values are; None if that can't be told.
+    """
+
+    @property
+    def size(self) -> int: ...
+    @property
+    def stamp(self) -> Hashable | None: ...
+
+    def read(
+        self, starts: Sequence[int], stops: Sequence[int], memory: memoryview | None = None
+    ) -> list[memoryview]:
+        """Return the bytes of each range, which may lie in `memory`.
+
+        Raises
+        ------
+        OutOfRangeError
+            If one does not lie inside the value, before memory is taken for any.
+        """
+        ...
+
+    def changed(self) -> bool:
+        """Return True if somebody has written to the value in place since it was opened."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the value; what was read of it stays."""
+        ...
+
+
+class ValueOpenable(Readable, Protocol):
+    """A store that opens a value once for all that is read of it."""
+
+    def open_value(self, key: str) -> OpenValue | None:
+        """Open the value of `key`, for one worker; None if it is missing."""
+        ...
 
 
 class SizeReadable(Readable, Protocol):

@@ -7,7 +7,7 @@ from typing import Any, Unpack
 
 import numpy.typing as npt
 
-from chunkwise.binding import JSON, MISSING, plain_json
+from chunkwise.binding import JSON, MISSING, not_too_deep, plain_json
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.index_space import IndexDomain, IndexingMixin, IndexTransform, merge_domains
@@ -81,6 +81,7 @@ class Schema(IndexingMixin):
 
     __slots__ = ("__weakref__", *_MEMBERS)
 
+    @not_too_deep
     def __init__(self, json: JSON = MISSING, **keywords: Unpack[SchemaKeywords]) -> None:
         self._rank: int | None = None
         self._dtype: DataType | None = None
@@ -293,6 +294,19 @@ class Schema(IndexingMixin):
         """Return the schema with another domain of the same rank, or none, in place of its own."""
         out = self.copy()
         out._domain = domain
+        return out
+
+    def with_one(self, name: str) -> Schema:
+        """Return the schema with its rank, data type, and one of its other members."""
+        out = Schema(rank=self._rank, dtype=self._dtype)
+        if name == "chunk_layout":
+            out._layout = self._layout.copy()
+        elif name == "codec":
+            out._codec = self._codec
+        elif name == "dimension_units":
+            out._units = self._units
+        elif name == "fill_value":
+            out._fill, out._fill_is_json = self._fill, self._fill_is_json
         return out
 
     def _with_units(self, units: DimensionUnits) -> Schema:

@@ -32,6 +32,7 @@ from chunkwise.errors import InvalidArgumentError
 from chunkwise.hierarchy.node import DRIVERS
 from chunkwise.tools.array_template import NAMES, UNITS, ArrayTemplate, inner_chain, regular_grid, sharded
 from chunkwise.tools.compressor import Compressor, compressor_to_json
+from chunkwise.tools.losses import finite_attributes
 from chunkwise.tools.missing_values import marker_as, marker_attribute
 
 __all__ = ["Target", "target_spec"]
@@ -56,7 +57,8 @@ def target_spec(template: ArrayTemplate, format: str, given: Sequence[str] = ())
         if "shards" in given:
             raise InvalidArgumentError(f"{format} has no shards; Zarr v3 (zarr3) has")
         template = replace(template, shards=None)
-    notes: list[str] = []
+    finite, notes = finite_attributes(template.attributes, format)
+    template = replace(template, attributes=finite)
     attributes: dict[str, JSON] = {}
     template = replace(template, marker=marker_as(template.marker, template.dtype, notes))
     if format == "zarr3":

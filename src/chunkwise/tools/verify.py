@@ -29,6 +29,7 @@ from chunkwise.hierarchy.attributes import node_attributes
 from chunkwise.hierarchy.consolidated_tree import check_consolidated
 from chunkwise.hierarchy.location import Location, LocationLike, locate
 from chunkwise.hierarchy.node import DOCUMENTS, JOURNAL, FormatName, Node, require_node
+from chunkwise.hierarchy.replacement import leftovers
 from chunkwise.hierarchy.walk import walk
 from chunkwise.kvstore.key_range import KeyRange, encode_key
 from chunkwise.tools.executors import Workers, workers_of
@@ -207,6 +208,8 @@ def verify_nodes(
             else:
                 key = node.location.path + (".zmetadata" if node.format == "zarr2" else node.key)
                 report.bad += [BadKey(key, problem) for problem in check_consolidated(node)]
+            for place in leftovers(node.location, inside=True):
+                report.notes.append(f"new data for a replacement, left behind or in use: {place.text}")
             yield report
 
 

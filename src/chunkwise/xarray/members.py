@@ -15,7 +15,7 @@ from chunkwise.hierarchy.node import Node
 from chunkwise.hierarchy.node_name import split_path
 from chunkwise.hierarchy.walk import UNREADABLE
 
-__all__ = ["Member", "group_at", "groups_below", "members_of"]
+__all__ = ["Member", "group_at", "groups_below", "is_of_netcdf", "members_of"]
 
 
 class Member(NamedTuple):
@@ -86,6 +86,13 @@ def member_of(store: TensorStore) -> Member:
     node = store._find_node().node
     assert node is not None, "the array was found in a group"
     return Member(store, node, store.attrs)
+
+
+def is_of_netcdf(member: Member) -> bool:
+    """Return True if an array may follow netCDF's conventions: NCZarr says so, or the file that it is in."""
+    location = member.node.location
+    marked = any(name.lower().startswith("_nc") for name in (*member.node.document, *member.attributes))
+    return marked or location.store_spec.driver in ("reference", "hdf5")
 
 
 def groups_below(group: Group) -> Iterator[tuple[str, Group]]:

@@ -49,6 +49,11 @@ class ArraySpec(DriverSpec):
         return self.schema.dtype
 
     @property
+    def in_memory(self) -> bool:
+        """True: the elements are in the spec."""
+        return True
+
+    @property
     def rank(self) -> int:
         """Rank."""
         return self.array.ndim

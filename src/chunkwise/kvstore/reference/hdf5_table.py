@@ -13,7 +13,14 @@ from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chunkwise.binding import JSON, dump
-from chunkwise.errors import ChunkwiseError, NotFoundError, PermissionDeniedError, prefix
+from chunkwise.errors import (
+    ChunkwiseError,
+    DataCorruptionError,
+    NotFoundError,
+    PermissionDeniedError,
+    UnsupportedError,
+    prefix,
+)
 from chunkwise.fork import new_rlock
 from chunkwise.kvstore.key_range import KeyRange, encode_key
 from chunkwise.kvstore.protocol import Children, KvStoreDriver
@@ -260,13 +267,22 @@ class Hdf5Table:
         front = f"{path}/" if path else ""
         if KeyRange.of_prefix(front).intersect(keys).empty:
             return
-        node = self._node(path)
+        node = self._listed(path)
         if node is None:
             return
         yield from self._own_keys(front, node)
         for name in node.children.in_range(keys):
             if self._is_there(node, path, name):
                 yield from self._below(front + name, keys)
+
+    def _listed(self, path: str) -> _Node | None:
+        """Return a node; None for one of a group that can't be described, of which there are no keys."""
+        try:
+            return self._node(path)
+        except (DataCorruptionError, UnsupportedError):
+            if not path:
+                raise
+            return None
 
     def _own_keys(self, front: str, node: _Node) -> Iterator[str]:
         yield front + (".zgroup" if node.array is None else ".zarray")
@@ -277,7 +293,7 @@ class Hdf5Table:
 
     def list_children(self, prefix: str) -> Children:
         """List one level below `prefix`."""
-        node = self._node(prefix.rstrip("/"))
+        node = self._listed(prefix.rstrip("/"))
         if node is None or (prefix and not prefix.endswith("/")):
             return Children([], [])
         keys = sorted(self._own_keys(prefix, node), key=encode_key)

@@ -218,7 +218,7 @@ class ReferenceStore:
             starts, stops = starts[order], stops[order]
             coalescing = traits_of(self.target(url)[0]).coalescing
             gap, largest = (0, 0) if coalescing is None else coalescing
-            for run in coalesce_ranges(starts, stops - starts, gap=gap, largest=largest):
+            for run in coalesce_ranges(starts.tolist(), (stops - starts).tolist(), gap=gap, largest=largest):
                 first, last = int(starts[run.start]), int(stops[run].max())
                 key = keys[numbers[order[run.start]]]
                 data = memoryview(targets.part(key, Part(url, first, last)))

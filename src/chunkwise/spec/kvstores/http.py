@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 from chunkwise.binding import JSON, Members, dump, expect_string, parse_array
 from chunkwise.errors import SpecError
 from chunkwise.kvstore.http import HttpStore
+from chunkwise.kvstore.key_range import quote_key
 from chunkwise.kvstore.protocol import KvStoreDriver
+from chunkwise.kvstore.public_headers import is_public_header
 from chunkwise.spec.kvstores.remote import RemoteKvStoreSpec
 
 __all__ = ["HttpKvStoreSpec"]
@@ -47,7 +49,9 @@ class HttpKvStoreSpec(RemoteKvStoreSpec):
         "http_request_retries",
     )
 
-    base_url: str  # without a path, which is that of the spec; perhaps with a query
+    # Neither JSON nor URL nor pickle has the user, nor headers that may hold a credential.
+    base_url: str  # without a path, which is that of the spec, and user; perhaps with a query
+    user: str = ""  # and password
     headers: tuple[str, ...] = ()  # ``name: value``
 
     @classmethod
@@ -64,18 +68,26 @@ class HttpKvStoreSpec(RemoteKvStoreSpec):
         """Take the members; the path of the URL becomes that of the spec."""
         spec = super().parse(members)
         parts = urlsplit(spec.base_url)
-        base = f"{parts.scheme}://{parts.netloc}" + (f"?{parts.query}" if parts.query else "")
+        user, _, host = parts.netloc.rpartition("@")
+        base = f"{parts.scheme}://{host}" + (f"?{parts.query}" if parts.query else "")
         below = unquote(parts.path, errors="surrogateescape")
         if below and spec.path:
             below = f"{below.rstrip('/')}/{spec.path.lstrip('/')}"
-        return replace(spec, base_url=base, path=below or spec.path)
+        return replace(spec, base_url=base, user=user, path=below or spec.path)
 
     def own_members(self, include_defaults: bool) -> dict[str, Any]:
         """Return the members that say something."""
         out = {**super().own_members(include_defaults), "base_url": self.base_url}
-        if self.headers or include_defaults:
-            out["headers"] = list(self.headers)
+        headers = self._public_headers()
+        if headers or include_defaults:
+            out["headers"] = list(headers)
         return out
+
+    def _public_headers(self) -> tuple[str, ...]:
+        return tuple(h for h in self.headers if is_public_header(h.partition(":")[0]))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "user": "", "headers": self._public_headers()}
 
     def open_driver(self) -> tuple[KvStoreDriver, str]:
         """Return the store of the server; the path stays a prefix of keys."""
@@ -83,11 +95,12 @@ class HttpKvStoreSpec(RemoteKvStoreSpec):
         for header in self.headers:
             name, _, value = header.partition(":")
             headers.append((name, value.strip()))
-        return HttpStore(self.base_url, headers, self.limits()), self.path
+        url = self.base_url.replace("://", f"://{self.user}@", 1) if self.user else self.base_url
+        return HttpStore(url, headers, self.limits()), self.path
 
     def to_url(self) -> str:
         """Return the URL; headers are not part of it."""
         base, question, query = self.base_url.partition("?")
-        path = quote(self.path, safe="/-_.!~*'():@&=+$,;", errors="surrogateescape")
+        path = quote_key(self.path)
         between = "/" if path and not path.startswith("/") else ""
         return f"{base}{between}{path}{question}{query}"
