@@ -78,7 +78,8 @@ if _TYPE_CHECKING:
     from chunkwise.hierarchy.link import Link
     from chunkwise.hierarchy.node_attributes import Attributes
     from chunkwise.multiscale.image import MultiscaleImage
-    from chunkwise.multiscale.ome_groups import ImageCollection, Plate, Well
+    from chunkwise.multiscale.ome_groups import ImageCollection
+    from chunkwise.multiscale.ome_plates import Plate, Well
     from chunkwise.multiscale.open import open_multiscale
     from chunkwise.n5.blocks import N5Blocks, create_n5_blocks, open_n5_blocks
     from chunkwise.n5.label_multisets import open_label_multisets
@@ -89,9 +90,9 @@ if _TYPE_CHECKING:
     from chunkwise.stand_in import install_as_tensorstore, install_as_z5py
     from chunkwise.tools.copy import ArrayCopyReport, copy, plan_copy
     from chunkwise.tools.copy_plan import CopyPlan
+    from chunkwise.tools.copy_report import CopyReport
     from chunkwise.tools.difference import Difference, diff
     from chunkwise.tools.migrate import Migration, migrate
-    from chunkwise.tools.tree_copy import CopyReport
     from chunkwise.tools.verify import BadKey, NodeReport, verify
 
 dtype = DataType
@@ -253,7 +254,8 @@ _later = _Later(
         "chunkwise.hierarchy.link": ["Link"],
         "chunkwise.hierarchy.node_attributes": ["Attributes"],
         "chunkwise.multiscale.image": ["MultiscaleImage"],
-        "chunkwise.multiscale.ome_groups": ["ImageCollection", "Plate", "Well"],
+        "chunkwise.multiscale.ome_groups": ["ImageCollection"],
+        "chunkwise.multiscale.ome_plates": ["Plate", "Well"],
         "chunkwise.multiscale.open": ["open_multiscale"],
         "chunkwise.n5.blocks": ["N5Blocks", "create_n5_blocks", "open_n5_blocks"],
         "chunkwise.n5.label_multisets": ["open_label_multisets"],
@@ -268,7 +270,7 @@ _later = _Later(
         "chunkwise.tools.verify": ["BadKey", "NodeReport", "verify"],
         "chunkwise.tools.copy_plan": ["CopyPlan"],
         "chunkwise.tools.migrate": ["Migration", "migrate"],
-        "chunkwise.tools.tree_copy": ["CopyReport"],
+        "chunkwise.tools.copy_report": ["CopyReport"],
     },
     packages=["ocdbt", "xarray"],
 )

@@ -26,6 +26,7 @@ __all__ = [
     "FailedPreconditionError",
     "GenerationMismatchError",
     "InvalidArgumentError",
+    "LossWarning",
     "NodeNotFoundError",
     "NotFoundError",
     "OutOfBoundsError",
@@ -326,6 +327,18 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
     near = get_close_matches(name, list(known), n=1)
     return f'did you mean "{near[0]}"?' if near else ""
+
+
+class LossWarning(UserWarning):
+    """A copy lacks something of its source, or has it in another form, since its format can't hold it.
+
+    ``losses`` has pairs of a path in the copy and what it lacks there.
+    """
+
+    def __init__(self, message: str, losses: Iterable[tuple[str, str]] = ()) -> None:
+        super().__init__(message)
+        self.message = message
+        self.losses = tuple(losses)
 
 
 def hint(name: str, known: Iterable[str], more: str = "") -> str:

@@ -43,11 +43,14 @@ def test_an_error_by_default_after_which_nothing_is_left(run: Run, path: Path, t
     to = tmp_path / "b.zarr"
     to.mkdir()
     (to / "notes").write_text("mine")
+    assert "notes" in run("cp", path, to, "--format", "zarr3").err
     for options in ([], ["--cast", "error"]):
-        result = run("cp", path, to, "--dtype", "uint8", "--format", "zarr3", *options)
+        result = run("cp", path, to, "--dtype", "uint8", "--format", "zarr3", "--overwrite", *options)
         assert result.status == 1 and "don't fit uint8" in result.err and "--cast" in result.err
     assert [found.name for found in to.rglob("*") if found.is_file()] == ["notes"]
-    assert run("cp", path, to, "--dtype", "uint8", "--cast", "clamp", "--format", "zarr3").status == 0
+    clamped = ["--dtype", "uint8", "--cast", "clamp", "--format", "zarr3"]
+    assert run("cp", path, to, *clamped, "--overwrite").status == 0
+    assert (to / "notes").read_text() == "mine"
 
 
 def test_what_fits_is_copied_without_a_rule(run: Run, tmp_path: Path) -> None:

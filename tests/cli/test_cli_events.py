@@ -13,8 +13,9 @@ import pytest
 
 import chunkwise as cw
 from chunkwise.cli.main import main
-from chunkwise.cli.progress import _Events, _Lines
+from chunkwise.cli.progress import _Events
 from chunkwise.tools.executors import Tally, threads_here
+from chunkwise.tools.progress import Lines
 
 MEMBERS = {
     "event",
@@ -129,7 +130,7 @@ def test_lines_say_tasks_and_workers() -> None:
     now, stream = [0.0], io.StringIO()
     workers = threads_here(2)
     workers.tally.n_begun, workers.tally.n_done = 3, 1
-    with _Lines("copying", 100, 0, stream, lambda: now[0], workers) as display:
+    with Lines("copying", 100, 0, stream, lambda: now[0], workers) as display:
         now[0] = 11
         display.advance(50)
     assert re.search("left  1 of 3 tasks, 2 workers", stream.getvalue().splitlines()[0])

@@ -13,8 +13,10 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "hdmf"))
 
+from nwb_comparison import assert_equal
 from nwb_content import file_of
 from nwb_fixtures import unpack_all
+from pynwb import NWBHDF5IO
 
 import chunkwise
 from chunkwise.cli.main import main
@@ -226,3 +228,51 @@ def test_events_of_a_conversion(
     out, err = capsys.readouterr()
     assert json.loads(out)["format"] == "zarr3"
     assert '"what": "repacking"' in err and '"event": "end"' in err
+
+
+@pytest.mark.parametrize("source", ["zarr2", "zarr3", "n5", "hdf5"])
+@pytest.mark.parametrize("target", ["zarr2", "zarr3", "n5"])
+def test_cp_makes_an_nwb_file_of_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], source: str, target: str
+) -> None:
+    """A plain copy in another format leaves out text and references, or what they mean."""
+    nwb = file_of("intervals")
+    opened = NWBHDF5IO(tmp_path / "a", "w") if source == "hdf5" else None
+    with opened or NWBZarrIO(tmp_path / "a", "w", format=source) as io:
+        io.write(nwb)
+    assert main(["cp", "-r", str(tmp_path / "a"), str(tmp_path / "b"), "--format", target, "--quiet"]) == 0
+    assert ("it is converted" in capsys.readouterr().err) is (source != target)
+    assert open_store(tmp_path / "b").format == target
+    with NWBZarrIO(tmp_path / "b", strict_links=True) as io:
+        assert_equal(io.read(), nwb)
+
+
+def test_cp_of_an_nwb_file_refuses_what_a_conversion_does_not_have(
+    tmp_path: Path, path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = [
+        "cp",
+        "-r",
+        str(path),
+        str(tmp_path / "b.n5"),
+        "--format",
+        "n5",
+        "--dtype",
+        "uint8",
+        "--dry-run",
+    ]
+    assert main(command) == 2
+    assert "without --dtype, --dry-run" in capsys.readouterr().err
+    assert not (tmp_path / "b.n5").exists()
+
+
+def test_a_conversion_that_lacks_something_says_so(
+    tmp_path: Path, path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with NWBZarrIO(path, mode="r+") as io:
+        io.write_attributes("/general", {"mixed": [1, "a"]})
+    assert main(["nwb", "convert", str(path), str(tmp_path / "b.nwb"), "--quiet", "--json"]) == 3
+    out, err = capsys.readouterr()
+    (left,) = json.loads(out)["left_out"]
+    assert 'attribute "mixed" of object /general' in left
+    assert left in err

@@ -11,15 +11,15 @@ import pytest
 from cli_arrays import DRIVERS
 from doc_examples import run_examples
 
-from chunkwise.cli import progress, quantities, region
+from chunkwise.cli import progress, region
 from chunkwise.cli.command import UsageError
 from chunkwise.cli.options import parse_nbytes, parse_sizes
-from chunkwise.cli.progress import _Lines
-from chunkwise.cli.quantities import format_duration, format_nbytes
 from chunkwise.index_space import IndexDomain
 from chunkwise.plan import blocks
-from chunkwise.tools import compressor, summary
+from chunkwise.tools import compressor, quantities, summary
 from chunkwise.tools.compressor import Compressor, compressor_from_json, compressor_to_json, parse_compressor
+from chunkwise.tools.progress import Lines
+from chunkwise.tools.quantities import format_duration, format_nbytes
 
 
 @pytest.mark.parametrize("module", [quantities, region, blocks, compressor, summary])
@@ -108,7 +108,7 @@ class Clock:
 
 def test_lines_show_rate_and_time_left() -> None:
     clock, stream = Clock(), io.StringIO()
-    with _Lines("copying", 100_000_000, 20_000_000, stream, clock) as lines:
+    with Lines("copying", 100_000_000, 20_000_000, stream, clock) as lines:
         clock.now = 10
         lines.advance(20_000_000)
     text = stream.getvalue().splitlines()[0]
@@ -117,7 +117,7 @@ def test_lines_show_rate_and_time_left() -> None:
 
 def test_lines_are_few() -> None:
     clock, stream = Clock(), io.StringIO()
-    with _Lines("copying", 1000, 0, stream, clock) as lines:
+    with Lines("copying", 1000, 0, stream, clock) as lines:
         for _ in range(1000):
             clock.now += 0.03
             lines.advance(1)
@@ -127,7 +127,7 @@ def test_lines_are_few() -> None:
 
 def test_nothing_to_do_is_all_done() -> None:
     stream = io.StringIO()
-    with _Lines("copying", 0, 0, stream, Clock()):
+    with Lines("copying", 0, 0, stream, Clock()):
         pass
     assert "100%" in stream.getvalue()
 
@@ -189,13 +189,13 @@ def test_blocks_cover_the_domain_once_and_begin_at_the_origin() -> None:
 def test_an_amount_that_is_not_known() -> None:
     """How much is done, and how fast; of a short command nothing where there is no terminal."""
     clock, stream = Clock(), io.StringIO()
-    with _Lines("verifying", None, 0, stream, clock) as lines:
+    with Lines("verifying", None, 0, stream, clock) as lines:
         clock.now += 10
         lines.advance(20_000_000)
         lines.clear()
     assert "verifying 20.0 MB  2.00 MB/s" in stream.getvalue() and "%" not in stream.getvalue()
     quiet = io.StringIO()
-    with _Lines("verifying", None, 0, quiet, clock) as lines:
+    with Lines("verifying", None, 0, quiet, clock) as lines:
         lines.advance(10)
         assert quiet.getvalue() == ""
         clock.now += 11
@@ -203,6 +203,6 @@ def test_an_amount_that_is_not_known() -> None:
     assert quiet.getvalue().splitlines()[-1].startswith("verifying 20 B")
     assert len(quiet.getvalue().splitlines()) == 2
     silent = io.StringIO()
-    with _Lines("verifying", None, 0, silent, clock) as lines:
+    with Lines("verifying", None, 0, silent, clock) as lines:
         lines.advance(10)
     assert silent.getvalue() == ""

@@ -70,3 +70,53 @@ def test_calls(tmp_path, request_name):
     array = array_at(tmp_path, {"total_bytes_limit": cached_nbytes})
     n = calls_of(lambda: act(array))
     assert n <= known * ROOM, f"{request_name}: {n} calls, {known} known"
+
+
+VOLUME, SAMPLES = (128, 128, 128), (256, 3, 32, 32)
+RANDOM = np.random.default_rng(7)
+SHUFFLED = RANDOM.permutation(256)[:64]
+POINTS = tuple(RANDOM.integers(0, 128, 1000) for _ in range(3))
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    """Arrays as jobs read them: volumes in shards and in chunks, and samples, each a chunk of a shard."""
+    path = tmp_path_factory.mktemp("jobs")
+    monkeypatch = pytest.MonkeyPatch()
+    monkeypatch.setattr("chunkwise.kvstore.file_read._SETTLED", -(10**18))  # no file is too new to be trusted
+    grids = {
+        "one shard": (VOLUME, VOLUME, (32, 32, 32)),
+        "shards": (VOLUME, (64, 64, 64), (32, 32, 32)),
+        "samples": (SAMPLES, (32, 3, 32, 32), (1, 3, 32, 32)),
+        "chunks": (VOLUME, (64, 64, 64), None),
+    }
+    arrays = {}
+    for name, (shape, chunks, inner) in grids.items():
+        data = np.arange(np.prod(shape), dtype=np.uint16).reshape(shape) // 7
+        arrays[name] = chunkwise.create_array(
+            str(path / name),
+            data,
+            chunks=inner or chunks,
+            shards=inner and chunks,
+            codec="zstd",
+            format="zarr3",
+        )
+    return arrays
+
+
+JOBS = {
+    "box of 18 chunks of a shard": ("one shard", lambda a: a[20:68, 20:68, 10:58].read().result(), 320),
+    "box of 8 shards": ("shards", lambda a: a[40:88, 40:88, 40:88].read().result(), 420),
+    "64 samples of 8 shards": ("samples", lambda a: a[SHUFFLED].read().result(), 680),
+    "a sample": ("samples", lambda a: a[77].read().result(), 56),
+    "1,000 points": ("chunks", lambda a: a.vindex[POINTS].read().result(), 195),
+    "box of 8 chunks": ("chunks", lambda a: a[40:88, 40:88, 40:88].read().result(), 199),
+}
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_calls_of_jobs(stored, job):
+    """Nor does a request of a job, all of which is done by the caller's thread."""
+    name, act, known = JOBS[job]
+    n = calls_of(lambda: act(stored[name]))
+    assert n <= known * ROOM, f"{job}: {n} calls, {known} known"

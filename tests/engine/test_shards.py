@@ -217,15 +217,28 @@ def test_a_shard_that_is_replaced_between_requests_is_read_again(small: Any, req
 
 
 def test_parts_of_one_large_shard_are_shared_among_workers(stored_array: Any, request_of: Any) -> None:
+    shape = (96, 96, 96)
+    array = stored_array(shape, shape, np.float64, inner=(16, 16, 16), codecs=(Bytes(), Gzip(level=1)))
+    store = Recorder()
+    data = np.random.default_rng(3).random(shape).round(1)
+    write(array, store, request_of(shape), data)
+    for where in [(), (slice(5, 90), slice(3, 70), slice(None, None, -2))]:
+        store.requests.clear()
+        np.testing.assert_array_equal(read(array, store, request_of(shape, where)), data[where])
+        assert len(store.requests) > 3
+
+
+def test_a_small_part_of_a_shard_is_read_at_once(stored_array: Any, request_of: Any) -> None:
+    """What takes less than handing it over is the caller's: one index, one request for the ranges."""
     shape = (64, 64, 64)
     array = stored_array(shape, shape, np.float64, inner=(16, 16, 16), codecs=(Bytes(), Gzip(level=1)))
     store = Recorder()
     data = np.random.default_rng(3).random(shape).round(1)
     write(array, store, request_of(shape), data)
-    for where in [(), (slice(5, 60), 3, slice(None, None, -2))]:
-        store.requests.clear()
-        np.testing.assert_array_equal(read(array, store, request_of(shape, where)), data[where])
-        assert len(store.requests) > 3
+    where = (slice(5, 60), 3, slice(None, None, -2))
+    np.testing.assert_array_equal(read(array, store, request_of(shape, where)), data[where])
+    assert [r for r in store.requests if isinstance(r, tuple) and r[0] < 0] == [(-1028, None)]
+    assert len(store.requests) <= 3
 
 
 class IndexBarrier(MemoryStore):

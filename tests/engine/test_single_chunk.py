@@ -14,7 +14,7 @@ from chunkwise.codec.bytes import Bytes
 from chunkwise.codec.gzip import Gzip
 from chunkwise.codec.transpose import Transpose
 from chunkwise.engine.pool import Pool
-from chunkwise.engine.read import SmallReader, read_into
+from chunkwise.engine.read import ArrayReader, read_into
 from chunkwise.engine.write import write_from
 from chunkwise.errors import DataCorruptionError, NotFoundError
 from chunkwise.index_space import IndexDomain, IndexTransform, OutputIndexMap
@@ -61,7 +61,7 @@ def test_same_as_the_general_way(
     codecs: str, dtype: str, data: st.DataObject, stored_array: Any, request_of: Any
 ) -> None:
     array, store, pool = filled(stored_array, request_of, dtype, CODECS[codecs])
-    single = SmallReader(array, store, pool)
+    single = ArrayReader(array, store, pool)
     for _ in range(5):
         where: list[Any] = []
         for size in SHAPE:
@@ -75,7 +75,7 @@ def test_same_as_the_general_way(
         read_into(array, store, request, expected, pool=pool).result()
         for order in "CF":
             out = np.empty(request.input_shape, dtype, order)  # type: ignore[call-overload]
-            done = single.read_into(index_transform(request), out, fill_missing=True)
+            done = single.read_chunk(index_transform(request), out, fill_missing=True)
             inside = all(
                 isinstance(w, int) or (w.step == 1 and w.start < w.stop and w.start // c == (w.stop - 1) // c)
                 for w, c in zip(where, (4, 6), strict=True)
@@ -90,7 +90,7 @@ def test_no_short_way_for_transposed_broadcast_and_indexed_requests(
     stored_array: Any, request_of: Any, request_type: Any, output_map: Any
 ) -> None:
     array, store, pool = filled(stored_array, request_of, "int16", CODECS["raw"])
-    single = SmallReader(array, store, pool)
+    single = ArrayReader(array, store, pool)
     points = np.array([[1], [2]])
     for shape, maps in (
         ((2, 2), (output_map(0, 1, 1), output_map(0, 1, 0))),
@@ -99,7 +99,9 @@ def test_no_short_way_for_transposed_broadcast_and_indexed_requests(
         ((2, 1), (output_map(0, 1, None, points), output_map(0, 1, 1))),
     ):
         request = request_type((0,) * len(shape), shape, maps)
-        assert single.read_into(index_transform(request), np.empty(shape, "int16"), fill_missing=True) is None
+        assert (
+            single.read_chunk(index_transform(request), np.empty(shape, "int16"), fill_missing=True) is None
+        )
 
 
 def test_origin_of_the_request_counts(
@@ -108,19 +110,19 @@ def test_origin_of_the_request_counts(
     array, store, pool = filled(stored_array, request_of, "int16", CODECS["raw"])
     request = request_type((5, -2), (2, 3), (output_map(-4, 1, 0), output_map(4, 1, 1)))
     out = np.empty((2, 3), "int16")
-    done = SmallReader(array, store, pool).read_into(index_transform(request), out, fill_missing=True)
+    done = ArrayReader(array, store, pool).read_chunk(index_transform(request), out, fill_missing=True)
     assert done is not None
     assert out.tolist() == [[1, 2, 3], [0, 1, 2]]
 
 
 def test_failures_are_those_of_the_general_way(stored_array: Any, request_of: Any) -> None:
     array, store, pool = filled(stored_array, request_of, "int16", CODECS["blosc"])
-    single = SmallReader(array, store, pool)
+    single = ArrayReader(array, store, pool)
     request, out = request_of(SHAPE, (0, slice(0, 4))), np.empty(4, "int16")
     store.write("a/c/0/0", b"corrupt")
     texts = []
     for future in (
-        single.read_into(index_transform(request), out, fill_missing=True),
+        single.read_chunk(index_transform(request), out, fill_missing=True),
         read_into(array, store, request, out, pool=pool),
     ):
         assert future is not None
@@ -131,7 +133,7 @@ def test_failures_are_those_of_the_general_way(stored_array: Any, request_of: An
     hole = request_of(SHAPE, (5, slice(6, 8)))
     messages = []
     for future in (
-        single.read_into(index_transform(hole), out[:2], fill_missing=False),
+        single.read_chunk(index_transform(hole), out[:2], fill_missing=False),
         read_into(array, store, hole, out[:2], pool=pool, fill_missing=False),
     ):
         assert future is not None
@@ -141,14 +143,7 @@ def test_failures_are_those_of_the_general_way(stored_array: Any, request_of: An
     assert messages[0] == messages[1]
 
 
-def test_large_chunks_and_shards_have_no_short_way(stored_array: Any, request_of: Any) -> None:
-    pool, store = Pool(2), MemoryStore()
-    for array in (
-        stored_array((1024, 2048), (1024, 1024)),
-        stored_array((8, 8), (8, 8), inner=(2, 2)),
-    ):
-        request, out = request_of(array.shape, (0, slice(0, 2))), np.empty(2, np.uint16)
-        assert (
-            SmallReader(array, store, pool).read_into(index_transform(request), out, fill_missing=True)
-            is None
-        )
+def test_large_chunks_have_no_short_way(stored_array: Any, request_of: Any) -> None:
+    array = stored_array((1024, 2048), (1024, 1024))
+    request, out = index_transform(request_of(array.shape, (0, slice(0, 2)))), np.empty(2, np.uint16)
+    assert ArrayReader(array, MemoryStore(), Pool(2)).read_chunk(request, out, fill_missing=True) is None

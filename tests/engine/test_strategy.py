@@ -105,16 +105,25 @@ def test_cases_of_writes(case):
 def test_batches_of_slow_shards():
     """A large shard isn't cut into hundreds of requests; small ones are read at the same time."""
     facts = {"n_processors": 2, "request_concurrency": 32, "decode_rate": ZSTD, "chunk_nbytes": 8 * KIB}
-    large = read_strategy(source="shards", n_chunks=4096, shard_nbytes=512 * MIB, **facts)
-    assert large.batch_nbytes == 32 * MIB
-    small = read_strategy(source="shards", n_chunks=4096, shard_nbytes=4 * MIB, **facts)
-    assert small.batch_nbytes == 4 * MIB
+    large = read_strategy(source="shards", n_chunks=4096, n_shards=1, **facts)
+    assert (large.batch_nbytes, large.n_workers) == (32 * MIB, 1)
+    small = read_strategy(source="shards", n_chunks=4096, n_shards=8, **facts)
+    assert (small.batch_nbytes, small.n_workers) == (4 * MIB, 8)
+
+
+@pytest.mark.parametrize("n_shards", [2, 32, 1000])
+def test_sparse_reads_of_slow_shards(n_shards):
+    """A chunk of each of many shards: as many requests are under way as the store takes."""
+    facts = {"n_processors": 2, "request_concurrency": 32, "decode_rate": ZSTD, "chunk_nbytes": 8 * KIB}
+    found = read_strategy(source="shards", n_chunks=n_shards, n_shards=n_shards, **facts)
+    assert found.n_workers == min(32, n_shards)
+    assert n_shards * 8 * KIB // found.batch_nbytes >= min(32, n_shards)
 
 
 def test_chunks_that_a_cache_holds_are_the_callers(tmp_path):
-    """Two chunks that would be decoded by two threads are copied by the caller once they are cached."""
+    """Chunks that would be decoded by two threads are copied by the caller once they are cached."""
     path = str(tmp_path / "a")
-    chunkwise.create_array(path, np.zeros((128, 64, 64), "u2"), chunks=[64] * 3, codec="zstd", format="zarr3")
+    chunkwise.create_array(path, np.zeros((384, 64, 64), "u2"), chunks=[64] * 3, codec="zstd", format="zarr3")
     spec = {"driver": "zarr3", "kvstore": {"driver": "file", "path": path}, "recheck_cached_data": False}
     context = {"cache_pool": {"total_bytes_limit": 10_000_000}}
     array = chunkwise.open(spec, context=chunkwise.Context(context)).result()

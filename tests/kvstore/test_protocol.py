@@ -18,6 +18,7 @@ from chunkwise.kvstore.protocol import (
     KvStoreDriver,
     RangeReadable,
     Readable,
+    ValueOpenable,
     is_store,
     offers,
 )
@@ -26,6 +27,7 @@ OFFERED: dict[Any, set[str]] = {
     Readable: {"file", "http", "memory", "prefix"},
     KvStoreDriver: {"file", "http", "memory", "prefix"},
     RangeReadable: {"file", "memory", "prefix"},
+    ValueOpenable: {"file"},
     EntryListable: set(),
     AtomicWritable: {"memory"},
     Directories: {"file", "memory"},

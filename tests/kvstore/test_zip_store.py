@@ -1,18 +1,22 @@
 """ZIP archives: made by Python's zipfile and by TensorStore, read here; made here, read by them."""
 
 import copy
+import gc
 import io
 import mmap
 import os
 import pickle
 import struct
+import sys
 import tracemalloc
 import zipfile
 from functools import partial
 
+import numpy as np
 import pytest
 import tensorstore as ts
 
+import chunkwise
 from chunkwise.errors import DataCorruptionError, InvalidArgumentError, OutOfRangeError, UnsupportedError
 from chunkwise.kvstore.adapter.fault import Fault, FaultStore
 from chunkwise.kvstore.adapter.trace import TraceStore
@@ -415,3 +419,19 @@ def test_pickle_and_identity(tmp_path):
     assert bytes(copy.read("z").value) == ITEMS["z"]
     assert copy.identity == store.identity != ZipStore(base, "y.zip").identity
     assert store.describe("z") == f'"z" in local file "{tmp_path}/x.zip"'
+
+
+def test_no_view_of_a_closed_archive_is_left(tmp_path):
+    ignored = []
+    hook, sys.unraisablehook = sys.unraisablehook, lambda failure: ignored.append(failure.exc_value)
+    try:
+        group = chunkwise.create_group(f"{tmp_path}/a.zip|zip:")
+        for _ in range(3):
+            group.create_array("x", np.arange(9), chunks=(2,), overwrite=True)
+        group.consolidate()
+        del group
+        gc.collect()
+    finally:
+        sys.unraisablehook = hook
+    assert ignored == []
+    assert type(make_archive([("k", b"1")])) is bytes  # what CPython 3.13 complains of is a view

@@ -418,3 +418,60 @@ def test_a_copied_range_refers_to_the_values_that_are_there(tmp_path):
     )
     assert [peer[key] for key in ("q/b", "then/b")] == [b"new", b"old"]
     assert sum(file.stat().st_size for file in tmp_path.rglob("*") if file.is_file()) < 1.1 * 10**6
+
+
+@pytest.mark.parametrize("atomic", [None, False, True])
+@pytest.mark.parametrize("base", ["file", "memory"])
+def test_a_database_takes_the_values_of_one_below_its_directory(tmp_path, base, atomic):
+    context = ts.Context()
+    root = f"file://{tmp_path}/" if base == "file" else "memory://d/"
+    large = bytes(10**5)
+
+    def database(path):
+        spec = {"driver": "ocdbt", "base": f"{root}{path}", "config": {"max_inline_value_bytes": 8}}
+        return ts.KvStore.open(spec, context=context).result()
+
+    whole, parts = database(""), [database(f"part.{i}/") for i in range(2)]
+    whole["before"] = b"x"
+    for i, part in enumerate(parts):
+        part[f"large{i}"] = large
+        part[f"small{i}"] = b"inline"
+    transaction = None if atomic is None else ts.Transaction(atomic=atomic)
+    target = whole if transaction is None else whole.with_transaction(transaction)
+    for part in parts:
+        part.experimental_copy_range_to(target / "all/").result()
+    expected = {b"before", *(b"all/%s%d" % (name, i) for name in (b"large", b"small") for i in range(2))}
+    assert set(target.list().result()) == expected
+    assert target["all/large1"] == large
+    if transaction is not None:
+        assert whole.list().result() == [b"before"]
+        transaction.commit_sync()
+    assert set(whole.list().result()) == expected
+    # A copy of a copy refers to the same file.
+    whole.experimental_copy_range_to(whole / "again/", ts.KvStore.KeyRange("all/", "all0")).result()
+    assert whole["again/all/large0"] == large
+    if base == "file":
+        peer = tensorstore.KvStore.open(f"{root}|ocdbt:").result()
+        assert set(peer.list().result()) >= expected
+        assert (peer["all/large0"], peer["again/all/small1"]) == (large, b"inline")
+        nbytes = sum(file.stat().st_size for file in tmp_path.rglob("*") if file.is_file())
+        assert nbytes < 2.1 * len(large)
+    for source, into in ((whole, parts[0]), (parts[0], parts[1])):
+        with pytest.raises(NotImplementedError, match="CopyRange not supported"):
+            source.experimental_copy_range_to(into).result()
+
+
+def test_a_reference_can_be_changed_in_its_transaction(tmp_path):
+    url = f"file://{tmp_path}/"
+    part = ts.KvStore.open(f"{url}p/|ocdbt:").result()
+    part["a.json"] = b'{"x": 1}' + b" " * 1000
+    whole = ts.KvStore.open(f"{url}|ocdbt:").result()
+    with ts.Transaction() as transaction:
+        inside = whole.with_transaction(transaction)
+        part.experimental_copy_range_to(inside).result()
+        member = ts.open(
+            {"driver": "json", "kvstore": inside.spec() / "a.json", "json_pointer": "/y"},
+            transaction=transaction,
+        ).result()
+        member.write(2).result()
+    assert tensorstore.KvStore.open(f"{url}|ocdbt:").result()["a.json"] == b'{"x":1,"y":2}'

@@ -102,7 +102,7 @@ def test_default_levels_end_with_one_chunk():
         ({"units": ["1 um", "-1 um", "1 um"]}, "positive size"),
         ({"convention": "ngff"}, "expected one of"),
         ({"convention": "n5-viewer", "axes": ["c", "y", "x"]}, "axes of space"),
-        ({"convention": "n5-viewer", "units": ["1 um", "1 nm", "1 nm"]}, "one unit"),
+        ({"convention": "n5-viewer", "units": ["1 um", "1 s", "1 nm"]}, "one unit"),
         ({"chunks": [8, 8]}, "expected 3 positive"),
         ({"shards": [16, 16]}, "expected 3 numbers"),
         ({"shards": [16, 16, 17], "chunks": [8, 8, 8]}, "can't be divided"),

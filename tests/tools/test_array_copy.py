@@ -169,12 +169,16 @@ def test_resumed_on_another_executor(planes: str, tmp_path: Path, in_pass: int) 
     assert not list(target.glob(".chunkwise*"))
 
 
-def test_an_intermediate_that_is_damaged_is_found(planes: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("missing", [True, False])
+def test_an_intermediate_that_is_damaged_is_found(planes: str, tmp_path: Path, missing: bool) -> None:
     target = tmp_path / "b.zarr"
     half_done(planes, target, 1)
-    shards = sorted((target / ".chunkwise-intermediate").glob("c/*/*/*"))
-    shards[-1].unlink()
-    with pytest.raises(DataCorruptionError, match="fingerprints"):
+    shards = sorted(target.glob(".chunkwise-intermediate-*/c/*/*/*"))
+    if missing:
+        shards[-1].unlink()
+    else:
+        shards[-1].write_bytes(shards[0].read_bytes())
+    with pytest.raises(DataCorruptionError, match="intermediate array was not read as it was written"):
         columns(planes, target, resume=True)
     assert columns(planes, target, resume=True, verify=True).nbytes_copied == VALUES.nbytes
     assert np.array_equal(read_by_tensorstore(target), VALUES)

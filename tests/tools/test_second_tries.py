@@ -12,10 +12,10 @@ import pytest
 
 from chunkwise.errors import AbortedError, FailedPreconditionError
 from chunkwise.hierarchy.location import locate
+from chunkwise.tools.fence import Fence
 from chunkwise.tools.journal import Journal
 from chunkwise.tools.task_driver import run_tasks
 from chunkwise.tools.task_stages import Stage
-from chunkwise.tools.work import Fence
 
 
 class Slow:
@@ -98,7 +98,7 @@ def test_a_worker_that_was_cut_off_writes_no_more(tmp_path: Path) -> None:
     fence.look(0, 2, 7)
     with pytest.raises(AbortedError, match="another worker has done tasks 3 to 5"):
         fence.look(0, 3, 5)
-    fence._replace(writes=False).look(0, 3, 5)
+    fence.reading().look(0, 3, 5)
     other = Journal(location, {"a": 1}, [10], silence=0.1)
     other.resume()
     with pytest.raises(AbortedError, match="another process has taken over"):

@@ -251,18 +251,10 @@ def test_non_finite_attributes(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "b/a/zarr.json").read_text())["attributes"]["limit"] == "Infinity"
     with pytest.raises(ValueError, match="NaN"):
         write_dataset(dataset, tmp_path / "c", non_finite="error")
+    with pytest.warns(UserWarning, match='"a".*"limit"'):  # other N5 software couldn't open the array
+        write_dataset(dataset, tmp_path / "a.n5")
+    json.loads((tmp_path / "a.n5/attributes.json").read_text(), parse_constant=pytest.fail)
     assert not (tmp_path / "c").exists()
-
-
-def test_a_dataset_is_not_deleted_before_it_is_read(tmp_path: Path) -> None:
-    write_dataset(series(0, 5), tmp_path / "a")
-    lazy = xr.open_dataset(tmp_path / "a", engine="chunkwise")
-    for mode in ("w", "a"):
-        with pytest.raises(ValueError, match="load the dataset first"):
-            write_dataset(lazy, tmp_path / "a", mode=mode)
-    same_values(read_with_chunkwise(tmp_path / "a"), series(0, 5))
-    write_dataset(lazy.load(), tmp_path / "a", mode="w")
-    same_values(read_with_chunkwise(tmp_path / "a"), series(0, 5))
 
 
 def finer(dataset: xr.Dataset) -> xr.Dataset:
@@ -313,7 +305,7 @@ def test_times_are_added_to_those_of_numpy(tmp_path: Path, dtype: str, how: str)
     whole = [1, 2, "NaT", "NaT", 7] if how == "append" else ["NaT", 7, "NaT"]
     found = zarr.open_array(tmp_path / "a" / "t")[:]
     np.testing.assert_array_equal(found, np.array(whole, dtype))
-    with pytest.raises(ValueError, match=r'"t" is of type .*\[ms\], and stored as'):
+    with pytest.raises(ValueError, match=r'"t": .*7\.?001.* can\'t be stored as .*\[s\]'):
         write_dataset(xr.Dataset({"t": ("x", more + np.timedelta64(1, "ms"))}), tmp_path / "a", **options)
 
 

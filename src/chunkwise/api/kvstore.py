@@ -15,7 +15,7 @@ from chunkwise.engine.future import Future
 from chunkwise.engine.pool import in_background, pool_of
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.kvstore import key_range
-from chunkwise.kvstore.atomic import RangeCopies, answers_at_once
+from chunkwise.kvstore.atomic import RangeCopies, ReferenceWritable, answers_at_once
 from chunkwise.kvstore.key_range import decode_key, encode_key
 from chunkwise.kvstore.protocol import (
     MISSING_GENERATION,
@@ -169,9 +169,10 @@ class KvStore(Locatable):
         unbind_context : bool, optional
             Describe them in the member ``context``.  Without either option they are left out.
         """
+        spec = self._spec.as_opened(self._driver)
         if unbind_context:
-            return Spec._of(self._spec.unbound())
-        return Spec._of(self._spec if retain_context else self._spec.strip())
+            return Spec._of(spec.unbound())
+        return Spec._of(spec if retain_context else spec.strip())
 
     def copy(self) -> KvStore:
         """Return an independent handle."""
@@ -308,7 +309,7 @@ class KvStore(Locatable):
             raise TypeError(f"strip_prefix_length must not be negative, got {strip_prefix_length}")
         skip = len(encode_key(self._prefix)) + strip_prefix_length
         if keys.empty:
-            return Future.ready([])
+            return self._nothing_to_do([])
         return self._run(
             lambda: [encode_key(key)[skip:] for key in self._driver.list(keys.start, keys.stop)], slow=True
         )
@@ -317,7 +318,7 @@ class KvStore(Locatable):
         """Delete all keys in a range."""
         keys = _range(range).shifted(self._prefix)
         if keys.empty:
-            return Future.ready(None)
+            return self._nothing_to_do(None)
         return self._run(lambda: self._driver.delete_range(keys.start, keys.stop), changes=True)
 
     def experimental_copy_range_to(
@@ -326,12 +327,13 @@ class KvStore(Locatable):
         source_range: values.KeyRange | None = None,
         source_staleness_bound: float | None = None,
     ) -> Future[None]:
-        """Have keys of the same OCDBT database have the values of keys in a range, which are not copied.
+        """Give keys of an OCDBT database the values of keys in a range, whose data is not copied.
 
         Parameters
         ----------
         target : KvStore
-            Its prefix takes the place of the prefix of this store.
+            The same database, or one whose directory holds that of this one.  Its prefix takes the place of
+            the prefix of this store.
         source_range : KvStore.KeyRange, optional
             All keys by default.
         source_staleness_bound : float, optional
@@ -346,29 +348,30 @@ class KvStore(Locatable):
             raise TypeError(f"target must be a KvStore, got {type(target).__name__}")
         keys = _range(values.KeyRange() if source_range is None else source_range).shifted(self._prefix)
         _check_staleness(source_staleness_bound)
-        driver, into = self._spec.open_driver()[0], target._spec.open_driver()[0]
-        source: object = driver
+        source, into = self._spec.open_driver()[0], target._spec.open_driver()[0]
+        base: object = into
         error = not_open(self._transaction) or not_open(target._transaction)
         if error is not None:
             return Future.failed(error)
-        if not offers(source, RangeCopies) or not source.copies_to(into):
+        if not offers(base, RangeCopies) or not base.can_refer_to(source):
             return Future.failed(UnsupportedError("CopyRange not supported"))
         if self._transaction is not None:
             return Future.failed(UnsupportedError("Source transactions not supported"))
-
-        def rename(key: str) -> str:
-            return target._prefix + key[len(self._prefix) :]
+        changed: object = target._driver  # with the changes of a transaction
+        assert offers(changed, ReferenceWritable)
 
         def copy() -> None:
-            if target._transaction is None:
-                source.copy_range(keys, into, rename)
-                return
-            for key in driver.list(keys.start, keys.stop):
-                value = driver.read(key).value
-                if value is not None:
-                    target._driver.write(rename(key), value)
+            found = base.references(source, keys)
+            changed.write_references(
+                {target._prefix + key[len(self._prefix) :]: value for key, value in found.items()}
+            )
 
         return Future.ready(None) if keys.empty else self._run(copy, changes=True)
+
+    def _nothing_to_do(self, result: T) -> Future[T]:
+        """Return a result that no store was asked for, unless the transaction is over."""
+        error = not_open(self._transaction)
+        return Future.ready(result) if error is None else Future.failed(error)
 
     def _run(self, work: Callable[[], T], *, changes: bool = False, slow: bool = False) -> Future[T]:
         """Do `work` now if that is quick, else on a thread; `changes` if it changes what is stored."""

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy.typing as npt
 
+from chunkwise.api.file_axes import with_axes_of_file
 from chunkwise.api.kvstore import KvStore
 from chunkwise.api.spec_cache import cache_spec, cached_spec, spec_key
 from chunkwise.api.tensorstore import TensorStore
@@ -267,6 +268,7 @@ def open_spec(
             store = array
         else:
             store = TensorStore._make(array, IndexTransform.identity(array.domain), transaction)
+            store = with_axes_of_file(store) if driver.driver == "auto" else store
         transform = spec.transform
         if transform is not None:
             store = _view(store, transform)

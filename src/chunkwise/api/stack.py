@@ -159,20 +159,20 @@ def concat(layers: Iterable[AnyLayer], axis: int | str, **options: Any) -> Tenso
     array([1, 2, 3, 4])
     """
     given = _some(list(layers), "concat")
-    first = _domain(given[0])
-    dim = _dimension(axis, first)
-    at = first.exclusive_max[dim]
+    domains = [_domain(layer) for layer in given]
+    labels = [next(filter(None, same), "") for same in zip(*(one.labels for one in domains), strict=True)]
+    dim = _dimension(axis, labels)
+    at = domains[0].exclusive_max[dim]
     moved = [given[0]]
-    for layer in given[1:]:
-        own = _domain(layer)
+    for layer, own in zip(given[1:], domains[1:], strict=True):
         moved.append(layer[d[dim].translate_to[at]])
         at += own.exclusive_max[dim] - own.inclusive_min[dim]
     return overlay(moved, **options)
 
 
-def _dimension(axis: int | str, domain: IndexDomain) -> int:
+def _dimension(axis: int | str, labels: Sequence[str]) -> int:
     try:
-        return find_dimension(as_text(axis, "axis") if is_text(axis) else axis, domain.labels)
+        return find_dimension(as_text(axis, "axis") if is_text(axis) else axis, labels)
     except OutOfBoundsError as e:
         raise as_value_error(e) from None
 

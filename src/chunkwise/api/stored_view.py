@@ -101,10 +101,15 @@ class StoredView(ArrayView):
         metadata_only = as_flag(resize_metadata_only, "resize_metadata_only")
         tied = as_flag(resize_tied_bounds, "resize_tied_bounds")
         expand_only, shrink_only = as_flag(expand_only, "expand_only"), as_flag(shrink_only, "shrink_only")
-        if not self._array.writable:
-            return Future.failed(InvalidArgumentError("Destination does not support writing."))
+        rank = self._transform.input_rank
         try:
+            if any(bounds is not None and len(bounds) != rank for bounds in (lows, highs)):
+                raise InvalidArgumentError(f"inclusive_min and exclusive_max must have rank {rank}")
+            if not self._array.writable:
+                raise InvalidArgumentError("Destination does not support writing.")
             check_open(self._transaction)
+            if not self._array.resizable:
+                raise UnsupportedError("Resize not supported")
             request = resize_request(
                 self._transform,
                 self._array.domain,
@@ -190,10 +195,6 @@ def resize_request(
     rank = transform.input_rank
     lows = inclusive_min if inclusive_min is not None else [None] * rank
     highs = exclusive_max if exclusive_max is not None else [None] * rank
-    if len(lows) != rank or len(highs) != rank:
-        raise InvalidArgumentError(f"inclusive_min and exclusive_max must have rank {rank}")
-    if domain.rank and not any((*domain.implicit_lower_bounds, *domain.implicit_upper_bounds)):
-        raise UnsupportedError("Resize not supported")
     out_low: list[int | None] = [None] * transform.output_rank
     out_high: list[int | None] = [None] * transform.output_rank
     for d, (low, high) in enumerate(zip(lows, highs, strict=True)):

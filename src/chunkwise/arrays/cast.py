@@ -171,6 +171,11 @@ class CastArray:
         """Return the domain as it is now, asking the storage of the base."""
         return map_future(lambda _: self.domain, self._base.array.resolve())
 
+    @property
+    def resizable(self) -> bool:
+        """True if the base is."""
+        return self._base.array.resizable
+
     def resize(self, request: ResizeRequest) -> Future[IndexDomain]:
         """Resize the base."""
         return map_future(lambda _: self.domain, self._base.array.resize(self._resize_request(request)))

@@ -295,11 +295,18 @@ class ChunkFunctions:
 
     # -- a chunk in a transaction ----------------------------------------------------------------------
 
-    def read_pending(self, pending: Any, cell: Cell) -> Array:
-        """Return a chunk as a transaction sees it."""
-        value = pending.read(_key(cell)).value
+    def read_pending(self, pending: Any, cell: Cell, known: dict[Cell, Array]) -> Array:
+        """Return a chunk as a transaction sees it; `known` are those that it has read and not changed."""
+        key = _key(cell)
+        unchanged = key not in pending.changes
+        if unchanged and cell in known:
+            return known[cell]
+        value = pending.read(key).value
         assert value is not None
-        return self._decoded(value, self.domain(cell).shape)
+        array = self._decoded(value, self.domain(cell).shape)
+        if unchanged:
+            known[cell] = array
+        return array
 
     def write_pending(self, pending: Any, cell: Cell, array: Array) -> None:
         """Write a whole chunk when the transaction is committed."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from copy import deepcopy
-from typing import Any, Self
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -21,18 +22,20 @@ from chunkwise.driver.chunked.spec import ChunkedSpec
 from chunkwise.driver.flow import run
 from chunkwise.driver.stored_array import StoredArray
 from chunkwise.dtypes.data_type import DataType
+from chunkwise.engine.choose import explain_read
 from chunkwise.engine.combine import WriteFutures
-from chunkwise.engine.count_stored import count_stored, delete_outside
 from chunkwise.engine.future import Future
 from chunkwise.engine.pool import Pool
-from chunkwise.engine.read import SmallReader, explain_read, read_into
+from chunkwise.engine.read import ArrayReader
 from chunkwise.engine.strategy import ReadStrategy
-from chunkwise.engine.write import SmallWriter, referencing, write_from
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError, InvalidArgumentError
 from chunkwise.index_space import IndexDomain, IndexTransform, resolve_bounds
 from chunkwise.kvstore.protocol import KvStoreDriver
 from chunkwise.spec.dimension_units import DimensionUnits
 from chunkwise.spec.schema import Schema
+
+if TYPE_CHECKING:
+    from chunkwise.engine.write import SmallWriter  # loaded by the first write
 
 __all__ = ["ChunkedArray"]
 
@@ -48,11 +51,11 @@ class ChunkedArray:
         "_opened",
         "_outside",
         "_pool",
+        "_reader",
         "_rechecks",
         "_request",
         "_schema",
         "_shared",
-        "_small_reader",
         "_small_writer",
         "_spec",
         "_store",
@@ -101,7 +104,7 @@ class ChunkedArray:
         layout = layout_of(request.format, opened.metadata, request.path, request.options)
         self._domain = layout.domain
         self._stored: StoredArray = layout.stored
-        self._small_reader: SmallReader | None = None  # opened by the first read
+        self._reader: ArrayReader | None = None  # opened by the first read
         self._small_writer: SmallWriter | None = None
 
     def in_transaction(self, wrap: WrapStore | None) -> Self:
@@ -198,19 +201,10 @@ class ChunkedArray:
 
     def read_into(self, transform: IndexTransform, out: npt.NDArray[Any]) -> Future[npt.NDArray[Any]]:
         """Fill `out` with what `transform`, which is bounded, selects; the future gives `out`."""
-        fill_missing = self._spec.fill_missing_data_reads
-        small = self._small_reader
-        if small is None:
-            small = self._small_reader = SmallReader(self._stored, self._store, self._pool)
-        done = small.read_into(transform, out, fill_missing=fill_missing)
-        return done or read_into(
-            self._stored,
-            self._store,
-            transform,
-            out,
-            pool=self._pool,
-            fill_missing=fill_missing,
-        )
+        reader = self._reader
+        if reader is None:
+            reader = self._reader = ArrayReader(self._stored, self._store, self._pool)
+        return reader.read_into(transform, out, fill_missing=self._spec.fill_missing_data_reads)
 
     def explain_read(self, transform: IndexTransform) -> ReadStrategy | None:
         """Return which way a read of what `transform`, which is bounded, selects would take."""
@@ -220,6 +214,8 @@ class ChunkedArray:
         """Write `source` where `transform`, which is bounded, says."""
         small = self._small_writer
         if small is None:
+            from chunkwise.engine.write import SmallWriter
+
             store_fill = self._spec.store_data_equal_to_fill_value
             small = self._small_writer = SmallWriter(
                 self._stored, self._store, self._pool, store_data_equal_to_fill_value=store_fill
@@ -230,6 +226,8 @@ class ChunkedArray:
 
     def write_referenced(self, transform: IndexTransform, source: npt.NDArray[Any]) -> WriteFutures:
         """Write `source`, which never changes again, so that a store in memory may refer to it."""
+        from chunkwise.engine.write import referencing
+
         store = referencing(self._store, source)
         if store is None:
             return self.write_from(transform, source)
@@ -239,6 +237,8 @@ class ChunkedArray:
     def _write(
         self, store: KvStoreDriver, transform: IndexTransform, source: npt.NDArray[Any]
     ) -> Future[None]:
+        from chunkwise.engine.write import write_from
+
         return write_from(
             self._stored,
             store,
@@ -281,6 +281,11 @@ class ChunkedArray:
             return Future.failed(e)
         return Future.ready(self.domain)
 
+    @property
+    def resizable(self) -> bool:
+        """True, where bounds are implicit."""
+        return True
+
     def resize(self, request: ResizeRequest) -> Future[IndexDomain]:
         """Change the shape; chunks wholly outside are deleted unless only metadata is to change."""
         if self._request.mode.assume_metadata:
@@ -312,6 +317,8 @@ class ChunkedArray:
                 self._adopt(opened)
             shape = opened.metadata.shape
             if not request.metadata_only and any(new < old for new, old in zip(shape, before, strict=True)):
+                from chunkwise.engine.count_stored import delete_outside
+
                 delete_outside(self._stored, self._store, before)
             if opened.written:
                 self._notify()
@@ -342,10 +349,15 @@ class ChunkedArray:
 
     def spec(self) -> ChunkedSpec:
         """Return a spec that opens this array again, with its context resources bound."""
-        return self._spec.with_metadata(self._opened.metadata)
+        spec = self._spec.with_metadata(self._opened.metadata)
+        if spec.kvstore is None:
+            return spec
+        return replace(spec, kvstore=spec.kvstore.as_opened(self._store))
 
     def count_stored(self, transform: IndexTransform, most: int | None = None) -> Future[StorageStatistics]:
         """Count the chunks that meet the view, and those of them that are stored."""
+        from chunkwise.engine.count_stored import count_stored
+
         try:
             self._current()
             # Of a dimension that can grow, chunks may be asked for that aren't there.

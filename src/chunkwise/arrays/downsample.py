@@ -129,6 +129,11 @@ class DownsampleArray:
         """Return the domain as it is now, asking the storage of the base."""
         return map_future(lambda _: self.domain, self._base.array.resolve())
 
+    @property
+    def resizable(self) -> bool:
+        """False: the base is resized by itself."""
+        return False
+
     def resize(self, request: ResizeRequest) -> Future[IndexDomain]:
         """Fail: the base is resized by itself."""
         return Future.failed(UnsupportedError("Resize not supported"))

@@ -31,6 +31,7 @@ from chunkwise.errors import (
 from chunkwise.index_space import IndexDomain, IndexTransform, merge_domains
 from chunkwise.kvstore.protocol import Buffer, KvStoreDriver
 from chunkwise.kvstore.traits import traits_of
+from chunkwise.spec.chunk_layout import ChunkLayout
 from chunkwise.spec.schema import Schema
 
 __all__ = ["ImageArray", "open_image"]
@@ -104,7 +105,7 @@ class ImageArray(FixedArray):
 
     def schema(self) -> Schema:
         """Type and domain."""
-        return Schema(dtype=self.dtype, domain=self.domain)
+        return Schema(dtype=self.dtype, domain=self.domain, chunk_layout=ChunkLayout(rank=3))
 
     def spec(self) -> ImageSpec:
         """Return a spec that opens this picture again."""

@@ -16,6 +16,7 @@ from chunkwise.errors import PermissionDeniedError
 from chunkwise.kvstore.adapter.cache import CacheStore
 from chunkwise.kvstore.adapter.prefix import whole_store
 from chunkwise.kvstore.protocol import KvStoreDriver
+from chunkwise.kvstore.staging import is_staging
 from chunkwise.kvstore.value_bound import read_bounded
 
 __all__ = [
@@ -74,7 +75,8 @@ def holds(store: KvStoreDriver, key: str, word: bytes) -> bool:
 def upwards(path: str) -> Iterator[str]:
     """Yield `path` and those of the groups above."""
     yield path
-    while path:
+    # What is written to a place for new data is in no group before it takes the place of the old.
+    while path and not is_staging(path[:-1].rpartition("/")[2]):
         path = path[: path[:-1].rfind("/") + 1]
         yield path
 

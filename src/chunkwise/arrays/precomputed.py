@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from chunkwise.arrays.chunked import ChunkedArray
 from chunkwise.arrays.metadata_observers import wrapped
-from chunkwise.arrays.protocol import StorageStatistics, WrapStore
+from chunkwise.arrays.protocol import ResizeRequest, StorageStatistics, WrapStore
 from chunkwise.arrays.resources import cached
 from chunkwise.arrays.shared_metadata import SharedMetadata
 from chunkwise.driver.chunked.open_flow import Opened
@@ -16,11 +16,12 @@ from chunkwise.driver.flow import run
 from chunkwise.driver.neuroglancer_precomputed.format import PrecomputedMetadata, scale_directory
 from chunkwise.driver.neuroglancer_precomputed.open_flow import open_scale
 from chunkwise.driver.neuroglancer_precomputed.spec import PrecomputedSpec
+from chunkwise.engine.choose import explain_read
 from chunkwise.engine.combine import WriteFutures, map_future
 from chunkwise.engine.count_stored import count_stored
 from chunkwise.engine.future import Future
 from chunkwise.engine.pool import pool_of
-from chunkwise.engine.read import explain_read, read_into
+from chunkwise.engine.read import ArrayReader
 from chunkwise.engine.strategy import ReadStrategy
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.index_space import IndexDomain, IndexTransform, d
@@ -60,14 +61,10 @@ class PrecomputedArray(ChunkedArray):
 
     def read_into(self, transform: IndexTransform, out: npt.NDArray[Any]) -> Future[npt.NDArray[Any]]:
         """Fill `out` with what `transform`, which is bounded, selects; the future gives `out`."""
-        return read_into(
-            self._stored,
-            self._chunks,
-            self._onto.compose(transform),
-            out,
-            pool=self._pool,
-            fill_missing=self.fill_missing,
-        )
+        reader = self._reader
+        if reader is None:
+            reader = self._reader = ArrayReader(self._stored, self._chunks, self._pool)
+        return reader.read_into(self._onto.compose(transform), out, fill_missing=self.fill_missing)
 
     def explain_read(self, transform: IndexTransform) -> ReadStrategy | None:
         """Return which way a read of what `transform`, which is bounded, selects would take."""
@@ -92,6 +89,10 @@ class PrecomputedArray(ChunkedArray):
     def write_referenced(self, transform: IndexTransform, source: npt.NDArray[Any]) -> WriteFutures:
         """Write `source`, which never changes again."""
         return self.write_from(transform, source)
+
+    def resize(self, request: ResizeRequest) -> Future[IndexDomain]:
+        """Return the domain: with explicit bounds, no request asks for another."""
+        return Future.ready(self.domain)
 
     def count_stored(self, transform: IndexTransform, most: int | None = None) -> Future[StorageStatistics]:
         """Count the chunks that meet the view, and those of them that are stored."""

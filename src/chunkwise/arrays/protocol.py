@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -79,6 +79,11 @@ class OpenArray(Protocol):
         """Return the domain as it is now, asking the storage as the recheck option says."""
         ...
 
+    @property
+    def resizable(self) -> bool:
+        """True if there is anything that `resize` could change."""
+        ...
+
     def resize(self, request: ResizeRequest) -> Future[IndexDomain]: ...
 
     def schema(self) -> Schema:
@@ -103,6 +108,7 @@ class FixedArray:
 
     __slots__ = ("_domain", "readable", "writable")
 
+    resizable: ClassVar[bool] = False
     _domain: IndexDomain
     readable: bool
     writable: bool

@@ -44,9 +44,9 @@ class VirtualChunkedArray(FixedArray):
     """An array behind a read function, a write function or both."""
 
     # Each worker holds one chunk.  Functions are called by the threads of the pool, several at once.
-    # `pending` are the chunks as a transaction sees them.
+    # `pending` are the chunks as a transaction sees them, and `known` those that were made for it.
 
-    __slots__ = ("_functions", "_pending", "_pool", "_spec")
+    __slots__ = ("_functions", "_known", "_pending", "_pool", "_spec")
 
     def __init__(
         self,
@@ -65,6 +65,7 @@ class VirtualChunkedArray(FixedArray):
         self._spec = spec
         self._pool = pool
         self._pending = pending
+        self._known: dict[tuple[int, ...], Array] = {}
         self.readable = readable and functions.read_function is not None
         self.writable = writable and functions.write_function is not None
 
@@ -95,7 +96,7 @@ class VirtualChunkedArray(FixedArray):
 
         def read(piece: _Piece) -> None:
             if pending is not None:
-                array = functions.read_pending(pending, piece.cell)
+                array = functions.read_pending(pending, piece.cell, self._known)
             else:
                 array = functions.read_chunk(piece.cell, bound).array
             view[piece.at] = array.transpose(order)[piece.inside]

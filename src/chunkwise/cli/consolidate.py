@@ -6,11 +6,11 @@ import argparse
 
 from chunkwise.binding import JSON
 from chunkwise.cli.command import UsageError, message, show
-from chunkwise.cli.quantities import plural
 from chunkwise.hierarchy.consolidated_tree import check_consolidated, consolidate, remove_consolidated
 from chunkwise.hierarchy.location import locate
 from chunkwise.hierarchy.node import Node, require_node
 from chunkwise.kvstore.value_bound import read_bounded
+from chunkwise.tools.quantities import plural
 
 __all__ = ["add_arguments", "run"]
 
@@ -61,7 +61,7 @@ def _check(arguments: argparse.Namespace, node: Node) -> int:
     key = ".zmetadata" if node.format == "zarr2" else "zarr.json"
     raw = read_bounded(node.location.store, node.location.path + key).value
     there = raw is not None and (node.format == "zarr2" or "consolidated_metadata" in node.document)
-    problems = check_consolidated(node) if there else ["there are none"]
+    problems = check_consolidated(node, below=True) if there else ["there are none"]
     out = {"path": arguments.path, "format": node.format, "exists": there, "problems": problems}
     show(arguments, out, *(f"{arguments.path}: {problem}" for problem in problems or ["all true"]))
     return 1 if problems else 0

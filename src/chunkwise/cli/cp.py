@@ -6,10 +6,10 @@ import argparse
 
 from chunkwise.binding import JSON
 from chunkwise.cli.command import UsageError, message, show
-from chunkwise.cli.cp_tree import copy_options, run_copy_tree, show_copy, show_left
+from chunkwise.cli.cp_tree import INCOMPLETE, copy_options, run_copy_tree, show_copy, show_left
+from chunkwise.cli.nwb_copy import is_converted, run_conversion
 from chunkwise.cli.options import add_memory, add_on, workers_of
 from chunkwise.cli.progress import add_quiet, progress_of
-from chunkwise.cli.quantities import format_duration, format_nbytes, format_pace, format_ratio
 from chunkwise.cli.region import index_of
 from chunkwise.cli.template_options import (
     add_template_arguments,
@@ -21,9 +21,11 @@ from chunkwise.hierarchy.location import Location, locate
 from chunkwise.hierarchy.node import require_node
 from chunkwise.tools.array_copy import ArrayCopy
 from chunkwise.tools.copy_source import CopySource, source_in_file, stored_source
+from chunkwise.tools.losses import is_loss
 from chunkwise.tools.narrowing import CASTS, MisfitError, measure
 from chunkwise.tools.parts import parse_part
 from chunkwise.tools.prices import PRICES, Prices, parse_prices, price_json, price_lines
+from chunkwise.tools.quantities import format_duration, format_nbytes, format_pace, format_ratio
 from chunkwise.tools.spec_file import read_spec_file
 from chunkwise.tools.stored_node import occupancy, stored_array
 
@@ -37,8 +39,13 @@ size of the array.
 An interrupted copy is no array: its metadata is written when everything else is there.  --resume goes on
 where it stopped.
 
-With -r a whole hierarchy is copied: groups, arrays, attributes and links.  Exit status 3 says that the copy
-lacks something which the new format can't hold; the messages, or "left_out" in the JSON, say what.
+--overwrite replaces what is at DST when the copy is whole.  Until then it can be read, also by the copy: DST
+may be SRC.
+
+With -r a whole hierarchy is copied: groups, arrays, attributes and links.  An NWB file in HDF5, or for
+another format, is converted as by `chunkwise nwb convert`.  Exit status 3 says that the copy
+lacks something which the new format can't hold; the messages, or "left_out" and "notes" in the JSON, say
+what.
 """
 
 
@@ -53,8 +60,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_template_arguments(parser)
     parser.add_argument(
         "--layout",
-        choices=("n5-viewer", "paintera", "bdv"),
-        help="with -r, of an OME-Zarr image: an N5 container as this viewer takes it, with the same levels",
+        choices=("n5-viewer", "paintera", "bdv", "ome-zarr"),
+        help="with -r, of an OME-Zarr image: an N5 container as this viewer takes it, with the same levels; "
+        "ome-zarr: of an image of N5, TIFF or another version, OME-Zarr 0.5 (0.4 in zarr2), which is the "
+        "default where a group is an image and nothing else, and the format changes",
     )
     parser.add_argument(
         "--region", metavar="REGION", help="copy a part only, such as '0, -1, 100:200' or '...,::2'"
@@ -69,7 +78,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--resume", action="store_true", help="go on with an interrupted copy, if there is one"
     )
-    parser.add_argument("--overwrite", action="store_true", help="delete what is at DST first")
+    parser.add_argument(
+        "--overwrite", action="store_true", help="replace what is at DST, when the copy is whole"
+    )
     add_memory(parser, "how much a process may use, such as 2GB; by default a quarter of what there is")
     add_on(parser)
     parser.add_argument(
@@ -120,6 +131,8 @@ def run(arguments: argparse.Namespace) -> int:
         if require_node(location).kind == "group":
             if not arguments.recursive:
                 raise UsageError(f"{arguments.source} is a group; -r copies it with all that is in it")
+            if is_converted(arguments, location, destination):
+                return run_conversion(arguments)
             return run_copy_tree(arguments, location, destination)
         if arguments.layout is not None:
             raise UsageError(f"{arguments.source} is an array; --layout takes the group of an OME-Zarr image")
@@ -186,7 +199,7 @@ def _copy(arguments: argparse.Namespace, source: CopySource, destination: Locati
         verify_seconds = progress.seconds
     copy.finish()
     _report(arguments, copy, destination, format, seconds, verify_seconds)
-    return 0
+    return INCOMPLETE if any(map(is_loss, copy.notes)) else 0
 
 
 def _show_plan(arguments: argparse.Namespace, copy: ArrayCopy, source: JSON, destination: Location) -> None:

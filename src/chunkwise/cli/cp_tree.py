@@ -10,18 +10,19 @@ from chunkwise.binding import JSON
 from chunkwise.cli.command import UsageError, message, show
 from chunkwise.cli.options import workers_of
 from chunkwise.cli.progress import progress_of
-from chunkwise.cli.quantities import format_nbytes, format_pace, plural
 from chunkwise.cli.template_options import choose_format, template_options
-from chunkwise.groups.copy_tree import open_target, prepare_tree_copy
+from chunkwise.groups.copy_tree import prepare_tree_copy
 from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.node import require_node
 from chunkwise.tools.copy_plan import CopyPlan
-from chunkwise.tools.tree_copy import CopyReport
+from chunkwise.tools.copy_report import CopyReport
+from chunkwise.tools.losses import array_left_out, is_loss
+from chunkwise.tools.quantities import format_nbytes, format_pace, plural
 from chunkwise.tools.tree_plan import TreePlan
 
-__all__ = ["copy_options", "run_copy_tree", "show_copy", "show_left"]
+__all__ = ["INCOMPLETE", "copy_options", "run_copy_tree", "show_copy", "show_left"]
 
-_INCOMPLETE = 3
+INCOMPLETE = 3
 """Exit status of a copy that lacks something of the source, since the format has no place for it."""
 
 _ONE_ARRAY = {
@@ -35,17 +36,19 @@ _ONE_ARRAY = {
 
 
 def run_copy_tree(arguments: argparse.Namespace, source: Location, destination: Location) -> int:
-    """Copy the group at `source` and all in it; return `_INCOMPLETE` if something was left out."""
-    for option, name in _ONE_ARRAY.items():
-        if getattr(arguments, option) not in (None, False):
-            raise UsageError(f"{name} is for single arrays; the arrays of a hierarchy keep theirs")
-    if arguments.shard not in (None, "none"):
-        raise UsageError("--shard SIZES is for single arrays; in a hierarchy, only --shard none")
+    """Copy the group at `source` and all in it; return `INCOMPLETE` if something was left out."""
     root = require_node(source)
-    if arguments.layout is not None:
-        return _copy_image(arguments, source, destination)
+    for_viewer = arguments.layout not in (None, "ome-zarr")
+    format = "n5" if for_viewer else choose_format(arguments, destination, root.format)
+    to_ngff = _is_to_ngff(arguments, root.location, root.format, format)
+    for option, name in _ONE_ARRAY.items():
+        if getattr(arguments, option) not in (None, False) and not (to_ngff and option == "chunk"):
+            raise UsageError(f"{name} is for single arrays; the arrays of a hierarchy keep theirs")
+    if arguments.shard not in (None, "none") and not to_ngff:
+        raise UsageError("--shard SIZES is for single arrays; in a hierarchy, only --shard none")
+    if to_ngff or arguments.layout is not None:
+        return _copy_image(arguments, root.location, destination, format if to_ngff else "n5")
     workers = workers_of(arguments)
-    format = choose_format(arguments, destination, root.format)
     if format == "zarr1":
         raise UsageError("Zarr v1 has no groups")
     work = prepare_tree_copy(
@@ -103,25 +106,38 @@ def show_left(arguments: argparse.Namespace, left: Sequence[int]) -> None:
     message(f"part {arguments.part} is done as far as it can be; {of}{n_left} of all parts are left")
 
 
-def _copy_image(arguments: argparse.Namespace, source: Location, destination: Location) -> int:
-    """Copy the image at `source` in the layout of a viewer of N5."""
+def _is_to_ngff(arguments: argparse.Namespace, source: Location, stored: str | None, format: str) -> bool:
+    """Return True if images are to be copied as images of OME-Zarr."""
+    if arguments.layout is not None or format not in ("zarr3", "zarr2") or arguments.part is not None:
+        return bool(arguments.layout == "ome-zarr")
+    from chunkwise.pyramid.ngff_copy import is_whole_image
+
+    # Attributes that are copied as they are would make no image of a group of another format.
+    return stored != format and is_whole_image(source)
+
+
+def _copy_image(arguments: argparse.Namespace, source: Location, destination: Location, format: str) -> int:
+    """Copy the image at `source` in the layout of a viewer of N5, or to OME-Zarr."""
     if arguments.part is not None:
         raise UsageError("--layout doesn't go with --part; --on has workers copy an image")
-    if arguments.format not in (None, "n5"):
+    if format == "n5" and arguments.format not in (None, "n5"):
         raise UsageError(f"--layout {arguments.layout} is N5, not {arguments.format}")
     if arguments.cast == "scale":
         raise UsageError("--cast scale would scale each array by itself; it is for single arrays")
     from chunkwise.pyramid.image_copy import ImageCopy  # which not every copy needs
+    from chunkwise.pyramid.ngff_copy import NgffCopy
 
-    image = ImageCopy(source, destination, arguments.layout, template_options(arguments))
+    image: ImageCopy | NgffCopy
+    if format == "n5":
+        image = ImageCopy(source, destination, arguments.layout, template_options(arguments))
+    else:
+        image = NgffCopy(source, destination, format, template_options(arguments))
     workers = workers_of(arguments)
     how = copy_options(arguments)
     if arguments.dry_run:
-        _show_image_plan(arguments, image.nbytes, image.plans(workers=workers, **how))
+        _show_image_plan(arguments, format, image.nbytes, image.plans(workers=workers, **how))
         return 0
-    if not (arguments.overwrite or arguments.resume):
-        image.check_free()
-    open_target(destination, "n5", resume=arguments.resume, overwrite=arguments.overwrite)
+    image.begin(resume=arguments.resume, overwrite=arguments.overwrite)
     with progress_of(arguments, "copying", image.nbytes, workers=workers) as progress:
         report = image.run(
             workers=workers,
@@ -129,10 +145,12 @@ def _copy_image(arguments: argparse.Namespace, source: Location, destination: Lo
             progress=lambda _, nbytes: progress.advance(nbytes),
             **how,
         )
-    return _report(arguments, "n5", report, progress.seconds)
+    return _report(arguments, format, report, progress.seconds)
 
 
-def _show_image_plan(arguments: argparse.Namespace, nbytes: int, plans: dict[str, CopyPlan]) -> None:
+def _show_image_plan(
+    arguments: argparse.Namespace, format: str, nbytes: int, plans: dict[str, CopyPlan]
+) -> None:
     """Print how the levels of an image would be copied."""
     out = {
         "arrays": len(plans),
@@ -140,7 +158,7 @@ def _show_image_plan(arguments: argparse.Namespace, nbytes: int, plans: dict[str
         "larger_arrays": {path: plan.to_json() for path, plan in plans.items()},
     }
     size = f"{plural(len(plans), 'array')}, {format_nbytes(nbytes)}"
-    show_copy(arguments, "n5", out, size, *(f"{path}: {plan}" for path, plan in plans.items()))
+    show_copy(arguments, format, out, size, *(f"{path}: {plan}" for path, plan in plans.items()))
 
 
 def _show_plan(arguments: argparse.Namespace, format: str, plan: TreePlan) -> None:
@@ -156,8 +174,8 @@ def _show_plan(arguments: argparse.Namespace, format: str, plan: TreePlan) -> No
 
 
 def _report(arguments: argparse.Namespace, format: str, report: CopyReport, seconds: float) -> int:
-    lost = [*_left_out(report.left_out), *((path, note) for path, note in report.notes if _is_loss(note))]
-    kept = [(path, note) for path, note in report.notes if not _is_loss(note)]
+    lost = report.losses
+    kept = [(path, note) for path, note in report.notes if not is_loss(note)]
     _say(*kept, *lost)
     out = {
         "groups": report.n_groups,
@@ -176,7 +194,7 @@ def _report(arguments: argparse.Namespace, format: str, report: CopyReport, seco
     if lost:
         text += f"; {plural(len(lost), 'thing')} left out"
     show_copy(arguments, format, out, text)
-    return _INCOMPLETE if lost else 0
+    return INCOMPLETE if lost else 0
 
 
 def _say(*notes: tuple[str, str]) -> None:
@@ -185,13 +203,9 @@ def _say(*notes: tuple[str, str]) -> None:
 
 
 def _left_out(arrays: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    return ((path, f"array is left out: {why}") for path, why in arrays)
+    return ((path, array_left_out(why)) for path, why in arrays)
 
 
 def _counts(n_groups: int, n_arrays: int, n_links: int) -> str:
     links = [plural(n_links, "link")] if n_links else []
     return ", ".join([plural(n_groups, "group"), plural(n_arrays, "array"), *links])
-
-
-def _is_loss(note: str) -> bool:
-    return "left out" in note

@@ -9,18 +9,18 @@ from collections.abc import Sequence
 from chunkwise.arrays.stack import StackArray
 from chunkwise.binding import JSON
 from chunkwise.cli.command import UsageError, message, rows_as_lines, show
-from chunkwise.cli.quantities import format_nbytes, format_ratio, format_shape, plural
 from chunkwise.cli.system_info import show_system
 from chunkwise.errors import ChunkwiseError
 from chunkwise.groups.open_group import open_group
 from chunkwise.hierarchy.attributes import read_attributes
-from chunkwise.hierarchy.location import locate
-from chunkwise.hierarchy.node import Node, require_node
+from chunkwise.hierarchy.node import Node, find_node, require_node
 from chunkwise.hierarchy.walk import walk
 from chunkwise.multiscale.describe import describe_images
 from chunkwise.multiscale.ome_groups import Options
-from chunkwise.multiscale.open import find_images, locate_image
-from chunkwise.tools.spec_file import open_source, read_spec_file
+from chunkwise.multiscale.open import find_images, open_multiscale
+from chunkwise.tools.quantities import format_nbytes, format_ratio, format_shape, plural
+from chunkwise.tools.source import find_source, open_source
+from chunkwise.tools.spec_file import read_spec_file
 from chunkwise.tools.stack_report import report_stack
 from chunkwise.tools.stored_node import Occupancy, occupancy, stored_array
 from chunkwise.tools.summary import ArraySummary, summarize
@@ -58,9 +58,11 @@ def run(arguments: argparse.Namespace) -> int:
     if spec is not None:
         _spec(arguments, spec)
         return 0
-    # Of another archive the error says what to type, as for all commands.
-    is_image = arguments.path.endswith(".ozx")
-    node = require_node(locate_image(arguments.path) if is_image else locate(arguments.path))
+    location = find_source(arguments.path)
+    node = find_node(location)
+    if node is None or (node.undeclared and _is_volume(arguments.path)):
+        return _other(arguments)
+    node = require_node(location)
     if node.kind == "group":
         return _group(node, arguments)
     summary = summarize(node)
@@ -151,6 +153,22 @@ def _group(node: Node, arguments: argparse.Namespace) -> int:
         ("attributes", str(len(attributes))),
     ]
     show(arguments, out, *rows_as_lines(rows + image))
+    return 0
+
+
+def _is_volume(path: str) -> bool:
+    """Return True if a directory is a precomputed volume, or one of pictures."""
+    try:
+        open_multiscale(path)
+    except ChunkwiseError:
+        return False
+    return True
+
+
+def _other(arguments: argparse.Namespace) -> int:
+    """Print what a picture, a precomputed volume or a stack of pictures is."""
+    found = describe_images(open_multiscale(arguments.path))
+    show(arguments, {"path": arguments.path, "kind": "image", "image": dict(found)}, *rows_as_lines(found))
     return 0
 
 

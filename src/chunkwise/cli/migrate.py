@@ -6,11 +6,11 @@ import argparse
 from collections.abc import Iterator
 
 from chunkwise.cli.command import as_json, message, show
-from chunkwise.cli.quantities import plural
 from chunkwise.hierarchy.location import locate
 from chunkwise.hierarchy.node import Node, find_node
 from chunkwise.tools.migrate import Migration, migrate
 from chunkwise.tools.migrate_tree import migrate_tree
+from chunkwise.tools.quantities import plural
 
 __all__ = ["add_arguments", "run"]
 

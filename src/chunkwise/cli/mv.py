@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 
 from chunkwise.cli.command import UsageError, show
-from chunkwise.errors import AlreadyExistsError
 from chunkwise.groups.open_group import open_group
-from chunkwise.hierarchy.change import relocate
+from chunkwise.hierarchy.change import check_unused, relocate
 from chunkwise.hierarchy.link import links_of
 from chunkwise.hierarchy.location import Location, locate
 from chunkwise.hierarchy.new_location import create_parents
@@ -68,9 +67,7 @@ def _move_alone(source: Location, destination: Location) -> None:
         raise nothing_at(source, "array, group or link")
     if node.undeclared:
         raise UsageError(f"{source.text} is a directory that is neither an array nor a group")
-    there = find_node(destination)
-    if there is not None:
-        raise AlreadyExistsError(f"there is something at {destination.text} already")
+    check_unused(destination)
     _check_home(node, destination)
     create_parents(destination, node.format or "zarr3")
     relocate(source, destination, node)

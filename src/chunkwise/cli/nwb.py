@@ -7,15 +7,18 @@ import os
 import warnings
 from typing import Any
 
-from chunkwise.cli.command import UsageError, required, show, tell
+from chunkwise.cli.command import UsageError, message, required, show, tell
 from chunkwise.cli.options import add_memory, add_on, parse_codec, workers_of
 from chunkwise.cli.progress import add_quiet, progress_of
-from chunkwise.cli.quantities import plural
 from chunkwise.cli.servers import add_action_arguments
+from chunkwise.tools.quantities import plural
 
-__all__ = ["add_arguments", "run"]
+__all__ = ["add_arguments", "run", "run_conversion"]
 
 _FORMATS = ("zarr2", "zarr3", "n5", "hdf5")
+
+_INCOMPLETE = 3
+"""Exit status of a conversion that lacks something of the source, since the format has no place for it."""
 
 _ACTIONS = (
     ("info", "list the types, datasets, links and cached schemas in a file", ""),
@@ -27,7 +30,8 @@ _ACTIONS = (
     (
         "convert",
         "copy to another format; nothing is linked to the source",
-        " Types are known from installed extensions and from the schemas in SOURCE.",
+        " Types are known from installed extensions and from the schemas in SOURCE.  Exit status 3 says that "
+        "the copy lacks something which its format can't hold; the messages say what.",
     ),
     ("repack", "rewrite a store in the current layout, in place", ""),
 )
@@ -162,32 +166,47 @@ def _options(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _convert(arguments: argparse.Namespace) -> int:
-    from chunkwise.hdmf import convert
-
     if arguments.pickled_references and arguments.format != "zarr2":
         raise UsageError("--pickled-references goes with --format zarr2")
     codec = None if arguments.codec is None else parse_codec(arguments.codec)
+    options = {"codec": False if codec == "none" else codec, **_options(arguments)}
+    return run_conversion(arguments, arguments.path, arguments.target, options)
+
+
+def run_conversion(arguments: argparse.Namespace, source: str, target: str, options: dict[str, Any]) -> int:
+    """Convert a file; return `_INCOMPLETE` if the copy lacks something of it."""
+    from chunkwise.hdmf import LossWarning, convert
+
     workers = None if arguments.on is None else workers_of(arguments)
-    with progress_of(arguments, "converting", None, workers=workers) as progress:
-        convert(
-            arguments.path,
-            arguments.target,
-            format=arguments.format,
-            overwrite=arguments.overwrite,
-            codec=False if codec == "none" else codec,
-            progress=progress.advance,
-            executor=workers,
-            memory=arguments.memory,
-            verify=arguments.verify,
-            resume=arguments.resume,
-            **_options(arguments),
-        )
-    tell(arguments, {"written": arguments.target}, f"written {arguments.target}")
-    return 0
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always", LossWarning)
+        with progress_of(arguments, "converting", None, workers=workers) as progress:
+            convert(
+                source,
+                target,
+                format=arguments.format,
+                overwrite=arguments.overwrite,
+                progress=progress.advance,
+                executor=workers,
+                memory=arguments.memory,
+                verify=arguments.verify,
+                resume=arguments.resume,
+                **options,
+            )
+    left = []
+    for warning in seen:
+        if issubclass(warning.category, LossWarning):
+            left.append(str(warning.message))
+            message(left[-1])
+        else:
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    tell(arguments, {"written": target} | ({"left_out": left} if left else {}), f"written {target}")
+    return _INCOMPLETE if left else 0
 
 
 def _repack(arguments: argparse.Namespace) -> int:
-    from chunkwise.hdmf import convert, open_store
+    from chunkwise.hdmf import open_store
+    from chunkwise.hdmf.backend.conversion import repack
     from chunkwise.hdmf.model.attributes import data_type_of
 
     path = os.path.abspath(arguments.path)
@@ -199,18 +218,8 @@ def _repack(arguments: argparse.Namespace) -> int:
     format = arguments.format or store.format
     if arguments.pickled_references and format != "zarr2":
         raise UsageError("--pickled-references goes with --format zarr2")
-    fresh, old = f"{path}.repacked", f"{path}.before-repack"
-    for occupied in (fresh, old):
-        if os.path.lexists(occupied):
-            raise UsageError(f"{occupied} is in the way; it may be left from a repack that was interrupted")
     with progress_of(arguments, "repacking", None) as progress:
-        convert(path, fresh, format=format, progress=progress.advance, **_options(arguments))
-    # At every moment one of the two is there, whole.
-    os.rename(path, old)
-    os.rename(fresh, path)
-    import shutil
-
-    shutil.rmtree(old)
+        repack(path, format=format, progress=progress.advance, **_options(arguments))
     done = {"repacked": arguments.path, "format": format}
     tell(arguments, done, f"repacked {arguments.path}, format {format}")
     return 0

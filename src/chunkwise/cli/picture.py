@@ -20,9 +20,9 @@ from PIL import Image, ImageDraw, ImageFont, PngImagePlugin
 
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.cli.command import UsageError
-from chunkwise.cli.quantities import format_shape
 from chunkwise.multiscale.grey import contrast_limits, round_levels, scale_levels, to_real
 from chunkwise.multiscale.image_axes import memory_order
+from chunkwise.tools.quantities import format_shape
 
 __all__ = ["encode_png", "orthogonal_picture", "plain_picture"]
 

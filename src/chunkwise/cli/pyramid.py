@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import time
+import warnings
 from contextlib import ExitStack
 
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.cli.command import UsageError, message, show
+from chunkwise.cli.cp_tree import INCOMPLETE
 from chunkwise.cli.options import (
     add_memory,
     add_on,
@@ -19,7 +21,6 @@ from chunkwise.cli.options import (
     workers_of,
 )
 from chunkwise.cli.progress import Progress, add_quiet, progress_of
-from chunkwise.cli.quantities import format_pace, format_shape
 from chunkwise.cli.region import select
 from chunkwise.fork import new_lock
 from chunkwise.hierarchy.location import Location, locate
@@ -27,7 +28,8 @@ from chunkwise.pyramid.convention import CONVENTIONS
 from chunkwise.pyramid.downsample_pyramid import DEFAULT_MEMORY, downsample_pyramid
 from chunkwise.pyramid.pyramid_writer import Pyramid, PyramidProgress
 from chunkwise.tools.executors import Workers
-from chunkwise.tools.spec_file import open_source, read_spec_file
+from chunkwise.tools.quantities import format_pace, format_shape
+from chunkwise.tools.source import open_source, open_view
 
 __all__ = ["add_arguments", "run"]
 
@@ -48,7 +50,9 @@ it.
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.epilog = _EPILOG
-    parser.add_argument("source", metavar="SRC", help="array, or *.json with its spec")
+    parser.add_argument(
+        "source", metavar="SRC", help="array, image file, folder of pictures, or *.json with its spec"
+    )
     parser.add_argument(
         "destination",
         metavar="DST",
@@ -70,7 +74,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("mean", "min", "max", "median", "mode", "stride"),
         help="by default mean, for --labels mode",
     )
-    parser.add_argument("--labels", action="store_true", help="elements are labels, which aren't mixed")
+    parser.add_argument(
+        "--labels",
+        action="store_true",
+        help="elements are labels, which aren't mixed (by default if the image says so)",
+    )
     parser.add_argument(
         "--factors",
         metavar="SIZES",
@@ -101,25 +109,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    is_spec = read_spec_file(arguments.source) is not None
-    if is_spec and arguments.destination is None:
-        raise UsageError("a pyramid of a spec file needs a DST")
+    view = open_view(arguments.source)
+    if view is not None and arguments.destination is None:
+        raise UsageError("a pyramid of a spec file, or of pictures, needs a DST")
     if arguments.region is not None and arguments.destination is None:
         raise UsageError("a pyramid of a --region needs a DST")
     source: TensorStore | Location
-    if is_spec or arguments.region is not None:
-        source = select(open_source(arguments.source), arguments.region or "...")
+    if view is not None or arguments.region is not None:
+        source = select(view or open_source(arguments.source), arguments.region or "...")
     else:
         source = locate(arguments.source)
     started = time.monotonic()
     workers = workers_of(arguments, DEFAULT_MEMORY)
-    with _Progress(arguments, workers) as progress:
+    with _Progress(arguments, workers) as progress, warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # what is left out is reported at the end
         future = downsample_pyramid(
             source,
             arguments.destination,
             convention=arguments.convention,
             method=arguments.method,
-            labels=arguments.labels,
+            labels=arguments.labels or None,
             factors=arguments.factors,
             levels=arguments.levels,
             axes=arguments.axes,
@@ -142,7 +151,7 @@ def run(arguments: argparse.Namespace) -> int:
             message("stopped; --resume goes on with what has been written")
             raise
     _report(arguments, made, time.monotonic() - started)
-    return 0
+    return INCOMPLETE if made.left_out else 0
 
 
 class _Progress(ExitStack):
@@ -176,7 +185,10 @@ def _report(arguments: argparse.Namespace, made: Pyramid, seconds: float) -> Non
         "levels": [dict(zip(("path", "shape", "factors"), level, strict=True)) for level in levels],
         "bytes": nbytes,
         "seconds": seconds,
+        "left_out": list(made.left_out),
     }
+    for note in made.left_out:
+        message(note)
     lines = [
         f"{name:<6} {format_shape(shape):<24} factors {', '.join(map(str, factors))}"
         for name, shape, factors in levels

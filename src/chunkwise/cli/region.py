@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.cli.command import UsageError
-from chunkwise.tools.spec_file import open_source
+from chunkwise.tools.source import open_source
 
 __all__ = ["Region", "add_view", "index_of", "parse_region", "select", "view_of"]
 

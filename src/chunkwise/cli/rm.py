@@ -5,19 +5,23 @@ from __future__ import annotations
 import argparse
 
 from chunkwise.binding import JSON
-from chunkwise.cli.command import UsageError, show
-from chunkwise.cli.quantities import plural
+from chunkwise.cli.command import UsageError, message, show
 from chunkwise.hierarchy.change import delete_all
 from chunkwise.hierarchy.link import links_of, remove_link
 from chunkwise.hierarchy.location import Location, locate
-from chunkwise.hierarchy.node import JOURNAL, Node, find_node, nothing_at
+from chunkwise.hierarchy.node import JOURNAL, Node, find_node, nodes_below, nothing_at
+from chunkwise.hierarchy.own_keys import foreign_keys
 from chunkwise.hierarchy.walk import walk
+from chunkwise.tools.quantities import plural
 
 __all__ = ["add_arguments", "run"]
 
+_SHOWN = 5
+
 _EPILOG = """\
 A group with anything in it is deleted with -r only.  A directory that is neither an array nor a group isn't
-deleted at all.  Consolidated metadata of the groups above follow.
+deleted at all, nor are files that belong to none: they stay where they are, and the exit status is 3.
+Consolidated metadata of the groups above follow.
 """
 
 
@@ -43,7 +47,12 @@ def run(arguments: argparse.Namespace) -> int:
     ]
     verb = "would delete" if arguments.dry_run else "deleted"
     show(arguments, report, *(f"{verb} {_text(entry)}" for entry in report))
-    return 0
+    left = [name for entry in report for name in entry["left"]]
+    if left:
+        some = ", ".join(left[:_SHOWN]) + (f" and {len(left) - _SHOWN} more" if len(left) > _SHOWN else "")
+        stays = "would stay" if arguments.dry_run else "stays"
+        message(f"what belongs to no array or group {stays}: {some}")
+    return 3 if left else 0
 
 
 def _text(entry: dict[str, JSON]) -> str:
@@ -77,8 +86,7 @@ def _group(location: Location) -> Node | None:
 
 
 def _is_empty(node: Node) -> bool:
-    location = node.location
-    return not location.store.list_children(location.path).prefixes and not links_of(node)
+    return not nodes_below(node.location) and not links_of(node)
 
 
 def _delete(
@@ -88,9 +96,13 @@ def _delete(
         assert above is not None
         if not dry:
             remove_link(above, location.name)
-        return {"path": path, "kind": "link", "groups": 0, "arrays": 0}
+        return {"path": path, "kind": "link", "groups": 0, "arrays": 0, "left": []}
     below = [inner.kind for name, inner in walk(node) if name]
-    if not dry:
-        delete_all(location, node)
-    kind = "unfinished copy" if node.key == JOURNAL else node.kind
-    return {"path": path, "kind": kind, "groups": below.count("group"), "arrays": below.count("array")}
+    left = foreign_keys(location) if dry else delete_all(location, node)
+    return {
+        "path": path,
+        "kind": "unfinished copy" if node.key == JOURNAL else node.kind,
+        "groups": below.count("group"),
+        "arrays": below.count("array"),
+        "left": [location.store.describe(key) for key in left],
+    }

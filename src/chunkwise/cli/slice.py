@@ -12,11 +12,11 @@ import numpy.typing as npt
 from chunkwise.api.copy import divide
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.cli.command import UsageError, required, show, tell
-from chunkwise.cli.quantities import format_nbytes
 from chunkwise.cli.region import add_view, view_of
 from chunkwise.engine.blockwise import work_through
 from chunkwise.index_space import IndexDomain
 from chunkwise.multiscale.grey import PERCENTILES
+from chunkwise.tools.quantities import format_nbytes
 from chunkwise.tools.spec_file import replacing
 
 __all__ = ["add_arguments", "run"]

@@ -14,13 +14,15 @@ from chunkwise.api.tensorstore import TensorStore
 from chunkwise.api.views import cast
 from chunkwise.binding import JSON
 from chunkwise.cli.command import UsageError, message, show
-from chunkwise.cli.quantities import format_shape, plural
 from chunkwise.cli.template_options import fill_value_of
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.index_space import d
 from chunkwise.plan.coverage import Box
-from chunkwise.tools.spec_file import open_source, write_spec_file
+from chunkwise.tools.pictures import has_wildcard, is_picture, matching, stack_planes
+from chunkwise.tools.quantities import format_shape, plural
+from chunkwise.tools.source import open_source
+from chunkwise.tools.spec_file import write_spec_file
 from chunkwise.tools.stack_report import StackReport, report_stack
 
 __all__ = ["add_arguments", "run"]
@@ -29,6 +31,7 @@ _EPILOG = """\
   chunkwise stack mosaic.json left.zarr@0,0 right.n5/s0@0,950        where each one's first element lies
   chunkwise stack days.json monday.zarr tuesday.zarr --concat t      one after the other
   chunkwise stack planes.json z0.zarr z1.zarr z2.zarr --stack 0      along a new dimension
+  chunkwise stack scan.json 'scan/z*.tif'                            pictures, which are planes of a stack
   chunkwise stack mosaic.json --list tiles.csv                       lines such as tile7.zarr,0,950
 
 Later layers lie over earlier ones.  OUT is JSON that `chunkwise.open` takes, and that `info`, `slice` and
@@ -50,7 +53,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     parser.add_argument("out", metavar="OUT", help="file to be written, *.json")
     parser.add_argument(
-        "layers", metavar="LAYER", nargs="*", help="array, or PATH@ORIGIN such as tile.zarr@0,950"
+        "layers",
+        metavar="LAYER",
+        nargs="*",
+        help="array, picture, glob, or PATH@ORIGIN such as tile.zarr@0,950",
     )
     parser.add_argument("--list", metavar="CSV", help="further layers: lines of a path and the origin")
     how = parser.add_mutually_exclusive_group()
@@ -67,13 +73,17 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     if not arguments.out.endswith(".json"):
         raise UsageError(f"OUT must be called *.json, not {arguments.out}")
-    paths = [_parse_layer(text) for text in arguments.layers]
+    paths = [layer for text in arguments.layers for layer in _layers_of(_parse_layer(text))]
     if arguments.list is not None:
         paths += _listed(arguments.list)
     if not paths:
         raise UsageError("there are no layers")
     layers = _open(paths, None if arguments.cast is None else DataType(arguments.cast))
-    store = _combined(layers, arguments)
+    are_planes = len(paths) > 1 and all(is_picture(path) and origin is None for path, origin in paths)
+    if are_planes and arguments.stack is None and arguments.concat is None:
+        store = stack_planes(layers)
+    else:
+        store = _combined(layers, arguments)
     report = report_stack(store)
     wrong = (arguments.no_gaps and report.n_missing > 0) or (arguments.no_overlaps and report.n_overlaps > 0)
     if not wrong and not arguments.check:
@@ -87,6 +97,13 @@ def _parse_layer(text: str) -> _LayerPath:
     if found is None:
         return _LayerPath(text, None)
     return _LayerPath(found[1], tuple(map(int, found[2].split(","))))
+
+
+def _layers_of(layer: _LayerPath) -> list[_LayerPath]:
+    """Return the layers that a glob matches."""
+    if layer.origin is not None or not has_wildcard(layer.path):
+        return [layer]
+    return [_LayerPath(path, None) for path in matching(layer.path)]
 
 
 def _listed(path: str) -> list[_LayerPath]:

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 from chunkwise.binding import JSON
 from chunkwise.cli.command import message, show
-from chunkwise.cli.quantities import plural
 from chunkwise.hierarchy.location import locate
 from chunkwise.hierarchy.node import require_node
 from chunkwise.tools.copy_status import CopyStatus, copy_status
 from chunkwise.tools.journal_document import owner_text
+from chunkwise.tools.quantities import plural
 
 __all__ = ["add_arguments", "run"]
 

@@ -11,11 +11,11 @@ from typing import Any
 
 from chunkwise.binding import JSON
 from chunkwise.cli.command import rows_as_lines, show
-from chunkwise.cli.quantities import format_nbytes
 from chunkwise.kvstore.platform import TRAITS
 from chunkwise.libraries import LIBRARIES
 from chunkwise.libraries.library import Library
 from chunkwise.processors import memory_limit, n_processors
+from chunkwise.tools.quantities import format_nbytes
 from chunkwise.version import __version__
 
 __all__ = ["show_system"]

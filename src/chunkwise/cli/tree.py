@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 from chunkwise.binding import JSON
 from chunkwise.cli.command import UsageError, show
-from chunkwise.cli.quantities import format_nbytes, format_shape, plural
 from chunkwise.errors import ChunkwiseError, UnavailableError
 from chunkwise.groups.drawing import branch, rails
 from chunkwise.groups.open_group import open_group
@@ -19,6 +18,7 @@ from chunkwise.hierarchy.location import Location, locate
 from chunkwise.hierarchy.node import Node, node_or_file
 from chunkwise.hierarchy.tree import Tree
 from chunkwise.hierarchy.walk import walk
+from chunkwise.tools.quantities import format_nbytes, format_shape, plural
 from chunkwise.tools.stored_node import Occupancy, array_nbytes, occupancy, stored_array
 from chunkwise.tools.summary import shape_text, summarize
 

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from chunkwise.cli.command import show
 from chunkwise.cli.options import add_on, workers_of
 from chunkwise.cli.progress import add_quiet, progress_of
-from chunkwise.cli.quantities import format_duration, format_nbytes, plural
 from chunkwise.hdmf.check_links import broken_links
-from chunkwise.hierarchy.location import locate
-from chunkwise.hierarchy.node import node_or_file
+from chunkwise.hierarchy.node import require_node
 from chunkwise.tools.parts import parse_part
+from chunkwise.tools.quantities import format_duration, format_nbytes, plural
+from chunkwise.tools.source import find_source
 from chunkwise.tools.verify import NodeReport, verify_nodes
 
 __all__ = ["add_arguments", "run"]
@@ -32,8 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command; the exit status is 1 if anything is bad."""
-    location = locate(arguments.path)
-    root = node_or_file(location)
+    location = find_source(arguments.path)
+    root = require_node(location)
     part = None if arguments.part is None else parse_part(arguments.part)
     workers = workers_of(arguments)
     reports: list[NodeReport] = []
@@ -42,15 +42,16 @@ def run(arguments: argparse.Namespace) -> int:
             reports.append(report)
             if not arguments.json:
                 progress.clear()
-                _show(report, location.path)
+                _show(report, root.location.path)
     with_links = root.kind == "group" and (part is None or part.number == 1)
     broken = broken_links(arguments.path) if with_links else []
     n_bad = sum(len(report.bad) for report in reports) + len(broken)
+    is_empty = part is None and not any(report.kind == "array" for report in reports)
     out = [_as_json(report, location.path) for report in reports]
     out += [{"name": link.where, "kind": "link", "bad": [{"reason": link.reason}]} for link in broken]
     summary = f"{_summary(reports, n_bad)} ({format_duration(progress.seconds)})"
     show(arguments, out, *(f"  BAD   {link}" for link in broken), summary)
-    return 1 if n_bad else 0
+    return 1 if n_bad or is_empty else 0
 
 
 def _summary(reports: Sequence[NodeReport], n_bad: int) -> str:
@@ -59,6 +60,8 @@ def _summary(reports: Sequence[NodeReport], n_bad: int) -> str:
     size = format_nbytes(sum(report.nbytes for report in reports))
     bare = sum(_bare(report) for report in reports)
     verdict = f"{n_bad} BAD" if n_bad else "all decode" if bare else "all good"
+    if not n_arrays and not n_bad:
+        verdict = "there is nothing to verify"
     if bare:
         verdict += f"; {_uncovered(bare, n_chunks)}"
     return f"{plural(n_chunks, 'chunk')} of {plural(n_arrays, 'array')}, {size}: {verdict}"

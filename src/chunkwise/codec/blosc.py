@@ -30,7 +30,6 @@ from dataclasses import dataclass, replace
 from struct import Struct
 from typing import Any, ClassVar, Self
 
-import numcodecs.blosc
 import numpy as np
 
 from chunkwise.binding import JSON, Members, dump, expect_int
@@ -160,7 +159,7 @@ class Blosc(BytesToBytes):
         decompress = blosc().decompress
 
         def decode(encoded: Buffer) -> Buffer:
-            nbytes = _checked_nbytes(encoded, decoded_nbytes)
+            nbytes, encoded = _checked(encoded, decoded_nbytes)
             if nbytes == 0:
                 return b""
             out = np.empty(nbytes, np.uint8).data
@@ -176,7 +175,7 @@ class Blosc(BytesToBytes):
         decompress = blosc().decompress
 
         def decode(encoded: Buffer, out: memoryview) -> None:
-            _checked_nbytes(encoded, decoded_nbytes)
+            _, encoded = _checked(encoded, decoded_nbytes)
             if decompress(encoded, out) != decoded_nbytes:
                 _decompress_elsewhere(encoded, out)
 
@@ -188,8 +187,7 @@ class Blosc(BytesToBytes):
         shuffle = self.shuffle
         if shuffle is None or shuffle == _AUTO:
             shuffle = 2 if typesize == 1 else 1
-        here = cname in numcodecs.blosc.list_compressors()
-        library = blosc() if here else imagecodecs_library(cname)
+        library = blosc() if cname in blosc().cnames else imagecodecs_library(cname)
         compress = library.open_compressor(cname, clevel, shuffle, blocksize, typesize)
 
         def encode(decoded: Buffer) -> Buffer:
@@ -206,8 +204,8 @@ class Blosc(BytesToBytes):
         return encode
 
 
-def _checked_nbytes(encoded: Buffer, expected: int | None) -> int:
-    """Return the decoded size that the header claims, once it agrees with what there is."""
+def _checked(encoded: Buffer, expected: int | None) -> tuple[int, Buffer]:
+    """Return the decoded size that the header claims, once it agrees with what there is, and the frame."""
     # Header: version, inner version, flags, type size (a byte each), then decoded size, block size and
     # encoded size (4 bytes each, little-endian).
     if len(encoded) < 16:
@@ -215,14 +213,16 @@ def _checked_nbytes(encoded: Buffer, expected: int | None) -> int:
     nbytes: int
     nbytes, cbytes = _sizes(encoded)
     if cbytes != len(encoded):
-        raise DataCorruptionError(
-            f'"blosc" codec: header claims {cbytes} encoded bytes, but there are {len(encoded)}'
-        )
+        if not 16 <= cbytes < len(encoded):
+            raise DataCorruptionError(
+                f'"blosc" codec: header claims {cbytes} encoded bytes, but there are {len(encoded)}'
+            )
+        encoded = memoryview(encoded)[:cbytes]  # behind it old versions of z5py left the rest of a buffer
     if nbytes != expected:
         limit = min(_MAX_NBYTES, _MAX_RATIO * cbytes) if expected is None else expected
         if expected is not None or nbytes > limit:
             raise size_error("blosc", nbytes, limit)
-    return nbytes
+    return nbytes, encoded
 
 
 def _decompress_elsewhere(encoded: Buffer, out: memoryview) -> None:
@@ -230,6 +230,6 @@ def _decompress_elsewhere(encoded: Buffer, out: memoryview) -> None:
     flags = encoded[2]
     cname = _FORMATS.get(flags >> 5)
     # Bit 1 says that the content is stored uncompressed: then the inner compressor does not matter.
-    missing = cname is not None and not flags & 2 and cname not in numcodecs.blosc.list_compressors()
+    missing = cname is not None and not flags & 2 and cname not in blosc().cnames
     if not missing or imagecodecs_library(cname or "").decompress(encoded, out) != len(out):
         raise DataCorruptionError("Invalid blosc-compressed data")

@@ -5,7 +5,7 @@ Source: Zarr v3 codec *sharding_indexed*, "Binary shard format".
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import NamedTuple, Self
 
@@ -44,9 +44,23 @@ class ShardLayout(NamedTuple):
 
     def decode(self, encoded: Buffer) -> npt.NDArray[np.uint64]:
         """Return offsets and lengths, shape ``(n_chunks, 2)``, from the encoded index, or raise."""
-        index = np.empty((*self.chunks_per_shard, 2), np.uint64)
-        self.index_chain.open_decoder()(encoded, index)
-        index = index.reshape(-1, 2)
+        return self.open_index_decoder()(encoded)
+
+    def open_index_decoder(self) -> Callable[[Buffer], npt.NDArray[np.uint64]]:
+        """Return a function for one worker that does as `decode`."""
+        decode_index, shape = self.index_chain.open_decoder(), (*self.chunks_per_shard, 2)
+
+        def decode(encoded: Buffer) -> npt.NDArray[np.uint64]:
+            index = np.empty(shape, np.uint64)
+            decode_index(encoded, index)
+            index = index.reshape(-1, 2)
+            if index.size and index.max() >= _LARGEST >> 1:  # else every entry is one, and none is missing
+                self._check(index)
+            return index
+
+        return decode
+
+    def _check(self, index: npt.NDArray[np.uint64]) -> None:
         offsets, lengths = index[:, 0], index[:, 1]
         missing = (offsets == MISSING) & (lengths == MISSING)
         wrong = ~missing & ((offsets > _LARGEST) | (lengths > _LARGEST) | (offsets + lengths > _LARGEST))
@@ -55,7 +69,6 @@ class ShardLayout(NamedTuple):
             raise DataCorruptionError(
                 f"Invalid shard index entry {entry} with offset={offsets[entry]}, length={lengths[entry]}"
             )
-        return index
 
     def decode_shard(self, shard: memoryview) -> npt.NDArray[np.uint64]:
         """Return offsets and lengths from a complete shard, all of them inside it, or raise."""
@@ -83,6 +96,15 @@ class ShardLayout(NamedTuple):
                 f"overlaps the index, which leaves [{first}, {last})"
             )
         return index
+
+    def place(self, cell: Sequence[int]) -> tuple[tuple[int, ...], int]:
+        """Return the cell of the shard of an inner chunk, and its position there."""
+        shard, position = [], 0
+        for number, count in zip(cell, self.chunks_per_shard, strict=True):
+            outer, inner = divmod(number, count)
+            shard.append(outer)
+            position = position * count + inner
+        return tuple(shard), position
 
     def present(self, index: npt.NDArray[np.uint64]) -> npt.NDArray[np.intp]:
         """Return the positions of the inner chunks that are stored, in order."""

@@ -17,22 +17,24 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from uuid import uuid4
 
 from chunkwise.api.open import SpecLike
-from chunkwise.api.open import open as open_spec
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.dask.box_writes import BoxWrites
+from chunkwise.dask.in_place import Written, check_sources, ranges_of
 from chunkwise.dask.indexable import Indexable
+from chunkwise.dask.new_target import create_and_write
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extras import load
 from chunkwise.hierarchy.location import locate
 from chunkwise.hierarchy.node import DRIVERS
 from chunkwise.spec.chunk_layout import ChunkLayout
 from chunkwise.spec.url import is_url
+from chunkwise.tools.overlap import places
 
 if TYPE_CHECKING:
     from dask.array import Array
     from dask.delayed import Delayed
 
-__all__ = ["from_dask", "store"]
+__all__ = ["from_dask", "store", "store_apart"]
 
 
 @overload
@@ -124,7 +126,8 @@ def store(
     ImportError
         If dask isn't installed.
     InvalidArgumentError
-        If a shape differs, or a target can't be written.
+        If a shape differs, a target can't be written, or a source reads what is written, unless each block
+        of the source follows from the block at its own place there.
 
     Examples
     --------
@@ -137,9 +140,34 @@ def store(
     >>> chunkwise.open(path).result().read().result()
     array([0, 1, 2, 3, 4, 5])
     """
-    da = load("dask.array", "store")
     sources: list[Any] = list(source) if isinstance(source, list | tuple) else [source]
     targets: list[Any] = list(target) if isinstance(target, list | tuple) else [target]
+    indexables = _indexables(sources, targets)
+    views = [indexable.view for indexable in indexables]
+    # Blocks that are divided again go to more than one place.
+    written = [
+        Written(places(view), ranges_of(view), number, None if rechunk else view)
+        for number, view in enumerate(views)
+    ]
+    check_sources([("The dask array", values) for values in sources], written)
+    writes = _writes(sources, indexables, rechunk=rechunk)
+    delayed = _delayed([each.written for each in writes])
+    if compute:
+        delayed.compute(**options)
+    if return_stored:
+        stored = tuple(each.stored(computed=compute) for each in writes)
+        return stored if isinstance(source, list | tuple) else stored[0]
+    return None if compute else delayed
+
+
+def store_apart(sources: Sequence[Any], targets: Sequence[TensorStore], *, rechunk: bool = False) -> Delayed:
+    """Return what stores dask arrays in others that they are known not to read."""
+    writes = _writes(sources, _indexables(sources, targets), rechunk=rechunk)
+    return _delayed([each.written for each in writes])
+
+
+def _indexables(sources: Sequence[Any], targets: Sequence[Any]) -> list[Indexable]:
+    da = load("dask.array", "store")
     if len(sources) != len(targets):
         raise InvalidArgumentError(f"{len(sources)} sources can't be stored in {len(targets)} targets")
     indexables = []
@@ -156,18 +184,15 @@ def store(
                 f"An array of shape {list(values.shape)} can't be stored in one of {list(indexable.shape)}"
             )
         indexables.append(indexable)
+    return indexables
+
+
+def _writes(sources: Sequence[Any], targets: Sequence[Indexable], *, rechunk: bool) -> list[BoxWrites]:
     shared = _shared_layers(sources)
-    writes = [
+    return [
         BoxWrites(values, indexable, rechunk=rechunk, shared=shared)
-        for values, indexable in zip(sources, indexables, strict=True)
+        for values, indexable in zip(sources, targets, strict=True)
     ]
-    delayed = _delayed([each.written for each in writes])
-    if compute:
-        delayed.compute(**options)
-    if return_stored:
-        stored = tuple(each.stored(computed=compute) for each in writes)
-        return stored if isinstance(source, list | tuple) else stored[0]
-    return None if compute else delayed
 
 
 def _shared_layers(sources: Sequence[Array]) -> set[str]:
@@ -251,7 +276,8 @@ def from_dask(
         By default one chunk for each block.  `source` is divided at the chunks before it is stored, if
         its blocks are not.
     delete_existing : bool
-        Delete what is there.
+        Put the array in the place of what is there, as soon as it is whole; `source` may read that.  Unless
+        `compute`, the new array takes its place at once, and a source that reads the old one is refused.
     scheduler : str or callable, optional
         For dask's ``compute``.
     **options
@@ -287,20 +313,22 @@ def from_dask(
     if chunk_layout is None and source.ndim:
         # The largest block of each dimension: dask may have blocks of different sizes.
         chunk_layout = ChunkLayout(chunk_shape=[max(1, n) for n in source.chunksize])
-    target = open_spec(
+    how = {} if scheduler is None else {"scheduler": scheduler}
+
+    def write(target: TensorStore) -> None:
+        store_apart([source], [target], rechunk=True).compute(**how)
+
+    target = create_and_write(
+        source,
         _with_format(spec),
-        create=True,
-        delete_existing=delete_existing or None,
+        write if compute else None,
+        delete_existing=delete_existing,
         dtype=source.dtype,
         shape=source.shape,
         chunk_layout=chunk_layout,
         **options,
-    ).result()
-    how = {} if scheduler is None else {"scheduler": scheduler}
-    if compute:
-        store(source, target, rechunk=True, **how)
-        return target
-    return target, store(source, target, rechunk=True, compute=False, **how)
+    )
+    return target if compute else (target, store_apart([source], [target], rechunk=True))
 
 
 def _with_format(spec: SpecLike) -> Any:

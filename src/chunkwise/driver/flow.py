@@ -6,14 +6,14 @@ that touches no store states that order once; `run` drives it over a store, a te
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import KvStoreDriver
+from chunkwise.kvstore.take_place import replace_below
 from chunkwise.kvstore.value_bound import read_bounded
 
-__all__ = ["Delete", "DeletePrefix", "Flow", "Get", "ListChildren", "Put", "Request", "run"]
+__all__ = ["Delete", "Flow", "Get", "ListChildren", "Put", "ReplacePrefix", "Request", "run"]
 
 T = TypeVar("T")
 
@@ -41,10 +41,14 @@ class Delete(NamedTuple):
     key: str
 
 
-class DeletePrefix(NamedTuple):
-    """Delete all keys that start with `prefix`."""
+class ReplacePrefix(NamedTuple):
+    """Replace all keys that start with `prefix` by others, in one step if the store can.
+
+    It is as in `chunkwise.kvstore.take_place`: the old ones are there until the new ones are stored.
+    """
 
     prefix: str
+    values: Mapping[str, bytes]  # by their names behind the prefix
 
 
 class ListChildren(NamedTuple):
@@ -53,7 +57,7 @@ class ListChildren(NamedTuple):
     prefix: str
 
 
-Request: TypeAlias = Get | Put | Delete | DeletePrefix | ListChildren
+Request: TypeAlias = Get | Put | Delete | ReplacePrefix | ListChildren
 Flow: TypeAlias = Generator[Request, Any, T]
 
 
@@ -76,9 +80,8 @@ def run(flow: Flow[T], store: KvStoreDriver) -> T:
                     answer = store.write(key, value, if_equal=if_equal)
                 case Delete(key):
                     answer = store.delete(key)
-                case DeletePrefix(prefix):
-                    keys = KeyRange.of_prefix(prefix)
-                    store.delete_range(keys.start, keys.stop)
+                case ReplacePrefix(prefix, values):
+                    replace_below(store, prefix, values)
                 case ListChildren(prefix):
                     answer = store.list_children(prefix)
         except Exception as e:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from chunkwise.binding import plain_json
 from chunkwise.dtypes.convert_text import fitted, objects
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.dtypes.integer import is_small, sign_extended
@@ -81,7 +82,7 @@ def _objects(value: Any, dtype: DataType, max_rank: int | None) -> npt.NDArray[A
             array = array.astype(object)
     else:
         array = _from_lists(value, max_rank)
-    check = {"string": _bytes, "ustring": _text, "json": _json}[dtype.kind]
+    check = {"string": _bytes, "ustring": _text, "json": plain_json}[dtype.kind]
     return objects(map(check, array.ravel().tolist()), array.shape, array.size)
 
 
@@ -109,18 +110,3 @@ def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"expected str, {type(value).__name__} found")
     return str(value)
-
-
-def _json(value: Any) -> Any:
-    if value is None or type(value) in (str, int, float, bool):
-        return value
-    if isinstance(value, list | tuple):
-        return [_json(v) for v in value]
-    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-        return {key: _json(v) for key, v in value.items()}
-    if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "biufUO":
-        return _json(value.tolist())
-    for kind in (str, int, float):
-        if isinstance(value, kind):
-            return kind(value)
-    raise TypeError(f"Object '{type(value).__name__}' does not support conversion to JSON")

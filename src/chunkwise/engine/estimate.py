@@ -109,5 +109,5 @@ def _runs(index: npt.NDArray[np.uint64], gap: int, largest: int) -> tuple[int, i
     entries = index[index[:, 0] != MISSING]
     entries = entries[np.argsort(entries[:, 0], kind="stable")]
     offsets, stops = entries[:, 0], entries[:, 0] + entries[:, 1]
-    runs = coalesce_ranges(offsets, entries[:, 1], gap=gap, largest=largest)
+    runs = coalesce_ranges(offsets.tolist(), entries[:, 1].tolist(), gap=gap, largest=largest)
     return len(runs), sum(int(stops[run].max()) - int(offsets[run.start]) for run in runs)

@@ -12,40 +12,42 @@ A small request that lies in one chunk is a batch of one, made by division, with
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext
-from math import prod
-from typing import Any, TypeAlias
+from contextlib import AbstractContextManager, nullcontext, suppress
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.driver.stored_array import StoredArray, shard_layout
+from chunkwise.cached import cached_property
+from chunkwise.codec.protocol import PreparedChain
+from chunkwise.codec.shard_layout import ShardLayout
+from chunkwise.driver.stored_array import StoredArray, StoredField, shard_layout
+from chunkwise.engine.choose import choose_strategy, plan_array
 from chunkwise.engine.chunk_codec import CodecLimit, StagingBuffer
 from chunkwise.engine.future import Future
 from chunkwise.engine.memory import pages_of
 from chunkwise.engine.pool import OpenWorker, Pool, Stop
-from chunkwise.engine.shards import ShardSource, index_cache
+from chunkwise.engine.shards import KeptIndexes, ShardSource
 from chunkwise.engine.sources import (
     FILLED,
     ManySource,
     Source,
-    StoreSource,
     cache_source,
     store_source,
 )
 from chunkwise.engine.strategy import STAGING_NBYTES, ReadStrategy, read_strategy
-from chunkwise.engine.targets import Batch, Target, lies_in_one_piece
+from chunkwise.engine.targets import Batch, Target
 from chunkwise.errors import NotFoundError
-from chunkwise.fork import Lock, new_lock
+from chunkwise.fork import new_lock
 from chunkwise.index_space import IndexTransform
 from chunkwise.kvstore.protocol import Readable
 from chunkwise.kvstore.traits import traits_of
 from chunkwise.plan.axis import PlanAxis, is_indexed
 from chunkwise.plan.partition import Transform
-from chunkwise.plan.plan import Plan, keys, place_in_chunk, plan_read, split
-from chunkwise.plan.shard import ShardAxis, plan_shards, shard_requests, split_shards
+from chunkwise.plan.plan import Plan, keys, place_in_chunk, split
+from chunkwise.plan.shard import ShardAxis, shard_requests, split_shards
 
-__all__ = ["SmallReader", "choose_strategy", "explain_read", "read_chunks", "read_into"]
+__all__ = ["ArrayReader", "read_chunks", "read_into"]
 
 Array: TypeAlias = "npt.NDArray[Any]"
 _NOTHING_HELD = nullcontext()
@@ -96,49 +98,6 @@ def read_chunks(
             raise source.failed(e, names[min(at, len(names) - 1)]) from e.__cause__
 
 
-def choose_strategy(
-    array: StoredArray, store: Readable, plan: Plan, view: Array, n_processors: int
-) -> ReadStrategy:
-    """Return the strategy for a plan; `view` is the result in its order."""
-    level = array if array.shard is None else array.shard
-    chain, shape = level.chain, level.grid.chunk_shape
-    cache = cache_source(array, store)
-    if cache is not None and shape is not None and cache.holds_all(keys(plan.axes, array.keys)):
-        return read_strategy(
-            source="cache",
-            decode_rate=0.0,
-            chunk_nbytes=chain.item.nbytes,
-            n_chunks=plan.n_chunks,
-            n_processors=n_processors,
-        )
-    traits = traits_of(store)
-    return read_strategy(
-        batches=chain.decodes_batches,
-        source="shards" if array.shard is not None else "store" if cache is None else "cache",
-        decode_rate=chain.decode_rate,
-        chunk_nbytes=chain.item.nbytes,
-        n_chunks=plan.n_chunks,
-        n_processors=n_processors,
-        in_place=shape is None or array.field is not None or lies_in_one_piece(plan.axes, shape, view),
-        request_concurrency=traits.request_concurrency,
-        io_limit=traits.io_limit,
-        shard_nbytes=0 if array.shard is None else array.chain.item.nbytes,
-    )
-
-
-def explain_read(
-    array: StoredArray, store: Readable, transform: Transform, n_processors: int
-) -> ReadStrategy | None:
-    """Return the strategy of a read into new memory, without reading; None if no chunk is touched."""
-    plan = plan_read(transform, array.grid if array.shard is None else array.shard.grid)
-    if plan.n_chunks == 0:
-        return None
-    one, shape = np.empty((), array.numpy_dtype), tuple(transform.input_shape)
-    strides = [one.itemsize * prod(shape[dim + 1 :]) for dim in range(len(shape))]
-    memory = np.lib.stride_tricks.as_strided(one, shape, strides)  # looked at, never touched
-    return choose_strategy(array, store, plan, plan.layout.view(memory), n_processors)
-
-
 def read_into(
     array: StoredArray,
     store: Readable,
@@ -149,163 +108,81 @@ def read_into(
     fill_missing: bool = True,
     strategy: ReadStrategy | None = None,
 ) -> Future[Array]:
-    """Fill `out` with what `transform` selects; the future gives `out`, perhaps at once."""
-    # The transform leads to storage coordinates, none of which is outside the array.  `out` has any strides,
-    # must not overlap itself, and is not looked at before the future is done.  The future fails with what the
-    # store or a codec raised, with ``Error reading <key>`` in front, or with NotFoundError for a missing
-    # chunk that is not to be filled.
-    assert out.dtype == array.numpy_dtype, f"result of {out.dtype} for an array of {array.numpy_dtype}"
-    assert out.shape == tuple(transform.input_shape), f"result of shape {out.shape} for {transform}"
-    plan = plan_read(transform, array.grid if array.shard is None else array.shard.grid)
-    if plan.n_chunks == 0:
-        return Future.ready(out)
-    view = plan.layout.view(out)
-    if strategy is None:
-        strategy = choose_strategy(array, store, plan, view, pool.n_workers)
-    open_worker = _open_chunks if array.shard is None else _open_shards
-    limit = pool.codec_limit(strategy.n_workers)
-    batches, work_on = open_worker(array, store, plan, view, strategy, fill_missing, limit)
-
-    def finish() -> Array:
-        plan.layout.broadcast(out)
-        return out
-
-    return pool.run(
-        batches,
-        work_on,
-        finish,
-        n_workers=max(1, strategy.n_workers),
-        n_threads=strategy.n_threads,
-        inline=not strategy.n_workers,
-    )
+    """Fill `out` as `ArrayReader.read_planned` does."""
+    reader = ArrayReader(array, store, pool)
+    return reader.read_planned(transform, out, fill_missing=fill_missing, strategy=strategy)
 
 
 def _n_batches(plan: Plan, chunk_nbytes: int, strategy: ReadStrategy) -> int:
     return max(1, -(-plan.n_chunks * chunk_nbytes // strategy.batch_nbytes))
 
 
-def _open_chunks(
-    array: StoredArray,
-    store: Readable,
-    plan: Plan,
-    view: Array,
-    strategy: ReadStrategy,
-    fill_missing: bool,
-    limit: CodecLimit,
-) -> tuple[Batches, OpenWorker[Any]]:
-    """Return the batches of a read of whole values, and what opens a worker for them."""
-    pages = pages_of(view)
-    cache = cache_source(array, store) if strategy.source == "cache" else None
-    fetching = new_lock() if strategy.together else None
-
-    def open_worker(stop: Stop) -> Callable[[tuple[PlanAxis, ...]], None]:
-        source = cache or store_source(array, store)
-        target = Target(
-            array.chain,
-            view,
-            staged=strategy.target == "staged",
-            regular=array.grid.chunk_shape is not None,
-            field=array.field,
-            limit=limit,
-            together=strategy.together,
-        )
-
-        def work(axes: tuple[PlanAxis, ...]) -> None:
-            if pages is not None:
-                pages.prepare(view[_hull(axes)])
-            names: Iterable[str] = keys(axes, array.keys)
-            if isinstance(source, ManySource):
-                names = source.expect(names)
-            batches = target.batches(axes, names)
-            read_chunks(batches, source, stop, fill_missing=fill_missing, fetching=fetching)
-
-        return work
-
-    return split(plan.axes, _n_batches(plan, array.chain.item.nbytes, strategy)), open_worker
-
-
-def _open_shards(
-    array: StoredArray,
-    store: Readable,
-    plan: Plan,
-    view: Array,
-    strategy: ReadStrategy,
-    fill_missing: bool,
-    limit: CodecLimit,
-) -> tuple[Batches, OpenWorker[Any]]:
-    """Return the batches of a read of inner chunks, and what opens a worker for them."""
-    assert array.shard is not None, "there are shards"
-    chain, layout = array.shard.chain, shard_layout(array, array.shard)
-    axes = plan_shards(plan.axes, layout.chunks_per_shard)
-    batches, shared = split_shards(axes, _n_batches(plan, chain.item.nbytes, strategy))
-    indexes = index_cache(store, shared=shared)
-    locks: dict[str, Lock] | None = {} if shared else None
-    fetching = new_lock() if strategy.together else None
-    pages = pages_of(view)
-
-    def open_worker(stop: Stop) -> Callable[[tuple[ShardAxis, ...]], None]:
-        source = ShardSource(array, chain, layout, store, indexes, locks)
-        target = Target(
-            chain,
-            view,
-            staged=strategy.target == "staged",
-            regular=True,
-            limit=limit,
-            together=strategy.together,
-        )
-
-        def work(axes: tuple[ShardAxis, ...]) -> None:
-            for request in shard_requests(axes, array.keys):
-                if stop:
-                    return
-                if pages is not None:
-                    pages.prepare(view[_hull(request.axes)])
-                names = source.open_shard(request)
-                batches = target.batches(request.axes, names)
-                read_chunks(batches, source, stop, fill_missing=fill_missing, fetching=fetching)
-
-        return work
-
-    return batches, open_worker
-
-
 def _hull(axes: tuple[PlanAxis, ...]) -> tuple[Any, ...]:
     """Return the index of the part of the result that a product of sets fills, or of all of it."""
+    # Less, or nothing, where places don't ascend: this is for asking for memory before it is filled.
     if is_indexed(axes):
         return (...,)
     return (*(slice(axis.out[0].start, axis.out[-1].stop) for axis in axes), ...)
 
 
-class SmallReader:
-    """Reads of one array, of one chunk each."""
+class _Worker(NamedTuple):
+    """What a worker reads and decodes with."""
 
-    # Sources and memory of a read are kept for the next one, as many of them as there were reads at the same
-    # time.
+    source: Any  # a StoreSource or a ShardSource
+    memories: dict[tuple[int, ...], StagingBuffer]  # by the shape of a chunk
+
+
+_KEPT = 1 << 20  # bytes of staging memory that an idle worker keeps
+
+
+class ArrayReader:
+    """Reads of one open array."""
+
+    # Sources and memory of a read that the caller's thread did are kept for the next one, as many of them as
+    # there were reads at the same time; so are the indexes of shards.
 
     def __init__(self, array: StoredArray, store: Readable, pool: Pool) -> None:
         self._array = array
         self._store = store
+        self._pool = pool
         self._key = array.keys.key
         self._cache = cache_source(array, store)
-        self._idle: list[tuple[StoreSource, StagingBuffer]] = []
-        chain = array.chain
+        self._idle: list[_Worker] = []
+        level = array if array.shard is None else array.shard
+        self._chain = chain = level.chain
+        self._item, self._item_nbytes = chain.item, chain.item.nbytes
         strategy = read_strategy(
-            source="store" if self._cache is None else "cache",
+            source="shards" if array.shard is not None else "store" if self._cache is None else "cache",
             decode_rate=chain.decode_rate,
             chunk_nbytes=chain.item.nbytes,
             n_chunks=1,
             n_processors=pool.n_workers,
             request_concurrency=traits_of(store).request_concurrency,
+            n_shards=0 if array.shard is None else 1,
         )
         self._decodes = strategy.n_workers == 0 and chain.item.nbytes <= STAGING_NBYTES
-        plain = array.shard is None and array.field is None and array.grid.chunk_shape is not None
+        plain = array.field is None and array.grid.chunk_shape is not None
         takes = plain and (self._decodes or self._cache is not None)
-        self._chunk_shape = tuple(array.grid.chunk_shape or ()) if takes else None
+        self._chunk_shape = tuple(level.grid.chunk_shape or ()) if takes else None
 
-    def read_into(
-        self, transform: IndexTransform, out: npt.NDArray[Any], *, fill_missing: bool
-    ) -> Future[npt.NDArray[Any]] | None:
-        """Fill `out` as `read_into` does; None if the request is not of the kind that is read here."""
+    @cached_property
+    def _layout(self) -> ShardLayout:
+        assert self._array.shard is not None, "there are shards"
+        return shard_layout(self._array, self._array.shard)
+
+    @cached_property
+    def _indexes(self) -> KeptIndexes:
+        return KeptIndexes(self._store)
+
+    def read_into(self, transform: IndexTransform, out: Array, *, fill_missing: bool) -> Future[Array]:
+        """Fill `out` with what `transform` selects; the future gives `out`, perhaps at once."""
+        done = self.read_chunk(transform, out, fill_missing=fill_missing)
+        return self.read_planned(transform, out, fill_missing=fill_missing) if done is None else done
+
+    def read_chunk(
+        self, transform: IndexTransform, out: Array, *, fill_missing: bool
+    ) -> Future[Array] | None:
+        """Fill `out` from one chunk, found by division; None if the request is not of that kind."""
         if self._chunk_shape is None or out.nbytes > STAGING_NBYTES:
             return None
         place = place_in_chunk(transform, out.shape, self._chunk_shape)
@@ -313,22 +190,182 @@ class SmallReader:
             return None
         cell, inside = place
         try:
-            source, memory = worker = self._idle.pop()
+            worker = self._idle.pop()
         except IndexError:
-            source, memory = worker = self._open()
-        key = self._key(cell)
-
-        def copy_out(chunks: npt.NDArray[Any]) -> None:
-            out[...] = chunks[(0, *inside)]
-
+            worker = self._open(None)
+        source: Any = self._cache or worker.source
         try:
-            if not self._decodes and not (self._cache and self._cache.holds(key)):
-                return None
-            read_chunks((Batch((key,), memory, None, copy_out),), source, [], fill_missing=fill_missing)
+            if self._array.shard is None:
+                name: Any = self._key(cell)
+                if not self._decodes and not (self._cache and self._cache.holds(name)):
+                    return None
+            else:
+                name = 0
+                shard, position = self._layout.place(cell)
+                source.open_shard(self._key(shard), np.array((position,)))
+            memory = worker.memories.get(self._item.shape)
+            if memory is None:
+                memory = worker.memories[self._item.shape] = StagingBuffer(self._chain, 1)
+            if out.nbytes == self._item_nbytes and out.flags.c_contiguous:
+                batch = Batch((name,), memory, (out.reshape(self._chunk_shape),), None)
+            else:
+                batch = Batch((name,), memory, None, lambda chunks: np.copyto(out, chunks[(0, *inside)]))
+            read_chunks((batch,), source, [], fill_missing=fill_missing)
         except Exception as e:
             return Future.failed(e)
         self._idle.append(worker)
         return Future.ready(out)
 
-    def _open(self) -> tuple[StoreSource, StagingBuffer]:
-        return self._cache or StoreSource(self._array, self._store), StagingBuffer(self._array.chain, 1)
+    def read_planned(
+        self,
+        transform: Transform,
+        out: Array,
+        *,
+        fill_missing: bool = True,
+        strategy: ReadStrategy | None = None,
+    ) -> Future[Array]:
+        """Fill `out` with what `transform` selects; the future gives `out`, perhaps at once."""
+        # The transform leads to storage coordinates, none of which is outside the array.  `out` has any
+        # strides, must not overlap itself, and is not looked at before the future is done.  The future fails
+        # with what the store or a codec raised, with ``Error reading <key>`` in front, or with NotFoundError
+        # for a missing chunk that is not to be filled.
+        array, pool = self._array, self._pool
+        assert out.dtype == array.numpy_dtype, f"result of {out.dtype} for an array of {array.numpy_dtype}"
+        assert out.shape == tuple(transform.input_shape), f"result of shape {out.shape} for {transform}"
+        counts = None if array.shard is None else self._layout.chunks_per_shard
+        plan, shards = plan_array(array, transform, counts)
+        if plan.n_chunks == 0:
+            return Future.ready(out)
+        view = plan.layout.view(out)
+        if strategy is None:
+            strategy = choose_strategy(array, self._store, plan, view, pool.n_workers, shards)
+        limit = pool.codec_limit(strategy.n_workers)
+        read = _Read(view, strategy, fill_missing, limit)
+        n_batches = _n_batches(plan, self._chain.item.nbytes, strategy)
+        batches: Batches
+        open_worker: OpenWorker[Any]
+        if shards is None:
+            batches, open_worker = split(plan.axes, n_batches), self._open_chunks(read)
+        else:
+            batches, open_worker = split_shards(shards, n_batches), self._open_shards(read)
+
+        def finish() -> Array:
+            plan.layout.broadcast(out)
+            return out
+
+        return pool.run(
+            batches,
+            open_worker,
+            finish,
+            n_workers=max(1, strategy.n_workers),
+            n_threads=strategy.n_threads,
+            inline=not strategy.n_workers,
+        )
+
+    def _open_chunks(self, read: _Read) -> OpenWorker[tuple[PlanAxis, ...]]:
+        """Return what opens a worker for a read of whole values."""
+        array, strategy = self._array, read.strategy
+        pages = pages_of(read.view)
+        cache = self._cache if strategy.source == "cache" else None
+        fetching = new_lock() if strategy.together else None
+
+        def open_worker(stop: Stop) -> Callable[[tuple[PlanAxis, ...]], None]:
+            worker = self._worker(strategy)
+            source = cache or worker.source
+            target = read.target(
+                array.chain, worker, regular=array.grid.chunk_shape is not None, field=array.field
+            )
+
+            def work(axes: tuple[PlanAxis, ...]) -> None:
+                if pages is not None:
+                    pages.prepare(read.view[_hull(axes)])
+                names: Iterable[str] = keys(axes, array.keys)
+                if isinstance(source, ManySource):
+                    names = source.expect(names)
+                batches = target.batches(axes, names)
+                read_chunks(batches, source, stop, fill_missing=read.fill_missing, fetching=fetching)
+                if not strategy.n_workers:
+                    self._give_back(worker)
+
+            return work
+
+        return open_worker
+
+    def _open_shards(self, read: _Read) -> OpenWorker[tuple[ShardAxis, ...]]:
+        """Return what opens a worker for a read of inner chunks."""
+        array, strategy = self._array, read.strategy
+        pages = pages_of(read.view)
+        indexes = None if self._indexes.lasts else KeptIndexes(self._store)  # which workers share
+        fetching = new_lock() if strategy.together else None
+
+        def open_worker(stop: Stop) -> Callable[[tuple[ShardAxis, ...]], None]:
+            worker = self._worker(strategy, indexes)
+            source = worker.source
+            target = read.target(self._chain, worker, regular=True)
+
+            def work(axes: tuple[ShardAxis, ...]) -> None:
+                for request in shard_requests(axes, array.keys):
+                    if stop:
+                        return
+                    if pages is not None:
+                        pages.prepare(read.view[_hull(request.axes)])
+                    names = source.open_shard(request.key, request.positions())
+                    batches = target.batches(request.axes, names)
+                    read_chunks(batches, source, stop, fill_missing=read.fill_missing, fetching=fetching)
+                if not strategy.n_workers:
+                    self._give_back(worker)
+
+            return work
+
+        return open_worker
+
+    def _worker(self, strategy: ReadStrategy, indexes: KeptIndexes | None = None) -> _Worker:
+        """Return a worker: one that is kept, for the caller's thread, or a new one."""
+        if not strategy.n_workers:
+            with suppress(IndexError):
+                return self._idle.pop()
+        return self._open(indexes)
+
+    def _open(self, indexes: KeptIndexes | None) -> _Worker:
+        array, store = self._array, self._store
+        if array.shard is not None:
+            if indexes is None:
+                indexes = self._indexes if self._indexes.lasts else KeptIndexes(store)
+            return _Worker(ShardSource(array, self._layout, store, indexes), {})
+        return _Worker(store_source(array, store), {})
+
+    def _give_back(self, worker: _Worker) -> None:
+        """Keep a worker that has done its work."""
+        if isinstance(worker.source, ShardSource):
+            if not self._indexes.lasts:
+                return
+            worker.source.close_shard()
+        memories = worker.memories
+        if len(memories) > 1 or any(m.n_chunks * self._item_nbytes > _KEPT for m in memories.values()):
+            memories.clear()
+        self._idle.append(worker)
+
+
+class _Read(NamedTuple):
+    """What the workers of one read have in common."""
+
+    view: Array  # the result in the order of the plan
+    strategy: ReadStrategy
+    fill_missing: bool
+    limit: CodecLimit
+
+    def target(
+        self, chain: PreparedChain, worker: _Worker, *, regular: bool, field: StoredField | None = None
+    ) -> Target:
+        """Return the result as a worker fills it."""
+        memories = worker.memories if self.limit is None else None  # the memory of others has no limit
+        return Target(
+            chain,
+            self.view,
+            staged=self.strategy.target == "staged",
+            regular=regular,
+            field=field,
+            limit=self.limit,
+            together=self.strategy.together,
+            memories=memories,
+        )

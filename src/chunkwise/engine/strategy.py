@@ -30,11 +30,18 @@ _WORTH_A_THREAD, _WRITE_WORTH_A_THREAD = 40_000, 120_000  # for a chunk: two thr
 _TOGETHER, _TOGETHER_WORTH_A_THREAD = 8, 5_000
 # Inner chunks take no system calls: shards of 128³ with 16³ in zstd take one thread 243 ms, two 160.
 _WRITE_INNER_CHUNK, _WRITE_INNER_WORTH_A_THREAD = 10_000, 30_000
-_INLINE, _INLINE_ALONE = 500_000, 2_000_000  # what is done before another thread would have begun
+# Opening a shard and reading its index: a chunk in each of 8 shards takes 60 us more than 8 chunks of one.
+_SHARD = 60_000
+# What the caller's thread does itself.  Handing over, and passing the interpreter lock, costs two threads as
+# much as they win in some milliseconds: 8 inner chunks of 64 KiB in zstd, a 48^3 box, take one thread 2.4 ms
+# of processor time, two 3.7; 8 chunks of 512 KiB one 4.8 ms, two 6.6.
+_INLINE = 4_000_000
+_INLINE_WRITE, _INLINE_WRITE_ALONE = 500_000, 2_000_000
 # With write batches of 2, 4 and 8 ms, 256³ uint16 in zstd chunks of 32³ take 111, 105 and 92 ms of processor
 # time; raw ones and those of 64³ take as long with each.
 _BATCH, _WRITE_BATCH = 2_000_000, 8_000_000
 _BATCHES_PER_WORKER = 4  # so that the others have work while the slowest one ends
+_LEAST_BATCH = 1_000_000  # nanoseconds; less is not worth taking from the queue
 # So long a thread may wait for the disk while the others encode; threads beyond that are in each other's way.
 _DISK = 50_000_000
 # A shard on a store that answers slowly is cut into pieces of no fewer decoded bytes.
@@ -70,34 +77,36 @@ def read_strategy(
     in_place: bool = False,
     request_concurrency: int | None = None,
     io_limit: int | None = None,
-    shard_nbytes: int = 0,
+    n_shards: int = 0,
 ) -> ReadStrategy:
     """Choose how to read `n_chunks` of `chunk_nbytes` decoded bytes each."""
     # With `batches` one call decodes several chunks.  `in_place` means that each chunk is better decoded
     # straight to its place, whatever its size: it is one piece of the result's memory, or elements are taken
     # from chunks that somebody keeps.  `request_concurrency` is that of a store where each request takes
-    # long; `io_limit` the number of threads that may use the store at all; `shard_nbytes` the decoded bytes
-    # of a whole shard, 0 without shards.
+    # long; `io_limit` the number of threads that may use the store at all; `n_shards` the number of shards
+    # that hold the chunks, 0 without shards.
     staged = source != "cache" and not in_place and 2 * chunk_nbytes <= STAGING_NBYTES
     target: Literal["direct", "staged"] = "staged" if staged else "direct"
     limit = min(n_chunks, io_limit or n_chunks)
     nbytes = max(1, n_chunks * chunk_nbytes)
     if request_concurrency is not None:
+        # What counts is requests: a batch is the chunks of one shard, however few of them are wanted.
         n = max(1, min(request_concurrency, limit))
-        batch = nbytes // (n * _BATCHES_PER_WORKER)
+        least = min(_SHARD_PIECE, -(-nbytes // n_shards)) if n_shards else 1
+        batch = max(least, nbytes // (n * _BATCHES_PER_WORKER))
         most = min(request_concurrency, io_limit or request_concurrency)
-        return ReadStrategy(source, target, n, max(1, batch, min(_SHARD_PIECE, shard_nbytes)), most)
+        return ReadStrategy(source, target, min(n, -(-nbytes // batch)), batch, most)
     rate = _COPY_RATE + decode_rate
     unlocked = chunk_nbytes * rate
+    total = n_shards * _SHARD + n_chunks * (_CHUNK + chunk_nbytes * rate)
+    if total <= _INLINE:
+        return ReadStrategy(source, target, 0, nbytes)
     together = batches and staged and (source == "shards" or unlocked < _WORTH_A_THREAD)
     together = together and n_chunks > 1 and chunk_nbytes * _TOGETHER <= STAGING_NBYTES
     worth = _TOGETHER_WORTH_A_THREAD if together else _WORTH_A_THREAD
     parallel = n_processors > 1 and n_chunks > 1 and unlocked >= worth
-    total = n_chunks * (_CHUNK + chunk_nbytes * rate)
-    if total <= (_INLINE if parallel else _INLINE_ALONE):
-        return ReadStrategy(source, target, 0, nbytes, together=together)
     n = min(n_processors, limit) if parallel else 1
-    n_batches = max(n * _BATCHES_PER_WORKER, int(total / _BATCH))
+    n_batches = max(n, min(n * _BATCHES_PER_WORKER, int(total / _LEAST_BATCH)), int(total / _BATCH))
     return ReadStrategy(source, target, n, -(-nbytes // n_batches), together=together)
 
 
@@ -139,7 +148,7 @@ def write_strategy(
         chunk, worth = _WRITE_INNER_CHUNK, _WRITE_INNER_WORTH_A_THREAD
     parallel = pool.n_workers > 1 and n_objects > 1 and unlocked >= worth
     total = n_objects * n_chunks * (chunk + unlocked)
-    if total <= (_INLINE if parallel else _INLINE_ALONE):
+    if total <= (_INLINE_WRITE if parallel else _INLINE_WRITE_ALONE):
         return WriteStrategy(1, 1, True)
     n = min(pool.n_workers, limit) if parallel else 1
     return WriteStrategy(n, max(n * _BATCHES_PER_WORKER, int(total / _WRITE_BATCH)), False)

@@ -34,6 +34,9 @@ Run: TypeAlias = "tuple[int, Callable[[Array], None]]"  # a number of neighbours
 # elements of uint16 (11.9 us instead of 10.2), more than 16 make no difference.
 _MANY = 64
 
+# Bytes of chunks that are decoded before they are copied to a result that fits into a cache.
+_AT_ONCE = 1 << 17
+
 _ALL = slice(None)
 # Where taking along the first array copies more than so many elements for each that is wanted in the end,
 # NumPy's way is the shorter one.  In 256³ chunks of uint16 both take as long at 64; at 4 NumPy takes two to
@@ -67,7 +70,8 @@ class Target:
     """The result of a read, for one worker."""
 
     # `view` is the result in the order of the plan.  Chunks are staged only if the grid is regular, and all
-    # have one shape.  With `together` a batch is as many as are staged, else one row of neighbours.
+    # have one shape.  With `together` a batch is as many as are staged, else one row of neighbours.  What is
+    # in `memories` is used again, and what has to be made is put there.
 
     def __init__(
         self,
@@ -79,6 +83,7 @@ class Target:
         field: StoredField | None = None,
         limit: CodecLimit = None,
         together: bool = False,
+        memories: dict[tuple[int, ...], StagingBuffer] | None = None,
     ) -> None:
         self._chain = chain
         self._view = view
@@ -87,15 +92,28 @@ class Target:
         self._regular = regular
         self._together = together
         self._capacity = max(1, STAGING_NBYTES // max(1, chain.item.nbytes)) if staged and regular else 1
+        self._in_cache = regular and staged and view.nbytes <= STAGING_NBYTES
         self._n_inner = 0 if field is None else len(field.shape)
-        self._memories: dict[tuple[int, ...], StagingBuffer] = {}
+        self._memories = {} if memories is None else memories
 
     def batches(self, axes: tuple[PlanAxis, ...], names: Iterable[Any]) -> Iterator[Batch]:
         """Yield the chunks of a product of connected sets; `names` are in the order of the plan."""
         # A batch is to be read, and copied out, before the next one is taken.
         rest, view = iter(names), self._view
-        in_place = self._field is None and not is_indexed(axes)
-        if self._capacity > 1:
+        indexed = is_indexed(axes)
+        in_place = self._field is None and not indexed
+        single = None if indexed or not self._regular else _single_chunk(axes)
+        if single is not None:  # as many shards of a small request have
+            at, inside, whole = single
+            memory = self._memory(self._chain.item.shape, 1)
+            if in_place and whole:
+                yield Batch(tuple(rest), memory, (view[at],), None)
+            else:
+                part = partial(_copy_part, view[at], inside)
+                yield Batch(tuple(rest), memory, None, under(self._limit, part))
+        elif self._in_cache and not indexed and not self._together and axes:
+            yield from self._some_parts(axes, rest)
+        elif self._capacity > 1:
             most = min(self._capacity, axes[-1].n_entries) if axes else 1
             n_staged = most
             if self._together:
@@ -105,7 +123,7 @@ class Target:
                 copy = runs[0][1] if len(runs) == 1 else partial(_copy_runs, runs)
                 names = list(islice(rest, sum(n for n, _ in runs)))
                 yield Batch(names, memory, None, under(self._limit, copy))
-        elif in_place and self._regular and all(all(axis.whole) for axis in axes):
+        elif in_place and self._regular and False not in [False not in axis.whole for axis in axes]:
             memory, (_, places) = self._memory(self._chain.item.shape, 1), selections(axes)
             while some := list(islice(rest, _MANY)):
                 yield Batch(some, memory, [view[at] for at in islice(places, len(some))], None)
@@ -120,12 +138,34 @@ class Target:
                 else:
                     yield Batch((name,), memory, None, under(self._limit, copy))
 
+    def _some_parts(self, axes: tuple[PlanAxis, ...], names: Iterator[Any]) -> Iterator[Batch]:
+        """Yield the chunks of a product of slices, each of which is copied alone."""
+        view = self._view
+        insides, places = selections(axes)
+        n = max(1, min(self._capacity, _AT_ONCE // max(1, self._chain.item.nbytes)))
+        memory = self._memory(self._chain.item.shape, n)
+        while some := list(islice(names, n)):
+            parts = list(islice(zip(insides, places, strict=True), len(some)))
+            yield Batch(some, memory, None, under(self._limit, partial(_copy_parts, view, parts)))
+
     def _memory(self, shape: tuple[int, ...], n_chunks: int) -> StagingBuffer:
         memory = self._memories.get(shape)
         if memory is None or memory.n_chunks < n_chunks:
             chain = chain_for(self._chain, shape)
             memory = self._memories[shape] = StagingBuffer(chain, n_chunks, self._field, self._limit)
         return memory
+
+
+def _single_chunk(axes: tuple[PlanAxis, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...], bool] | None:
+    """Return place, selection and whether it is whole if slices of one chunk are selected; None if not."""
+    at, inside, whole = [], [], True
+    for axis in axes:
+        if len(axis.whole) != 1:
+            return None
+        at.append(axis.out[0])
+        inside.append(axis.chunk[0])
+        whole = whole and axis.whole[0]
+    return ((*at, ...), (*inside, ...), whole) if axes else None
 
 
 def lies_in_one_piece(axes: tuple[PlanAxis, ...], shape: tuple[int, ...], view: Array) -> bool:
@@ -175,6 +215,17 @@ def _some_runs(runs: Iterable[Run], n_chunks: int) -> Iterator[list[Run]]:
         n += run[0]
     if some:
         yield some
+
+
+def _copy_part(place: Array, inside: tuple[Any, ...], chunks: Array) -> None:
+    """Copy what is selected of one chunk."""
+    copy_rows(place, chunks[(0, *inside)])
+
+
+def _copy_parts(view: Array, parts: list[tuple[Any, Any]], chunks: Array) -> None:
+    """Copy what is selected of each chunk."""
+    for chunk, (inside, at) in zip(chunks, parts, strict=True):
+        copy_rows(view[at], chunk[inside])
 
 
 def _copy_runs(runs: list[Run], chunks: Array) -> None:
@@ -236,9 +287,9 @@ def _run(axis: PlanAxis, entries: slice) -> tuple[int, list[_Piece]]:
         return n, [_Piece(0, n, inside[order], _as_slice(places[order]))]
     pieces: list[_Piece] = []
     for number, (inside, place) in enumerate(zip(chunk, out, strict=True)):
-        if pieces and pieces[-1].inside == inside:
-            before = pieces[-1]
-            pieces[-1] = before._replace(stop=number + 1, place=slice(before.place.start, place.stop))  # type: ignore[union-attr]
+        before: Any = pieces[-1] if pieces else None
+        if before is not None and before.inside == inside and before.place.stop == place.start:
+            pieces[-1] = before._replace(stop=number + 1, place=slice(before.place.start, place.stop))
         else:
             pieces.append(_Piece(number, number + 1, inside, place))
     return n, pieces

@@ -8,20 +8,23 @@ from typing import Any
 
 from chunkwise.arguments import as_nbytes
 from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, UnsupportedError
-from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
 from chunkwise.hierarchy.location import Location, LocationLike, locate
 from chunkwise.hierarchy.new_location import suggested_format
 from chunkwise.hierarchy.node import JOURNAL, Node, find_node, require_node
 from chunkwise.hierarchy.resolve import ResolvedNode
 from chunkwise.hierarchy.tree import Tree, check_format
+from chunkwise.tools.copy_report import CopyReport
 from chunkwise.tools.copy_source import check_apart
+from chunkwise.tools.destination import Destination
 from chunkwise.tools.executors import Workers, workers_of
+from chunkwise.tools.losses import warn_of_losses
 from chunkwise.tools.narrowing import Cast
 from chunkwise.tools.parts import parse_part
-from chunkwise.tools.tree_copy import CopyReport, TreeCopy
+from chunkwise.tools.progress import check_progress, shown_progress
+from chunkwise.tools.tree_copy import TreeCopy
 
-__all__ = ["copy_tree", "open_target", "prepare_tree_copy"]
+__all__ = ["copy_tree", "prepare_tree_copy"]
 
 
 def copy_tree(
@@ -39,7 +42,7 @@ def copy_tree(
     overwrite: bool = False,
     sync: bool = True,
     part: str | None = None,
-    progress: Callable[[str, int], None] = lambda path, nbytes: None,
+    progress: Callable[[str, int], object] | bool = False,
     **options: Any,
 ) -> CopyReport:
     """Copy a group with all groups, arrays, attributes and links in it to another place, format or store.
@@ -67,14 +70,16 @@ def copy_tree(
     resume : bool
         Go on with an unfinished copy: what is there already is kept.
     overwrite : bool
-        Delete what is at the destination.
+        Replace what is at the destination when the copy is whole.  Files that belong to no array or group
+        stay.
     sync : bool
         Whether chunks are on the disk before an array is there.
     part : str, optional
         ``"3/100"``: do one of 100 parts, which as many processes do without knowing of each other.  Who comes
         last makes the tree; the report of each of the others says how many tasks are left for them, `n_left`.
-    progress : callable
-        Called with the path of an array, from the top of the copy, and a number of bytes copied.
+    progress : callable or bool
+        Called with the path of an array, from the top of the copy, and a number of bytes copied; True shows a
+        bar on stderr.
     **options
         Properties of the arrays that differ from the source: ``chunks``, ``shards``, ``codec``, ``checksum``,
         ``fill_value``, ``dtype``.
@@ -93,6 +98,11 @@ def copy_tree(
         If the unfinished copy of an array is with other options, somebody is at work on it, or a worker
         doesn't see what it is to read and write.
 
+    Warns
+    -----
+    LossWarning
+        If the format can't hold an array or anything else; `losses` of the report has all of it.
+
     Examples
     --------
     >>> import tempfile
@@ -105,6 +115,7 @@ def copy_tree(
     >>> report.n_arrays, report.nbytes
     (1, 48)
     """
+    check_progress(progress)
     work = prepare_tree_copy(
         source,
         destination,
@@ -122,7 +133,10 @@ def copy_tree(
         part=part,
     )
     work.begin()
-    return work.run(progress)
+    with shown_progress(progress, "copying", work.nbytes, work.nbytes_done, work.workers) as told:
+        report = work.run(told)
+    warn_of_losses(report.losses)
+    return report
 
 
 def prepare_tree_copy(
@@ -148,8 +162,10 @@ def prepare_tree_copy(
     found = find_node(there)
     if found is not None and not (overwrite or resume or part is not None or found.key == JOURNAL):
         what = f"an array already ({found.format})" if found.kind == "array" else "there already"
-        raise AlreadyExistsError(f"{there.text} is {what}; overwrite=True, or --overwrite, deletes it first")
-    target = Tree(root=there, format=wanted, writable=True, non_finite="literal", open_other=_no_other)
+        raise AlreadyExistsError(f"{there.text} is {what}; overwrite=True, or --overwrite, replaces it")
+    go_on = resume or part is not None
+    to = Destination.choose(there, overwrite=overwrite, go_on=go_on, tree=True)
+    target = Tree(root=to.place, format=wanted, writable=True, non_finite="literal", open_other=_no_other)
     return TreeCopy(
         ResolvedNode(tree._tree, (), tree._node),
         target,
@@ -158,6 +174,7 @@ def prepare_tree_copy(
         memory=as_nbytes(memory),
         resume=resume,
         overwrite=overwrite,
+        destination=to,
         consolidated=wanted != "n5" and _is_consolidated(root),
         part=None if part is None else parse_part(part),
         **how,
@@ -166,17 +183,6 @@ def prepare_tree_copy(
 
 def _no_other(location: Location, tree: Tree) -> Tree:
     raise UnsupportedError("links out of a copy aren't followed while it is made")
-
-
-def open_target(destination: Location, format: Any, *, resume: bool, overwrite: bool) -> Group:
-    """Return the group that is to hold a copy."""
-    there = find_node(destination)
-    if there is None or resume:
-        return open_group(destination, "a", format=format)
-    if there.kind == "group" and not overwrite:
-        text = destination.text
-        raise AlreadyExistsError(f"{text} is there already; overwrite=True, or --overwrite, deletes it first")
-    return open_group(destination, "w" if overwrite else "w-", format=format)
 
 
 def _is_consolidated(root: Node) -> bool:

@@ -21,9 +21,12 @@ from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.node_name import split_path
 from chunkwise.hierarchy.resolve import ResolvedNode, group_links, resolve
 from chunkwise.hierarchy.tree import Tree
+from chunkwise.tools.copy_report import CopyReport
 from chunkwise.tools.executors import Workers, workers_of
+from chunkwise.tools.losses import warn_of_losses
 from chunkwise.tools.narrowing import Cast
-from chunkwise.tools.tree_copy import CopyReport, TreeCopy
+from chunkwise.tools.progress import check_progress, shown_progress
+from chunkwise.tools.tree_copy import TreeCopy
 
 __all__ = ["Group"]
 
@@ -112,7 +115,7 @@ class Group(WritableGroup):
         keep_fingerprint: bool = False,
         executor: Executor | Workers | None = None,
         memory: int | str | None = None,
-        progress: Callable[[str, int], None] = lambda path, nbytes: None,
+        progress: Callable[[str, int], object] | bool = False,
     ) -> CopyReport:
         """Copy an array, or a group with everything below it, into this tree and its format.
 
@@ -145,8 +148,9 @@ class Group(WritableGroup):
             Executor of the copy of blocks, as for `chunkwise.copy`.
         memory : int or str, optional
             Bytes that a worker process may use for the copy of an array, such as ``"2GB"``.
-        progress : callable
-            Called with the path of an array, from the top of the copy, and a number of bytes copied.
+        progress : callable or bool
+            Called with the path of an array, from the top of the copy, and a number of bytes copied; True
+            shows a bar on stderr.
 
         Returns
         -------
@@ -160,6 +164,7 @@ class Group(WritableGroup):
         InvalidArgumentError
             If the copy would be inside what is copied.
         """
+        check_progress(progress)
         found = self._find(source) if isinstance(source, str) else _resolved(source)
         names = split_path(path, self.path)
         self._tree.check_writable()
@@ -179,14 +184,17 @@ class Group(WritableGroup):
             memory=as_nbytes(memory),
         )
         work.begin()
-        report = work.run(progress)
+        with shown_progress(progress, "copying", work.nbytes, work.nbytes_done, work.workers) as told:
+            report = work.run(told)
         self._changed()
+        warn_of_losses(report.losses)
         return report
 
     def consolidate(self) -> list[str]:
         """Write the consolidated metadata of the tree below this group, in place of those that there are.
 
-        Changes that are made with this library keep them true.
+        Groups below that have consolidated metadata of their own get new ones, too.  Changes that are made
+        with this library keep them true.
 
         Returns
         -------

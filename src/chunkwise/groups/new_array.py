@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,20 +17,19 @@ import numpy.typing as npt
 
 from chunkwise.api.open import open as open_spec
 from chunkwise.api.tensorstore import TensorStore
-from chunkwise.binding import dump
 from chunkwise.dtypes.as_array import as_array
 from chunkwise.dtypes.data_type import DataType, DTypeLike
 from chunkwise.errors import InvalidArgumentError
-from chunkwise.hierarchy.attribute_value import NonFinite, to_json_value
-from chunkwise.hierarchy.attributes import write_first_attributes
-from chunkwise.hierarchy.consolidated import update_consolidated
+from chunkwise.hierarchy.attribute_value import NonFinite, attributes_to_json
 from chunkwise.hierarchy.location import Location
-from chunkwise.hierarchy.new_location import check_free
+from chunkwise.hierarchy.new_location import check_free, check_replaceable
+from chunkwise.hierarchy.replacement import replacing
 from chunkwise.spec.codec_spec import CodecSpec
 from chunkwise.spec.schema import Schema
 from chunkwise.spec.unit import Unit
 from chunkwise.tools.array_template import ArrayTemplate, data_type
 from chunkwise.tools.compressor import Compressor, parse_compressor
+from chunkwise.tools.new_array import NewArray
 from chunkwise.tools.target import target_spec
 
 __all__ = ["SCHEMA_OPTIONS", "auto_chunks", "new_array"]
@@ -75,9 +75,13 @@ def new_array(
     metadata: Mapping[str, Any],
     schema_options: Mapping[str, Any],
     non_finite: NonFinite,
-    before: Callable[[DataType], None],
+    overwrite: bool,
+    look: Callable[[], None],
+    make_parents: Callable[[bool], list[Location]],
 ) -> TensorStore:
-    """Make an array at `location`, where nothing is; see `Group.create_array` for most parameters."""
+    """Make an array at `location`; see `Group.create_array` for most parameters."""
+    # `look` raises if there can be none, before anything is changed.  `make_parents`, which is told if it is
+    # an array of text, makes the groups above and returns them.
     unknown = [name for name in schema_options if name not in SCHEMA_OPTIONS]
     if unknown:
         raise TypeError(f"create_array got an unexpected argument {unknown[0]!r}")
@@ -125,10 +129,7 @@ def new_array(
             raise InvalidArgumentError(
                 f"{name}: {len(given[name])} values for an array of {len(template.shape)} dimensions"
             )
-    values = {
-        name: to_json_value(value, f"attribute {dump(name)}", non_finite)
-        for name, value in attributes.items()
-    }
+    values = attributes_to_json(attributes, non_finite)
     if format == "n5":  # where these are members that the array is made with, and null is kept when asked for
         own_members = [n for n in values if n in ("axes", "units", "resolution") or values[n] is None]
         metadata = {**{n: values.pop(n) for n in own_members}, **metadata}
@@ -152,15 +153,17 @@ def new_array(
             own.pop(name, None)
     # Nothing is to be left of an array that can't be made.
     open_spec({**spec, "open": True, "assume_metadata": True}, **options).result()
-    before(template.dtype)
-    check_free(location, format)
-    write_first_attributes(location, format, target.attributes)
-    store = open_spec({**spec, "create": True}, **options).result()
-    if format != "n5":
-        update_consolidated(location.store, location.path)
-    if data is not None:
-        store.write(data).result()
-    return store
+    look()
+    text = template.dtype.name == "ustring"
+    new = NewArray(format, spec, target.attributes, options, data)
+    if not (overwrite and check_replaceable(location, format)):
+        check_free(location, format)
+        return new.write_to(location, partial(make_parents, text))
+    with replacing(location) as staging:
+        new.write_to(staging)
+        make_parents(text)
+    whole = {"driver": spec["driver"], "kvstore": spec["kvstore"], "open": True}
+    return open_spec(whole, context=options.get("context")).result()
 
 
 def _auto(outer: Sequence[int], dtype: DataType, *, exact: bool) -> tuple[int, ...]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Literal, TypeAlias
 
 from chunkwise.arguments import check_choice
 from chunkwise.binding import not_too_deep
-from chunkwise.driver.auto.found_instead import database_instead
+from chunkwise.driver.auto.found_instead import database_instead, interrupted_instead
 from chunkwise.driver.n5.document import check_version
 from chunkwise.errors import (
     AlreadyExistsError,
+    ChunkwiseError,
     FailedPreconditionError,
     InvalidArgumentError,
     NotFoundError,
@@ -18,17 +20,20 @@ from chunkwise.errors import (
 from chunkwise.groups.group import Group
 from chunkwise.hierarchy.attribute_value import NonFinite, check_non_finite
 from chunkwise.hierarchy.container import check_container, container_root, create_container, mark_container
-from chunkwise.hierarchy.create import make_group
+from chunkwise.hierarchy.create import group_attributes, make_group, write_group
 from chunkwise.hierarchy.document import load_json
 from chunkwise.hierarchy.location import Location, LocationLike, inside_file, locate
 from chunkwise.hierarchy.new_location import (
     array_above,
+    check_declared,
     check_outside_arrays,
-    clear_tree,
+    check_vacant,
     create_parents,
-    format_by_name,
+    format_of_new,
+    remove_groups,
 )
 from chunkwise.hierarchy.node import FormatName, Node, find_node, node_of, nothing_at
+from chunkwise.hierarchy.replacement import replacing
 from chunkwise.hierarchy.snapshot import parse_snapshot
 from chunkwise.hierarchy.tree import ExternalLinks, Tree, check_format, check_group
 from chunkwise.kvstore.value_bound import read_bounded
@@ -60,11 +65,12 @@ def open_group(
         Location of the group.
     mode : {"r", "r+", "a", "w", "w-"}
         ``r``: it must exist, nothing is changed.  ``r+``: it must exist.  ``a``: it is made if it is
-        missing.  ``w``: it is made, and what is there is deleted.  ``w-``: it is made, nothing may be there.
+        missing.  ``w``: an empty one takes the place of what is there; files that belong to no array or group
+        stay.  ``w-``: it is made, nothing may be there.
     format : {"zarr3", "zarr2", "n5"}, optional
-        Format to look for or to make.  By default that of what is there; for a new one what the name
-        says, ``*.n5``, or else Zarr v3.  A directory without a document is a group of that format, and
-        none without, except in an N5 container.
+        Format to look for or to make.  By default that of what is there; for a new one that of the group
+        that it is in, or else what the name says, ``*.n5``, or else Zarr v3.  A directory without a document
+        is a group of that format, and none without, except in an N5 container.
     attributes : mapping, optional
         Of a group that is made.
     consolidated : bool, optional
@@ -127,7 +133,8 @@ def open_group(
             return group
         if consolidated:
             raise NotFoundError(f"there are no consolidated metadata at {location.text}")
-    node = find_node(location, wanted)
+    others: list[str] = []
+    node = find_node(location, wanted, others)
     if node is None and mode == "r":
         inside = inside_file(location, context)
         if inside is not None:
@@ -140,21 +147,20 @@ def open_group(
                 external_links=external_links,
             )
     if node is not None and wanted is not None and node.format not in (wanted, None):
-        if mode == "w":
-            clear_tree(node)
-        elif mode in ("r", "r+"):
+        if mode in ("r", "r+"):
             raise NotFoundError(
                 f"there is no {wanted} group at {location.text}, but a {node.format} {node.kind}"
             )
-        node = None
-    if node is not None and mode == "w":
-        clear_tree(node)
-        node = None
+        if mode != "w":  # metadata of two formats may be in the same place
+            node = None
+    if mode == "w" and (node is not None or others):
+        return _replace(node, wanted or format_of_new(location), attributes or {}, options)
     is_missing = node is None or (node.implicit and mode in ("a", "w-"))
     if node is None or is_missing:
         if mode in ("r", "r+"):
             raise nothing_at(location, "group")
-        return _create(wanted or format_by_name(location), attributes or {}, options)
+        check_vacant(location, node, others)
+        return _create(wanted or format_of_new(location), attributes or {}, options)
     if node.implicit:
         _check_implicit(node)
     if mode == "w-":
@@ -169,9 +175,9 @@ def _check_implicit(node: Node) -> None:
     if array is not None:
         raise NotFoundError(f"there is no group at {location.text}, which is inside the array {array.text}")
     if node.format is None:
-        database = database_instead(location.store, location.path, location.text)
-        if database:
-            raise NotFoundError(f"there is no group at {location.text}: {database}")
+        for instead in (database_instead, interrupted_instead):
+            if found := instead(location.store, location.path, location.text):
+                raise NotFoundError(f"there is no group at {location.text}: {found}")
         raise NotFoundError(
             f"there is no group at {location.text}, but a directory without metadata; it is looked into "
             'as a group of the format that is given: format="zarr3", "zarr2" or "n5"'
@@ -198,7 +204,7 @@ def _opened(node: Node, wanted: FormatName | None, options: dict[str, Any], *, w
         check_version(node.document["n5"])
     elif node.format == "n5":
         check_container(location)
-    tree = Tree(format=node.format or wanted or format_by_name(location), writable=writable, **options)
+    tree = Tree(format=node.format or wanted or format_of_new(location), writable=writable, **options)
     return Group._make(tree, (), node)
 
 
@@ -243,7 +249,7 @@ def create_group(
     place, format, attributes, context, non_finite, external_links
         As for `open_group`.
     overwrite : bool
-        Delete what is there first.
+        Put an empty group in the place of what is there, as mode ``w`` of `open_group`.
 
     Returns
     -------
@@ -288,15 +294,47 @@ def _create(format: FormatName, attributes: Mapping[str, Any], options: dict[str
         check_container(location)
     # The group itself must not be there before it is made: in N5 the container above is what is marked.
     above = location.parent if format == "n5" else location
-    if above is not None:
-        create_parents(above, format)
-    node = make_group(tree, (), attributes)
+    made = [] if above is None else create_parents(above, format)
+    try:
+        node = make_group(tree, (), attributes)
+        made.append(location)
+        if format == "n5":
+            if container_root(location) is None:
+                create_container(location)
+            else:
+                mark_container(location)
+            found = find_node(location, format)
+            assert found is not None
+            node = found
+    except BaseException:
+        with suppress(ChunkwiseError):  # the store may have failed for good
+            remove_groups(made)
+        raise
+    return Group._make(tree, (), node)
+
+
+def _replace(
+    there: Node | None, format: FormatName, attributes: Mapping[str, Any], options: dict[str, Any]
+) -> Group:
+    """Put an empty group in the place of what is there."""
+    location: Location = options["root"]
+    tree = Tree(format=format, writable=True, **options)
+    if there is not None:
+        check_declared(there)
+    check_outside_arrays(location)
     if format == "n5":
-        if container_root(location) is None:
-            create_container(location)
-        else:
-            mark_container(location)
-        found = find_node(location, format)
-        assert found is not None
-        node = found
+        check_container(location)
+    values = group_attributes(tree, attributes)
+    above = location.parent
+    root = None if above is None or format != "n5" else container_root(above)
+    with replacing(location) as staging:
+        write_group(staging, format, values)
+        if format == "n5" and root is None:
+            create_container(staging)
+        parents = above if format == "n5" else location
+        if parents is not None:
+            create_parents(parents, format)
+    node = find_node(location, format)
+    if node is None:
+        raise AlreadyExistsError(f"{location.text} was deleted by somebody else meanwhile")
     return Group._make(tree, (), node)

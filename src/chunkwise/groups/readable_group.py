@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import Any, Self
@@ -18,6 +19,7 @@ from chunkwise.hierarchy.node_attributes import Attributes
 from chunkwise.hierarchy.node_name import split_path
 from chunkwise.hierarchy.resolve import ResolvedNode, group_links, resolve
 from chunkwise.hierarchy.tree import Tree
+from chunkwise.hierarchy.walk import UNREADABLE
 from chunkwise.tools.new_array import open_node
 
 __all__ = ["ReadableGroup"]
@@ -153,15 +155,15 @@ class ReadableGroup:
         """Yield name and member, for each, in the order of their names.
 
         Links are followed; those that lead nowhere, or where the caller may not go, are left out.  So are
-        directories that hold neither group nor array.
+        directories that hold neither group nor array; and, with a warning, members that can't be read.
         """
         links = self.links()
         for name in self:
             try:
                 member = self.get(name)
-            except ChunkwiseError:
+            except ChunkwiseError as e:
                 if name not in links:
-                    raise
+                    _leave_out(self._tree.location((*self._names, name)), e)
                 continue
             if member is not None:
                 yield name, member
@@ -181,7 +183,7 @@ class ReadableGroup:
     def walk(self) -> Iterator[tuple[str, Self | TensorStore]]:
         """Yield path and member, from this group, for everything below it, a group before what it holds.
 
-        Links are not followed.
+        Links are not followed.  What can't be read is left out, with a warning.
         """
         snapshot = self._tree.snapshot
         for name in self._tree.children(self._names, self._node):
@@ -190,10 +192,14 @@ class ReadableGroup:
             if entry is not None and entry.kind == "array":
                 yield name, lazy_array(self._tree, names, entry)
                 continue
-            node = self._tree.find(names, self._node.format)
-            if node is None:
+            try:
+                node = self._tree.find(names, self._node.format)
+                if node is None:
+                    continue
+                member = self._open(ResolvedNode(self._tree, names, node))
+            except ChunkwiseError as e:
+                _leave_out(self._tree.location(names), e)
                 continue
-            member = self._open(ResolvedNode(self._tree, names, node))
             below = member.walk() if isinstance(member, ReadableGroup) else iter(())
             if node.undeclared:
                 # A directory in a Zarr tree is a group only if it leads to a node.
@@ -247,3 +253,10 @@ class ReadableGroup:
 
     def _ipython_key_completions_(self) -> list[str]:
         return self.keys()
+
+
+def _leave_out(location: Location, error: ChunkwiseError) -> None:
+    """Warn of a node that is left out; raise what has to do with more than that node."""
+    if not isinstance(error, UNREADABLE):
+        raise error
+    warnings.warn(f"{location.text} is left out: {error.message}", stacklevel=3)

@@ -9,14 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.api.tensorstore import TensorStore
-from chunkwise.dtypes.data_type import DataType
 from chunkwise.groups.new_array import new_array
 from chunkwise.hierarchy.attribute_value import NonFinite
 from chunkwise.hierarchy.location import LocationLike, locate
 from chunkwise.hierarchy.new_location import (
-    check_free,
     check_outside_arrays,
-    clear,
     create_parents,
     suggested_format,
 )
@@ -61,7 +58,8 @@ def create_array(
         By default that of the group that it is in; failing that what the name says, ``*.n5``, or else
         Zarr v3.
     overwrite : bool
-        Delete an array that is there.
+        Replace an array that is there, when the new one is whole; it may be made of the old one.  Files in
+        its directory that belong to no array stay, and are in the way without.
     context : Context, optional
         Source of the resources of a spec.
     non_finite : {"error", "string", "literal"}
@@ -103,13 +101,6 @@ def create_array(
     if location.name:
         check_new_names([location.name], kind)
     check_outside_arrays(location)
-
-    def before(dtype: DataType) -> None:
-        if overwrite:
-            clear(location)
-        check_free(location, kind)
-        create_parents(location, kind, text=dtype.name == "ustring")
-
     new_array(
         location,
         format=kind,
@@ -127,7 +118,9 @@ def create_array(
         metadata=metadata or {},
         schema_options={**schema_options, "context": context},
         non_finite=non_finite,
-        before=before,
+        overwrite=overwrite,
+        look=lambda: None,
+        make_parents=lambda text: create_parents(location, kind, text=text),
     )
     return open_array(location)
 

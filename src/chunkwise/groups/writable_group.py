@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from chunkwise.api.tensorstore import TensorStore
-from chunkwise.dtypes.data_type import DataType
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.groups.new_array import new_array
 from chunkwise.groups.readable_group import ReadableGroup
 from chunkwise.hierarchy.change import delete_node
-from chunkwise.hierarchy.create import check_no_link, make_group, make_groups
-from chunkwise.hierarchy.new_location import clear
+from chunkwise.hierarchy.create import check_names, make_group, make_groups
 from chunkwise.hierarchy.node_name import check_new_names, split_path
 from chunkwise.hierarchy.tree import check_format
 from chunkwise.tools.array_template import data_type
@@ -30,18 +29,26 @@ class WritableGroup(ReadableGroup):
     ) -> Self:
         """Make a group, and those above it that are missing.
 
+        Parameters
+        ----------
+        path : str
+        attributes : mapping, optional
+        overwrite : bool
+            Replace what is there, with everything below it, by an empty group.  Files that belong to no
+            array or group stay.
+
         Raises
         ------
         AlreadyExistsError
-            If there is a group or array already, and `overwrite` is false.
+            If there is a group or array already, or files that belong to none, and `overwrite` is false.
         InvalidArgumentError
             If a name is reserved, an attribute can't be, or the tree was opened for reading.
         """
         self._tree.check_writable()
         names = split_path(path, self.path)
-        if overwrite and path in self:
-            del self[path]
-        node = make_group(self._tree, names, attributes or {}, known=self._known(names))
+        node = make_group(self._tree, names, attributes or {}, known=self._known(names), overwrite=overwrite)
+        if overwrite:
+            self._changed()
         return self._make(self._tree, names, node)
 
     def require_group(self, path: str, *, attributes: Mapping[str, Any] | None = None) -> Self:
@@ -107,7 +114,7 @@ class WritableGroup(ReadableGroup):
         format : {"zarr3", "zarr2", "zarr1"}, optional
             If it is not to be that of the tree.
         overwrite : bool
-            Delete an array that is there.
+            Replace an array that is there, when the new one is whole; it may be made of the old one.
         **schema_options
             ``schema``, ``domain``, ``rank``, ``chunk_layout`` and ``context``; see `chunkwise.open`.
 
@@ -137,12 +144,7 @@ class WritableGroup(ReadableGroup):
         if not names:
             raise InvalidArgumentError("the root of a tree is a group; an array needs a name")
 
-        def before(_: DataType) -> None:
-            if overwrite:
-                clear(self._tree.location(names))
-            make_groups(self._tree, names[:-1], min(known, len(names) - 1))
-            check_no_link(self._tree, names)
-
+        known = min(known, len(names) - 1)
         store = new_array(
             self._tree.location(names),
             format=kind,
@@ -160,7 +162,9 @@ class WritableGroup(ReadableGroup):
             metadata=metadata or {},
             schema_options=schema_options,
             non_finite=self._tree.non_finite,
-            before=before,
+            overwrite=overwrite,
+            look=lambda: check_names(self._tree, names, known),
+            make_parents=lambda _: make_groups(self._tree, names[:-1], known),
         )
         node = self._tree.find(names, kind)
         assert node is not None
@@ -256,8 +260,14 @@ class WritableGroup(ReadableGroup):
 
     def __delitem__(self, path: str) -> None:
         self._tree.check_writable()
-        delete_node(self._tree, split_path(path, self.path))
+        left = delete_node(self._tree, split_path(path, self.path))
         self._changed()
+        if left:
+            warnings.warn(
+                f"{len(left)} files in {path!r} belong to no array or group and were not deleted, such as "
+                f"{self._tree.root.store.describe(left[0])}",
+                stacklevel=2,
+            )
 
     def _changed(self) -> None:
         """Look at the group again after its links may have changed."""

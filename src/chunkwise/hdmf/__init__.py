@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from chunkwise.hdmf.backend.data_io import ZarrDataIO
     from chunkwise.hdmf.backend.io import ZarrIO
     from chunkwise.hdmf.backend.nwb import NWBZarrIO, read_nwb, validate
+    from chunkwise.hdmf.model.losses import LossWarning
     from chunkwise.hdmf.model.reference import Reference
     from chunkwise.hdmf.opening import open_store
     from chunkwise.hdmf.pickles.safe_pickle import UnsafePickleError
@@ -27,6 +28,7 @@ __all__ = [
     "BrokenLinkError",
     "BrokenLinkWarning",
     "HdmfStore",
+    "LossWarning",
     "NWBZarrIO",
     "Reference",
     "RegionReference",
@@ -43,6 +45,7 @@ _MODULES = {
     "BrokenLinkError": "storage.resolve",
     "BrokenLinkWarning": "storage.resolve",
     "HdmfStore": "storage.store",
+    "LossWarning": "model.losses",
     "NWBZarrIO": "backend.nwb",
     "Reference": "model.reference",
     "RegionReference": "backend.builder_references",

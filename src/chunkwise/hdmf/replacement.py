@@ -95,8 +95,12 @@ def rewrite(dataset: Dataset, element: Element, values: npt.NDArray[Any]) -> Non
 
 
 def replace_encoded(dataset: Dataset, values: npt.NDArray[Any]) -> None:
-    """Write an encoded dataset of N5 again, with other values of the same type."""
-    _replace(dataset, dataset.element, values, Settings())
+    """Write an encoded dataset of N5 again, with other values of the type that is stored."""
+    element = dataset.declaration.element
+    assert element is not None
+    tree = dataset.store.tree
+    arrays = [node.document for node in tree.below(dataset.path) if node.is_array]
+    _replace(dataset, element, values, Settings(compressor=arrays[0]["compression"] if arrays else True))
 
 
 def _replace(dataset: Dataset, element: Element, values: npt.NDArray[Any], settings: Settings) -> None:

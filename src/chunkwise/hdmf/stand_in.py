@@ -38,7 +38,7 @@ _MODULES = {
     },
     "hdmf_zarr.backend": {
         "ZarrIO": "",
-        "ROOT_NAME": "backend.builder_references:ROOT",
+        "ROOT_NAME": "backend.builder_paths:ROOT",
         "SPEC_LOC_ATTR": "model.attributes:SPECLOC",
         "DEFAULT_SPEC_LOC_DIR": "backend.spec_cache:GROUP",
     },

@@ -25,10 +25,10 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from chunkwise.arguments import check_choice
-from chunkwise.binding import dump
+from chunkwise.binding import JSON, dump
 from chunkwise.errors import InvalidArgumentError
 
-__all__ = ["NonFinite", "check_non_finite", "has_non_finite", "to_json_value"]
+__all__ = ["NonFinite", "attributes_to_json", "check_non_finite", "has_non_finite", "to_json_value"]
 
 NonFinite: TypeAlias = Literal["error", "string", "literal"]
 
@@ -45,6 +45,17 @@ def check_non_finite(choice: object) -> NonFinite:
 def to_json_value(value: Any, where: str, non_finite: NonFinite = "error") -> Any:
     """Return `value` as JSON; raise InvalidArgumentError, which names `where`, if that can't hold it."""
     return _Converter(where, non_finite).convert(value, "", 0)
+
+
+def attributes_to_json(attributes: Mapping[str, Any], non_finite: NonFinite = "error") -> dict[str, JSON]:
+    """Return attributes as JSON; raise InvalidArgumentError, which names one, if that can't hold them."""
+    for name in attributes:
+        if not isinstance(name, str):
+            raise InvalidArgumentError(f"attributes have text as names, not {name!r}")
+    return {
+        str.__str__(name): to_json_value(value, f"attribute {dump(name)}", non_finite)
+        for name, value in attributes.items()
+    }
 
 
 def has_non_finite(value: Any) -> bool:

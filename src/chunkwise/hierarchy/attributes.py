@@ -15,26 +15,31 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from typing import Any, TypeAlias
+
+import numpy as np
 
 from chunkwise.binding import JSON, dump
+from chunkwise.driver.chunked.usual_form import usual_form
 from chunkwise.driver.n5.document import is_dataset, load_document
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError
 from chunkwise.hierarchy.consolidated import update_consolidated
 from chunkwise.hierarchy.document import change_document, dump_like, load_json, read_document
 from chunkwise.hierarchy.location import Location, locate
 from chunkwise.hierarchy.node import Node, require_node
-from chunkwise.kvstore.protocol import MISSING_GENERATION, ByteRange
+from chunkwise.kvstore.protocol import MISSING_GENERATION, ByteRange, TypedAttributes, offers
 
 __all__ = [
     "ATTRIBUTES_KEYS",
     "DATASET_NAMES",
     "change_attributes",
     "check_changeable",
+    "left_out_attributes",
     "n5_names",
     "node_attributes",
     "read_attributes",
     "user_attributes",
+    "with_number_types",
     "write_first_attributes",
 ]
 
@@ -60,6 +65,20 @@ def node_attributes(node: Node) -> dict[str, JSON]:
     location = node.location
     attributes = read_document(location.store, location.path + key, missing={})
     return _expect_object(attributes, location, key)
+
+
+def with_number_types(node: Node, attributes: Mapping[str, JSON]) -> dict[str, Any]:
+    """Return attributes of a node with numbers in the types that a file of another format has them in."""
+    location = node.location
+    types = location.store.number_types(location.path) if offers(location.store, TypedAttributes) else {}
+    typed = {name: np.asarray(attributes[name], types[name])[()] for name in types if name in attributes}
+    return {**attributes, **typed}
+
+
+def left_out_attributes(node: Node) -> Mapping[str, str]:
+    """Return the attributes that the file of another format has and the node hasn't, and why."""
+    location = node.location
+    return location.store.left_out(location.path) if offers(location.store, TypedAttributes) else {}
 
 
 def user_attributes(node: Node) -> dict[str, JSON]:
@@ -171,6 +190,7 @@ def _n5_members(node: Node, document: JSON) -> dict[str, JSON]:
 def _with_attributes(location: Location, document: JSON, change: _Change) -> JSON:
     if not isinstance(document, dict):
         raise FailedPreconditionError("zarr.json was deleted or replaced meanwhile")
+    document = usual_form(document)
     attributes = change(dict(_expect_object(document.get("attributes", {}), location, "zarr.json")))
     if "attributes" in document or attributes:
         document = {**document, "attributes": attributes}

@@ -16,26 +16,29 @@ from chunkwise.hierarchy.consolidated_tree import subtree_copies
 from chunkwise.hierarchy.create import check_no_link, make_groups
 from chunkwise.hierarchy.link import Link, add_link, remove_link, target_names
 from chunkwise.hierarchy.location import Location
-from chunkwise.hierarchy.node import Node
+from chunkwise.hierarchy.new_location import check_vacant
+from chunkwise.hierarchy.node import Node, find_node
 from chunkwise.hierarchy.node_name import check_new_names
+from chunkwise.hierarchy.own_keys import foreign_keys
 from chunkwise.hierarchy.resolve import group_links, resolve
 from chunkwise.hierarchy.tree import Tree
 from chunkwise.kvstore.atomic import Directories
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import offers
+from chunkwise.kvstore.take_place import delete_all_below, delete_but
 
-__all__ = ["delete_all", "delete_below", "delete_node", "make_link", "move_node", "relocate"]
+__all__ = ["check_unused", "delete_all", "delete_below", "delete_node", "make_link", "move_node", "relocate"]
 
 
-def delete_node(tree: Tree, names: Sequence[str]) -> None:
-    """Delete an array or group and everything below it, or a link; consolidated metadata above follows."""
+def delete_node(tree: Tree, names: Sequence[str]) -> list[str]:
+    """Delete an array or group and everything below it, or a link; return as `delete_all` does."""
     if not names:
         raise InvalidArgumentError("the root of a tree can't be deleted through the tree itself")
     node, names, link = _node_or_link(tree, names)
     if link is None:
-        delete_all(tree.location(names), node)
-    else:
-        remove_link(node, names[-1])
+        return delete_all(tree.location(names), node)
+    remove_link(node, names[-1])
+    return []
 
 
 def _node_or_link(tree: Tree, names: Sequence[str]) -> tuple[Node, Sequence[str], Link | None]:
@@ -60,27 +63,23 @@ def _node_or_link(tree: Tree, names: Sequence[str]) -> tuple[Node, Sequence[str]
     return node, names, None
 
 
-def delete_all(location: Location, node: Node) -> None:
-    """Delete a node and everything below it, its document first; consolidated metadata above follow."""
-    _delete(location, node)
-    update_consolidated(location.store, location.path)
+def delete_all(location: Location, node: Node) -> list[str]:
+    """Delete a node and everything below it, its document first; consolidated metadata above follow.
 
-
-def _delete(location: Location, node: Node) -> None:
+    Returns the keys that belong to no array or group; they stay, with the directories that they are in.
+    """
     kv = location.store
+    left = foreign_keys(location)
     if node.key:
         kv.delete(location.path + node.key)
-    delete_below(location)
+    delete_but(kv, location.path, left)
+    update_consolidated(kv, location.path)
+    return left
 
 
 def delete_below(location: Location) -> None:
-    """Delete all keys below a location, and its directory."""
-    kv = location.store
-    if offers(kv, Directories):
-        kv.delete_directory(location.path[:-1])
-        return
-    keys = KeyRange.of_prefix(location.path)
-    kv.delete_range(keys.start, keys.stop)
+    """Delete all keys below a location that only this library has written to, and its directory."""
+    delete_all_below(location.store, location.path)
 
 
 def move_node(tree: Tree, source: Sequence[str], target: Sequence[str]) -> None:
@@ -91,8 +90,7 @@ def move_node(tree: Tree, source: Sequence[str], target: Sequence[str]) -> None:
         raise InvalidArgumentError(f"/{'/'.join(source)} can't be moved into itself")
     there = tree.location(target)
     check_new_names(list(target), tree.format)
-    if tree.find(target) is not None:
-        raise AlreadyExistsError(f"there is an array or group at {there.text} already")
+    check_unused(there)
     node, source, link = _node_or_link(tree, source)
     if link is not None:
         path = "/" + "/".join(target_names(link, tuple(source[:-1])))
@@ -102,6 +100,14 @@ def move_node(tree: Tree, source: Sequence[str], target: Sequence[str]) -> None:
     make_groups(tree, target[:-1])
     check_no_link(tree, target)
     relocate(tree.location(source), there, node)
+
+
+def check_unused(location: Location) -> None:
+    """Raise AlreadyExistsError if a node can't be moved to `location`, because something is there."""
+    others: list[str] = []
+    if find_node(location, None, others) is not None:
+        raise AlreadyExistsError(f"there is an array or group at {location.text} already")
+    check_vacant(location, None, others)
 
 
 def make_link(tree: Tree, names: Sequence[str], link: Link) -> None:
@@ -141,7 +147,8 @@ def _move(here: Location, there: Location, node: Node) -> None:
                 kv.write(there.path + key[len(here.path) :], value)
     except BaseException:  # an interrupt too: the node is still whole where it was, and is to be nowhere else
         with suppress(ChunkwiseError):  # the store may have failed for good
-            begun = KeyRange.of_prefix(there.path)
-            kv.delete_range(begun.start, begun.stop)
+            delete_all_below(kv, there.path)
         raise
-    _delete(here, node)
+    if node.key:
+        kv.delete(own)
+    delete_all_below(kv, here.path)

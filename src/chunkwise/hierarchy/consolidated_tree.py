@@ -45,16 +45,29 @@ class Gathered(NamedTuple):
 
     documents: dict[str, JSON]
     left_out: list[str]
+    groups: list[tuple[str, Node]]  # below, with their paths; they may have copies of their own
+
+    def below(self, path: str) -> dict[str, JSON]:
+        """Return the copies that the group at a path would have."""
+        start = path + "/"
+        return {key[len(start) :]: copy for key, copy in self.documents.items() if key.startswith(start)}
 
 
 def consolidate(location: Location, *, alone: bool = False) -> Gathered:
     """Write the consolidated metadata of a Zarr group; raise AbortedError if the tree keeps changing.
 
-    If the caller is `alone`, so that nobody can change the tree meanwhile, it is gone through once.
+    Groups below that have consolidated metadata of their own get new ones too.  If the caller is `alone`, so
+    that nobody can change the tree meanwhile, it is gone through once, and stores without conditional writes
+    will do.
     """
+    if alone:
+        location = location.alone()
     for _ in range(_ATTEMPTS):
         node = _zarr_group(location)
         gathered = gather(node)
+        for path, group in gathered.groups:
+            if _has_copies(group):
+                _write(group, gathered.below(path))
         _write(node, gathered.documents)
         if alone or _problems(_stored(_zarr_group(location)), gather(node).documents) == []:
             update_consolidated(location.store, location.path)
@@ -79,17 +92,35 @@ def remove_consolidated(location: Location) -> bool:
     return there
 
 
-def check_consolidated(node: Node) -> list[str]:
-    """Return the mistakes in the consolidated metadata of a group; nothing if it has none."""
+def check_consolidated(node: Node, *, below: bool = False) -> list[str]:
+    """Return the mistakes in the consolidated metadata of a group, or also of those `below` it."""
+    # There are none in a group that has no consolidated metadata.
     if node.kind != "group" or node.error or node.format not in ("zarr3", "zarr2"):
         return []
     try:
         stored = _stored(node)
     except FailedPreconditionError as e:
         return [e.message]
-    if stored is None:
+    if stored is None and not below:
         return []
-    return _problems(stored, gather(node, errors=False).documents)
+    gathered = gather(node, errors=False)
+    problems = [] if stored is None else _problems(stored, gathered.documents)
+    for path, group in gathered.groups if below else ():
+        try:
+            own = _stored(group)
+        except FailedPreconditionError as e:
+            problems.append(f"{path}: {e.message}")
+            continue
+        if own is not None:
+            problems += [f"{path}: {problem}" for problem in _problems(own, gathered.below(path))]
+    return problems
+
+
+def _has_copies(group: Node) -> bool:
+    try:
+        return _stored(group) is not None
+    except FailedPreconditionError:  # of a kind that nobody knows: they are somebody else's
+        return False
 
 
 def _zarr_group(location: Location) -> Node:
@@ -117,10 +148,11 @@ def gather(node: Node, *, errors: bool = True) -> Gathered:
             found.append((name.count("/") + 1 if name else 0, name, below))
     found.sort(key=lambda item: item[0])
     documents: dict[str, JSON] = {}
+    groups = [(name, below) for _, name, below in found if name and below.kind == "group"]
     for _, name, below in found:
         if name or node.format == "zarr2":  # a zarr.json has no copy of itself
             documents.update(copies_of(name, below))
-    return Gathered(documents, left_out)
+    return Gathered(documents, left_out, groups)
 
 
 def subtree_copies(location: Location) -> dict[str, dict[str, JSON]]:

@@ -8,26 +8,60 @@ something is made below it.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
 
-from chunkwise.binding import JSON, dump
+from chunkwise.binding import JSON
 from chunkwise.driver.n5.document import is_dataset
-from chunkwise.errors import AlreadyExistsError, InvalidArgumentError
-from chunkwise.hierarchy.attribute_value import to_json_value
+from chunkwise.errors import AlreadyExistsError, ChunkwiseError, InvalidArgumentError
+from chunkwise.hierarchy.attribute_value import attributes_to_json
 from chunkwise.hierarchy.consolidated import update_consolidated
 from chunkwise.hierarchy.document import change_document
+from chunkwise.hierarchy.link import remove_link
 from chunkwise.hierarchy.location import Location
-from chunkwise.hierarchy.node import FormatName, Node
+from chunkwise.hierarchy.new_location import check_vacant, remove_groups
+from chunkwise.hierarchy.node import FormatName, Node, find_node
 from chunkwise.hierarchy.node_name import check_new_names
+from chunkwise.hierarchy.replacement import replacing
 from chunkwise.hierarchy.resolve import group_links
 from chunkwise.hierarchy.tree import Tree
 from chunkwise.kvstore.protocol import MISSING_GENERATION, KvStoreDriver
 
-__all__ = ["check_no_link", "make_group", "make_groups", "write_group"]
+__all__ = [
+    "check_names",
+    "check_no_link",
+    "group_attributes",
+    "make_group",
+    "make_groups",
+    "write_group",
+]
 
 
-def make_groups(tree: Tree, names: Sequence[str], known: int = 0) -> None:
-    """Make the groups along `names` that are missing; the first `known` are known to be there."""
+def make_groups(tree: Tree, names: Sequence[str], known: int = 0) -> list[Location]:
+    """Make the groups along `names` that are missing, and return them; the first `known` are there."""
+    made: list[Location] = []
+    try:
+        for end, node in _missing(tree, names, known):
+            at = tree.location(names[:end])
+            if (node is None or tree.format != "n5") and write_group(at, tree.format, {}):
+                made.append(at)
+    except BaseException:
+        with suppress(ChunkwiseError):  # the store may have failed for good
+            remove_groups(made)
+        raise
+    return made
+
+
+def check_names(tree: Tree, names: Sequence[str], known: int = 0) -> None:
+    """Raise if there can't be a node at `names`: an array or a link is on the way to it, or in its place."""
+    for _ in _missing(tree, names[:-1], known):
+        pass
+    check_no_link(tree, names)
+
+
+def _missing(tree: Tree, names: Sequence[str], known: int) -> Iterator[tuple[int, Node | None]]:
+    """Yield the lengths of paths along `names` at which there is no group with a document."""
     check_new_names(list(names[known:]), tree.format)
     for end in range(known + 1, len(names) + 1):
         node = tree.find(names[:end])
@@ -35,8 +69,8 @@ def make_groups(tree: Tree, names: Sequence[str], known: int = 0) -> None:
             raise AlreadyExistsError(f"{node.location.text} is an array; nothing can be below it")
         if node is None:
             check_no_link(tree, names[:end])
-        if node is None or (node.implicit and tree.format != "n5"):
-            write_group(tree.location(names[:end]), tree.format, {})
+        if node is None or node.implicit:
+            yield end, node
 
 
 def make_group(
@@ -46,30 +80,64 @@ def make_group(
     *,
     known: int = 0,
     exist_ok: bool = False,
+    overwrite: bool = False,
 ) -> Node:
     """Make a group and those above it; return it."""
-    values = {
-        name: to_json_value(value, f"attribute {dump(name)}", tree.non_finite)
-        for name, value in attributes.items()
-    }
+    values = group_attributes(tree, attributes)
+    known = min(known, max(len(names) - 1, 0))
     check_new_names(list(names[known:]), tree.format)
-    make_groups(tree, names[:-1], min(known, max(len(names) - 1, 0)))
+    location = tree.location(names)
+    others: list[str] = []
+    if overwrite:
+        for _ in _missing(tree, names[:-1], known):
+            pass
+        if find_node(location, tree.format, others) is not None or others:
+            return _replace_group(tree, names, values, known)
+        parent = tree.find(names[:-1]) if names else None
+        if parent is not None and names[-1] in group_links(tree, names[:-1], parent):
+            write_group(location, tree.format, values)  # which comes before a link
+            remove_link(parent, names[-1])
+    made = make_groups(tree, names[:-1], known)
+    try:
+        node = tree.find(names, others=others)
+        if node is not None and node.kind == "array":
+            raise AlreadyExistsError(f"{node.location.text} is an array already ({node.format})")
+        if node is not None and not names and node.format != tree.format:
+            node = None  # metadata of two formats may be in the same place
+        if node is not None and not node.implicit and not exist_ok and not overwrite:
+            raise AlreadyExistsError(f"{node.location.text} is a group already ({node.format})")
+        if node is None:
+            check_no_link(tree, names)
+        if node is None or node.implicit:
+            check_vacant(location, node, others)
+            written = write_group(location, tree.format, values)
+            if written:
+                made.append(location)
+            node = tree.find(names)
+            if node is None or not (written or exist_ok):
+                raise AlreadyExistsError(f"{location.text} was made, or deleted, by somebody else meanwhile")
+    except BaseException:
+        with suppress(ChunkwiseError):  # the store may have failed for good
+            remove_groups(made)
+        raise
+    return node
+
+
+def group_attributes(tree: Tree, attributes: Mapping[str, Any]) -> dict[str, JSON]:
+    """Return the attributes of a group that is to be made as JSON; raise if it can't be."""
+    values = attributes_to_json(attributes, tree.non_finite)
+    _check_attributes(tree.format, values)
+    return values
+
+
+def _replace_group(tree: Tree, names: Sequence[str], attributes: Mapping[str, JSON], known: int) -> Node:
+    location = tree.location(names)
+    with replacing(location) as staging:
+        write_group(staging, tree.format, attributes)
+        make_groups(tree, names[:-1], known)
     node = tree.find(names)
-    if node is not None and node.kind == "array":
-        raise AlreadyExistsError(f"{node.location.text} is an array already ({node.format})")
-    if node is not None and not names and node.format != tree.format:
-        node = None  # metadata of two formats may be in the same place
-    if node is not None and not node.implicit and not exist_ok:
-        raise AlreadyExistsError(f"{node.location.text} is a group already ({node.format})")
     if node is None:
-        check_no_link(tree, names)
-    if node is None or node.implicit:
-        written = write_group(tree.location(names), tree.format, values)
-        node = tree.find(names)
-        if node is None or not (written or exist_ok):
-            raise AlreadyExistsError(
-                f"{tree.location(names).text} was made, or deleted, by somebody else meanwhile"
-            )
+        raise AlreadyExistsError(f"{location.text} was deleted by somebody else meanwhile")
     return node
 
 
@@ -91,24 +159,39 @@ def write_group(
     location: Location, format: FormatName, attributes: Mapping[str, JSON], *, follow: bool = True
 ) -> bool:
     """Write the documents of a group unless it has them; return True if this call made the group."""
-    # Consolidated metadata above `follow`.
+    # Consolidated metadata above `follow`.  A group that can't be made as it should be is not there.
     kv, path = location.store, location.path
+    _check_attributes(format, attributes)
     if format == "n5":
-        if "n5" in attributes:
-            raise InvalidArgumentError('"n5" says the version of the container; it is no attribute')
-        if is_dataset({**attributes}):
-            raise InvalidArgumentError("these attributes would make a dataset of an N5 group")
         return _write_new(kv, path + "attributes.json", dict(attributes))
-    if format == "zarr2":
-        made = _write_new(kv, path + ".zgroup", {"zarr_format": 2})
-        if made and attributes and not _write_new(kv, path + ".zattrs", dict(attributes)):
-            change_document(kv, path + ".zattrs", lambda before: {**(before or {}), **attributes})
-    else:
+    document: JSON = {"zarr_format": 2}
+    if format != "zarr2":
         document = {"zarr_format": 3, "node_type": "group", "attributes": dict(attributes)}
-        made = _write_new(kv, path + "zarr.json", document)
-    if follow:
-        update_consolidated(kv, path)
+    made = _write_new(kv, path + (".zgroup" if format == "zarr2" else "zarr.json"), document)
+    try:
+        if (
+            made
+            and format == "zarr2"
+            and attributes
+            and not _write_new(kv, path + ".zattrs", dict(attributes))
+        ):
+            change_document(kv, path + ".zattrs", lambda before: {**(before or {}), **attributes})
+        if follow:
+            update_consolidated(kv, path)
+    except BaseException:
+        with suppress(ChunkwiseError):  # the store may have failed for good
+            if made:
+                remove_groups([location])
+        raise
     return made
+
+
+def _check_attributes(format: FormatName, attributes: Mapping[str, JSON]) -> None:
+    """Raise InvalidArgumentError if a group of N5 would be something else with these attributes."""
+    if format == "n5" and "n5" in attributes:
+        raise InvalidArgumentError('"n5" says the version of the container; it is no attribute')
+    if format == "n5" and is_dataset({**attributes}):
+        raise InvalidArgumentError("these attributes would make a dataset of an N5 group")
 
 
 def _write_new(kv: KvStoreDriver, key: str, document: JSON) -> bool:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, TypeAlias
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from chunkwise.binding import JSON, Members
 from chunkwise.catalogue import DRIVERS, kvstores
@@ -15,6 +17,7 @@ from chunkwise.kvstore.protocol import ByteRange, KvStoreDriver, is_store
 from chunkwise.kvstore.value_bound import read_bounded
 from chunkwise.spec.context import Context, as_context
 from chunkwise.spec.kvstore_spec import KvStoreSpec, Locatable, is_kvstore_object, parse_kvstore_spec
+from chunkwise.spec.kvstores.adapter import AdapterKvStoreSpec
 from chunkwise.spec.public_kvstore_spec import Spec as StoreSpec
 from chunkwise.spec.spec import Spec
 from chunkwise.spec.spec_members import kvstore_from_url
@@ -84,6 +87,29 @@ class Location(NamedTuple):
     def kvstore(self) -> KvStoreSpec:
         """Return the bound spec of a kvstore with the keys of the node."""
         return self.store_spec.with_path(self.store_spec.path + self.path)
+
+    def alone(self) -> Location:
+        """Return the same location for writes to what the caller has just made, where nobody else writes."""
+        # Parts of chunks can then be written in stores that know no conditions, too.
+        spec = _alone(self.store_spec)
+        return (
+            self if spec is self.store_spec else self._replace(store=spec.open_driver()[0], store_spec=spec)
+        )
+
+
+def _alone(spec: KvStoreSpec) -> KvStoreSpec:
+    if isinstance(spec, AdapterKvStoreSpec):
+        bases = spec.bases()
+        alone = tuple(map(_alone, bases))
+        return spec if all(map(operator.is_, bases, alone)) else spec.with_bases(alone)
+    if isinstance(spec, _OpenStore) and getattr(spec.kv, "single_writer", True) is False:
+        kv: Any = copy(spec.kv)
+        kv.single_writer = True
+        return replace(spec, kv=kv)
+    if getattr(spec, "single_writer", True) is False:
+        changes: dict[str, Any] = {"single_writer": True}
+        return replace(spec, **changes)
+    return spec
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -160,9 +186,11 @@ def location_of(spec: KvStoreSpec, text: str | None = None) -> Location:
     return Location(kv, path, text or kv.describe(path), base, store)
 
 
-def inside_file(location: Location, context: Context | None = None) -> Location | None:
+def inside_file(
+    location: Location, context: Context | None = None, *, archives: bool = False
+) -> Location | None:
     """Return the root of the tree that the file at a location is; None if it is none."""
-    # An archive has to be named as one, since it can be written to.
+    # An archive has to be named as one where it could be written to.
     if not location.path:
         return None
     try:
@@ -170,7 +198,7 @@ def inside_file(location: Location, context: Context | None = None) -> Location 
     except ChunkwiseError:  # it is shorter, or a directory
         return None
     kind = None if head is None else file_kind(bytes(head))
-    if kind is None or kind == "zip":
+    if kind is None or (kind == "zip" and not archives):
         return None
     base = location.kvstore()
     spec: KvStoreSpec = kvstores.find(kind).parse(Members({"base": base.with_path(base.path[:-1])}))

@@ -1,28 +1,49 @@
-"""Locations of new arrays: choosing a format, checking that they are free, clearing them, making parents."""
+"""Locations of new nodes: choosing a format, checking what is there, making the groups above."""
 
 from __future__ import annotations
 
-from itertools import chain
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import chain, pairwise
 from pathlib import PurePath
 
+from chunkwise.binding import dump
 from chunkwise.driver.n5.document import is_marker
-from chunkwise.errors import AlreadyExistsError, FailedPreconditionError, PermissionDeniedError
+from chunkwise.errors import (
+    AlreadyExistsError,
+    ChunkwiseError,
+    FailedPreconditionError,
+    PermissionDeniedError,
+)
 from chunkwise.hierarchy.consolidated import update_consolidated
 from chunkwise.hierarchy.container import check_container, mark_container
 from chunkwise.hierarchy.location import Location
-from chunkwise.hierarchy.node import JOURNAL, FormatName, Node, find_documented, find_node
+from chunkwise.hierarchy.node import (
+    DOCUMENTS,
+    DRIVERS,
+    FORMATS,
+    JOURNAL,
+    FormatName,
+    Node,
+    find_documented,
+    find_node,
+    nodes_below,
+)
+from chunkwise.hierarchy.own_keys import delete_own, is_made_here
 from chunkwise.hierarchy.walk import walk
-from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import MISSING_GENERATION
+from chunkwise.kvstore.staging import is_staging
 
 __all__ = [
     "array_above",
+    "check_declared",
     "check_free",
     "check_outside_arrays",
-    "clear",
-    "clear_tree",
+    "check_replaceable",
+    "check_vacant",
     "create_parents",
-    "format_by_name",
+    "format_of_new",
+    "remove_groups",
     "suggested_format",
 ]
 
@@ -32,24 +53,73 @@ _GROUPS = {
 }
 
 
-def check_free(location: Location, format: str) -> None:
+def check_free(location: Location, format: str, *, among_others: bool = False) -> None:
     """Raise AlreadyExistsError unless an array of `format` can be made at `location`."""
-    # A group must not be hidden; only an N5 container with nothing in it can become a dataset.
+    # A group must not be hidden; only an N5 container with nothing in it can become a dataset.  Files that
+    # belong to no node are in the way too, unless the array is to be `among_others`.
     if format == "n5":
         check_container(location)
-    node = find_node(location)
-    if node is None:
+    others: list[str] = []
+    node = find_node(location, None, others)
+    if node is None or (node.implicit and among_others and not _holds_nodes(node)):
+        if not among_others:
+            _check_no_others(location, others)
         return
     if node.kind == "array":
         raise AlreadyExistsError(f"{location.text} is an array already ({node.format})")
     if node.key == JOURNAL:
         raise AlreadyExistsError(f"{location.text} is an {node.error}")
+    if node.implicit and not nodes_below(location):  # an empty directory, or one with files, in N5
+        _check_no_others(location, others)
+        return
     is_bare = format == "n5" == node.format and is_marker(node.document)
-    if is_bare and not location.store.list_children(location.path).prefixes:
+    if is_bare and not nodes_below(location):
         return
     if node.implicit:
         raise AlreadyExistsError(f"{location.text} is a directory that isn't empty")
     raise AlreadyExistsError(f"{location.text} is a group already ({node.format})")
+
+
+def check_vacant(location: Location, node: Node | None, others: list[str]) -> None:
+    """Raise AlreadyExistsError if a new group at `location` would be among files that belong to no node."""
+    # `others` are those right there, as `find_node` gives them, which has found `node`, if anything.
+    if node is None or (node.undeclared and not _holds_nodes(node)):
+        _check_no_others(location, others if node is None else [*others, *nodes_below(location)])
+
+
+def _holds_nodes(node: Node) -> bool:
+    return any(name for name, _ in walk(node))
+
+
+def _check_no_others(location: Location, others: list[str]) -> None:
+    names = [name for name in others if not is_made_here(name) and name not in DOCUMENTS]
+    if names:
+        raise AlreadyExistsError(
+            f"{location.text} is a directory that holds what belongs to no array or group, such as "
+            f"{dump(min(names))}; it is kept, but left alone unless what is there is to be overwritten"
+        )
+
+
+def check_replaceable(location: Location, format: str) -> bool:
+    """Return True if there is something in whose place an array of `format` can be put; raise if it can't."""
+    others: list[str] = []
+    node = find_node(location, None, others)
+    if format == "n5":
+        check_container(location)
+    if node is None or (node.implicit and not _holds_nodes(node)):
+        return bool(others) or (node is not None and bool(nodes_below(location)))
+    if node.implicit:
+        raise AlreadyExistsError(f"{location.text} is a directory that isn't empty")
+    if node.kind == "group" and is_marker(node.document) and not nodes_below(location):
+        return True  # an empty N5 container, which can become a dataset
+    if node.kind == "group" and node.key != JOURNAL:
+        raise FailedPreconditionError(f"{location.text} is a group; only an array can be overwritten")
+    below = [walked.name for walked in walk(node) if walked.name]
+    if below:
+        raise FailedPreconditionError(
+            f"{location.text} can't be overwritten: there are others below it, such as {below[0]}"
+        )
+    return True
 
 
 def check_outside_arrays(location: Location) -> None:
@@ -61,7 +131,9 @@ def check_outside_arrays(location: Location) -> None:
 
 def array_above(location: Location) -> Location | None:
     """Return the array that `location` is inside, None if it is in none."""
-    for at in location.parents:
+    for below, at in pairwise(chain((location,), location.parents)):
+        if is_staging(below.name):  # it is not where it is going to be
+            return None
         try:
             node = find_documented(at)
         except PermissionDeniedError:  # what lies so far above is somebody else's
@@ -71,63 +143,64 @@ def array_above(location: Location) -> Location | None:
     return None
 
 
-def clear(location: Location) -> None:
-    """Delete the array or unfinished copy at `location`; raise if it is a group or has nodes below."""
-    node = find_node(location)
-    if node is None:
-        return
-    if node.kind == "group" and node.key != JOURNAL:
-        if node.implicit or is_marker(node.document):
-            return  # check_free says whether it is in the way
-        raise FailedPreconditionError(f"{location.text} is a group; only an array can be overwritten")
-    below = [walked.name for walked in walk(node) if walked.name]
-    if below:
-        raise FailedPreconditionError(
-            f"{location.text} can't be overwritten: there are others below it, such as {below[0]}"
-        )
-    keys = KeyRange.of_prefix(location.path)
-    location.store.delete_range(keys.start, keys.stop)
-    update_consolidated(location.store, location.path)
-
-
-def clear_tree(node: Node) -> None:
-    """Delete a node and everything below it; raise if it is a directory that nothing says to be a group."""
+def check_declared(node: Node) -> None:
+    """Raise FailedPreconditionError for a directory with others in it, that nothing says to be a group."""
     location = node.location
-    if node.implicit:
-        if not location.store.list_children(location.path).prefixes:
-            return
+    if node.undeclared and nodes_below(location):
         raise FailedPreconditionError(
             f"{location.text} is a directory that is neither group nor array and not empty; "
             "delete it yourself if nothing in it is needed"
         )
-    keys = KeyRange.of_prefix(location.path)
-    location.store.delete_range(keys.start, keys.stop)
 
 
-def create_parents(location: Location, format: str, *, text: bool = False) -> None:
+def create_parents(location: Location, format: str, *, text: bool = False) -> list[Location]:
     """Make the Zarr groups between an array and the nearest group above, or mark its N5 container."""
+    # Returns the groups that were made, from the top down.
+    made: list[Location] = []
     if format == "n5":
         mark_container(location, text=text)
-        return
+        return made
     if format not in _GROUPS:
-        return
+        return made
     key, document = _GROUPS[format]
     missing: list[Location] = []
     for at in location.parents:
         if not at.path:
-            return
+            break
         node = find_documented(at)
         if node is not None:
             if node.format == format and node.kind == "group":
-                for between in missing:
-                    if between.store.write(between.path + key, document, if_equal=MISSING_GENERATION):
-                        update_consolidated(between.store, between.path)
-            return
+                try:
+                    for between in reversed(missing):
+                        if between.store.write(between.path + key, document, if_equal=MISSING_GENERATION):
+                            made.append(between)
+                            update_consolidated(between.store, between.path)
+                except BaseException:
+                    with suppress(ChunkwiseError):  # the store may have failed for good
+                        remove_groups(made)
+                    raise
+            break
         missing.append(at)
+    return made
 
 
-def format_by_name(location: Location) -> FormatName:
-    """Return ``"n5"`` if a part of the path says so, such as ``a.n5``, else ``"zarr3"``."""
+def remove_groups(made: Sequence[Location]) -> None:
+    """Remove groups that were made, from the last on, as long as nothing is in them."""
+    for location in reversed(made):
+        below = location.store.list_children(location.path)
+        if below.prefixes or not all(key[len(location.path) :] in DOCUMENTS for key in below.keys):
+            return
+        delete_own(location)
+        update_consolidated(location.store, location.path)
+
+
+def format_of_new(location: Location) -> FormatName:
+    """Return the format of a new node, for which none is given: that of the group above, else by the name."""
+    # A part of the path says N5, such as "a.n5".
+    for at in location.parents:
+        group = _group_format(at)
+        if group is not None:
+            return FORMATS[DRIVERS[group]]
     return "n5" if any(name.endswith(".n5") for name in location.path.split("/")) else "zarr3"
 
 

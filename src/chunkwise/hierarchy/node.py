@@ -15,6 +15,7 @@ from typing import Literal, TypeAlias
 
 from chunkwise.binding import JSON, dump
 from chunkwise.driver.auto.found_instead import found_instead
+from chunkwise.driver.chunked.usual_form import usual_form
 from chunkwise.driver.n5.document import is_dataset, load_document
 from chunkwise.errors import (
     ChunkwiseError,
@@ -25,7 +26,8 @@ from chunkwise.errors import (
 from chunkwise.hierarchy.container import container_root
 from chunkwise.hierarchy.document import load_json
 from chunkwise.hierarchy.location import Location, inside_file
-from chunkwise.kvstore.protocol import Stamped
+from chunkwise.kvstore.protocol import Children, Stamped
+from chunkwise.kvstore.staging import is_staging
 from chunkwise.kvstore.value_bound import read_bounded
 
 __all__ = [
@@ -41,6 +43,7 @@ __all__ = [
     "is_listed",
     "node_of",
     "node_or_file",
+    "nodes_below",
     "require_node",
 ]
 
@@ -99,9 +102,12 @@ class Node:
         return self.format == "n5" and "n5" in self.document
 
 
-def find_node(location: Location, inside: FormatName | None = None) -> Node | None:
+def find_node(
+    location: Location, inside: FormatName | None = None, others: list[str] | None = None
+) -> Node | None:
     """Return the node at `location`, None if there is none; documents of the format `inside` come first."""
-    return find_documented(location, inside) or _implicit(location, inside)
+    # `others` is filled with the names of the keys that are there instead of a document.
+    return find_documented(location, inside) or _implicit(location, inside, others)
 
 
 def find_documented(location: Location, inside: FormatName | None = None) -> Node | None:
@@ -172,10 +178,13 @@ def node_of(location: Location, key: str, found: Stamped) -> Node:
         document = load_document(found.value) if format == "n5" else load_json(found.value)
         if not isinstance(document, dict):
             document, error = {}, "Expected object"
+        elif format in ("zarr2", "zarr3"):
+            document = usual_form(document)
     except ChunkwiseError as e:
         error = e.message
-    if key == ".zgroup" and not error and document != {"zarr_format": 2}:
-        error = f'Expected no members but "zarr_format" of 2, but received: {dump(document)}'
+    # NCZarr and others have more members in it.
+    if key == ".zgroup" and not error and document.get("zarr_format") != 2:
+        error = f'Expected "zarr_format" of 2, but received: {dump(document)}'
     if kind is None:
         is_array = is_dataset(document) if format == "n5" else document.get("node_type") == "array"
         kind = "array" if is_array else "group"
@@ -184,7 +193,7 @@ def node_of(location: Location, key: str, found: Stamped) -> Node:
     return Node(location, format, "array" if kind == "array" else "group", key, document, error, found)
 
 
-def _implicit(location: Location, inside: FormatName | None) -> Node | None:
+def _implicit(location: Location, inside: FormatName | None, others: list[str] | None) -> Node | None:
     try:
         found = location.store.list_children(location.path)
     except UnsupportedError:  # a web server, where a node is what has a document
@@ -195,7 +204,9 @@ def _implicit(location: Location, inside: FormatName | None) -> Node | None:
         )
     if inside is None and container_root(location) is not None:
         inside = "n5"
-    if found.prefixes or (inside == "n5" and _is_directory(location)):
+    if others is not None:
+        others += [key[len(location.path) :] for key in found.keys if not is_staging(key)]
+    if nodes_below(location, found) or (inside == "n5" and _is_directory(location)):
         return Node(location, inside, "group")
     return None
 
@@ -204,6 +215,13 @@ def _is_directory(location: Location) -> bool:
     """Return True if there is a directory, perhaps an empty one, in a store that has directories."""
     above = location.parent
     return above is not None and location.path[:-1] in above.store.list_children(above.path).prefixes
+
+
+def nodes_below(location: Location, found: Children | None = None) -> list[str]:
+    """Return the names of the directories right below a location, but those of places for new data."""
+    prefixes = (location.store.list_children(location.path) if found is None else found).prefixes
+    names = (prefix[len(location.path) :] for prefix in prefixes)
+    return [name for name in names if not is_staging(name)]
 
 
 def is_listed(name: str, format: FormatName | None) -> bool:

@@ -14,7 +14,7 @@ from chunkwise.driver.chunked.spec import ChunkedSpec
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError, UnsupportedError
 from chunkwise.hierarchy.attribute_value import NonFinite
 from chunkwise.hierarchy.location import Location
-from chunkwise.hierarchy.node import DRIVERS, FormatName, Node, find_node, is_listed
+from chunkwise.hierarchy.node import DRIVERS, FormatName, Node, find_node, is_listed, nodes_below
 from chunkwise.hierarchy.node_attributes import ArrayNode, Attributes
 from chunkwise.hierarchy.node_name import is_name
 from chunkwise.hierarchy.snapshot import Entry, Snapshot
@@ -61,13 +61,16 @@ class Tree:
             root.store, f"{root.path}{below}/", f"{root.text.rstrip('/')}/{below}", root.base, root.store_spec
         )
 
-    def find(self, names: Sequence[str], inside: FormatName | None = None) -> Node | None:
+    def find(
+        self, names: Sequence[str], inside: FormatName | None = None, others: list[str] | None = None
+    ) -> Node | None:
         """Return the node that `names` lead to, without links; None if there is none."""
+        # `others` is as for `find_node`.
         location = self.location(names)
         if self.snapshot is not None:
             entry = self.snapshot.find("/".join(names))
             return None if entry is None else self.node_of_entry(names, entry, location)
-        node = find_node(location, inside or self.format)
+        node = find_node(location, inside or self.format, others)
         if node is None or (node.implicit and self._in_array(names)):
             return None
         if node.error:
@@ -98,9 +101,7 @@ class Tree:
         if self.snapshot is not None:
             known = self.snapshot.children("/".join(names))
             return sorted(name for name in known if is_listed(name, self.format))
-        location = node.location
-        start = len(location.path)
-        found = [prefix[start:] for prefix in location.store.list_children(location.path).prefixes]
+        found = nodes_below(node.location)
         if node.kind == "array":  # an N5 container that is a dataset too, with blocks
             found = [name for name in found if not name.isdigit()]
         return sorted(name for name in found if is_name(name) and is_listed(name, node.format))

@@ -6,10 +6,28 @@ import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeAlias
 
+from chunkwise.errors import (
+    DataCorruptionError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    UnsupportedError,
+)
 from chunkwise.hierarchy.location import Location
-from chunkwise.hierarchy.node import JOURNAL, FormatName, Node, find_documented, find_node, is_listed
+from chunkwise.hierarchy.node import (
+    ARRAY_KEYS,
+    JOURNAL,
+    FormatName,
+    Node,
+    find_documented,
+    find_node,
+    is_listed,
+    nodes_below,
+)
 
-__all__ = ["WalkedNode", "children", "walk"]
+__all__ = ["UNREADABLE", "WalkedNode", "children", "walk"]
+
+UNREADABLE = (DataCorruptionError, FailedPreconditionError, InvalidArgumentError, UnsupportedError)
+"""What is raised for a node that is no use, but leaves the others of a tree as they are."""
 
 _Find: TypeAlias = Callable[[Location, FormatName | None], Node | None]
 
@@ -50,12 +68,15 @@ def _walk(name: str, node: Node, find: _Find) -> Iterator[WalkedNode]:
 def children(name: str, node: Node, find: _Find = find_node) -> Iterator[tuple[str, Node]]:
     """Yield path and node of each array or group right below `node`, whose path is `name`."""
     location = node.location
-    prefixes = location.store.list_children(location.path).prefixes
-    names = sorted((prefix[len(location.path) :] for prefix in prefixes), key=_natural)
-    for child in names:
+    for child in sorted(nodes_below(location), key=_natural):
         if (node.kind == "array" and child.isdigit()) or not is_listed(child, node.format):
             continue  # blocks; what Zarr v3 reserves
-        found = find(location.child(child), node.format)
+        at = location.child(child)
+        try:
+            found = find(at, node.format)
+        except (DataCorruptionError, UnsupportedError) as e:  # the file that it is in has no such document
+            format = node.format or "zarr2"
+            found = Node(at, format, "array", ARRAY_KEYS[format], {}, e.message)
         if found is not None:
             yield f"{name}/{child}" if name else child, found
 

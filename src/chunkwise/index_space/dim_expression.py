@@ -68,6 +68,7 @@ class DimExpression:
 
     def _index(self, mode: Mode, key: Any) -> DimExpression:
         expression = parse_terms(key)
+        _check_terms(expression, mode, first=not self._operations)
         text = f"{expression}" if mode == "default" else f".{mode}{expression}"
         return self._then(Operation(mode, expression, text))
 
@@ -229,9 +230,6 @@ def apply_expression(m: M, expression: DimExpression) -> M:
     """Return `m` with the operations of the expression applied to its dimensions."""
     if not expression._operations:
         raise OutOfBoundsError("Must specify at least one operation in dimension expression")
-    for i, op in enumerate(expression._operations):
-        if isinstance(op.argument, Terms):
-            _check_terms(op.argument, op.name, first=i == 0)  # type: ignore[arg-type]
     dims: list[int] | None = None
     for op in expression._operations:
         if isinstance(op.argument, Terms):

@@ -145,7 +145,7 @@ def apply_terms(
 
 
 def check_shapes(expression: Terms, mode: Mode) -> None:
-    """Raise InvalidArgumentError if index arrays that have to be broadcast together can't be."""
+    """Raise OutOfBoundsError if index arrays that have to be broadcast together can't be."""
     shape: tuple[int, ...] = ()
     for term in expression.terms if mode != "oindex" else ():
         if isinstance(term, ArrayTerm):
@@ -180,7 +180,7 @@ def _broadcast(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
     for x, y in zip((1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b, strict=True):
         if x != y and x != 1 and y != 1:
             first, second = (f"{{{', '.join(map(str, shape))}}}" for shape in (a, b))
-            raise InvalidArgumentError(f"Incompatible index array shapes: {first} vs {second}")
+            raise OutOfBoundsError(f"Incompatible index array shapes: {first} vs {second}")
         out.append(y if x == 1 else x)
     return tuple(out)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import Buffer, offers
@@ -16,6 +16,8 @@ __all__ = [
     "Modifiable",
     "Modification",
     "RangeCopies",
+    "Reference",
+    "ReferenceWritable",
     "answers_at_once",
 ]
 
@@ -78,20 +80,35 @@ class KeysChecked(Protocol):
         ...
 
 
+class Reference(NamedTuple):
+    """A value that is stored already, to be given to another key without being copied."""
+
+    value: Any  # as the store keeps it
+    load: Callable[[], Buffer]
+
+
 class RangeCopies(Protocol):
     """A store in which a value can be that of several keys without being there twice."""
 
-    def copies_to(self, target: object) -> bool:
-        """Return True if that holds for keys of `target` too."""
+    def can_refer_to(self, source: object) -> bool:
+        """Return True if keys of this store can have the values of `source`."""
         ...
 
-    def copy_range(self, keys: KeyRange, target: Any, rename: Callable[[str], str]) -> None:
-        """Have the values of `keys` be those of other keys of `target`, all at once."""
+    def references(self, source: Any, keys: KeyRange) -> Mapping[str, Reference]:
+        """Return references to the values of `keys` of `source`, for keys of this store."""
+        ...
+
+
+class ReferenceWritable(Protocol):
+    """A store that takes references, or a transaction of one."""
+
+    def write_references(self, references: Mapping[str, Reference]) -> None:
+        """Have keys of this store have values that are stored already, all at once."""
         ...
 
 
 class Directories(Protocol):
-    """A store that can rename or delete all that is below a path, the directory itself included."""
+    """A store that can rename, exchange or delete all that is below a path, the directory itself included."""
 
     def move_directory(self, source: str, target: str) -> None:
         """Have all keys that begin with ``source/`` begin with ``target/``, all at once.
@@ -110,4 +127,29 @@ class Directories(Protocol):
 
     def delete_directory(self, path: str) -> None:
         """Delete all keys that begin with ``path/``, and what they were in."""
+        ...
+
+    def can_exchange(self, path: str) -> bool:
+        """Return False if the directory, which need not exist, certainly can't be exchanged with another."""
+        ...
+
+    def exchange_directories(self, new: str, old: str, aside: str) -> bool:
+        """Exchange the names of two directories, all at once; return False if `old` is not there any more.
+
+        Parameters
+        ----------
+        new, old : str
+            Without a final "/".
+        aside : str
+            Name that `old` has for a moment where the system exchanges nothing at once.
+
+        Raises
+        ------
+        UnsupportedError
+            If they can't be exchanged, because one is on another file system for example.
+        """
+        ...
+
+    def link_keys(self, keys: Mapping[str, str]) -> None:
+        """Have the value of each key be that of another, too; what is there under the other name stays."""
         ...

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
-
-import numpy.typing as npt
 
 from chunkwise.errors import InvalidArgumentError, OutOfRangeError
 from chunkwise.kvstore.key_range import KeyRange
@@ -85,25 +82,23 @@ def read_ranges(
     return out
 
 
-def coalesce_ranges(
-    offsets: npt.NDArray[Any], lengths: npt.NDArray[Any], *, gap: int, largest: int
-) -> list[slice]:
+def coalesce_ranges(offsets: Sequence[int], lengths: Sequence[int], *, gap: int, largest: int) -> list[slice]:
     """Return runs of byte ranges, sorted by offset, each of which one request serves."""
     # Holes of at most `gap` bytes are read; nothing more is joined to a request of `largest` bytes.
-    if (offsets[1:] < offsets[:-1]).any():
-        raise InvalidArgumentError("byte ranges are not sorted by offset")
     runs: list[slice] = []
-    starts, sizes = offsets.tolist(), lengths.tolist()
-    first = origin = stop = 0
-    for i, (start, size) in enumerate(zip(starts, sizes, strict=True)):
+    first = origin = stop = last = 0
+    for i, (start, size) in enumerate(zip(offsets, lengths, strict=True)):
+        if start < last:
+            raise InvalidArgumentError("byte ranges are not sorted by offset")
+        last = start
         if i > first and (start - stop > gap or start + size - origin > largest):
             runs.append(slice(first, i))
             first = i
         if i == first:
             origin = stop = start
         stop = max(stop, start + size)
-    if starts:
-        runs.append(slice(first, len(starts)))
+    if len(offsets):
+        runs.append(slice(first, len(offsets)))
     return runs
 
 

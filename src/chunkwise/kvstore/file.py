@@ -21,8 +21,9 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from typing import IO, Any, TypeVar
@@ -31,11 +32,21 @@ from chunkwise.binding import dump
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError, InvalidArgumentError, UnsupportedError
 from chunkwise.kvstore.byte_range import resolve_range
 from chunkwise.kvstore.file_error import MISSING, NOT_EMPTY, file_error
+from chunkwise.kvstore.file_exchange import can_exchange, exchange_paths, link_file
 from chunkwise.kvstore.file_list import delete_files, list_directory, walk
-from chunkwise.kvstore.file_path import check_case, other_case, path_of, real_directory, root_directory
+from chunkwise.kvstore.file_path import (
+    check_case,
+    check_key,
+    is_suspect,
+    other_case,
+    path_of,
+    real_directory,
+    root_directory,
+)
 from chunkwise.kvstore.file_protocol import generation_of, remove_stale
 from chunkwise.kvstore.file_read import (
     LOADERS,
+    OpenFile,
     open_file_reader,
     open_for_reading,
     open_into_reader,
@@ -44,7 +55,14 @@ from chunkwise.kvstore.file_read import (
 )
 from chunkwise.kvstore.file_write import FileWriter, Writing, delete_file, replace_file, write_all
 from chunkwise.kvstore.key_range import KeyRange
-from chunkwise.kvstore.platform import FOLDS_NAMES, VECTORED_READS, WINDOWS, sync_directory, sync_path
+from chunkwise.kvstore.platform import (
+    FOLDS_NAMES,
+    VECTORED_READS,
+    WINDOWS,
+    extended_path,
+    sync_directory,
+    sync_path,
+)
 from chunkwise.kvstore.protocol import (
     MISSING_GENERATION,
     Buffer,
@@ -191,6 +209,20 @@ class FileStore:
         # Ranges in ascending order that lie close together share a system call.
         return None if other_case(self.root, key) else read_file_ranges(self._path(key), starts, stops)
 
+    def open_value(self, key: str) -> OpenFile | None:
+        """Open the file of `key`, for one worker; None if it is missing or a directory."""
+        if is_suspect(key):
+            check_key(self.root, key)
+            if other_case(self.root, key):
+                return None
+        path = extended_path(self.root + key) if WINDOWS else self.root + key
+        try:
+            return OpenFile(path, self.io_mode)
+        except MISSING:
+            return None
+        except OSError as e:
+            raise file_error(e, "open", path) from e
+
     def read_size(self, key: str) -> int:
         """Return the size of the value of `key` in bytes; 0 if it is missing."""
         try:
@@ -304,6 +336,42 @@ class FileStore:
         except OSError as e:
             if e.errno not in (errno.ENOENT, errno.ENOTDIR, *NOT_EMPTY):
                 raise file_error(e, "delete", directory) from e
+
+    def can_exchange(self, path: str) -> bool:
+        """Return False if the directory, which need not exist, certainly can't be exchanged with another."""
+        return can_exchange(self._path(path))
+
+    def exchange_directories(self, new: str, old: str, aside: str) -> bool:
+        """Exchange the names of two directories; return False if `old` is not there any more."""
+        # At once on Linux and macOS, if the file system can; else by renaming them one after the other.
+        here, there = self._path(new, changes=True), self._path(old, changes=True)
+        try:
+            with suppress(OSError):  # who may look into it stays the same
+                shutil.copymode(there, here)
+            exchange_paths(here, there, self._path(aside, changes=True))
+            if self.writing.sync:
+                for directory in {os.path.dirname(there), os.path.dirname(here)}:
+                    sync_directory(directory)
+        except FileNotFoundError as e:
+            if not os.path.lexists(there):
+                return False
+            raise file_error(e, "move", here) from e
+        except OSError as e:
+            if e.errno in (errno.EXDEV, errno.EBUSY, errno.EPERM, errno.EACCES):
+                raise UnsupportedError(file_error(e, "exchange", there).message) from e
+            raise file_error(e, "exchange", there) from e
+        return True
+
+    def link_keys(self, keys: Mapping[str, str]) -> None:
+        """Have the value of each key be that of another, too; what is there under the other name stays."""
+        for key, other in keys.items():
+            path = self._path(other, changes=True)
+            try:
+                link_file(self._path(key), path)
+                if self.writing.sync:
+                    sync_directory(os.path.dirname(path))
+            except OSError as e:
+                raise file_error(e, "write", path) from e
 
     def list(self, start: str = "", stop: str = "") -> Iterator[str]:
         """Yield the keys in ``[start, stop)``."""

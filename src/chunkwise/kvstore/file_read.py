@@ -20,6 +20,7 @@ import errno
 import mmap
 import os
 import stat
+import time
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
@@ -35,6 +36,7 @@ from chunkwise.kvstore.value_bound import check_size
 
 __all__ = [
     "LOADERS",
+    "OpenFile",
     "open_file_reader",
     "open_for_reading",
     "open_into_reader",
@@ -47,6 +49,7 @@ _MODE = (0o666,)
 _SEEK_END = os.SEEK_END
 _MAX_OFFSET = 2**63 - 1
 _SECTOR = 512
+_SETTLED = 2_000_000_000  # nanoseconds, which are more than the clock of any file system is coarse
 _INITIAL = (1 << 16) + _SECTOR  # a file of 64 KiB fits, and is seen to end
 
 # From the open file, begin and end to the bytes; fewer if it ends before.
@@ -205,6 +208,81 @@ def read_file_ranges(path: str, starts: Sequence[int], stops: Sequence[int]) -> 
         return None
     except OSError as e:
         raise file_error(e, "read", path) from e
+
+
+class OpenFile:
+    """The file at a path, open: all that is read of it is of one value, even if another takes its place.
+
+    Raises
+    ------
+    OSError
+        If it is missing or can't be opened; IsADirectoryError if it is a directory.
+    """
+
+    # The stamp is that of a file which has not been written to for some time: what comes later gets other
+    # times than these, however coarse the clock of the file system is.
+
+    __slots__ = ("_fd", "_load", "_mtime", "_path", "size", "stamp")
+
+    def __init__(self, path: str, io_mode: str) -> None:
+        self._fd = -1
+        self._path = path
+        self._load = None if io_mode == "default" and VECTORED_READS else LOADERS[io_mode]
+        if self._load is None:
+            [self._fd] = map(open_file, (path,), _FLAGS, _MODE)
+        else:
+            [self._fd] = map(open_for_reading, (path,), (io_mode == "direct",))
+        status = os.fstat(self._fd)
+        if stat.S_ISDIR(status.st_mode):
+            raise IsADirectoryError
+        self.size = status.st_size
+        self._mtime = status.st_mtime_ns
+        settled = time.time_ns() - max(self._mtime, status.st_ctime_ns) > _SETTLED
+        self.stamp = (
+            (status.st_dev, status.st_ino, self.size, self._mtime, status.st_ctime_ns) if settled else None
+        )
+
+    def read(
+        self, starts: Sequence[int], stops: Sequence[int], memory: memoryview | None = None
+    ) -> list[memoryview]:
+        """Return the bytes of each range, in `memory` if that is large enough."""
+        size, fd, load = self.size, self._fd, self._load
+        for start, stop in zip(starts, stops, strict=True):
+            if not 0 <= start <= stop <= size:
+                resolve_range(start, stop, size)
+        try:
+            if load is not None:
+                return [memoryview(load(fd, *span)) for span in zip(starts, stops, strict=True)]
+            out, n_bytes = [], sum(stops) - sum(starts)
+            if memory is None or len(memory) < n_bytes:
+                memory = np.empty(n_bytes, np.uint8).data
+            at, preadv = 0, os.preadv
+            for start, stop in zip(starts, stops, strict=True):
+                end = at + stop - start
+                part = memory[at:end]
+                n = preadv(fd, (part,), start)
+                if n < stop - start and (n := n + read_fully(fd, part[n:], start + n)) < stop - start:
+                    resolve_range(start, stop, start + n)  # somebody has cut the file off
+                out.append(part)
+                at = end
+        except OSError as e:
+            raise file_error(e, "read", self._path) from e
+        return out
+
+    def changed(self) -> bool:
+        """Return True if the file has been written to since it was opened."""
+        status = os.fstat(self._fd)
+        return status.st_mtime_ns != self._mtime or status.st_size != self.size
+
+    def close(self) -> None:
+        """Close the file."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def __del__(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
 
 
 def open_for_reading(path: str, direct: bool) -> int:

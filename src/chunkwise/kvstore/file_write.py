@@ -188,17 +188,22 @@ class FileWriter:
         if self._how.sync:
             self._touched.add(os.path.dirname(path))
 
-    def _write(self, key: str, value: Buffer) -> None:
-        """Replace the value of `key`; errors are those of `FileStore.write`."""
+    def write_if(self, key: str, value: Buffer, if_equal: bytes | None) -> bytes | None:
+        """Replace the value of `key`; return its new generation, None if the current is not `if_equal`."""
         path = self._path(key)
         try:
-            replace_file(path, write_all, value, None, self._one)
+            generation = replace_file(path, write_all, value, if_equal, self._one)
         except ChunkwiseError:
             raise
         except OSError as e:
             raise file_error(e, "write", path) from e
         if self._how.sync:
             self._touched.add(os.path.dirname(path))
+        return generation
+
+    def _write(self, key: str, value: Buffer) -> None:
+        """Replace the value of `key`; errors are those of `FileStore.write`."""
+        self.write_if(key, value, None)
 
     def _path(self, key: str) -> str:
         path = path_of(self._root, key)

@@ -179,6 +179,27 @@ class MemoryStore:
         keys = KeyRange.of_prefix(path + "/")
         self.delete_range(keys.start, keys.stop)
 
+    def can_exchange(self, path: str) -> bool:
+        """Return True."""
+        return True
+
+    def exchange_directories(self, new: str, old: str, aside: str) -> bool:
+        """Exchange the names of two directories, all at once; return False if `old` is not there any more."""
+        with self._lock:
+            found = dict(self._values)
+            one = {k: v for k, v in found.items() if k.startswith(new + "/")}
+            other = {k: v for k, v in found.items() if k.startswith(old + "/")}
+            changed = {old + key[len(new) :]: value for key, value in one.items()}
+            changed |= {new + key[len(old) :]: value for key, value in other.items()}
+            self._change([key for key in (*one, *other) if key not in changed], changed)
+        return bool(other)
+
+    def link_keys(self, keys: Mapping[str, str]) -> None:
+        """Have the value of each key be that of another, too; what is there under the other name stays."""
+        with self._lock:
+            found = {other: self._values.get(key) for key, other in keys.items() if other not in self._values}
+            self._change((), {other: value for other, value in found.items() if value is not None})
+
     def list(self, start: str = "", stop: str = "") -> Iterator[str]:
         """Yield the keys in ``[start, stop)`` that there are now, in order."""
         keys = KeyRange.between(start, stop)

@@ -9,11 +9,13 @@ generation of a key is an opaque ``bytes`` that changes with every write: ``b""`
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeGuard, TypeVar
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from chunkwise.kvstore.traits import StoreTraits
 
 __all__ = [
@@ -28,12 +30,15 @@ __all__ = [
     "ListEntry",
     "Listable",
     "ManyReadable",
+    "OpenValue",
     "RangeReadable",
     "Readable",
     "Reader",
     "SizeReadable",
     "Stamped",
     "SyncedLater",
+    "TypedAttributes",
+    "ValueOpenable",
     "Writable",
     "Writer",
     "digest_generation",
@@ -131,6 +136,51 @@ class RangeReadable(Readable, Protocol):
     def read_ranges(self, key: str, starts: Sequence[int], stops: Sequence[int]) -> list[Buffer] | None: ...
 
 
+class OpenValue(Protocol):
+    """A value that is open, until `close`: all that is read of it is of one generation.
+
+    Attributes
+    ----------
+    size : int
+        In bytes.
+    stamp : hashable or None
+        Equal for two of one key only if the values are; None if that can't be told.
+    """
+
+    @property
+    def size(self) -> int: ...
+    @property
+    def stamp(self) -> Hashable | None: ...
+
+    def read(
+        self, starts: Sequence[int], stops: Sequence[int], memory: memoryview | None = None
+    ) -> list[memoryview]:
+        """Return the bytes of each range, which may lie in `memory`.
+
+        Raises
+        ------
+        OutOfRangeError
+            If one does not lie inside the value, before memory is taken for any.
+        """
+        ...
+
+    def changed(self) -> bool:
+        """Return True if somebody has written to the value in place since it was opened."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the value; what was read of it stays."""
+        ...
+
+
+class ValueOpenable(Readable, Protocol):
+    """A store that opens a value once for all that is read of it."""
+
+    def open_value(self, key: str) -> OpenValue | None:
+        """Open the value of `key`, for one worker; None if it is missing."""
+        ...
+
+
 class SizeReadable(Readable, Protocol):
     """A store that knows the size of a value without reading it."""
 
@@ -222,6 +272,18 @@ class SyncedLater(Protocol):
         ``each(function, arguments)`` calls a function with each of the arguments, perhaps in threads.
         Of keys that were deleted it is the absence that is waited for.
         """
+        ...
+
+
+class TypedAttributes(Protocol):
+    """A store over a file of another format, whose attributes have more than JSON can say."""
+
+    def number_types(self, prefix: str) -> Mapping[str, np.dtype[Any]]:
+        """Return the types of those attributes of the node at `prefix` that are numbers."""
+        ...
+
+    def left_out(self, prefix: str) -> Mapping[str, str]:
+        """Return the attributes of a node that JSON doesn't have, or not as they are, and why."""
         ...
 
 

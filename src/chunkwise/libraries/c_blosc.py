@@ -5,7 +5,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-import numcodecs.blosc
 import numpy as np
 import numpy.typing as npt
 
@@ -18,6 +17,7 @@ __all__ = ["imagecodecs_library", "numcodecs_library"]
 
 def numcodecs_library() -> BloscLibrary:
     """Return c-blosc as NumCodecs offers it."""
+    import numcodecs.blosc  # which takes as long as encoding a hundred chunks
 
     def decompress(encoded: Buffer, out: memoryview) -> int:
         try:
@@ -37,7 +37,7 @@ def numcodecs_library() -> BloscLibrary:
 
         return compress
 
-    return BloscLibrary(decompress, open_compressor)
+    return BloscLibrary(decompress, open_compressor, frozenset(numcodecs.blosc.list_compressors()))
 
 
 def imagecodecs_library(cname: str) -> BloscLibrary:

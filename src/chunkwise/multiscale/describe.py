@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from chunkwise.errors import ChunkwiseError
 from chunkwise.multiscale.image import MultiscaleImage
 from chunkwise.multiscale.metadata import Channel
-from chunkwise.multiscale.ome_groups import Plate, Well
+from chunkwise.multiscale.ome_plates import Plate, Well
 from chunkwise.multiscale.open import Multiscale
 from chunkwise.tools.summary import shape_text
 
@@ -26,10 +26,11 @@ def describe_images(found: Multiscale) -> list[tuple[str, str]]:
             ("rows", _names(found.rows)),
             ("columns", _names(found.columns)),
             ("wells", f"{len(found.wells)}: {_names(found.wells)}"),
+            *_problems(found.problems),
         ]
     if isinstance(found, Well):
-        return [("well", f"fields {_names(found.fields)}")]
-    return [("images", f"{found.convention}: {_names(found)}")]
+        return [("well", f"fields {_names(found.fields)}"), *_problems(found.problems)]
+    return [("images", f"{found.convention}: {_names(found)}"), *_problems(found.problems)]
 
 
 def _image(image: MultiscaleImage) -> list[tuple[str, str]]:
@@ -54,7 +55,13 @@ def _image(image: MultiscaleImage) -> list[tuple[str, str]]:
         rows.append(("colours", f"{len(image.label_colors)} labels"))
     if not image.is_labels and image.labels:
         rows.append(("labels", _names(image.labels)))
-    return rows
+    return [*rows, *_problems(image._metadata.problems)]
+
+
+def _problems(problems: Sequence[str]) -> list[tuple[str, str]]:
+    """Return a row for each problem; those of levels are in the rows of these."""
+    more = [f"and {len(problems) - _SHOWN} more"] if len(problems) > _SHOWN else []
+    return [("problem", problem) for problem in (*problems[:_SHOWN], *more)]
 
 
 def _channel(channel: Channel) -> str:

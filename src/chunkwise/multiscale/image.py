@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from importlib import import_module
 from typing import Any, Generic, TypeVar, overload
 
@@ -10,7 +12,7 @@ import numpy as np
 
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.binding import JSON
-from chunkwise.errors import InvalidArgumentError
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.extras import load
 from chunkwise.html import panel, table
 from chunkwise.multiscale.image_axes import unit_in
@@ -98,16 +100,18 @@ class MultiscaleImage:
         *,
         location: str,
         labels: Mapping[str, MultiscaleImage] | None = None,
+        chunks: Callable[[], tuple[int, ...] | None] | None = None,
     ) -> None:
         self._metadata = metadata
         self._location = location
         self._levels = Levels(len(metadata.levels), open_level)
         self._labels: Mapping[str, MultiscaleImage] = {} if labels is None else labels
+        self._chunks = chunks  # of the arrays that levels are put together of
 
     @property
     def name(self) -> str:
         """Name of the image: that of the metadata, or else that of its group."""
-        return self._metadata.name or self._location.rstrip("/|:").rpartition("/")[2]
+        return self._metadata.name or place_name(self._location)
 
     @property
     def location(self) -> str:
@@ -116,7 +120,7 @@ class MultiscaleImage:
 
     @property
     def convention(self) -> str:
-        """``ome-ngff-0.4``, ``ome-ngff-0.5``, ``ome-ngff-0.6``, ``n5-viewer``, ``cosem``, ``bdv``,
+        """``ome-ngff-0.1`` to ``ome-ngff-0.6``, ``n5-viewer``, ``cosem``, ``bdv``,
         ``paintera``; ``raw`` for arrays without metadata of an image."""
         return self._metadata.convention
 
@@ -148,6 +152,59 @@ class MultiscaleImage:
     def translations(self) -> tuple[tuple[float, ...], ...]:
         """Centre of the first voxel of each level, by dimension, in the units of the axes."""
         return tuple(level.place.translation for level in self._metadata.levels)
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What is wrong or missing and was left out: levels, and members about how the image is shown.
+
+        All levels are opened for it.
+        """
+        return (*self._metadata.problems, *(why for _, why in self._unreadable()))
+
+    def _unreadable(self) -> list[tuple[int, str]]:
+        """Return the numbers of levels that can't be opened, and why; an OSError of a server is raised."""
+        out = []
+        for number in range(len(self._levels)):
+            try:
+                self._levels[number]
+            except ChunkwiseError as e:
+                out.append((number, e.message))
+        return out
+
+    def available(self) -> MultiscaleImage:
+        """Return the image with the levels that can be opened; itself if these are all.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If no level can be opened.
+        """
+        missing = self._unreadable()
+        if not missing:
+            return self
+        kept = [n for n in range(len(self._levels)) if n not in dict(missing)]
+        if not kept:
+            raise InvalidArgumentError(missing[0][1])
+        metadata = replace(
+            self._metadata,
+            levels=tuple(self._metadata.levels[n] for n in kept),
+            problems=self.problems,
+        )
+        return MultiscaleImage(
+            metadata,
+            lambda n: self._levels[kept[n]],
+            location=self._location,
+            labels=self._labels,
+            chunks=self._chunks,
+        )
+
+    @property
+    def stored_chunks(self) -> tuple[int, ...] | None:
+        """Chunks of the first level as it is stored, None if they are unknown."""
+        if self._chunks is not None:
+            return self._chunks()
+        known = [n for n in self._levels[0].chunk_layout.read_chunk.shape or () if n]
+        return tuple(known) if known and len(known) == self._levels[0].rank else None
 
     @property
     def channels(self) -> tuple[Channel, ...]:
@@ -238,6 +295,15 @@ class MultiscaleImage:
         if self.channels:
             rows.append(("channels", ", ".join(channel.label or "-" for channel in self.channels)))
         return panel(f"{'Labels' if self.is_labels else 'MultiscaleImage'} {self.name}", table(rows))
+
+
+def place_name(location: str) -> str:
+    """Return the last name of a location; that of the file of what is at the root of one.
+
+    >>> place_name("scans/a.tif|tiff-images:"), place_name("scans/a.tif|tiff-images:image1/")
+    ('a.tif', 'image1')
+    """
+    return re.sub(r"(\|[a-z0-9-]+:/*)+$", "", location).rstrip("/|:").rpartition("/")[2].rpartition(":")[2]
 
 
 def placed(

@@ -14,6 +14,7 @@ from chunkwise.errors import InvalidArgumentError
 from chunkwise.spec.unit import Unit
 
 __all__ = [
+    "AXIS_KINDS",
     "AxisKind",
     "ImageAxis",
     "axis_kind",
@@ -21,11 +22,15 @@ __all__ = [
     "memory_order",
     "ngff_unit",
     "slowest_first",
+    "symbol_of",
     "unit_in",
     "unit_symbol",
 ]
 
-AxisKind: TypeAlias = Literal["time", "channel", "space"]
+AxisKind: TypeAlias = Literal["time", "channel", "space", "other"]
+
+AXIS_KINDS = ("time", "channel", "space")
+"""Kinds of axes that all viewers know."""
 
 _KINDS: dict[str, AxisKind] = {
     "t": "time",
@@ -107,7 +112,7 @@ def slowest_first(store: TensorStore, axes: Sequence[ImageAxis]) -> list[int]:
     space = [dim for dim in order if axes[dim].kind == "space"]
     if {axes[dim].name for dim in space} <= set("xyz"):
         space.sort(key=lambda dim: axes[dim].name, reverse=True)
-    kinds: tuple[AxisKind, ...] = ("time", "channel")
+    kinds: tuple[AxisKind, ...] = ("time", "channel", "other")
     return [dim for kind in kinds for dim in order if axes[dim].kind == kind] + space
 
 
@@ -138,6 +143,11 @@ def unit_symbol(unit: str) -> str:
                 if text == unit.removesuffix(name) and prefix.isascii():
                     return prefix + symbol
     return unit
+
+
+def symbol_of(unit: str) -> str:
+    """Return the symbol of a unit, whichever of its names is given; others as they are."""
+    return unit_symbol(ngff_unit(unit))
 
 
 _POWERS = {

@@ -17,10 +17,12 @@ __all__ = [
     "LevelMetadata",
     "Transformation",
     "Window",
+    "cells",
     "expect_list",
     "expect_members",
     "expect_numbers",
     "expect_text",
+    "level_factor",
 ]
 
 
@@ -94,6 +96,21 @@ class Transformation(NamedTuple):
         )
 
 
+def cells(factors: Sequence[float]) -> Transformation:
+    """Return where a level lies whose voxels stand for cells of this many of full resolution."""
+    steps = tuple(map(float, factors))
+    return Transformation(steps, tuple(0.5 * (f - 1) for f in steps))
+
+
+def level_factor(n: int, m: int) -> float:
+    """Return the factor by which `n` elements became `m`: a power of two, or a whole number, if one fits."""
+    powers = [2**k for k in range(n.bit_length() + 1)]
+    for f in (*powers, max(1, round(n / max(1, m)))):
+        if n // f <= m <= -(-n // f):
+            return float(f)
+    return max(1.0, n / m) if m else 1.0
+
+
 class LevelMetadata(NamedTuple):
     """One resolution."""
 
@@ -114,6 +131,7 @@ class ImageMetadata:
     is_labels: bool = False
     label_colors: Mapping[int, tuple[int, int, int, int]] = field(default_factory=dict)
     document: Mapping[str, JSON] = field(default_factory=dict)  # the attributes, as stored
+    problems: tuple[str, ...] = ()  # what is wrong or missing, and was left out
 
 
 def expect_members(value: object, where: str) -> dict[str, JSON]:

@@ -8,7 +8,7 @@ Sources: those of `chunkwise.multiscale.n5_groups`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.binding import JSON, dump
@@ -20,17 +20,17 @@ from chunkwise.multiscale.metadata import (
     Axis,
     LevelMetadata,
     Transformation,
+    cells,
     expect_list,
     expect_members,
     expect_numbers,
     expect_text,
+    level_factor,
 )
+from chunkwise.multiscale.n5_axes import axes_and_sizes, axis_names, unit_of
 from chunkwise.multiscale.ome_groups import metadata_file
-from chunkwise.multiscale.ome_zarr import symbol_of
 
 __all__ = ["cosem_group_levels", "cosem_levels", "factor_levels"]
-
-_AXES = ("x", "y", "z", "c", "t")
 
 
 def cosem_group_levels(value: object, where: str) -> tuple[tuple[Axis, ...], tuple[LevelMetadata, ...]]:
@@ -51,12 +51,12 @@ def cosem_group_levels(value: object, where: str) -> tuple[tuple[Axis, ...], tup
 
 
 def cosem_levels(
-    group: Group, stores: Sequence[TensorStore]
+    group: Group, stores: Mapping[int, TensorStore]
 ) -> tuple[tuple[Axis, ...], tuple[LevelMetadata, ...]]:
     """Return axes and levels of an image whose arrays have a ``transform`` each."""
     places: list[LevelMetadata] = []
     axes: tuple[Axis, ...] = ()
-    for number, store in enumerate(stores):
+    for number, store in stores.items():
         at = f"{_file(group, number)}: transform"
         own, place = _cosem_transform(store.attrs.get("transform"), at)
         axes = axes or own
@@ -65,31 +65,31 @@ def cosem_levels(
 
 
 def factor_levels(
-    group: Group, stores: Sequence[TensorStore], attributes: Mapping[str, JSON], bdv: BdvSetup | None
+    group: Group, stores: Mapping[int, TensorStore], attributes: Mapping[str, JSON], bdv: BdvSetup | None
 ) -> tuple[tuple[Axis, ...], tuple[LevelMetadata, ...]]:
     """Return axes and levels of an image with one voxel size, and factors for its levels."""
-    first, where = stores[0], metadata_file(group)
-    rank = first.rank
-    free = [name for name in _AXES if name not in first.domain.labels]
-    names = [label or (free.pop(0) if free else f"d{dim}") for dim, label in enumerate(first.domain.labels)]
+    number, first = next(iter(stores.items()))
+    where, rank = metadata_file(group), first.rank
+    names = axis_names(first, attributes, where)
     if bdv is None:
-        size, unit = _resolution({**first.attrs.asdict(), **attributes}, rank, where)
+        axes, size = axes_and_sizes(names, [attributes, first.attrs.asdict()], where)
         start = expect_numbers(attributes.get("offset", [0.0] * rank), rank, f"{where}: offset")
     else:
         ones = (1.0,) * (rank - 3)
-        size, unit, start = (*bdv.size, *ones)[:rank], bdv.unit, (*bdv.start, *(0.0 for _ in ones))[:rank]
-    axes = tuple(Axis(name, axis_kind(name), unit if axis_kind(name) == "space" else "") for name in names)
+        size, start = (*bdv.size, *ones)[:rank], (*bdv.start, *(0.0 for _ in ones))[:rank]
+        axes = tuple(Axis(n, axis_kind(n), bdv.unit if axis_kind(n) == "space" else "") for n in names)
     listed = next((n for n in ("scales", "downsamplingFactors") if isinstance(attributes.get(n), list)), "")
     levels = []
-    for number, store in enumerate(stores):
+    for number, store in stores.items():
         at = _file(group, number)
         factors = store.attrs.get("downsamplingFactors")
         if factors is None and listed and number < len(attributes[listed]):
             factors, at = attributes[listed][number], f"{where}: {listed}[{number}]"
         if factors is None:
-            factors = [_factor(n, m) for n, m in zip(first.shape, store.shape, strict=True)]
-        steps = expect_numbers(factors, rank, f"{at}: downsamplingFactors", positive=True)
-        cell = Transformation(steps, tuple(0.5 * (f - 1) for f in steps))
+            factors = [level_factor(n, m) for n, m in zip(first.shape, store.shape, strict=True)]
+        elif isinstance(factors, list) and len(factors) == 3 < rank:
+            factors = [*factors, *[1] * (rank - 3)]
+        cell = cells(expect_numbers(factors, rank, f"{at}: downsamplingFactors", positive=True))
         place = cell.then(Transformation(size, start))
         affine = store.attrs.get("affineTransform")
         if affine is not None:
@@ -114,31 +114,7 @@ def _cosem_transform(value: object, where: str) -> tuple[tuple[Axis, ...], Trans
 
 def _axis(name: object, unit: object, where: str) -> Axis:
     text = expect_text(name, where, "the name of an axis")
-    return Axis(text, axis_kind(text), symbol_of(unit) if isinstance(unit, str) and unit != "pixel" else "")
-
-
-def _factor(n: int, m: int) -> int:
-    """Return the factor by which `n` elements became `m`, a power of two if one fits."""
-    powers = [2**k for k in range(n.bit_length() + 1) if n // 2**k <= m <= -(-n // 2**k)]
-    return powers[0] if powers else max(1, round(n / max(1, m)))
-
-
-def _resolution(attributes: Mapping[str, JSON], rank: int, where: str) -> tuple[tuple[float, ...], str]:
-    """Return size of a voxel of full resolution, and its unit."""
-    found = attributes.get("pixelResolution")
-    unit = attributes.get("unit", "")
-    if isinstance(found, dict):
-        unit = found.get("unit", "")
-        found = found.get("dimensions")
-    if found is None:
-        found = attributes.get("resolution", [1.0] * rank)
-    units = attributes.get("units")
-    if not unit and isinstance(units, list) and units:
-        unit = units[0]
-    if isinstance(found, list) and len(found) == min(rank, 3) < rank:
-        found = [*found, *[1.0] * (rank - len(found))]
-    size = expect_numbers(found, rank, f"{where}: pixelResolution", positive=True)
-    return size, symbol_of(unit) if isinstance(unit, str) and unit not in ("pixel", "px") else ""
+    return Axis(text, axis_kind(text), unit_of(unit))
 
 
 def _diagonal(value: object, rank: int, where: str) -> Transformation:

@@ -1,8 +1,9 @@
-"""Images in the attributes of OME-Zarr groups: 0.4, 0.5, and drafts of 0.6.
+"""Images in the attributes of OME-Zarr groups: 0.1 to 0.5, and drafts of 0.6.
 
 A level's own transformations are applied first, those of the whole image after them; both are scales and
 translations, of which the last may be missing.  In 0.6 a level leads to the intrinsic coordinate system,
-which has the axes; transformations from there to other systems are left in the metadata.
+which has the axes; transformations from there to other systems are left in the metadata.  Versions before
+0.4 have no transformations: sizes of levels follow from their shapes.
 
 Source: OME-Zarr specification 0.4 and 0.5, sections "axes", "coordinateTransformations", "multiscales",
 "omero" and "labels"; drafts of 0.6 (RFC-5), section "coordinateSystems".
@@ -10,62 +11,52 @@ Source: OME-Zarr specification 0.4 and 0.5, sections "axes", "coordinateTransfor
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from chunkwise.binding import JSON, dump
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
-from chunkwise.multiscale.image_axes import axis_kind, ngff_unit, unit_symbol
+from chunkwise.multiscale.image_axes import axis_kind, symbol_of
 from chunkwise.multiscale.metadata import (
     Axis,
-    Channel,
     ImageMetadata,
     LevelMetadata,
     Transformation,
-    Window,
+    cells,
     expect_list,
     expect_members,
     expect_numbers,
     expect_text,
+    level_factor,
 )
+from chunkwise.multiscale.ome_display import channels_of, label_colors_of
+from chunkwise.multiscale.ome_versions import WITHOUT_SIZES, image_version, named_axes, ome_members
 
-__all__ = ["check_version", "ome_members", "parse_ome_image", "symbol_of"]
+__all__ = ["ShapeOf", "image_entry", "parse_ome_image"]
 
-_VERSIONS = ("0.4", "0.5")
-_DRAFTS = re.compile(r"0\.6([.-]?(dev|rc).*)?")
-_COLOR = re.compile(r"[0-9A-Fa-f]{6}")
-
-
-def ome_members(attributes: Mapping[str, JSON], where: str) -> tuple[Mapping[str, JSON], str]:
-    """Return the members of OME-Zarr, and the file and member that they are in."""
-    if "ome" in attributes:
-        return expect_members(attributes["ome"], f'{where}: "ome"'), f"{where}: ome/"
-    return attributes, f"{where}: "
+ShapeOf = Callable[[str], Sequence[int] | None]
+"""Shape of the array at a path below the group; None if there is none."""
 
 
-def check_version(version: object, where: str, *, drafts: bool = False) -> str:
-    """Return a version of OME-Zarr that can be read; raise UnsupportedError for others."""
-    if version in _VERSIONS:
-        return str(version)
-    if isinstance(version, str) and _DRAFTS.fullmatch(version):
-        if drafts:
-            return "0.6"
-        raise UnsupportedError(
-            f"{where}version: {dump(version)} is a draft, which is read only with `drafts=True`"
-        )
-    raise UnsupportedError(
-        f"{where}version: expected one of {', '.join(_VERSIONS)}, but received {dump(version)}"
-    )
-
-
-def symbol_of(unit: str) -> str:
-    """Return the symbol of a unit, whichever of its names is given; others as they are."""
-    return unit_symbol(ngff_unit(unit))
+def image_entry(
+    attributes: Mapping[str, JSON], where: str, name: str | None = None, number: int | None = None
+) -> tuple[int, Mapping[str, JSON]]:
+    """Return the number of an image in ``multiscales``, the first or that of a name, and its entry."""
+    own, at = ome_members(attributes, where)
+    images = expect_list(own.get("multiscales"), f"{at}multiscales", "images")
+    if number is None:
+        number = _choose(images, name, f"{at}multiscales")
+    return number, expect_members(images[number], f"{at}multiscales[{number}]")
 
 
 def parse_ome_image(
-    attributes: Mapping[str, JSON], where: str, *, name: str | None = None, drafts: bool = False
+    attributes: Mapping[str, JSON],
+    where: str,
+    *,
+    name: str | None = None,
+    number: int | None = None,
+    drafts: bool = False,
+    shape_of: ShapeOf = lambda _: None,
 ) -> ImageMetadata:
     """Return the image that the attributes of a group tell of.
 
@@ -74,47 +65,89 @@ def parse_ome_image(
     attributes : mapping
     where : str
         The file that they are in, for errors.
-    name : str, optional
+    name, number : str or int, optional
         Which of several images; by default the first.
     drafts : bool
         Whether drafts of 0.6 are read.
+    shape_of : callable
+        Asked for the shapes of levels of versions that have no sizes of voxels.
     """
     own, at = ome_members(attributes, where)
-    images = expect_list(own.get("multiscales"), f"{at}multiscales", "images")
-    number = _choose(images, name, f"{at}multiscales")
+    number, image = image_entry(attributes, where, name, number)
     here = f"{at}multiscales[{number}]: "
-    image = expect_members(images[number], here[:-2])
-    given = own.get("version") if "ome" in attributes else image.get("version", "0.4")
-    version = check_version(given, at if "ome" in attributes else here, drafts=drafts)
+    version = image_version(attributes, image, at, here, drafts=drafts)
+    problems: list[str] = []
     if version == "0.6":
         axes_json, axes_at, system = _intrinsic(image, here)
     else:
-        axes_json, axes_at, system = image.get("axes"), f"{here}axes", None
+        axes_json, axes_at, system = named_axes(image.get("axes"), version), f"{here}axes", None
     axes = _axes(axes_json, axes_at)
     rank = len(axes)
-    whole = Transformation((1.0,) * rank, (0.0,) * rank)
-    if system is None and "coordinateTransformations" in image:
-        whole = _transformation(image["coordinateTransformations"], rank, f"{here}coordinateTransformations")
+    whole = _identity(rank)
+    if system is None and image.get("coordinateTransformations") is not None:
+        member = f"{here}coordinateTransformations"
+        whole = _whole(image["coordinateTransformations"], rank, member, problems)
     levels = []
     for i, entry in enumerate(expect_list(image.get("datasets"), f"{here}datasets", "levels")):
         member = f"{here}datasets[{i}]"
         dataset = expect_members(entry, member)
-        path = expect_text(dataset.get("path"), f"{member}: path", "the path of an array")
-        place = _transformation(
-            dataset.get("coordinateTransformations"), rank, f"{member}: coordinateTransformations"
-        )
-        levels.append(LevelMetadata(path.strip("/"), place.then(whole), f"{member}: path"))
+        path = expect_text(dataset.get("path"), f"{member}: path", "the path of an array").strip("/")
+        steps = dataset.get("coordinateTransformations")
+        if steps is None and version in WITHOUT_SIZES:
+            place = _identity(rank)
+        else:
+            place = _transformation(steps, rank, f"{member}: coordinateTransformations")
+        levels.append(LevelMetadata(path, place.then(whole), f"{member}: path"))
+    if version in WITHOUT_SIZES:
+        levels = _sized(axes, levels, shape_of)
     label = own.get("image-label")
     return ImageMetadata(
         convention=f"ome-ngff-{version}",
         axes=axes,
         levels=tuple(levels),
         name=str(image.get("name") or own.get("name") or ""),
-        channels=_channels(own.get("omero"), f"{at}omero"),
+        channels=channels_of(own.get("omero"), f"{at}omero", problems),
         is_labels=label is not None,
-        label_colors={} if label is None else _label_colors(label, f"{at}image-label"),
+        label_colors={} if label is None else label_colors_of(label, f"{at}image-label", problems),
         document=attributes,
+        problems=tuple(problems),
     )
+
+
+def _identity(rank: int) -> Transformation:
+    return Transformation((1.0,) * rank, (0.0,) * rank)
+
+
+def _whole(value: object, rank: int, where: str, problems: list[str]) -> Transformation:
+    """Return the transformation of all levels; of several to systems of coordinates that to "global"."""
+    # SpatialData lists one for each system of coordinates, and a system may be turned.
+    listed = expect_list(value, where, "transformations", empty=True)
+    outputs = [one.get("output") if isinstance(one, dict) else None for one in listed]
+    names = [output.get("name") if isinstance(output, dict) else output for output in outputs]
+    if not any(names):
+        return _transformation(value, rank, where)
+    at = names.index("global") if "global" in names else 0
+    try:
+        return _transformation([listed[at]], rank, where)
+    except (InvalidArgumentError, UnsupportedError) as e:
+        problems.append(f"{e.message}; the image is left in its own system of coordinates")
+        return _identity(rank)
+
+
+def _sized(axes: Sequence[Axis], levels: list[LevelMetadata], shape_of: ShapeOf) -> list[LevelMetadata]:
+    """Return levels with the sizes of voxels that follow from their shapes."""
+    shapes = [shape_of(level.path) for level in levels]
+    first = next((shape for shape in shapes if shape is not None and len(shape) == len(axes)), None)
+    out = []
+    for level, shape in zip(levels, shapes, strict=True):
+        if first is not None and shape is not None and len(shape) == len(axes):
+            steps = [
+                level_factor(n, m) if axis.type == "space" else 1.0
+                for axis, n, m in zip(axes, first, shape, strict=True)
+            ]
+            level = level._replace(place=cells(steps).then(level.place))
+        out.append(level)
+    return out
 
 
 def _choose(images: list[Any], name: str | None, where: str) -> int:
@@ -188,61 +221,4 @@ def _transformation(value: object, rank: int, where: str) -> Transformation:
             out = out.then(Transformation((1.0,) * rank, translation))
         else:
             raise UnsupportedError(f"{at}: expected scale or translation with numbers, not {dump(one)[:200]}")
-    return out
-
-
-def _channels(omero: object, where: str) -> tuple[Channel, ...]:
-    if omero is None:
-        return ()
-    entries = expect_members(omero, where).get("channels", [])
-    out = []
-    for i, entry in enumerate(expect_list(entries, f"{where}: channels", "channels", empty=True)):
-        at = f"{where}: channels[{i}]"
-        channel = expect_members(entry, at)
-        color = channel.get("color")
-        if color is not None and not (isinstance(color, str) and _COLOR.fullmatch(color)):
-            raise InvalidArgumentError(
-                f"{at}: color: expected six hexadecimal digits, but received {dump(color)}"
-            )
-        label, active = channel.get("label"), channel.get("active", True)
-        if not isinstance(active, bool):
-            raise InvalidArgumentError(f"{at}: active: expected true or false, but received {dump(active)}")
-        out.append(
-            Channel(
-                "" if label is None else str(label),
-                None if color is None else color.upper(),
-                _window(channel.get("window"), f"{at}: window"),
-                active,
-            )
-        )
-    return tuple(out)
-
-
-def _window(value: object, where: str) -> Window | None:
-    if value is None:
-        return None
-    window = expect_members(value, where)
-    ends = {
-        name: expect_numbers([window[name]], 1, f"{where}: {name}")[0]
-        for name in ("min", "max", "start", "end")
-        if window.get(name) is not None
-    }
-    return Window(**ends)
-
-
-def _label_colors(value: object, where: str) -> dict[int, tuple[int, int, int, int]]:
-    colors = expect_members(value, where).get("colors") or []
-    out = {}
-    for i, entry in enumerate(expect_list(colors, f"{where}: colors", "colors", empty=True)):
-        at = f"{where}: colors[{i}]"
-        color = expect_members(entry, at)
-        label, rgba = color.get("label-value"), color.get("rgba")
-        if not isinstance(label, int) or isinstance(label, bool):
-            raise InvalidArgumentError(f"{at}: label-value: expected an integer, but received {dump(label)}")
-        if rgba is None:
-            continue
-        numbers = expect_numbers(rgba, 4, f"{at}: rgba")
-        if not all(0 <= n <= 255 for n in numbers):
-            raise InvalidArgumentError(f"{at}: rgba: expected numbers up to 255, but received {dump(rgba)}")
-        out[label] = (int(numbers[0]), int(numbers[1]), int(numbers[2]), int(numbers[3]))
     return out

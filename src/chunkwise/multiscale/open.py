@@ -5,11 +5,10 @@ Of arrays without metadata of an image, labels and units are all that is known.
 
 from __future__ import annotations
 
-import os
 import posixpath
-import re
 import warnings
 from collections.abc import Mapping
+from itertools import islice
 from typing import TypeAlias
 
 from chunkwise.api.tensorstore import TensorStore
@@ -17,7 +16,7 @@ from chunkwise.binding import JSON
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
-from chunkwise.hierarchy.location import Location, LocationLike, locate
+from chunkwise.hierarchy.location import Location, LocationLike, inside_file, locate
 from chunkwise.hierarchy.node import find_node
 from chunkwise.kvstore.value_bound import read_bounded
 from chunkwise.multiscale.bdv_file import parse_bdv_file
@@ -28,21 +27,21 @@ from chunkwise.multiscale.n5_groups import find_n5_images
 from chunkwise.multiscale.ome_groups import (
     ImageCollection,
     Options,
-    Plate,
-    Well,
     image_of,
     labels_of_group,
     series_of,
 )
+from chunkwise.multiscale.ome_plates import Plate, Well
 from chunkwise.multiscale.precomputed import precomputed_image
 from chunkwise.spec.context import Context
 from chunkwise.tools.new_array import open_array
+from chunkwise.tools.pictures import natural
+from chunkwise.tools.source import open_source, open_view
 
-__all__ = ["Multiscale", "find_images", "locate_image", "open_multiscale", "single_array"]
+__all__ = ["Multiscale", "find_images", "open_multiscale", "single_array"]
 
 Multiscale: TypeAlias = MultiscaleImage | Plate | Well | ImageCollection
 
-_ARCHIVES = (".ozx", ".zip")
 _SHOWN = 10
 
 
@@ -57,8 +56,9 @@ def open_multiscale(
 ) -> Multiscale:
     """Open an image at several resolutions, or what holds such images.
 
-    OME-Zarr 0.4 and 0.5 are read, in directories and in archives (``*.ozx``, ``*.zip``); so are the layouts
-    of N5 that n5-viewer, COSEM, Paintera and BigDataViewer have, and neuroglancer's precomputed volumes.
+    OME-Zarr 0.1 to 0.5 is read, in directories and in archives (``*.ozx``, ``*.zip``); so are the layouts
+    of N5 that n5-viewer, COSEM, Paintera and BigDataViewer have, TIFF files, and neuroglancer's precomputed
+    volumes.
     Only the metadata of what is opened are read: levels, labels, wells and fields are opened when they are
     looked up.
 
@@ -66,7 +66,7 @@ def open_multiscale(
     ----------
     place : LocationLike, Group or TensorStore
         The image, plate, well, group of labels or container, or an XML file of BigDataViewer; an array is an
-        image of one level.
+        image of one level, whatever names it: a picture, a spec or a file with one, a folder of pictures.
     name : str, optional
         Which image, if a group has several; by default the first.
     strict : bool
@@ -109,12 +109,13 @@ def open_multiscale(
     (1, 'um')
     """
     options = Options(strict, drafts)
-    if isinstance(place, TensorStore):
-        return single_array(place)
+    view = None if isinstance(place, Group) else open_view(place, context)
+    if view is not None:
+        return single_array(view)
     if isinstance(place, Group):
         group = place
-    else:
-        location = locate_image(place, context)
+    elif not isinstance(place, TensorStore):
+        location = locate(place, context)
         if location.name.endswith(".xml"):
             location, format = _container_of(location), "n5"
         try:
@@ -123,10 +124,19 @@ def open_multiscale(
             volume = precomputed_image(location, context)
             if volume is not None:
                 return volume
-            node = None if isinstance(e, NotFoundError) else find_node(location)
-            if node is None or node.kind != "array":
+            node = find_node(location)
+            if node is not None and node.kind != "array":
                 raise
-            return single_array(open_array(location, read=True))
+            archive = inside_file(location, context, archives=True) if node is None else None
+            inside = None if archive is None else find_node(archive)
+            if archive is not None and inside is not None and inside.kind == "group":
+                return open_multiscale(
+                    archive, name=name, strict=strict, drafts=drafts, format=format, context=context
+                )
+            try:
+                return single_array(open_source(location, context))
+            except NotFoundError:
+                raise e from None
     try:
         found = find_images(group, options, name)
     except ChunkwiseError as e:
@@ -138,19 +148,12 @@ def open_multiscale(
         return single_array(open_array(group.location, read=True))
     if found is None:
         found = precomputed_image(group.location, context)
+    if found is None and "|" in group.location.text:  # a file, perhaps with one array alone
+        arrays = list(islice(group.arrays(), 2))
+        found = single_array(arrays[0][1]) if len(arrays) == 1 else None
     if found is None:
         raise InvalidArgumentError(_no_image(group))
     return found
-
-
-def locate_image(place: LocationLike, context: Context | None = None) -> Location:
-    """Return the location that `place` names; that in an archive if it is the path or URL of one."""
-    if isinstance(place, str | os.PathLike):
-        text = os.fspath(place)
-        if "|" not in text and text.rstrip("/").endswith(_ARCHIVES) and not os.path.isdir(text):
-            found = locate(f"{text.rstrip('/')}|zip:", context)
-            return found._replace(text=text)
-    return locate(place, context)
 
 
 def _container_of(location: Location) -> Location:
@@ -214,12 +217,16 @@ def single_array(store: TensorStore) -> MultiscaleImage:
     kvstore = store.kvstore
     if kvstore is None:
         return _image_of_arrays({"": store}, "", "memory")
-    return _image_of_arrays({"": store}, kvstore.path.rstrip("/").rpartition("/")[2], store.url)
+    try:
+        location = store.url
+    except NotImplementedError:  # a store of another library
+        location = kvstore.path
+    return _image_of_arrays({"": store}, kvstore.path.rstrip("/").rpartition("/")[2], location)
 
 
 def _raw_image(group: Group) -> MultiscaleImage:
     """Return the arrays in a group as the levels of an image, in the order of their numbers."""
-    arrays = dict(sorted(group.arrays(), key=lambda item: _natural(item[0])))
+    arrays = dict(sorted(group.arrays(), key=lambda item: natural(item[0])))
     if not arrays:
         raise InvalidArgumentError(f"{group.location.text}: there is no array that could be a level")
     rank = next(iter(arrays.values())).rank
@@ -243,8 +250,3 @@ def _image_of_arrays(arrays: dict[str, TensorStore], name: str, location: str) -
         levels.append(LevelMetadata(path, Transformation(scale, start), location))
     metadata = ImageMetadata("raw", axes, tuple(levels), name)
     return MultiscaleImage(metadata, lambda number: stores[number], location=location)
-
-
-def _natural(name: str) -> list[tuple[int, str]]:
-    """Return a key by which ``s10`` comes after ``s9``."""
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]

@@ -14,15 +14,18 @@ import numpy.typing as npt
 
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.dask.indexable import Indexable
-from chunkwise.errors import ChunkwiseError, InvalidArgumentError
+from chunkwise.errors import ChunkwiseError
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
 from chunkwise.multiscale.grey import contrast_level, contrast_of
 from chunkwise.multiscale.image import MultiscaleImage
 from chunkwise.multiscale.image_axes import ngff_unit
+from chunkwise.multiscale.label_votes import most_voted
 from chunkwise.multiscale.metadata import Window
-from chunkwise.multiscale.ome_groups import Plate, Well
-from chunkwise.multiscale.open import Multiscale, locate_image, open_multiscale, single_array
+from chunkwise.multiscale.ome_plates import Plate, Well
+from chunkwise.multiscale.open import Multiscale, open_multiscale, single_array
+from chunkwise.multiscale.plate_image import plate_image
+from chunkwise.tools.source import find_source
 
 __all__ = ["LayerData", "get_reader", "layers_of"]
 
@@ -71,18 +74,12 @@ def get_reader(path: str | Sequence[str]) -> Callable[[Any], list[LayerData]] | 
 def layers_of(images: Multiscale | Sequence[Multiscale]) -> list[LayerData]:
     """Return the layers of images: one for each channel, and one for each image of labels.
 
-    Raises
-    ------
-    InvalidArgumentError
-        For a plate, of which one well is shown at a time.
+    Of a plate it is the first field of each well, in rows and columns.
     """
     if isinstance(images, MultiscaleImage):
         return _layers(images, images.name)
     if isinstance(images, Plate):
-        raise InvalidArgumentError(
-            f"{images.location} is a plate of {len(images.wells)} wells: open one of them, such as "
-            f"{images.location.rstrip('/')}/{next(iter(images.wells))}"
-        )
+        return _layers(plate_image(images), images.name)
     if isinstance(images, Well):
         well = images.location.rstrip("/").rpartition("/")[2]
         return [layer for path, image in images.fields.items() for layer in _layers(image, f"{well}/{path}")]
@@ -97,7 +94,7 @@ def _find(path: str) -> list[Multiscale] | None:
     except (ChunkwiseError, TypeError):
         pass
     try:
-        group = open_group(locate_image(path))
+        group = open_group(find_source(path))
         return [single_array(array) for _, array in group.arrays() if _is_shown(array)] or None
     except (ChunkwiseError, TypeError):
         return None
@@ -113,6 +110,7 @@ def _layers(image: MultiscaleImage, name: str) -> list[LayerData]:
 
 
 def _layer(image: MultiscaleImage, name: str) -> LayerData:
+    image = image.available()
     axes = image.axes
     # Axes of space that are none but x, y and z are put in order; others stay as they lie.
     space = [dim for dim, axis in enumerate(axes) if axis.type == "space"]
@@ -121,7 +119,7 @@ def _layer(image: MultiscaleImage, name: str) -> LayerData:
     others = [dim for dim in range(len(axes)) if dim not in space]
     others.sort(key=lambda dim: _ORDER.get(axes[dim].type, 2))
     order = [*others, *space]
-    data = [_LevelData(level.transpose(order)) for level in image.levels]
+    data = [_LevelData(most_voted(level).transpose(order)) for level in image.levels]
     channel = [at for at, dim in enumerate(order) if axes[dim].type == "channel"]
     options: dict[str, Any] = {}
     is_labels = image.is_labels and data[0].dtype.kind in "biu"

@@ -38,10 +38,17 @@ class PlanAxis(NamedTuple):
 
     def take(self, entries: slice) -> PlanAxis:
         """Return the set with some of its entries only."""
+        cells: tuple[tuple[int, ...], ...]
+        extents: tuple[tuple[int, ...], ...]
+        if len(self.dims) == 1:
+            cells, extents = (self.cells[0][entries],), (self.extents[0][entries],)
+        else:
+            cells = tuple([along[entries] for along in self.cells])
+            extents = tuple([along[entries] for along in self.extents])
         return PlanAxis(
             self.dims,
-            tuple([along[entries] for along in self.cells]),
-            tuple([along[entries] for along in self.extents]),
+            cells,
+            extents,
             self.chunk[entries],
             self.out[entries],
             self.whole[entries],
@@ -51,7 +58,10 @@ class PlanAxis(NamedTuple):
 
 def is_indexed(axes: Iterable[PlanAxis]) -> bool:
     """Return True if there are index arrays in a product of sets."""
-    return True in [axis.indexed for axis in axes]
+    for axis in axes:  # noqa: SIM110 - a generator is resumed for each set
+        if axis.indexed:
+            return True
+    return False
 
 
 def strided_axis(grid: ChunkGrid, dim: int, offset: int, stride: int, size: int) -> PlanAxis:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from chunkwise.grid.protocol import ChunkGrid
 from chunkwise.plan.axis import PlanAxis
 
-__all__ = ["indexed_axis"]
+__all__ = ["indexed_axis", "sliced"]
 
 Indices: TypeAlias = "npt.NDArray[np.int64]"
 
@@ -46,12 +46,18 @@ def indexed_axis(
 
     entry_cells, entry_extents, inside = [], [], []
     for dim, along, cell in zip(dims, flat, cells, strict=True):
-        numbers = cell[order[starts]].tolist()
-        known = {number: grid.bounds(dim, number) for number in set(numbers)}
-        bounds = np.array([known[number] for number in numbers], np.int64)
+        found = cell[order[starts]]
+        numbers = found.tolist()
         entry_cells.append(tuple(numbers))
-        entry_extents.append(tuple((bounds[:, 1] - bounds[:, 0]).tolist()))
-        inside.append(along[order] - np.repeat(bounds[:, 0], counts))
+        if grid.chunk_shape is not None:
+            begins = found * grid.chunk_shape[dim]
+            entry_extents.append((grid.chunk_shape[dim],) * len(numbers))
+        else:
+            known = {number: grid.bounds(dim, number) for number in set(numbers)}
+            bounds = np.array([known[number] for number in numbers], np.int64)
+            begins = bounds[:, 0]
+            entry_extents.append(tuple((bounds[:, 1] - begins).tolist()))
+        inside.append(along[order] - np.repeat(begins, counts))
     where = np.unravel_index(order, input_shape)
 
     shape = [1] * n_sets
@@ -64,6 +70,28 @@ def indexed_axis(
         extents = list(zip(*entry_extents, strict=True))
         whole = tuple(map(_covers, chunk, extents))
     return PlanAxis(tuple(dims), tuple(entry_cells), tuple(entry_extents), chunk, out, whole, True)
+
+
+def sliced(axis: PlanAxis) -> PlanAxis:
+    """Return an indexed set of one dimension, and of one of the result, with slices if each entry is one."""
+    # Single elements and neighbours that are asked for in their order, as samples and sorted indices are, are
+    # copied without index arrays then, and whole chunks are decoded in place.
+    chunk, out = [], []
+    for (inside,), (place,) in zip(axis.chunk, axis.out, strict=True):
+        n = inside.size
+        first, start = int(inside.flat[0]), int(place.flat[0])
+        if n > 1 and not (_ascends(inside, first, n) and _ascends(place, start, n)):
+            return axis
+        chunk.append(slice(first, first + n))
+        out.append(slice(start, start + n))
+    whole = tuple([s.stop - s.start == n for s, n in zip(chunk, axis.extents[0], strict=True)])
+    return axis._replace(chunk=tuple(chunk), out=tuple(out), whole=whole, indexed=False)
+
+
+def _ascends(numbers: Indices, first: int, n: int) -> bool:
+    """Return True if `numbers` are the `n` from `first` on."""
+    last = int(numbers.flat[n - 1])
+    return last - first == n - 1 and bool((numbers.reshape(-1) == np.arange(first, first + n)).all())
 
 
 def _pieces(arrays: Sequence[Indices], runs: list[slice], shape: list[int]) -> tuple[Any, ...]:
@@ -98,4 +126,5 @@ def _covers(inside: tuple[Indices, ...], extents: tuple[int, ...]) -> bool:
     if inside[0].size < n_elements:
         return False
     places = np.ravel_multi_index(tuple(along.ravel() for along in inside), extents)
-    return len(np.unique(places)) == n_elements
+    places.sort()
+    return bool(np.count_nonzero(places[1:] != places[:-1]) + 1 == n_elements)

@@ -30,7 +30,7 @@ class LayerBoxes:
         self.lower: Numbers = np.asfortranarray(np.asarray(lower, np.int64).reshape(len(lower), rank))
         self.upper: Numbers = np.asfortranarray(np.asarray(upper, np.int64).reshape(len(lower), rank))
         self._edges: list[Numbers | None] = [None] * rank
-        distinct = [len(np.unique(self.lower[:, d])) for d in range(rank)]
+        distinct = [len(_distinct(self.lower[:, d])) for d in range(rank)]
         self._dim = max(range(rank), key=distinct.__getitem__) if rank else 0
         if not rank:
             return
@@ -61,7 +61,7 @@ class LayerBoxes:
         """Return all bounds of boxes along `dim`, ascending, each once."""
         edges = self._edges[dim]
         if edges is None:
-            edges = self._edges[dim] = np.unique(np.concatenate([self.lower[:, dim], self.upper[:, dim]]))
+            edges = self._edges[dim] = _distinct(np.concatenate([self.lower[:, dim], self.upper[:, dim]]))
         return edges
 
     def edge_before(self, dim: int, index: int, lowest: int) -> int:
@@ -105,3 +105,10 @@ class LayerCells:
 
     def n_cells(self, dim: int, size: int) -> int:
         return len(self._lists[dim]) - 1
+
+
+def _distinct(numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return the different ones of `numbers` in order."""
+    # Not numpy.unique: its first call loads numpy.ma, which takes as long as reading a hundred layers.
+    ordered = np.sort(numbers)
+    return ordered[np.concatenate(([True], ordered[1:] != ordered[:-1]))] if len(ordered) else ordered

@@ -19,7 +19,9 @@ from numpy.lib.stride_tricks import as_strided
 from chunkwise.errors import OutOfRangeError
 from chunkwise.plan.partition import OutputMap, Transform
 
-__all__ = ["PointView", "point_view", "strided_view"]
+__all__ = ["PointView", "point_view", "strided_view", "with_strides"]
+
+_REGISTERED = 2  # `numpy.dtype.isbuiltin` of a type that another library has added
 
 
 class PointView(NamedTuple):
@@ -104,7 +106,14 @@ def _arranged(
     for axis, dim in enumerate(dims):
         _check(view.shape[axis] == extents[dim])
         strides[dim] += view.strides[axis]
-    return as_strided(view, shape, [strides[d] for d in axes], writeable=view.flags.writeable)
+    return with_strides(view, shape, [strides[d] for d in axes])
+
+
+def with_strides(array: npt.NDArray[Any], shape: Sequence[int], strides: Sequence[int]) -> npt.NDArray[Any]:
+    """Return a view of the memory of `array` with another shape, whatever lies there."""
+    # As bytes if the type is one of ml_dtypes, not all of which as_strided can name.
+    raw = array.view(f"V{array.itemsize}") if array.dtype.isbuiltin == _REGISTERED else array
+    return as_strided(raw, shape, strides, writeable=array.flags.writeable).view(array.dtype)
 
 
 def _check(fits: bool) -> None:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from chunkwise.grid.protocol import ChunkGrid
 from chunkwise.plan.axis import PlanAxis, is_indexed, strided_axis
-from chunkwise.plan.indexed import indexed_axis
+from chunkwise.plan.indexed import indexed_axis, sliced
 
 __all__ = ["Layout", "OutputMap", "Transform", "in_storage_order", "partition", "repeat_first"]
 
@@ -153,8 +153,9 @@ def in_storage_order(axes: tuple[PlanAxis, ...], layout: Layout) -> tuple[tuple[
     if not is_indexed(axes) or not len(axes) == len(layout.input_dims) == sum(len(x.dims) for x in axes):
         return axes, layout
     order = sorted(range(len(axes)), key=lambda i: axes[i].dims)
-    input_dims = tuple(layout.input_dims[i] for i in order)
-    return tuple(axes[i] for i in order), layout._replace(input_dims=input_dims)
+    input_dims = tuple([layout.input_dims[i] for i in order])
+    ordered = tuple([sliced(axes[i]) if axes[i].indexed else axes[i] for i in order])
+    return ordered, layout._replace(input_dims=input_dims)
 
 
 def _simplify(m: OutputMap, origin: tuple[int, ...]) -> _Map:

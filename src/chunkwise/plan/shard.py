@@ -87,42 +87,51 @@ class _Inside(NamedTuple):
         return _Inside(self.axis._replace(parts=(part.take(entries),), offsets=(offsets[entries],)))
 
 
-def split_shards(axes: tuple[ShardAxis, ...], n_parts: int) -> tuple[list[tuple[ShardAxis, ...]], bool]:
+def split_shards(axes: tuple[ShardAxis, ...], n_parts: int) -> list[tuple[ShardAxis, ...]]:
     """Cut a product of sets into about `n_parts`, between shards or, if those are too few, inside them."""
-    # Also returned is True if some shard is in more than one part.
     parts = split(axes, n_parts)
     n_inside = -(-n_parts // len(parts)) if parts else 1
     if n_inside == 1 or any(axis.n_entries > 1 for part in parts for axis in part):
-        return parts, False
-    cut = [
+        return parts
+    return [
         tuple(inside.axis for inside in piece)
         for part in parts
         for piece in split(tuple(map(_Inside, part)), n_inside)
     ]
-    return cut, len(cut) > len(parts)
 
 
 def _group(axis: PlanAxis, counts: tuple[int, ...], strides: list[int]) -> ShardAxis:
+    dims = axis.dims
+    if len(dims) == 1:
+        count, stride, (cells,) = counts[dims[0]], strides[dims[0]], axis.cells
+        along = [cell // count for cell in cells]
+        added = np.array([cell % count * stride for cell in cells], np.int64)
+        if along and along[0] == along[-1]:  # ascending, so that all are in one shard
+            return ShardAxis(dims, ((along[0],),), (axis,), (added,))
+        outer = [along]
+    else:
+        added, outer = np.zeros(axis.n_entries, np.int64), []
+        for dim, cells in zip(dims, axis.cells, strict=True):
+            inner_cells = np.array(cells, np.int64)
+            added += inner_cells % counts[dim] * strides[dim]
+            outer.append((inner_cells // counts[dim]).tolist())
     groups: dict[tuple[int, ...], list[int]] = {}
-    offsets = np.zeros(axis.n_entries, np.int64)
-    outer = []
-    for dim, along in zip(axis.dims, axis.cells, strict=True):
-        inner_cells = np.array(along, np.int64)
-        offsets += inner_cells % counts[dim] * strides[dim]
-        outer.append((inner_cells // counts[dim]).tolist())
     for entry, cell in enumerate(zip(*outer, strict=True)):
         groups.setdefault(cell, []).append(entry)
-    return ShardAxis(
-        axis.dims,
-        tuple(zip(*groups, strict=True)) if groups else tuple(() for _ in axis.dims),
-        tuple(_entries(axis, entries) for entries in groups.values()),
-        tuple(offsets[entries] for entries in groups.values()),
-    )
+    parts, offsets = [], []
+    for entries in groups.values():
+        if entries[-1] - entries[0] == len(entries) - 1:
+            together = slice(entries[0], entries[-1] + 1)
+            parts.append(axis.take(together))
+            offsets.append(added[together])
+        else:
+            parts.append(_pick(axis, entries))
+            offsets.append(added[entries])
+    shards: tuple[tuple[int, ...], ...] = tuple(zip(*groups, strict=True)) if groups else ((),) * len(dims)
+    return ShardAxis(dims, shards, tuple(parts), tuple(offsets))
 
 
-def _entries(axis: PlanAxis, entries: list[int]) -> PlanAxis:
-    if entries[-1] - entries[0] == len(entries) - 1:
-        return axis.take(slice(entries[0], entries[-1] + 1))
+def _pick(axis: PlanAxis, entries: list[int]) -> PlanAxis:
     pick = [axis.take(slice(entry, entry + 1)) for entry in entries]
     return PlanAxis(
         axis.dims,

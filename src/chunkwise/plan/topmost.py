@@ -194,7 +194,7 @@ def _missing(
 
             first = indices(int(entries[0]))[0]
             origin[dim] = boxes.edge_before(dim, first, lowest[dim])
-            bounds = [indices(i) for i in np.unique(entries).tolist()]
+            bounds = [indices(i) for i in sorted(set(entries.tolist()))]
             lower[dim] = min(lo for _, lo, _ in bounds)
             upper[dim] = max(hi for _, _, hi in bounds) + 1
     region = IndexDomain(inclusive_min=lower, exclusive_max=upper) if boxes.rank else "{  }"

@@ -11,6 +11,7 @@ from chunkwise.errors import InvalidArgumentError
 from chunkwise.hierarchy.node import FormatName
 from chunkwise.multiscale.image_axes import ImageAxis
 from chunkwise.pyramid.geometry import Level
+from chunkwise.pyramid.kept import NOTHING, Kept
 from chunkwise.pyramid.n5_styles import (
     check_n5_viewer_axes,
     cosem_group,
@@ -50,10 +51,12 @@ class Convention(NamedTuple):
         # With n5-viewer's factors beside them, other software would take them for those of full resolution.
         return self.name != "n5-viewer" or all(f == 1 for f in level.factors)
 
-    def level_attributes(self, axes: Sequence[ImageAxis], level: Level) -> dict[str, JSON]:
-        """Return the attributes of a level's array."""
+    def level_attributes(
+        self, axes: Sequence[ImageAxis], level: Level, start: Sequence[float] = (0.0,) * 3
+    ) -> dict[str, JSON]:
+        """Return the attributes of a level's array; `start` is where the group says that the image is."""
         if self.name == "n5-viewer":
-            return n5_viewer_level(axes, level)
+            return n5_viewer_level(axes, level, start)
         return cosem_level(axes, level) if self.name == "cosem" else {}
 
     def group_attributes(
@@ -65,6 +68,7 @@ class Convention(NamedTuple):
         method: str,
         source_image: str | None,
         labels: bool,
+        kept: Kept = NOTHING,
     ) -> dict[str, JSON]:
         """Return the attributes of the group; see `chunkwise.pyramid.ngff.ngff_attributes`."""
         if self.version is not None:
@@ -76,10 +80,11 @@ class Convention(NamedTuple):
                 method=method,
                 source_image=source_image,
                 labels=labels,
+                kept=kept,
             )
         if self.name == "cosem":
-            return cosem_group(axes, levels, name)
-        return n5_viewer_group(axes, levels)
+            return {**kept.attributes, **cosem_group(axes, levels, name)}
+        return {**kept.attributes, **n5_viewer_group(axes, levels)}
 
 
 CONVENTIONS = {

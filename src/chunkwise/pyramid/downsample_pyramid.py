@@ -14,16 +14,20 @@ from chunkwise.api.tensorstore import TensorStore
 from chunkwise.arguments import as_nbytes
 from chunkwise.engine.future import Future, Promise
 from chunkwise.engine.unfinished import Change
-from chunkwise.errors import InvalidArgumentError
+from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.hierarchy.location import Location, LocationLike, locate
 from chunkwise.hierarchy.node import require_node
-from chunkwise.pyramid.convention import find_convention
+from chunkwise.multiscale.array_axes import ArrayImage, image_of_array
+from chunkwise.pyramid.convention import CONVENTIONS, Convention, find_convention
+from chunkwise.pyramid.kept import NOTHING, kept_attributes
 from chunkwise.pyramid.plan import PyramidOptions, plan_pyramid
 from chunkwise.pyramid.pyramid_writer import Pyramid, PyramidProgress, PyramidWriter
 from chunkwise.spec.unit import Unit
 from chunkwise.thread import start_thread
 from chunkwise.tools.executors import Workers, workers_of
-from chunkwise.tools.new_array import open_array
+from chunkwise.tools.losses import warn_of_losses
+from chunkwise.tools.progress import check_progress, shown_progress
+from chunkwise.tools.source import open_source
 
 __all__ = ["DEFAULT_MEMORY", "downsample_pyramid"]
 
@@ -37,7 +41,7 @@ def downsample_pyramid(
     *,
     convention: str | None = None,
     method: str | None = None,
-    labels: bool = False,
+    labels: bool | None = None,
     factors: Sequence[int] | Sequence[Sequence[int]] | None = None,
     levels: int | None = None,
     axes: Sequence[str] | None = None,
@@ -51,7 +55,7 @@ def downsample_pyramid(
     sync: bool = True,
     resume: bool = False,
     overwrite: bool = False,
-    progress: Callable[[PyramidProgress], object] | None = None,
+    progress: Callable[[PyramidProgress], object] | bool | None = None,
 ) -> Future[Pyramid]:
     """Write a multiscale pyramid of an image.
 
@@ -68,13 +72,15 @@ def downsample_pyramid(
         The group that is to hold all levels.  By default `array`, which then must be a place, is the first
         level itself, and the others are written beside it: ``s0`` gets ``s1``, ``s2``, …
     convention : {"ome-ngff-0.5", "ome-ngff-0.4", "n5-viewer", "cosem"}, optional
-        By default n5-viewer below ``*.n5`` and OME-NGFF 0.5 elsewhere, or what goes with the format of
-        `array` if there is no `destination`.  OME-NGFF 0.5 is Zarr v3, 0.4 is Zarr v2, the others are N5.
+        By default n5-viewer below ``*.n5`` and OME-NGFF 0.5 elsewhere; without a `destination` that of the
+        image, or what goes with the format of `array`.  OME-NGFF 0.5 is Zarr v3, 0.4 is Zarr v2, the others
+        are N5.
     method : {"mean", "min", "max", "median", "mode", "stride"}, optional
         See `chunkwise.downsample`; by default the mean, of `labels` the mode.
-    labels : bool
-        Whether elements are labels, which must not be mixed.  OME-NGFF then has ``image-label`` metadata, and
-        in a group called ``labels`` the pyramid is listed.
+    labels : bool, optional
+        Whether elements are labels, which must not be mixed; by default what the image says that `array` is
+        a level of.  OME-NGFF then has ``image-label`` metadata, and in a group called ``labels`` the pyramid
+        is listed.
     factors : sequence of int, or of sequence of int, optional
         For each axis of the result, or that for each level.  By default 2 along axes of space, but not where
         voxels are at least twice as large as elsewhere.
@@ -82,19 +88,21 @@ def downsample_pyramid(
         How many there are to be beside full resolution; by default until one has no more elements
         than a chunk.
     axes : sequence of str, optional
-        Names of the dimensions of `array`; by default its labels, or else x, y, z, c, t, from the dimension
-        on whose elements lie next to each other.  Names ``t`` and ``time`` mean time, ``c`` and
+        Names of the dimensions of `array`; by default those of the image that it is a level of, its labels,
+        ``_ARRAY_DIMENSIONS``, or else x, y, z, c, t, from the dimension on whose elements lie next to each
+        other.  Names ``t`` and ``time`` mean time, ``c`` and
         ``channel`` channels, others space.  The dimensions are put into the order of the convention: t, c,
         z, y, x in Zarr and x, y, z, c, t in N5.
     units : sequence of (Unit or str or None), optional
-        Sizes of a voxel, by dimension of `array`, such as ``"4 nm"``; by default its dimension units.
+        Sizes of a voxel, by dimension of `array`, such as ``"4 nm"``; by default those of the image that it
+        is a level of, of coordinates beside it, or its dimension units.
     chunks, shards : sequence of int, optional
         For each axis of the result; by default the chunks of `array`, or else 64³, and no shards.
     codec : str or JSON, optional
         As on the command line, ``"zstd:3"``, or in the words of the format.  By default gzip in N5 and
         Zstandard in Zarr.
     name : str, optional
-        Of the image; by default that of the group.
+        Of the image; by default that of the image that `array` is a level of, or of the group.
     executor : concurrent.futures.Executor, optional
         Who makes the blocks, as for `chunkwise.copy`.  By default threads of this process.
     memory : int or str, optional
@@ -105,15 +113,21 @@ def downsample_pyramid(
     resume : bool
         Go on with an unfinished pyramid, if there is one.
     overwrite : bool
-        Delete arrays that are in the place of levels first.
-    progress : callable, optional
+        Replace arrays that are in the place of levels, when all levels are whole.
+    progress : callable or bool, optional
         Called with a `PyramidProgress` after each block, one at a time; of levels that are made together
-        `level` is the first.
+        `level` is the first.  True shows a bar on stderr.
 
     Returns
     -------
     Future of Pyramid
         If it is cancelled, no block is begun any more.
+
+    Warns
+    -----
+    LossWarning
+        If the image that `array` is a level of has metadata that the convention has no place for; `Pyramid`
+        lists them as `left_out`.
 
     Raises
     ------
@@ -131,6 +145,17 @@ def downsample_pyramid(
     >>> [level.shape for level in made.levels]
     [(64, 96), (32, 48), (16, 24)]
     """
+    check_progress(progress)
+    if resume and overwrite:
+        raise InvalidArgumentError(
+            "resume goes on with an unfinished pyramid, overwrite starts again: choose one"
+        )
+    store, group, first, format = _places(array, destination)
+    known = image_of_array(store)
+    if first is not None and known.error is not None:
+        raise known.error  # what the metadata say would be lost
+    if labels is None:
+        labels = known.image is not None and known.image.is_labels
     options = PyramidOptions(
         method=method or ("mode" if labels else "mean"),
         labels=labels,
@@ -142,17 +167,20 @@ def downsample_pyramid(
         shards=shards,
         codec=codec,
     )
-    if resume and overwrite:
-        raise InvalidArgumentError(
-            "resume goes on with an unfinished pyramid, overwrite starts again: choose one"
-        )
-    store, group, first, format = _places(array, destination)
-    plan = plan_pyramid(store, find_convention(convention, format), options, first_name=first)
+    plan = plan_pyramid(
+        store, known, _convention(convention, known, first, format), options, first_name=first
+    )
     if first is not None and plan.convention.format != format:
         raise InvalidArgumentError(
             f"convention {plan.convention.name} is {plan.convention.format}, but the array is {format}; "
             "give a destination to have it copied"
         )
+    kept = kept_attributes(known, plan.convention.format)
+    if first is None:
+        name = name or kept.name or None
+    else:
+        kept = NOTHING
+    warn_of_losses([("", note) for note in kept.left_out])
     workers = workers_of(executor)
     if executor is None:
         workers = replace(workers, memory=DEFAULT_MEMORY)
@@ -162,18 +190,23 @@ def downsample_pyramid(
         labels=labels,
         name=name,
         first=first,
+        kept=kept,
         workers=workers,
         memory=as_nbytes(memory),
         sync=sync,
-        progress=progress,
+        resume=resume,
+        overwrite=overwrite,
+        progress=progress if callable(progress) else None,
     )
-    writer.prepare(resume=resume, overwrite=overwrite)
+    writer.prepare()
     promise, future = Promise[Pyramid].new()
     change = Change(future, future)  # waited for after Ctrl-C; what others write meanwhile is no part of it
 
     def work() -> None:
         try:
-            made = writer.write(lambda: not promise.done())
+            with shown_progress(progress is True, "pyramid", writer.nbytes, 0, workers) as told:
+                writer.advance = told
+                made = writer.write(lambda: not promise.done())
             if made is not None:
                 promise.set_result(made)
         except BaseException as e:
@@ -186,6 +219,18 @@ def downsample_pyramid(
     return future
 
 
+def _convention(name: str | None, known: ArrayImage, first: str | None, format: str) -> Convention:
+    """Return the convention: that of the image itself where it only gets more levels."""
+    own = None if known.image is None or first is None else known.image.convention
+    if own == "ome-ngff-0.6":
+        raise UnsupportedError(
+            "levels can't be added to a draft of OME-Zarr 0.6; give a destination to have it copied"
+        )
+    if name is None and own in CONVENTIONS and CONVENTIONS[own].format == format:
+        name = own
+    return find_convention(name, format)
+
+
 def _places(
     array: TensorStore | LocationLike, destination: LocationLike | None
 ) -> tuple[TensorStore, Location, str | None, str]:
@@ -195,9 +240,9 @@ def _places(
             raise InvalidArgumentError("an open array needs a destination for its pyramid")
         store = array
     else:
-        place = locate(array)
-        store = open_array(place, read=True)
+        store = open_source(array)
         if destination is None:
+            place = locate(array)
             group = place.parent
             if group is None:
                 raise InvalidArgumentError(f"{place.text} is in no group; give a destination for its pyramid")

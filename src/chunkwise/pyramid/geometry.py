@@ -12,7 +12,8 @@ from math import prod
 from typing import NamedTuple
 
 from chunkwise.errors import InvalidArgumentError
-from chunkwise.multiscale.image_axes import ImageAxis
+from chunkwise.multiscale.image_axes import ImageAxis, ngff_unit, unit_in, unit_symbol
+from chunkwise.spec.unit import Unit
 
 __all__ = ["Level", "choose_factors", "first_level", "next_level"]
 
@@ -29,11 +30,17 @@ class Level(NamedTuple):
     translation: tuple[float, ...]  # centre of the first voxel, in the axes' units
 
 
-def first_level(shape: Sequence[int], origin: Sequence[int], axes: Sequence[ImageAxis]) -> Level:
-    """Return the level of full resolution, of an array that starts at `origin`."""
+def first_level(
+    shape: Sequence[int],
+    origin: Sequence[int],
+    axes: Sequence[ImageAxis],
+    start: Sequence[float] | None = None,
+) -> Level:
+    """Return the level of full resolution, of an array from `origin` on whose index 0 is at `start`."""
     ones = (1,) * len(axes)
     scale = tuple(axis.scale for axis in axes)
-    return Level(tuple(shape), ones, ones, scale, tuple(o * s for o, s in zip(origin, scale, strict=True)))
+    at = tuple(o * s + begin for o, s, begin in zip(origin, scale, start or [0.0] * len(axes), strict=True))
+    return Level(tuple(shape), ones, ones, scale, at)
 
 
 def next_level(first: Level, before: Level, step: Sequence[int], *, centred: bool) -> Level:
@@ -104,8 +111,20 @@ def _fits(
 def _halved(level: Level, axes: Sequence[ImageAxis]) -> tuple[int, ...]:
     """Return 2 for each axis of space that can be halved and whose voxels aren't too large already."""
     space = [i for i, axis in enumerate(axes) if axis.kind == "space" and level.shape[i] > 1]
-    same_unit = len({axes[i].unit for i in space}) == 1
-    smallest = min((level.scale[i] for i in space), default=1.0)
+    sizes = {i: _in_unit(axes, i, axes[space[0]].unit, level.scale[i]) for i in space}
+    comparable = None not in sizes.values()
+    smallest = min((size for size in sizes.values() if size is not None), default=1.0)
     return tuple(
-        2 if i in space and (not same_unit or level.scale[i] < 2 * smallest) else 1 for i in range(len(axes))
+        2 if i in space and (not comparable or (sizes[i] or 0.0) < 2 * smallest) else 1
+        for i in range(len(axes))
     )
+
+
+def _in_unit(axes: Sequence[ImageAxis], i: int, unit: str, size: float) -> float | None:
+    """Return a size along an axis in the unit of another one; None if it can't be given in it."""
+    if axes[i].unit == unit:
+        return size
+    try:
+        return unit_in(Unit(size, axes[i].unit), unit_symbol(ngff_unit(unit)))
+    except InvalidArgumentError:
+        return None

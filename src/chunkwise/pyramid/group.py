@@ -15,7 +15,8 @@ from chunkwise.kvstore.protocol import MISSING_GENERATION
 from chunkwise.multiscale.image_axes import ImageAxis
 from chunkwise.pyramid.convention import Convention
 from chunkwise.pyramid.geometry import Level
-from chunkwise.pyramid.ngff import ngff_labels
+from chunkwise.pyramid.kept import NOTHING, Kept
+from chunkwise.pyramid.ngff import first_level_only, merged_attributes, ngff_labels
 
 __all__ = ["PyramidGroup"]
 
@@ -36,8 +37,19 @@ _LABELS = "labels"
 class PyramidGroup:
     """A group that is a pyramid, or is going to be."""
 
-    def __init__(self, location: Location, convention: Convention, name: str) -> None:
+    def __init__(
+        self,
+        location: Location,
+        convention: Convention,
+        name: str,
+        *,
+        first: str | None = None,
+        renamed: bool = False,
+        kept: Kept = NOTHING,
+    ) -> None:
         self._location, self._convention, self._name = location, convention, name
+        self._first, self._renamed = first, renamed  # the first level, if it is there already
+        self._kept = kept
 
     def check(self) -> None:
         """Raise AlreadyExistsError if an array, or a group of another format, is there, or an array above."""
@@ -64,9 +76,14 @@ class PyramidGroup:
             update_consolidated(location.store, location.path)
 
     def clear(self) -> None:
-        """Remove the attributes that say that this is a pyramid."""
+        """Remove the attributes that say that this is a pyramid; a level that stays stays an image."""
         node = find_node(self._location)
         if node is None or node.implicit:
+            return
+        first, version = self._first, self._convention.version
+        if first is not None:
+            if version is not None:
+                Attributes(node).change(lambda stored: first_level_only(version, stored, first))
             return
         attributes, own = Attributes(node), _ATTRIBUTES[self._convention.name]
         if any(name in attributes for name in own):
@@ -90,8 +107,16 @@ class PyramidGroup:
             method=method,
             source_image="../../" if among_labels else None,
             labels=labels,
+            kept=self._kept,
         )
-        Attributes(require_node(self._location)).update(attributes)
+        stored = Attributes(require_node(self._location))
+        first, version = self._first, self._convention.version
+        if first is not None and version is not None:
+            stored.change(
+                lambda before: merged_attributes(version, before, attributes, first, renamed=self._renamed)
+            )
+        else:
+            stored.update(attributes)
         if among_labels and self._convention.version is not None:
             assert parent is not None
             self._list(parent, self._convention.version)

@@ -18,6 +18,7 @@ from chunkwise.groups.open_group import open_group
 from chunkwise.hierarchy.container import container_root
 from chunkwise.hierarchy.document import change_document
 from chunkwise.hierarchy.location import Location
+from chunkwise.hierarchy.node import find_node
 from chunkwise.multiscale.image_axes import ImageAxis, slowest_first
 from chunkwise.pyramid.bdv_xml import bdv_xml
 from chunkwise.pyramid.geometry import Level
@@ -27,13 +28,15 @@ from chunkwise.spec.unit import Unit
 from chunkwise.tools.array_copy import ArrayCopy
 from chunkwise.tools.array_template import template_options
 from chunkwise.tools.copy_plan import CopyPlan
+from chunkwise.tools.copy_report import CopyReport
 from chunkwise.tools.copy_source import CopySource, check_apart
+from chunkwise.tools.destination import Destination
 from chunkwise.tools.executors import Workers, kept_open
 from chunkwise.tools.target import target_spec
-from chunkwise.tools.tree_copy import CopyReport, Progress
+from chunkwise.tools.tree_copy import Progress
 from chunkwise.tools.tree_plan import fitting_attributes
 
-__all__ = ["ImageCopy"]
+__all__ = ["ImageCopy", "copy_array"]
 
 _NEARLY = 1e-6
 
@@ -45,7 +48,8 @@ class ImageCopy:
         self, source: Location, destination: Location, layout: str, options: Mapping[str, Any]
     ) -> None:
         check_apart(source, destination)
-        self._source, self._destination, self._layout = source, destination, LAYOUTS[layout]
+        self._source, self._where, self._layout = source, destination, LAYOUTS[layout]
+        self._to = Destination(destination, destination)
         self._options = template_options(options)
         self._image = image = read_ngff_image(source)
         first = image.levels[0]
@@ -74,16 +78,26 @@ class ImageCopy:
             self.nbytes += level.source.store.size * level.source.store.dtype.memory_dtype.itemsize
         self._data_type = array_data_type(self._options.get("dtype", first.source.store.dtype))
 
-    def check_free(self) -> None:
-        """Raise AlreadyExistsError if the XML file is there."""
-        if self._xml is not None and self._xml[0].store.read(self._xml[1]).value is not None:
-            raise AlreadyExistsError(f"{self._xml[0].store.describe(self._xml[1])} is there already")
+    def begin(self, *, resume: bool, overwrite: bool) -> None:
+        """Make the group, beside what it replaces; raise AlreadyExistsError if something is in the way."""
+        where = self._where
+        if not (overwrite or resume):
+            if self._xml is not None and self._xml[0].store.read(self._xml[1]).value is not None:
+                raise AlreadyExistsError(f"{self._xml[0].store.describe(self._xml[1])} is there already")
+            there = find_node(where)
+            if there is not None:
+                raise AlreadyExistsError(f"{where.text} is there already; --overwrite replaces it")
+        self._to = Destination.choose(where, overwrite=overwrite, go_on=resume, tree=True)
+        if overwrite:
+            self._to.clear()
+        self._to.create_parents("n5")
+        open_group(self._to.place, "a", format="n5")
 
     def arrays(self, stack: Stack, **how: Any) -> Iterator[tuple[str, ArrayCopy]]:
         """Yield the path and the copy of each level of a stack; `how` is as `ArrayCopy` takes it."""
         for number in range(len(self._levels)):
             path = f"{stack.path}/s{number}".lstrip("/")
-            source, where = self._stack_source(number, stack), self._destination.child(path)
+            source, where = self._stack_source(number, stack), self._to.place.child(path)
             yield path, ArrayCopy(source, where, "n5", dict(self._options), **how)
 
     def plans(self, **how: Any) -> dict[str, CopyPlan]:
@@ -91,7 +105,7 @@ class ImageCopy:
         return {path: work.plan for stack in self._stacks() for path, work in self.arrays(stack, **how)}
 
     def run(self, *, workers: Workers, verify: bool, progress: Progress, **how: Any) -> CopyReport:
-        """Copy everything into the group at the destination, which is there; `how` is for `arrays`."""
+        """Copy everything into the group that `begin` has made; `how` is for `arrays`."""
         report = CopyReport()
         groups: dict[str, dict[str, JSON]] = {"": {}}
         named = [(f"s{number}", level) for number, level in enumerate(self._levels)]
@@ -99,7 +113,7 @@ class ImageCopy:
             for stack in self._stacks():
                 for path, work in self.arrays(stack, workers=opened, **how):
                     work.begin()
-                    _copy_array(report, path, work, verify, progress)
+                    copy_array(report, path, work, verify, progress)
                 made = self._layout.group_attributes(
                     stack, self._axes, named, data_type=self._data_type, labels=self._image.labels
                 )
@@ -115,6 +129,8 @@ class ImageCopy:
         for path, attributes in groups.items():
             self._write_attributes(path, attributes)
         report.n_groups = len({"", *(above for path in groups for above in _with_groups_above(path))})
+        if self._to.replacement is not None:
+            self._to.commit()
         self._write_xml()
         return report
 
@@ -205,7 +221,7 @@ class ImageCopy:
         return [name for name in open_group(self._source, "r") if name not in levels]
 
     def _write_attributes(self, path: str, attributes: Mapping[str, JSON]) -> None:
-        group = self._destination.child(path) if path else self._destination
+        group = self._to.place.child(path) if path else self._to.place
 
         def change(document: JSON) -> Any:
             return {**(document or {}), **attributes}
@@ -214,13 +230,13 @@ class ImageCopy:
 
     def _xml_location(self) -> tuple[Location, str]:
         """Return the directory of the XML file, and its key."""
-        above = self._destination.parent
+        above = self._where.parent
         if above is None or container_root(above) is not None:
             raise InvalidArgumentError(
-                f"{self._destination.text}: BigDataViewer takes a whole container, with its XML file "
+                f"{self._where.text}: BigDataViewer takes a whole container, with its XML file "
                 "beside it, not a group in one"
             )
-        return above, above.path + self._destination.name.removesuffix(".n5") + ".xml"
+        return above, above.path + self._where.name.removesuffix(".n5") + ".xml"
 
     def _write_xml(self) -> None:
         if self._xml is None:
@@ -228,8 +244,8 @@ class ImageCopy:
         sizes = self._image.levels[0].source.store.shape
         channels, times = (1 if dim is None else sizes[dim] for dim in (self._channel, self._time))
         document = bdv_xml(
-            self._destination.name,
-            self._image.name or self._destination.name.removesuffix(".n5"),
+            self._where.name,
+            self._image.name or self._where.name.removesuffix(".n5"),
             self._axes,
             self._levels[0],
             n_channels=channels,
@@ -238,7 +254,7 @@ class ImageCopy:
         self._xml[0].store.write(self._xml[1], document)
 
 
-def _copy_array(report: CopyReport, path: str, work: ArrayCopy, verify: bool, progress: Progress) -> None:
+def copy_array(report: CopyReport, path: str, work: ArrayCopy, verify: bool, progress: Progress) -> None:
     """Do the work of one array, wait for it and count it."""
     if not work.complete:
         work.run(lambda nbytes: progress(path, nbytes))

@@ -20,6 +20,7 @@ from chunkwise.api.views import downsample
 from chunkwise.dtypes.conversion import implicit_converter
 from chunkwise.index_space import IndexDomain
 from chunkwise.plan.blocks import Blocks, block_shape
+from chunkwise.tools.fence import guard_of
 from chunkwise.tools.stored_node import check_array_visible
 
 __all__ = ["LevelStep", "blocks_of_levels"]
@@ -56,14 +57,16 @@ class LevelStep:
 
     def run(self, tasks: Iterable[int]) -> int:
         """Do tasks; return how many bytes were written."""
-        return sum(self._do(number) for number in tasks)
+        guard = guard_of(tasks)
+        targets = self.targets if guard is None else [guard.guarded(target) for target in self.targets]
+        return sum(self._do(number, targets) for number in tasks)
 
-    def _do(self, number: int) -> int:
+    def _do(self, number: int, targets: Sequence[TensorStore]) -> int:
         block = self.blocks.block(number)
         convert = implicit_converter(self.source.dtype, self.targets[0].dtype)
         values: npt.NDArray[Any] = convert(self.source[block].read().result())
         nbytes = 0
-        for at, target in enumerate(self.targets):
+        for at, target in enumerate(targets):
             if at:
                 origin = block.inclusive_min
                 view = array(values, dtype=target.dtype).translate_to[origin]

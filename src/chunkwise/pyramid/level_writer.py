@@ -8,17 +8,17 @@ from chunkwise.api.open import open as open_spec
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.binding import JSON
 from chunkwise.hierarchy.attributes import write_first_attributes
-from chunkwise.hierarchy.consolidated import update_consolidated
 from chunkwise.hierarchy.location import Location
-from chunkwise.hierarchy.new_location import check_free, clear, create_parents
-from chunkwise.hierarchy.node import JOURNAL
+from chunkwise.hierarchy.new_location import check_free
+from chunkwise.hierarchy.node import JOURNAL, find_documented
 from chunkwise.spec.context import Context
 from chunkwise.tools.array_template import ArrayTemplate
+from chunkwise.tools.destination import Destination
+from chunkwise.tools.fence import Fence
 from chunkwise.tools.journal import Journal
 from chunkwise.tools.journal_document import read_journal
 from chunkwise.tools.new_array import open_array
 from chunkwise.tools.target import target_spec
-from chunkwise.tools.work import Fence
 
 __all__ = ["LevelWriter"]
 
@@ -34,8 +34,12 @@ class LevelWriter:
         task: Mapping[str, JSON],
         *,
         sync: bool,
+        replaces: bool,
     ) -> None:
-        self._location, self._format, self._task = location, format, task
+        self._format, self._task = format, task
+        # What is there stays until all levels are whole: they may be made of it.
+        self._to = Destination.replacing(location) if replaces else Destination(location, location)
+        self._location = location = self._to.place
         target = target_spec(template, format, ("codec", "shards"))
         if format == "zarr2":
             target.spec["metadata"]["dimension_separator"] = "/"
@@ -49,11 +53,16 @@ class LevelWriter:
         self.target = open_spec(unstored, context=context).result()
         self.nbytes = self.target.size * max(1, self.target.dtype.memory_dtype.itemsize)
 
-    def prepare(self, *, overwrite: bool) -> None:
-        """Make room, or raise AlreadyExistsError if there is none."""
-        if overwrite:
-            clear(self._location)
-        check_free(self._location, self._format)
+    def check(self) -> None:
+        """Raise AlreadyExistsError if there is no room for the level, or what is there can't be replaced."""
+        if self._to.replacement is None:
+            check_free(self._location, self._format)
+        else:
+            Destination.choose(self._to.location, overwrite=True, go_on=False)
+
+    def clear(self) -> None:
+        """Delete what an unfinished level has left beside what it was to replace."""
+        self._to.clear()
 
     def journal(self, task: Mapping[str, JSON], n_tasks: int) -> Journal:
         """Return the journal of the blocks, begun or gone on with."""
@@ -81,10 +90,22 @@ class LevelWriter:
         return Fence(self._location.store, journal.key, journal.owner)
 
     def finish(self) -> TensorStore:
-        """Make the level an array; return it."""
+        """Make the level an array; return it, where it is until `commit`."""
         location = self._location
-        create_parents(location, self._format)
+        self._to.create_parents(self._format)
         write_first_attributes(location, self._format, self._attributes)
         open_spec({**self._spec, "open": True, "create": True}).result()
-        update_consolidated(location.store, location.path)
+        if self._to.replacement is None:
+            self._to.commit()
         return open_array(location, read=True)
+
+    def open(self) -> TensorStore:
+        """Return the level that is finished, where it is."""
+        moved = self._to.replacement is not None and find_documented(self._location) is None
+        return open_array(self._to.location if moved else self._location, read=True)
+
+    def commit(self) -> TensorStore:
+        """Have the level take the place of what it replaces, if it hasn't yet; return it."""
+        if self._to.replacement is not None and find_documented(self._location) is not None:
+            self._to.commit()
+        return open_array(self._to.location, read=True)

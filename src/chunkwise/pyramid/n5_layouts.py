@@ -20,11 +20,9 @@ from chunkwise.binding import JSON
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.multiscale.image_axes import ImageAxis
 from chunkwise.pyramid.geometry import Level
-from chunkwise.pyramid.n5_styles import check_one_unit, n5_viewer_group, n5_viewer_level
+from chunkwise.pyramid.n5_styles import check_one_unit, level_offset, n5_viewer_group, n5_viewer_level
 
 __all__ = ["LAYOUTS", "Layout", "Stack"]
-
-_NEARLY = 1e-6  # of a voxel
 
 
 class Stack(NamedTuple):
@@ -65,24 +63,15 @@ class Layout(NamedTuple):
 
     def offset(self, first: Level, level: Level) -> tuple[float, ...]:
         """Return by how much a level lies elsewhere than the viewer has it, by axis."""
-        offset = tuple(
-            at - 0.5 * (f - 1) * size - (0.0 if self.name == "n5-viewer" else start)
-            for at, f, size, start in zip(
-                level.translation, level.factors, first.scale, first.translation, strict=True
-            )
-        )
-        sizes = zip(offset, first.scale, strict=True)
-        return tuple(0.0 if abs(distance) <= _NEARLY * size else distance for distance, size in sizes)
+        start = (0.0, 0.0, 0.0) if self.name == "n5-viewer" else first.translation
+        axes = [ImageAxis("", "space", size) for size in first.scale]
+        return level_offset(axes, level, start)
 
     def level_attributes(self, axes: Sequence[ImageAxis], first: Level, level: Level) -> dict[str, JSON]:
         """Return the attributes of the array of a level."""
         if self.name != "n5-viewer":
             return {"downsamplingFactors": list(level.factors)}
-        out = n5_viewer_level(axes, level)
-        if any(offset := self.offset(first, level)):
-            ends = (*offset, 0.0)[:3]
-            out["affineTransform"] = [[*(float(i == j) for j in range(3)), ends[i]] for i in range(3)]
-        return out
+        return n5_viewer_level(axes, level)
 
     def group_attributes(
         self,

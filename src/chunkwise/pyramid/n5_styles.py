@@ -12,17 +12,22 @@ from collections.abc import Sequence
 
 from chunkwise.binding import JSON
 from chunkwise.errors import InvalidArgumentError
-from chunkwise.multiscale.image_axes import ImageAxis
+from chunkwise.multiscale.image_axes import ImageAxis, symbol_of, unit_in
 from chunkwise.pyramid.geometry import Level
+from chunkwise.spec.unit import Unit
 
 __all__ = [
     "check_n5_viewer_axes",
     "check_one_unit",
     "cosem_group",
     "cosem_level",
+    "in_one_unit",
+    "level_offset",
     "n5_viewer_group",
     "n5_viewer_level",
 ]
+
+_NEARLY = 1e-6  # of a voxel
 
 
 def check_n5_viewer_axes(axes: Sequence[ImageAxis]) -> None:
@@ -44,12 +49,46 @@ def check_one_unit(axes: Sequence[ImageAxis], viewer: str) -> None:
         )
 
 
-def n5_viewer_level(axes: Sequence[ImageAxis], level: Level) -> dict[str, JSON]:
-    """Return the attributes of a dataset: the voxel size is that of full resolution."""
+def in_one_unit(axes: Sequence[ImageAxis], starts: Sequence[float]) -> tuple[list[ImageAxis], list[float]]:
+    """Return axes, and positions along them, in the unit of the first axis, where they can be given in it."""
+    out, moved = [], []
+    for axis, start in zip(axes, starts, strict=True):
+        unit = axes[0].unit
+        try:
+            factor = 1.0 if axis.unit == unit else unit_in(Unit(1.0, axis.unit), symbol_of(unit))
+        except InvalidArgumentError:
+            factor, unit = 1.0, axis.unit
+        # Of a product such as 0.04 * 1000 the digits that are there, and no others.
+        out.append(axis._replace(scale=float(f"{axis.scale * factor:.14g}"), unit=unit))
+        moved.append(float(f"{start * factor:.14g}"))
+    return out, moved
+
+
+def n5_viewer_level(
+    axes: Sequence[ImageAxis], level: Level, start: Sequence[float] = (0.0, 0.0, 0.0)
+) -> dict[str, JSON]:
+    """Return the attributes of a dataset: the voxel size is that of full resolution.
+
+    Where a level lies elsewhere than in the middle of the voxels it stands for, of an image at `start`, an
+    affine transformation says so.
+    """
     out: dict[str, JSON] = {"pixelResolution": _pixel_resolution(axes, [axis.scale for axis in axes])}
     if any(f > 1 for f in level.factors):
         out["downsamplingFactors"] = list(level.factors)
+    offset = level_offset(axes, level, start)
+    if any(offset):
+        ends = (*offset, 0.0, 0.0)[:3]
+        out["affineTransform"] = [[*(float(i == j) for j in range(3)), ends[i]] for i in range(3)]
     return out
+
+
+def level_offset(axes: Sequence[ImageAxis], level: Level, start: Sequence[float]) -> tuple[float, ...]:
+    """Return by how much a level lies elsewhere than viewers have it, of an image at `start`, by axis."""
+    out = []
+    for at, f, axis, begin in zip(level.translation, level.factors, axes, start, strict=False):
+        distance = at - 0.5 * (f - 1) * axis.scale - begin
+        out.append(0.0 if abs(distance) <= _NEARLY * axis.scale else distance)
+    return tuple(out)
 
 
 def n5_viewer_group(axes: Sequence[ImageAxis], levels: Sequence[tuple[str, Level]]) -> dict[str, JSON]:

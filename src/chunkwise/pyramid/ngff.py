@@ -6,21 +6,30 @@ Source: OME-Zarr specification 0.5 and 0.4, sections "axes", "coordinateTransfor
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from chunkwise.binding import JSON
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.multiscale.image_axes import ImageAxis, ngff_unit
 from chunkwise.pyramid.geometry import Level
+from chunkwise.pyramid.kept import NOTHING, Kept
 from chunkwise.version import __version__
 
-__all__ = ["check_ngff_axes", "ngff_attributes", "ngff_image", "ngff_labels"]
+__all__ = [
+    "check_ngff_axes",
+    "first_level_only",
+    "merged_attributes",
+    "ngff_attributes",
+    "ngff_image",
+    "ngff_labels",
+]
 
 
 def check_ngff_axes(axes: Sequence[ImageAxis]) -> None:
     """Raise InvalidArgumentError unless there are 2 or 3 axes of space and at most one of each other kind."""
     kinds = [axis.kind for axis in axes]
-    if kinds.count("space") not in (2, 3) or kinds.count("time") > 1 or kinds.count("channel") > 1:
+    n_others = kinds.count("channel") + kinds.count("other")
+    if kinds.count("space") not in (2, 3) or kinds.count("time") > 1 or n_others > 1:
         raise InvalidArgumentError(
             "an OME-NGFF image has 2 or 3 axes of space, at most one of time (t) and one of channels (c), "
             f"but these are {', '.join(f'{axis.name} ({axis.kind})' for axis in axes)}; name them with `axes`"
@@ -36,6 +45,7 @@ def ngff_attributes(
     method: str,
     source_image: str | None,
     labels: bool,
+    kept: Kept = NOTHING,
 ) -> dict[str, JSON]:
     """Return the attributes of the group, of axes slowest first and levels of full resolution first."""
     multiscale: dict[str, JSON] = {
@@ -49,14 +59,69 @@ def ngff_attributes(
         },
     }
     own: dict[str, JSON] = {"multiscales": [multiscale]}
+    if kept.omero:
+        own["omero"] = dict(kept.omero)
     if labels:
         own["image-label"] = {} if source_image is None else {"source": {"image": source_image}}
+        own["image-label"].update(kept.image_label)
     if version == "0.4":
         multiscale["version"] = version
         if labels:
             own["image-label"]["version"] = version
-        return own
-    return {"ome": {"version": version, **own}}
+        return {**kept.attributes, **own}
+    return {**kept.attributes, "ome": {"version": version, **own}}
+
+
+def merged_attributes(
+    version: str, stored: Mapping[str, JSON], made: Mapping[str, JSON], first: str, *, renamed: bool
+) -> dict[str, JSON]:
+    """Return the attributes of a group whose image has new levels; its first is called `first`.
+
+    Everything that isn't about the levels stays as it is stored: other images, names, channels.
+    """
+    before, after = _members(version, stored), _members(version, made)
+    entries, (new,) = list(before.get("multiscales") or []), after["multiscales"]
+    for i, entry in enumerate(entries):
+        if _has_level(entry, first):
+            kept = {k: v for k, v in entry.items() if k != "coordinateTransformations"}
+            name = new["name"] if renamed or not entry.get("name") else entry["name"]
+            entries[i] = {**kept, **new, "name": name}
+            break
+    else:
+        entries.append(new)
+    own = {**after, **before, "multiscales": entries}
+    if "image-label" in after:
+        own["image-label"] = {**after["image-label"], **(before.get("image-label") or {})}
+    return {**stored, **own} if version == "0.4" else {**stored, "ome": {**own, "version": version}}
+
+
+def first_level_only(version: str, stored: Mapping[str, JSON], first: str) -> dict[str, JSON]:
+    """Return the attributes of a group whose image is left with the level called `first`."""
+    own = _members(version, stored)
+    entries = list(own.get("multiscales") or [])
+    for i, entry in enumerate(entries):
+        if _has_level(entry, first):
+            entries[i] = {**entry, "datasets": [one for one in entry["datasets"] if _is_level(one, first)]}
+            break
+    else:
+        return dict(stored)
+    own = {**own, "multiscales": entries}
+    return {**stored, **own} if version == "0.4" else {**stored, "ome": own}
+
+
+def _members(version: str, attributes: Mapping[str, JSON]) -> Mapping[str, JSON]:
+    own = attributes if version == "0.4" else attributes.get("ome")
+    return own if isinstance(own, Mapping) else {}
+
+
+def _has_level(entry: JSON, name: str) -> bool:
+    datasets = entry.get("datasets") if isinstance(entry, dict) else None
+    return isinstance(datasets, list) and any(_is_level(one, name) for one in datasets)
+
+
+def _is_level(dataset: JSON, name: str) -> bool:
+    path = dataset.get("path") if isinstance(dataset, dict) else None
+    return isinstance(path, str) and path.strip("/") == name
 
 
 def ngff_image(

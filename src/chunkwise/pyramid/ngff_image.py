@@ -12,7 +12,8 @@ from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.node import find_node, require_node
 from chunkwise.multiscale.image_axes import AxisKind, ImageAxis
 from chunkwise.multiscale.metadata import LevelMetadata
-from chunkwise.multiscale.ome_zarr import ome_members, parse_ome_image
+from chunkwise.multiscale.ome_versions import ome_members
+from chunkwise.multiscale.ome_zarr import parse_ome_image
 from chunkwise.tools.copy_source import CopySource, stored_source
 
 __all__ = ["ImageLevel", "NgffImage", "read_ngff_image"]

@@ -10,9 +10,11 @@ from typing import Any
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.driver.downsample.spec import check_method
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.multiscale.array_axes import ArrayImage
 from chunkwise.multiscale.image_axes import ImageAxis, image_axes, slowest_first
 from chunkwise.pyramid.convention import Convention
 from chunkwise.pyramid.geometry import Level, choose_factors, first_level, next_level
+from chunkwise.pyramid.n5_styles import in_one_unit
 from chunkwise.spec.unit import Unit
 from chunkwise.tools.array_template import ArrayTemplate
 from chunkwise.tools.compressor import parse_compressor
@@ -52,7 +54,12 @@ class PyramidPlan:
 
 
 def plan_pyramid(
-    array: TensorStore, convention: Convention, options: PyramidOptions, *, first_name: str | None = None
+    array: TensorStore,
+    known: ArrayImage,
+    convention: Convention,
+    options: PyramidOptions,
+    *,
+    first_name: str | None = None,
 ) -> PyramidPlan:
     """Plan a pyramid of `array`, which is its first level itself if that has a name."""
     check_method(options.method)
@@ -60,7 +67,7 @@ def plan_pyramid(
         raise InvalidArgumentError(
             f'labels can be downsampled by "mode" or "stride": "{options.method}" would make new ones'
         )
-    found = image_axes(array, options.axes, options.units)
+    found, starts = _axes(array, known, options)
     order = slowest_first(array, found)
     if not convention.slowest_first:
         order.reverse()
@@ -70,16 +77,22 @@ def plan_pyramid(
             f"an image of convention {convention.name} has its axes in the order {names}, but this array has "
             f"{', '.join(axis.name for axis in found)}; give a destination to have it copied"
         )
-    axes = tuple(found[dim] for dim in order)
+    ordered, starts = [found[dim] for dim in order], [starts[dim] for dim in order]
+    if convention.name == "n5-viewer":
+        ordered, starts = in_one_unit(ordered, starts)
+    axes = tuple(ordered)
     convention.check(axes, labels=options.labels, kind=array.dtype.kind)
     origin = [array.origin[dim] for dim in order]
     source = array.transpose(order).translate_to[(0,) * array.rank] if array.rank else array
     source = source.label[tuple(axis.name for axis in axes)] if array.rank else source
     chunks = _chunks(source, axes, options.chunks)
-    first = first_level(source.shape, origin, axes)
+    first = first_level(source.shape, origin, axes, starts)
     levels = [first]
     for step in choose_factors(first, axes, chunks, options.factors, options.levels):
         levels.append(next_level(first, levels[-1], step, centred=options.method != "stride"))
+    # Paintera has the place of an image at its group, whose attributes stay if levels are added.
+    is_placed = known.image is not None and known.image.convention == "paintera"
+    begin = first.translation if is_placed and first_name is not None else (0.0,) * len(axes)
     return PyramidPlan(
         convention,
         options.method,
@@ -87,8 +100,26 @@ def plan_pyramid(
         source,
         tuple(levels),
         tuple(_names(convention, len(levels), first_name)),
-        tuple(_template(source, axes, convention, level, chunks, options) for level in levels),
+        tuple(_template(source, axes, convention, level, chunks, options, begin) for level in levels),
     )
+
+
+def _axes(
+    array: TensorStore, known: ArrayImage, options: PyramidOptions
+) -> tuple[list[ImageAxis], list[float]]:
+    """Return the axis of each dimension and the position of its index 0, as options or the image say."""
+    labels = [axis.name or label for axis, label in zip(known.axes, array.domain.labels, strict=True)]
+    units = options.units
+    if units is None:
+        units = [
+            unit if axis.size is None else Unit(axis.size, axis.unit)
+            for axis, unit in zip(known.axes, array.dimension_units, strict=True)
+        ]
+    axes, starts = [], []
+    for axis, own in zip(image_axes(array, options.axes or labels, units), known.axes, strict=True):
+        axes.append(axis._replace(kind=own.kind) if own.kind and axis.name == own.name else axis)
+        starts.append(own.start * axis.scale / own.size if own.start and own.size else 0.0)
+    return axes, starts
 
 
 def _chunks(source: TensorStore, axes: Sequence[ImageAxis], given: Sequence[int] | None) -> tuple[int, ...]:
@@ -128,6 +159,7 @@ def _template(
     level: Level,
     chunks: tuple[int, ...],
     options: PyramidOptions,
+    begin: Sequence[float],
 ) -> ArrayTemplate:
     shards = None if options.shards is None else tuple(options.shards)
     if shards is not None and len(shards) != len(axes):
@@ -150,5 +182,5 @@ def _template(
         fill_value=None if convention.format == "n5" else source.fill_value,
         names=tuple(axis.name for axis in axes),
         units=tuple(units),
-        attributes=convention.level_attributes(axes, level),
+        attributes=convention.level_attributes(axes, level, begin),
     )

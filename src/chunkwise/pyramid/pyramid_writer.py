@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
@@ -23,12 +24,14 @@ from chunkwise.index_space import align
 from chunkwise.plan.blocks import Blocks
 from chunkwise.processors import memory_limit
 from chunkwise.pyramid.group import PyramidGroup
+from chunkwise.pyramid.kept import Kept
 from chunkwise.pyramid.level_step import LevelStep, blocks_of_levels
 from chunkwise.pyramid.level_writer import LevelWriter
 from chunkwise.pyramid.plan import PyramidPlan
 from chunkwise.spec.driver_spec import DriverSpec
 from chunkwise.tools.executors import Workers
 from chunkwise.tools.journal import Journal
+from chunkwise.tools.journal_document import read_journal
 from chunkwise.tools.new_array import open_array
 from chunkwise.tools.work import Crew, Work
 
@@ -67,6 +70,8 @@ class Pyramid(NamedTuple):
         The arrays, the one of full resolution first.
     factors : tuple of tuple of int
         Of each level relative to the first.
+    left_out : tuple of str
+        What the metadata of the source say that the convention has no place for.
     """
 
     convention: str
@@ -74,6 +79,7 @@ class Pyramid(NamedTuple):
     names: tuple[str, ...]
     levels: tuple[TensorStore, ...]
     factors: tuple[tuple[int, ...], ...]
+    left_out: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         shapes = ", ".join(
@@ -94,15 +100,31 @@ class PyramidWriter:
         labels: bool,
         name: str | None,
         first: str | None,
+        kept: Kept,
         workers: Workers,
         memory: int | None,
         sync: bool,
+        resume: bool,
+        overwrite: bool,
         progress: Callable[[PyramidProgress], object] | None,
     ) -> None:
+        self._resume, self._overwrite = resume, overwrite
+        begun = read_journal(location) if resume else None
+        # Levels are made beside what they replace, also when somebody goes on with them.
+        self._replaces = overwrite or (begun is not None and begun["task"].get("replaces") is True)
         self._plan, self._location, self._first = plan, location, first
         self._labels = labels
-        self._group = PyramidGroup(location, plan.convention, name or _plain_name(location))
+        self._left_out = kept.left_out
+        self._group = PyramidGroup(
+            location,
+            plan.convention,
+            name or _plain_name(location),
+            first=first,
+            renamed=bool(name),
+            kept=kept,
+        )
         self._progress = progress
+        self.advance: Callable[[int], object] = lambda nbytes: None  # of a display
         self._done = 0
         task = {
             "convention": plan.convention.name,
@@ -112,6 +134,7 @@ class PyramidWriter:
             "steps": [list(level.step) for level in plan.levels],
             "shape": list(plan.source.shape),
             "axes": [list(axis) for axis in plan.axes],
+            **({"replaces": True} if self._replaces else {}),
         }
         self._workers = workers
         memory = memory or workers.memory or memory_limit() // 4
@@ -123,26 +146,28 @@ class PyramidWriter:
                 template,
                 {**task, "level": number},
                 sync=sync,
+                replaces=self._replaces,
             )
             for number, (own, template) in enumerate(zip(plan.names, plan.templates, strict=True))
         ]
         self._journal = Journal(location, task, len(plan.levels), command="chunkwise pyramid --resume")
         self._start = 0 if first is None else 1
-        self._nbytes = sum(writer.nbytes for writer in self._writers[self._start :])
+        self.nbytes = sum(writer.nbytes for writer in self._writers[self._start :])
 
-    def prepare(self, *, resume: bool, overwrite: bool) -> None:
+    def prepare(self) -> None:
         """Make room for all levels, or find out how far they are."""
         location = self._location
         begun = location.store.read(location.path + JOURNAL).value is not None
         self._group.check()
-        if begun and resume:
+        if begun and self._resume:
             self._journal.resume()
         else:
-            if overwrite:
-                self._journal.delete()
-                self._group.clear()
             for writer in self._writers[self._start :]:
-                writer.prepare(overwrite=overwrite)
+                writer.check()
+            for writer in self._writers[self._start :]:
+                writer.clear()
+            if begun and self._overwrite:
+                location.store.delete(location.path + JOURNAL)
             self._group.create()
             self._journal.begin()
 
@@ -163,11 +188,13 @@ class PyramidWriter:
         arrays: list[TensorStore] = []
         with Crew(self._workers) as crew:
             while (number := len(arrays)) < len(plan.levels):
-                if number < self._start or self._journal.is_done(number):
+                if number < self._start:
                     arrays.append(open_array(self._location.child(plan.names[number]), read=True))
-                    if number >= self._start:
-                        self._writers[number].forget()
-                        self._advance(number, self._writers[number].nbytes)
+                    continue
+                if self._journal.is_done(number):
+                    arrays.append(self._writers[number].open())
+                    self._writers[number].forget()
+                    self._advance(number, self._writers[number].nbytes)
                     continue
                 source = plan.source
                 if number:
@@ -177,6 +204,10 @@ class PyramidWriter:
                 if not wanted():
                     return None
                 arrays += made
+        self._journal.write()  # or another process may have finished it
+        arrays[self._start :] = [writer.commit() for writer in self._writers[self._start :]]
+        if self._replaces:
+            self._group.clear()
         self._group.finish(
             plan.axes,
             list(zip(plan.names, plan.levels, strict=True)),
@@ -190,6 +221,7 @@ class PyramidWriter:
             plan.names,
             tuple(arrays),
             tuple(level.factors for level in plan.levels),
+            self._left_out,
         )
 
     def _write_levels(
@@ -217,6 +249,7 @@ class PyramidWriter:
 
         try:
             crew.run(work, 0, journal.missing(), done, tick)
+            journal.write()  # late tasks do nothing any more
         except BaseException as e:
             with suppress(ChunkwiseError):
                 journal.save()
@@ -253,15 +286,18 @@ class PyramidWriter:
 
     def _advance(self, level: int, nbytes: int) -> None:
         self._done += nbytes
+        self.advance(nbytes)
         if nbytes and self._progress is not None:
-            self._progress(PyramidProgress(level, len(self._writers), self._done, self._nbytes))
+            self._progress(PyramidProgress(level, len(self._writers), self._done, self.nbytes))
 
 
 def _stores(spec: DriverSpec) -> JSON:
     """Return the arrays that a source is made of, as JSON; of arrays in memory only that they are."""
     store = spec.key_value_store
     if store is not None:
-        return [spec.driver, store.strip().to_json()]
+        # A store of another library is an object, of which a journal can hold no more than the kind.
+        described = json.dumps(store.strip().to_json(), default=lambda one: type(one).__name__)
+        return [spec.driver, json.loads(described)]
     return [spec.driver, *(_stores(part) for part in spec.parts() if isinstance(part, DriverSpec))]
 
 

@@ -10,6 +10,7 @@ from chunkwise.api.tensorstore import TensorStore
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError
 from chunkwise.multiscale.image import MultiscaleImage
 from chunkwise.multiscale.image_axes import axis_kind, memory_order, unit_symbol
+from chunkwise.multiscale.label_votes import most_voted
 from chunkwise.multiscale.metadata import Axis, Channel
 from chunkwise.multiscale.open import Multiscale, open_multiscale
 from chunkwise.server.sources import Sources
@@ -65,6 +66,8 @@ def image_of(source: MultiscaleImage | TensorStore) -> ServedImage:
 
 def image_of_group(found: ServedGroup) -> ServedImage | None:
     """Return the image that a group is, None if it is none."""
+    if found.image is not None:
+        return _image(found.name, found.image, tuple(found.members))
     if found.members:
         return None if found.name == FIELDS else _of_levels(found)
     return _of_group(found.name, found)
@@ -80,7 +83,9 @@ def multiscale_at(found: Served | None) -> Multiscale | None:
     if now - when < KNOWN_FOR:
         return known
     try:
-        known = open_multiscale(found.node.location, format=found.node.format, context=found.context)
+        known = open_multiscale(
+            found.node.location, drafts=True, format=found.node.format, context=found.context
+        )
     except (InvalidArgumentError, KeyError):
         known = None  # a group of something else, or with metadata that are wrong
     found.made["multiscale"] = now, known
@@ -149,9 +154,12 @@ def _single(found: ServedArray) -> ServedImage:
     )
 
 
-def _image(name: str, image: MultiscaleImage) -> ServedImage:
+def _image(name: str, image: MultiscaleImage, paths: tuple[str, ...] = ()) -> ServedImage:
+    """Return an image as it is shown; its levels are at `paths` if these are not its own."""
+    image = image.available()
+    paths = paths or image.paths
     levels = tuple(
-        ServedArray(at_zero(level), path) for path, level in zip(image.paths, image.levels, strict=True)
+        ServedArray(at_zero(most_voted(level)), path) for path, level in zip(paths, image.levels, strict=True)
     )
     try:
         labels = tuple(image.labels)
@@ -161,7 +169,7 @@ def _image(name: str, image: MultiscaleImage) -> ServedImage:
         name=name,
         axes=image.axes,
         levels=levels,
-        paths=image.paths,
+        paths=paths,
         scales=image.scales,
         translations=image.translations,
         channels=image.channels,
@@ -200,6 +208,7 @@ def level_with(image: ServedImage, sides: Mapping[int, float]) -> int:
 
 def first_image(sources: Sources) -> tuple[str, ServedImage]:
     """Return the path of the first image that can be drawn, and the image; raise NotFoundError if none is."""
+    failed: ChunkwiseError | None = None
     waiting: list[tuple[str, ...]] = [(name,) for name in reversed(list(sources))]
     for _ in range(_LOOKED_AT):
         if not waiting:
@@ -208,9 +217,15 @@ def first_image(sources: Sources) -> tuple[str, ServedImage]:
         found = sources.find(path)
         if found is None:
             continue
-        image = image_at(sources, path, found)
+        image = None
+        try:
+            image = image_at(sources, path, found)
+        except ChunkwiseError as e:
+            failed = failed or e
         if image is not None and image.levels[0].view.rank and 0 not in image.levels[0].view.shape:
             return "/".join(path), image
         if isinstance(found, ServedGroup):
             waiting += reversed([(*path, member.name) for member in sources.members(path, found)])
+    if failed is not None:
+        raise failed
     raise NotFoundError(f"there is no image in {', '.join(sources)}")

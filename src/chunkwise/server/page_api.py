@@ -14,7 +14,7 @@ import numpy as np
 from chunkwise.binding import JSON, dump_bytes, plain_json
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError, UnsupportedError
 from chunkwise.multiscale.grey import PERCENTILES, contrast_level, contrast_of
-from chunkwise.multiscale.ome_groups import Plate, Well
+from chunkwise.multiscale.ome_plates import Plate, Well
 from chunkwise.server.content import BINARY, Computed, Content, Document
 from chunkwise.server.image import ServedImage, image_at, multiscale_at, shown_dims
 from chunkwise.server.plate import describe_plate, describe_well, find_thumbnail, well_of

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.binding import JSON
 from chunkwise.errors import InvalidArgumentError, NotFoundError, UnsupportedError
-from chunkwise.multiscale.ome_groups import Plate, Well
+from chunkwise.multiscale.ome_plates import Plate, Well
 from chunkwise.server.image import ServedImage, image_at, multiscale_at, shown_dims
 from chunkwise.server.sources import Sources
 from chunkwise.server.tiles import Damage, Plane, read_plane

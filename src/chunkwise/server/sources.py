@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from chunkwise.hierarchy.location import locate
 from chunkwise.hierarchy.node import find_node, nothing_at
 from chunkwise.hierarchy.walk import children
 from chunkwise.multiscale.image import MultiscaleImage
+from chunkwise.multiscale.open import open_multiscale
 from chunkwise.server.confined import ConfinedStore
 from chunkwise.server.trees import (
     FIELDS,
@@ -36,8 +38,9 @@ from chunkwise.server.trees import (
     at_zero,
     member_of,
 )
+from chunkwise.spec.kvstore_spec import is_kvstore_object
 from chunkwise.spec.url import is_url
-from chunkwise.tools.spec_file import open_source, read_spec_file
+from chunkwise.tools.source import find_source, open_view
 
 __all__ = ["Sources", "sources_of"]
 
@@ -107,7 +110,7 @@ def sources_of(*what: object) -> Sources:
         raise InvalidArgumentError("there is nothing to serve: give a path, an array or a group")
     given = what[0] if len(what) == 1 else what
     sources = Sources()
-    if isinstance(given, Mapping):
+    if isinstance(given, Mapping) and not _is_place(given):
         for name, one in given.items():
             if not isinstance(name, str) or not name or "/" in name or name in (".", ".."):
                 raise InvalidArgumentError(f'names of what is served are text without "/", not {name!r}')
@@ -121,6 +124,11 @@ def sources_of(*what: object) -> Sources:
             name, n = f"{base}-{n}", n + 1
         sources[name] = source
     return sources
+
+
+def _is_place(given: Mapping[Any, object]) -> bool:
+    """Return True for a spec, and for a mapping of keys to values as other libraries have it."""
+    return isinstance(given.get("driver"), str) or is_kvstore_object("kvstore", given)
 
 
 def _name_of(one: object) -> str:
@@ -138,42 +146,62 @@ def _name_of(one: object) -> str:
 
 
 def _source(one: object) -> Source:
-    if isinstance(one, str | os.PathLike):
-        return _stored(os.fspath(one))
     if isinstance(one, Group):
         return StoredTree(one.location)
     if isinstance(one, np.ndarray):
         one = array_of(one)
     if isinstance(one, TensorStore):
         return FixedTree(_of_view(one, "array"))
-    levels = list(one.levels) if isinstance(one, MultiscaleImage) else one
-    if isinstance(levels, list | tuple) and levels and all(isinstance(a, TensorStore) for a in levels):
-        members = {str(i): _of_view(level, str(i)) for i, level in enumerate(levels)}
+    if isinstance(one, MultiscaleImage):
+        return _of_image(one, "image")
+    if isinstance(one, list | tuple) and one and all(isinstance(a, TensorStore) for a in one):
+        members = {str(i): _of_view(level, str(i)) for i, level in enumerate(one)}
         return FixedTree(ServedGroup("image", members=members))
-    raise TypeError(
-        "expected a path, an array, a group, an image or a list of its levels, "
-        f"but received {type(one).__name__}"
-    )
+    view = open_view(one)
+    if view is not None:
+        name = os.path.basename(os.fspath(one).rstrip("/")) if isinstance(one, str | os.PathLike) else "array"
+        return FixedTree(ServedArray(at_zero(view), name))
+    try:
+        return _stored(one)
+    except TypeError:
+        raise TypeError(
+            "expected a path or another place, an array, a group, an image or a list of its levels, "
+            f"but received {type(one).__name__}"
+        ) from None
 
 
-def _stored(text: str) -> Source:
-    spec = read_spec_file(text)
-    if spec is not None:
-        view = open_source(text)
-        return FixedTree(ServedArray(at_zero(view), os.path.basename(text)))
-    location = locate(text)
-    if not is_url(text) and "|" not in text and os.path.isdir(text):
-        location = locate(ConfinedStore(text))
+def _stored(place: Any) -> Source:
+    location = find_source(place)
+    is_path = isinstance(place, str | os.PathLike)
+    if is_path and not is_url(os.fspath(place)) and os.path.isdir(place):
+        location = locate(ConfinedStore(os.fspath(place)))
     node = find_node(location)
-    if node is None:
-        raise nothing_at(location)
-    if node.error:
+    if node is not None and node.error:
         raise FailedPreconditionError(f"{location.describe(node.key)}: {node.error}")
-    if node.kind == "group" and node.undeclared and next(children("", node), None) is None:
+    if node is None or (node.kind == "group" and node.undeclared):
+        other = _without_nodes(place)
+        if other is not None:
+            return other
+    if node is None or (node.undeclared and next(children("", node), None) is None):
         raise nothing_at(location)
     tree = StoredTree(location)
     tree.find(())  # metadata that can't be understood are an error now
     return tree
+
+
+def _without_nodes(place: Any) -> Source | None:
+    """Return what is there without being a node: a precomputed volume, a picture; None if it is neither."""
+    try:
+        image = open_multiscale(place)
+    except ChunkwiseError:
+        return None
+    return _of_image(image, image.name) if isinstance(image, MultiscaleImage) else None
+
+
+def _of_image(image: MultiscaleImage, name: str) -> Source:
+    image = image.available()
+    members = {str(i): _of_view(level, str(i)) for i, level in enumerate(image.levels)}
+    return FixedTree(ServedGroup(name, members=members, image=image))
 
 
 def _of_view(view: TensorStore, name: str) -> ServedArray:

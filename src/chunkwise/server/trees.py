@@ -27,6 +27,7 @@ from chunkwise.hierarchy.node import DRIVERS, Node, find_node
 from chunkwise.hierarchy.walk import children
 from chunkwise.index_space import d
 from chunkwise.kvstore.file import FileStore
+from chunkwise.multiscale.image import MultiscaleImage
 from chunkwise.server.confined import ConfinedStore
 from chunkwise.spec.context import Context
 from chunkwise.tools.summary import summarize
@@ -95,6 +96,7 @@ class ServedGroup:
     node: Node | None = None
     attributes: Mapping[str, JSON] = field(default_factory=dict)
     members: Mapping[str, ServedArray] = field(default_factory=dict)  # of a group that is not stored
+    image: MultiscaleImage | None = None  # whose levels the members are
     context: Context | None = None  # with the cache that arrays of the group share
     made: dict[Any, Any] = field(default_factory=dict)  # what has been made of it, by format
 

@@ -60,10 +60,18 @@ class DriverSpec(ABC):
         """Return the schema that is known before the array is opened."""
         return self.schema
 
+    def member_schema(self, name: str) -> Schema:
+        """Return a schema with the member `name`, whatever is said of the other members."""
+        return self.effective_schema()
+
     @property
     def key_value_store(self) -> KvStoreSpec | None:
         """The kvstore, be it that of an array that this one adapts."""
         return self.kvstore
+
+    def of_url(self) -> Self:
+        """Return the spec of a URL, which has nothing but the kvstore and what the suffix says."""
+        return self
 
     def url_suffix(self) -> str:
         """Return the URL after that of the kvstore; raise UnsupportedError if there is no URL."""

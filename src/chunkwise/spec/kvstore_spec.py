@@ -57,6 +57,10 @@ class KvStoreSpec:
         """Return the store of a bound spec, and the prefix that keys under `path` have in it."""
         raise UnsupportedError(f"{self.driver} can't be opened")
 
+    def as_opened(self, store: KvStoreDriver) -> Self:
+        """Return the spec with what `store`, which it has opened, knows by now."""
+        return self
+
     def to_url(self) -> str:
         """Return the URL; raise UnsupportedError if there is none."""
         raise UnsupportedError("URL representation not supported")

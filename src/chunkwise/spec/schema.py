@@ -296,6 +296,19 @@ class Schema(IndexingMixin):
         out._domain = domain
         return out
 
+    def with_one(self, name: str) -> Schema:
+        """Return the schema with its rank, data type, and one of its other members."""
+        out = Schema(rank=self._rank, dtype=self._dtype)
+        if name == "chunk_layout":
+            out._layout = self._layout.copy()
+        elif name == "codec":
+            out._codec = self._codec
+        elif name == "dimension_units":
+            out._units = self._units
+        elif name == "fill_value":
+            out._fill, out._fill_is_json = self._fill, self._fill_is_json
+        return out
+
     def _with_units(self, units: DimensionUnits) -> Schema:
         """Return the schema with other dimension units in place of its own."""
         out = self.copy()

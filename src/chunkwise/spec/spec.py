@@ -68,9 +68,12 @@ class Spec(IndexingMixin):
         if isinstance(json, Spec):
             self._driver, self._transform = json._driver, json._transform
             return
-        if isinstance(json, str):
+        from_url = isinstance(json, str)
+        if from_url:
             json = spec_json_from_url(json)
         self._driver, self._transform = _parse(plain_json(json, _is_kept))
+        if from_url:  # as in TensorStore, a URL says nothing of the index space, whatever the driver
+            self._driver, self._transform = self._driver.of_url(), None
 
     @classmethod
     def _of(cls, driver: DriverSpec, transform: IndexTransform | None) -> Spec:
@@ -101,9 +104,7 @@ class Spec(IndexingMixin):
     @property
     def domain(self) -> IndexDomain | None:
         """Domain; None if unknown."""
-        if self._transform is None:
-            return None
-        return self._transform.domain
+        return self._driver.domain if self._transform is None else self._transform.domain
 
     def _known_rank(self) -> IndexDomain:
         if self._transform is not None:
@@ -131,7 +132,12 @@ class Spec(IndexingMixin):
     @property
     def schema(self) -> Schema:
         """Everything known, in the index space of the spec."""
-        schema = self._driver.effective_schema()
+        return self._seen(self._driver.effective_schema())
+
+    def _member_schema(self, name: str) -> Schema:
+        return self._seen(self._driver.member_schema(name))
+
+    def _seen(self, schema: Schema) -> Schema:
         if self._transform is None:
             return schema
         return schema.transformed(self._transform, keep_domain=True)
@@ -139,22 +145,22 @@ class Spec(IndexingMixin):
     @property
     def chunk_layout(self) -> ChunkLayout:
         """Constraints on chunks."""
-        return self.schema.chunk_layout
+        return self._member_schema("chunk_layout").chunk_layout
 
     @property
     def codec(self) -> CodecSpec | None:
         """Constraint on the codec."""
-        return self.schema.codec
+        return self._member_schema("codec").codec
 
     @property
     def fill_value(self) -> Any:
         """Fill value; None if unknown."""
-        return self.schema.fill_value
+        return self._member_schema("fill_value").fill_value
 
     @property
     def dimension_units(self) -> tuple[Unit | None, ...] | None:
         """Units of the dimensions; None if the rank is unknown."""
-        return self.schema.dimension_units
+        return self._member_schema("dimension_units").dimension_units
 
     @property
     def open_mode(self) -> OpenMode:
@@ -218,7 +224,7 @@ class Spec(IndexingMixin):
         rank = schema.get("rank", self.rank)
         if self._transform is not None:
             out["transform"] = self._transform.to_json()
-        elif rank is not None and "domain" not in schema and self._driver.shows_rank:
+        elif rank is not None and self._driver.shows_rank and ("domain" not in schema or self._driver.rank):
             out["rank"] = rank
         if include_defaults:
             out["schema"] = schema

@@ -11,12 +11,13 @@ In a test module::
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Executor
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
@@ -26,9 +27,21 @@ import numpy.typing as npt
 import pytest
 
 import chunkwise as cw
-from chunkwise.errors import StorageError
+from chunkwise.errors import AbortedError, StorageError
 from chunkwise.hierarchy.node import JOURNAL
-from chunkwise.testing.executor_faults import Around, Dying, Late, Reversed, call, slowly, twice, without_room
+from chunkwise.testing.executor_faults import (
+    Around,
+    Dying,
+    Kept,
+    Late,
+    Reversed,
+    Stopping,
+    StoppingOne,
+    call,
+    slowly,
+    twice,
+    without_room,
+)
 
 __all__ = ["ExecutorContract"]
 
@@ -84,6 +97,12 @@ class ExecutorContract:
     def driver_code_in(self, environment: Mapping[str, str]) -> Iterator[str]:
         """Yield code whose workers are started in an environment; by default by whoever runs the code."""
         yield self.driver_code()
+
+    def _other_worker(self) -> Executor:
+        """Return an executor with a worker that is stopped without others waiting for it."""
+        if self.in_process:
+            return ThreadPoolExecutor(1)
+        return ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
 
     @contextmanager
     def executor(self) -> Iterator[Executor]:
@@ -156,6 +175,45 @@ class ExecutorContract:
         """One after the other, and at the same time."""
         self.wrapped(source, tmp_path / "b.zarr", twice)
         self.wrapped(source, tmp_path / "c.zarr", call, n_calls=2)
+
+    def test_tasks_that_are_done_again(self, source: str, tmp_path: Path) -> None:
+        """After each step, and when the copy is an array that somebody has changed."""
+        target = tmp_path / "b.zarr"
+        with self.executor() as executor:
+            kept = Kept(executor)
+            self.copied(source, target, kept)
+            array = cw.open(str(target)).result()
+            array[:, 1:7] = 1
+            for order in (1, -1):
+                kept.again(order)
+        assert not list(target.glob(".chunkwise*"))
+        assert np.array_equal(self.read(target)[:, 7:], _VALUES[:, 7:])
+        assert (self.read(target)[:, 1:7] == 1).all()
+
+    @pytest.mark.parametrize(
+        ("step", "name", "n"),
+        [
+            (0, "planes.zarr/c/", 2),
+            (1, ".chunkwise-intermediate", 5),
+            (1, "b.zarr/c/", 1),
+            (1, "b.zarr/c/", 4),
+        ],
+    )
+    def test_a_worker_that_is_stopped_across_the_end(
+        self, source: str, tmp_path: Path, step: int, name: str, n: int
+    ) -> None:
+        """What it does then changes nothing, and leaves nothing."""
+        target = tmp_path / "b.zarr"
+        stopping = Stopping(name, n, str(tmp_path / "stopped"), by_signal=not self.in_process)
+        with self.executor() as executor, self._other_worker() as other:
+            stopped = StoppingOne(executor, step, other, stopping)
+            self.copied(source, target, stopped)
+            cw.open(str(target)).result()[:12] = 1
+            stopping.go()
+            assert stopped.late is not None and isinstance(stopped.late.exception(60), AbortedError)
+        assert Path(tmp_path / "stopped").exists() and not list(target.glob(".chunkwise*"))
+        assert (self.read(target)[:12] == 1).all()
+        assert np.array_equal(self.read(target)[12:], _VALUES[12:])
 
     def test_results_in_another_order(self, source: str, tmp_path: Path) -> None:
         """The first submitted is heard of last."""

@@ -1,4 +1,4 @@
-"""Faults of an executor: tasks done twice, late or in another order; a worker that dies."""
+"""Faults of an executor: tasks done twice, late or in another order; a worker that dies or is stopped."""
 
 from __future__ import annotations
 
@@ -12,11 +12,16 @@ from concurrent.futures import Executor, Future
 from contextlib import suppress
 from typing import Any
 
+from chunkwise.errors import AbortedError
+
 __all__ = [
     "Around",
     "Dying",
+    "Kept",
     "Late",
     "Reversed",
+    "Stopping",
+    "StoppingOne",
     "call",
     "die_at_step",
     "slowly",
@@ -93,6 +98,89 @@ class Late(Executor):
 
         threading.Timer(0.5, start).start()
         return outer
+
+
+class Kept(Executor):
+    """Keeps each task, and has those of a step done again when the next step begins."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+        self.tasks: list[tuple[Any, ...]] = []
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Submit it."""
+        if self.tasks and self.tasks[-1][1] != args[0]:
+            self.again()
+        self.tasks.append((fn, *args))
+        return self._executor.submit(fn, *args)
+
+    def again(self, order: int = 1) -> None:
+        """Have all tasks done again; the only errors may be that they are late."""
+        for task in self.tasks[::order]:
+            error = self._executor.submit(*task).exception(60)
+            assert error is None or isinstance(error, AbortedError), error
+
+
+class Stopping:
+    """Calls a task, and stops the worker before it opens a file: by a signal, or until `go` is called."""
+
+    def __init__(self, name: str, n: int, where: str, *, by_signal: bool) -> None:
+        # The n-th one with `name` in its path.
+        self._name, self._n, self._where, self._by_signal = name, n, where, by_signal
+
+    def __call__(self, fn: Callable[..., Any], *args: Any) -> Any:
+        thread, left = threading.get_ident(), [self._n]
+
+        def count(event: str, arguments: tuple[Any, ...]) -> None:
+            if event != "open" or threading.get_ident() != thread or self._name not in str(arguments[0]):
+                return
+            left[0] -= 1
+            if left[0] == 0:
+                self._stop()
+
+        sys.addaudithook(count)
+        try:
+            return fn(*args)
+        finally:
+            left[0] = 0
+
+    def _stop(self) -> None:
+        with open(self._where, "w") as file:
+            file.write(str(os.getpid()))
+        if self._by_signal:
+            os.kill(os.getpid(), signal.SIGSTOP)
+        else:
+            while not os.path.exists(self._where + ".go"):
+                time.sleep(0.01)
+
+    def wait(self, future: Future[Any]) -> None:
+        """Wait until the worker is stopped, or has done the task."""
+        while not (os.path.exists(self._where) and os.path.getsize(self._where)) and not future.done():
+            time.sleep(0.01)
+
+    def go(self) -> None:
+        """Let the worker go on, if it was stopped."""
+        if not self._by_signal:
+            with open(self._where + ".go", "w"):
+                pass
+        elif os.path.exists(self._where):
+            with open(self._where) as file:
+                os.kill(int(file.read()), signal.SIGCONT)
+
+
+class StoppingOne(Executor):
+    """Has the first task of a step done twice, first by a worker of another executor, which stops."""
+
+    def __init__(self, executor: Executor, step: int, other: Executor, stopping: Stopping) -> None:
+        self._executor, self._step, self._other, self._stopping = executor, step, other, stopping
+        self.late: Future[Any] | None = None
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Submit it."""
+        if self.late is None and args[0] == self._step:
+            self.late = self._other.submit(self._stopping, fn, *args)
+            self._stopping.wait(self.late)
+        return self._executor.submit(fn, *args)
 
 
 def call(fn: Callable[..., Any], *args: Any) -> Any:

@@ -20,12 +20,13 @@ from typing import Any, ClassVar
 
 import pytest
 
-from chunkwise.errors import InvalidArgumentError
+from chunkwise.errors import InvalidArgumentError, OutOfRangeError
 from chunkwise.kvstore.protocol import (
     MISSING_GENERATION,
     ByteRange,
     Children,
     KvStoreDriver,
+    ValueOpenable,
     offers,
 )
 from chunkwise.kvstore.traits import StoreTraits, traits_of
@@ -144,6 +145,23 @@ class KvStoreContract(RangeContract):
             assert read("a/k", out) == expected
             assert bytes(out[:5]) == b"hello"[:size]
         assert read("a/none", memoryview(bytearray(3))) is None
+
+    def test_open_value(self, store: KvStoreDriver) -> None:
+        """An open value stays what it was, or says that it was changed; ranges outside it are errors."""
+        opener: Any = store if offers(store, ValueOpenable) else None
+        if opener is None:
+            return
+        assert opener.open_value("a/none") is None
+        store.write("a/k", b"hello")
+        value = opener.open_value("a/k")
+        assert value is not None and value.size == 5
+        store.write("a/k", b"other value")
+        found = [bytes(part) for part in value.read((1, 0, 5), (3, 5, 5))]
+        assert found == [b"el", b"hello", b""] or value.changed()
+        with pytest.raises(OutOfRangeError):
+            value.read((3,), (6,))
+        value.close()
+        assert opener.open_value("a") is None
 
     def test_missing_is_a_value(self, store: KvStoreDriver) -> None:
         """A missing key is None, in a store without any key and below a missing or existing key."""

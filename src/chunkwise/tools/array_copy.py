@@ -14,6 +14,8 @@ interrupted copy can be resumed.
    fingerprint where blocks of the destination would read the source many times.
 7. The intermediate array is deleted; attributes and groups above are written, then the metadata; then the
    journal is deleted.
+
+What a copy replaces is there until then: all this happens beside it (`chunkwise.tools.destination`).
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from contextlib import suppress
 from typing import Any
 
 from chunkwise.api.tensorstore import TensorStore
+from chunkwise.arguments import check_choice
 from chunkwise.binding import JSON
 from chunkwise.errors import (
     AlreadyExistsError,
@@ -31,24 +34,28 @@ from chunkwise.errors import (
     FailedPreconditionError,
     InvalidArgumentError,
 )
-from chunkwise.hierarchy.consolidated import update_consolidated
+from chunkwise.hierarchy.change import delete_below
 from chunkwise.hierarchy.location import Location
-from chunkwise.hierarchy.new_location import check_free, check_outside_arrays, clear, create_parents
+from chunkwise.hierarchy.new_location import check_free, check_outside_arrays
 from chunkwise.hierarchy.node import JOURNAL
+from chunkwise.hierarchy.tree import check_format
 from chunkwise.kvstore.key_range import KeyRange
-from chunkwise.tools.copy_arrays import check_memory, room_of
+from chunkwise.tools.copy_arrays import check_memory, intermediate_name, room_of
 from chunkwise.tools.copy_job import planned_job
 from chunkwise.tools.copy_plan import CopyPlan
 from chunkwise.tools.copy_source import CopySource, stored_source
-from chunkwise.tools.copy_work import StepResult
+from chunkwise.tools.copy_work import LostBlockError, StepResult
+from chunkwise.tools.destination import Destination
 from chunkwise.tools.executors import Workers, workers_of
+from chunkwise.tools.fence import Fence
 from chunkwise.tools.journal import Journal
 from chunkwise.tools.journal_document import JournalDocument, read_journal
-from chunkwise.tools.narrowing import Cast, MisfitError
+from chunkwise.tools.narrowing import CASTS, Cast, MisfitError
 from chunkwise.tools.new_array import open_array
 from chunkwise.tools.parts import Part, PartJournals, n_parts
+from chunkwise.tools.sessions import is_session, journal_location
 from chunkwise.tools.task_stages import Stage
-from chunkwise.tools.work import Crew, Fence
+from chunkwise.tools.work import Crew
 
 __all__ = ["ArrayCopy"]
 
@@ -77,21 +84,29 @@ class ArrayCopy:
         part: Part | None = None,  # of a copy that several processes make; by default all of it
         keep_fingerprint: bool = False,  # as an attribute, with which the copy is verified without its source
     ) -> None:
-        self._location = destination
-        self._format = format
+        self._format = check_format(format)
+        check_choice(cast, "cast", CASTS)
         if isinstance(source, Location):
             source = stored_source(source)
-        if source.uses(destination, below=overwrite):
+        go_on = resume or part is not None
+        if overwrite:
+            check_outside_arrays(destination)
+        self._destination = found = Destination.choose(destination, overwrite=overwrite, go_on=go_on)
+        self._location = location = found.place
+        self._journal_at, self._session = journal_location(location), is_session(location.store)
+        # What is replaced may be read: it is there until the copy is whole.
+        if source.uses(location, below=found.replacement is not None):
             raise InvalidArgumentError(_SAME if source.is_stored else _INSIDE)
-        self._job = planned_job(source, destination, format, options, cast=cast, extent=extent, sync=sync)
+        self._job = planned_job(source, location, format, options, cast=cast, extent=extent, sync=sync)
         self.target, self.narrowing = self._job.target, self._job.narrowing
         self.notes = self._job.target_spec.notes
-        self._workers = workers_of(workers)
+        self.workers = workers_of(workers)
         self._memory, self._part, self._keep_fingerprint = memory, part, keep_fingerprint
-        begun = read_journal(destination) if (resume or part is not None) and not overwrite else None
+        begun = read_journal(location) if go_on and not overwrite else None
+        self._intermediate = intermediate_name()
         if plan is None and begun is not None and begun["task"].get("source metadata") == source.digest:
             # Whoever goes on with it may have other memory and processors.
-            plan = _journalled_plan(begun, memory)
+            plan = self._begun_plan(begun)
         task = {
             "source": source.location,
             "source metadata": source.digest,
@@ -100,7 +115,7 @@ class ArrayCopy:
             **({} if self.narrowing is None else {"cast": self.narrowing.rule}),
             **({"fingerprint": "kept"} if keep_fingerprint else {}),
         }
-        self._follow(plan or self._job.arrays.plan(room_of(self._workers, memory)), task)
+        self._follow(plan or self._job.arrays.plan(room_of(self.workers, memory)), task)
         self.nbytes = self._job.nbytes
         if part is not None:
             start, stop = part.share(self.nbytes)
@@ -115,50 +130,68 @@ class ArrayCopy:
         """The passes."""
         return self._job.plan
 
+    def _begun_plan(self, journal: JournalDocument) -> CopyPlan | None:
+        """Return the plan of an unfinished copy, None if it has none."""
+        found = journal["task"].get("plan")
+        if found is None:
+            return None
+        plan = CopyPlan.from_json(found)
+        check_memory(self._memory, plan.memory)
+        self._intermediate = intermediate_name(journal["task"].get("intermediate"))
+        return plan
+
     def _follow(self, plan: CopyPlan, task: dict[str, JSON]) -> None:
         """Take a plan."""
-        self._job.follow(plan, summed=self._keep_fingerprint)
-        self._task = {**task, "plan": plan.to_json()}
+        self._job.follow(plan, summed=self._keep_fingerprint, intermediate=self._intermediate)
+        between = {} if plan.intermediate is None else {"intermediate": self._intermediate}
+        self._task = {**task, "plan": plan.to_json(), **between}
         n_tasks = [blocks.n_blocks for blocks in plan.passes]
-        self._whole = self._journal = Journal(self._location, self._task, n_tasks)
+        self._whole = self._journal = Journal(self._journal_at, self._task, n_tasks)
         self._parts: PartJournals | None = None
         if task["number of parts"] is not None:
-            self._parts = PartJournals(self._location, self._task, n_tasks, task["number of parts"])
+            self._parts = PartJournals(self._journal_at, self._task, n_tasks, task["number of parts"])
         if self._part is not None and self._parts is not None:
             self._journal = self._parts.of(self._part)
 
     def begin(self) -> None:
         """Write the journal of a new copy, or read that of an unfinished one; see `complete`."""
-        location = self._location
-        unfinished = location.store.read(location.path + JOURNAL).value is not None
+        location, destination = self._location, self._destination
         if self._overwrite:
-            clear(location)
-        elif unfinished and self._part is not None:
+            destination.clear()
+        unfinished = self._journal_at.store.read(location.path + JOURNAL).value is not None
+        if unfinished and self._part is not None:
             self._begin_part()
             return
-        elif unfinished and self._resume:
+        if unfinished and self._resume:
             self._journal.resume()
             if self._parts is not None:
                 self._parts.join(self._journal)
             self.nbytes_done = self._count_done()
             return
-        elif (self._resume or self._part is not None) and self._job.is_there():
+        if (self._resume or self._part is not None) and self._job.is_there():
+            if destination.is_made:
+                destination.commit()
             self.complete = True
             self.nbytes_done = self.nbytes
             return
-        if not unfinished or self._overwrite:
-            check_outside_arrays(location)
+        if destination.replacement is not None and not self._overwrite:
+            raise AlreadyExistsError(f"{location.text} holds another copy, which --overwrite deletes")
+        if not unfinished:
+            check_outside_arrays(destination.location)
             check_free(location, self._format)
         if self.narrowing is not None and not unfinished and self._part is None:
             self._before = frozenset(self._keys())
         if self._part is None:
             self._journal.begin()
+            if self._session:
+                self._destination.create_parents(self._format)
+                self._job.publish()
             return
         try:
             self._whole.begin(owned=False)
         except AlreadyExistsError:  # another part was faster: its plan counts
             begun = read_journal(location)
-            plan = None if begun is None else _journalled_plan(begun, self._memory)
+            plan = None if begun is None else self._begun_plan(begun)
             if plan is not None:
                 self._follow(plan, self._task)
         self._begin_part()
@@ -183,14 +216,14 @@ class ArrayCopy:
         keys = KeyRange.of_prefix(path) if path else KeyRange()
         return self._location.store.list(keys.start, keys.stop)
 
-    def run(self, advance: Callable[[int], None] = lambda nbytes: None) -> None:
+    def run(self, advance: Callable[[int], object] = lambda nbytes: None) -> None:
         """Copy the blocks that are left; `advance` gets the bytes of some, one after the other."""
         job, journal = self._job, self._journal
 
         def pending(at: int) -> list[tuple[int, int]]:
-            if at and self._part is not None:
-                journal.write()
-                if self.n_missing()[at - 1]:
+            if at:
+                journal.write()  # late tasks of the first pass do nothing any more
+                if self._part is not None and self.n_missing()[at - 1]:
                     return []  # the other parts have to be as far
             return journal.missing(at)
 
@@ -198,21 +231,22 @@ class ArrayCopy:
             journal.mark(start, stop, at, result.fingerprint)
             advance(job.share(result.nbytes))
 
-        tally = self._workers.tally
+        tally = self.workers.tally
         tally.n_expected = tally.n_begun + sum(
             stop - start for at in range(len(job.steps)) for start, stop in journal.missing(at)
         )
         self._drive(lambda crew: job.copy_stages(crew, self._fence(), pending, done))
+        journal.write()
         if self._part is None:
             self._check_passes()
 
     def _fence(self) -> Fence:
-        return Fence(self._location.store, self._journal.key, self._journal.owner)
+        return Fence(self._journal_at.store, self._journal.key, self._journal.owner)
 
     def _drive(self, stages: Callable[[Crew], Iterator[Stage]]) -> None:
         """Have stages done, one after the other, and what they have done checked."""
         try:
-            with Crew(self._workers) as crew:
+            with Crew(self.workers) as crew:
                 crew.run_all([stages(crew)], (lambda: None) if self.complete else self._journal.beat)
         except BaseException as e:
             self._interrupted(e)
@@ -260,8 +294,15 @@ class ArrayCopy:
     def _interrupted(self, error: BaseException) -> None:
         if self.complete:  # and has no journal
             return
+        if self._session:
+            with suppress(ChunkwiseError):
+                delete_below(self._location)
+            return
+        if isinstance(error, LostBlockError):
+            self._journal.restart()
         # A copy with values that don't fit can be resumed with another rule only, so nothing of it is kept.
         if isinstance(error, MisfitError) and self._before is not None:
+            self._destination.clear()
             for key in self._keys():
                 if key not in self._before:
                     self._location.store.delete(key)
@@ -284,22 +325,14 @@ class ArrayCopy:
 
     def finish(self) -> TensorStore:
         """Make the copy an array; return it as it is opened anew."""
-        location = self._location
         if not self.complete:
+            self._journal.write()  # or another process may have finished it
             self._job.check_source()
-            create_parents(location, self._format)
+            if not self._session:
+                self._destination.create_parents(self._format)
             last = len(self._job.steps) - 1
-            self._job.publish(self._journal.fingerprint(last) if self._keep_fingerprint else None)
+            if not self._session or self._keep_fingerprint:
+                self._job.publish(self._journal.fingerprint(last) if self._keep_fingerprint else None)
             self._journal.delete()
-            update_consolidated(location.store, location.path)
-        return open_array(location)
-
-
-def _journalled_plan(journal: JournalDocument, memory: int | None) -> CopyPlan | None:
-    """Return the plan of an unfinished copy, None if it has none."""
-    found = journal["task"].get("plan")
-    if found is None:
-        return None
-    plan = CopyPlan.from_json(found)
-    check_memory(memory, plan.memory)
-    return plan
+            self._destination.commit()
+        return open_array(self._destination.location)

@@ -19,6 +19,7 @@ from chunkwise.errors import InvalidArgumentError
 from chunkwise.hierarchy.node import Node
 from chunkwise.spec.unit import Unit
 from chunkwise.tools.compressor import compressor_from_json, parse_compressor
+from chunkwise.tools.missing_values import take_marker
 
 __all__ = [
     "FINGERPRINT",
@@ -55,6 +56,9 @@ class ArrayTemplate:
     codec: Any = None  # a Compressor, or JSON in the words of the target's format; None for its default
     checksum: bool = False  # of each chunk
     fill_value: npt.NDArray[Any] | None = None  # of shape (); None for zero
+    marker: npt.NDArray[Any] | None = (
+        None  # of shape (): what stands for a missing value; None if nothing does
+    )
     names: tuple[str | None, ...] = ()
     units: tuple[Unit | None, ...] = ()
     attributes: Mapping[str, JSON] = field(default_factory=dict)
@@ -132,6 +136,7 @@ def template_of(store: TensorStore, node: Node, attributes: Mapping[str, JSON]) 
     names: tuple[str | None, ...] = tuple(label or None for label in store.domain.labels)
     units = store.dimension_units
     kept = {name: value for name, value in attributes.items() if name != FINGERPRINT}
+    marker = take_marker(node.format, node.document, store.fill_value, store.dtype, kept)
     rank = store.rank
     if node.format == "zarr3" and isinstance(node.document.get("dimension_names"), list):
         names = tuple(node.document["dimension_names"])
@@ -159,6 +164,7 @@ def template_of(store: TensorStore, node: Node, attributes: Mapping[str, JSON]) 
         shards=None if shards == chunks else shards,
         codec=codec,
         fill_value=store.fill_value,
+        marker=marker,
         names=names,
         units=units,
         attributes=kept,

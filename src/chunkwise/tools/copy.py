@@ -16,7 +16,9 @@ from chunkwise.tools.array_template import template_options
 from chunkwise.tools.copy_plan import CopyPlan
 from chunkwise.tools.copy_source import stored_source
 from chunkwise.tools.executors import workers_of
+from chunkwise.tools.losses import is_loss, warn_of_losses
 from chunkwise.tools.narrowing import Cast
+from chunkwise.tools.progress import check_progress, shown_progress
 
 __all__ = ["ArrayCopyReport", "copy", "plan_copy"]
 
@@ -106,7 +108,7 @@ def copy(
     overwrite: bool = False,
     sync: bool = True,
     keep_fingerprint: bool = False,
-    progress: Callable[[int], None] = lambda nbytes: None,
+    progress: Callable[[int], object] | bool = False,
     **options: Any,
 ) -> ArrayCopyReport:
     """Copy an array to another place, format, chunking or compression.
@@ -135,14 +137,15 @@ def copy(
     resume : bool
         Go on with an unfinished copy, if there is one; another executor may have begun it.
     overwrite : bool
-        Delete an array, or an unfinished copy, that is at the destination.
+        Replace an array, or an unfinished copy, that is at the destination.  It stays until the copy is
+        whole, so it may be the source, or what that is made of.
     sync : bool
         Whether chunks are on the disk before there is an array.
     keep_fingerprint : bool
         Keep a fingerprint of the elements as the attribute ``chunkwise_fingerprint`` of the copy.  With it
         `chunkwise.verify` finds any change, also chunks that are missing or were swapped.
-    progress : callable
-        Is told the bytes of blocks that are done, in the calling thread.
+    progress : callable or bool
+        Is told the bytes of blocks that are done, in the calling thread; True shows a bar on stderr.
     **options
         What the copy is to have other than the source: ``chunks``, ``shards``, ``codec``, ``checksum``,
         ``fill_value``, ``dtype``.
@@ -163,6 +166,11 @@ def copy(
     DataCorruptionError
         If the copy was not read as it was written.
 
+    Warns
+    -----
+    LossWarning
+        If the format can't hold something beside the elements; `notes` of the report has it too.
+
     Examples
     --------
     >>> import tempfile
@@ -175,6 +183,7 @@ def copy(
     (96, True)
     """
     started = time.monotonic()
+    check_progress(progress)
     work = _prepare(
         source,
         destination,
@@ -191,12 +200,14 @@ def copy(
     )
     work.begin()
     if not work.complete:
-        work.run(progress)
+        with shown_progress(progress, "copying", work.nbytes, work.nbytes_done, work.workers) as told:
+            work.run(told)
     if verify:
         work.verify()
     array = work.finish()
     changed = "" if work.narrowing is None else str(work.narrowing)
     notes = (*work.notes, *filter(None, [changed]))
+    warn_of_losses([("", note) for note in work.notes if is_loss(note)])
     copied, seconds = work.nbytes - work.nbytes_done, time.monotonic() - started
     return ArrayCopyReport(array, work.plan, work.nbytes, copied, seconds, verify, notes)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
+from uuid import uuid4
 
 import numpy.typing as npt
 
@@ -15,6 +17,7 @@ from chunkwise.dtypes.zarr3 import fill_value_to_zarr3, to_zarr3
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError
 from chunkwise.hierarchy.location import Location
 from chunkwise.index_space import IndexDomain
+from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.plan.blocks import Blocks
 from chunkwise.processors import memory_limit
 from chunkwise.spec.context import Context
@@ -24,11 +27,23 @@ from chunkwise.tools.copy_work import CopyStep
 from chunkwise.tools.executors import Workers
 from chunkwise.tools.narrowing import Narrowing
 from chunkwise.tools.plan_blocks import COPIES, Grid, least_memory, plan_blocks
+from chunkwise.tools.sessions import is_session
 
-__all__ = ["INTERMEDIATE", "CopyArrays", "Room", "check_memory", "copy_arrays", "room_of"]
+__all__ = [
+    "INTERMEDIATE",
+    "CopyArrays",
+    "Room",
+    "check_memory",
+    "copy_arrays",
+    "delete_intermediates",
+    "intermediate_name",
+    "room_of",
+]
 
 INTERMEDIATE = ".chunkwise-intermediate"
-"""Name, below the destination, of the array between two passes."""
+"""Beginning of the name, below the destination, of the array between two passes: each copy has its own."""
+
+_NAME = re.compile(rf"{re.escape(INTERMEDIATE)}(-[0-9a-z]{{1,32}})?", re.ASCII)
 
 _N_BLOCKS = 64
 _SMALLEST_NBYTES = 4 << 20
@@ -53,6 +68,19 @@ class Room(NamedTuple):
     memory: int
     n_at_once: int
     is_limit: bool
+
+
+def intermediate_name(journalled: object = None) -> str:
+    """Return a new name for the array between two passes, or that of a copy that is gone on with."""
+    if isinstance(journalled, str) and _NAME.fullmatch(journalled):
+        return journalled
+    return f"{INTERMEDIATE}-{uuid4().hex[:12]}"
+
+
+def delete_intermediates(location: Location) -> None:
+    """Delete the array between two passes at a destination, and any that another copy has left."""
+    keys = KeyRange.of_prefix(location.path + INTERMEDIATE)
+    location.store.delete_range(keys.start, keys.stop)
 
 
 def check_memory(wanted: int | None, planned: int) -> None:
@@ -90,18 +118,21 @@ class CopyArrays:
         whole = target.size * itemsize
         fixed = not target.dtype.memory_dtype.hasobject and target.rank > 0 and target.size > 0
         grid = _grid(target, target.chunk_layout.write_chunk.shape)
+        read = _grid(source, source.chunk_layout.read_chunk.shape)
         memory = room.memory
         if not room.is_limit:  # nobody asked for a limit that a chunk would have to fit in
-            memory = max(memory, least_memory(self._domain, itemsize, grid))
+            memory = max(memory, least_memory(self._domain, itemsize, read, grid))
         return plan_blocks(
             self._domain,
             itemsize,
-            _grid(source, source.chunk_layout.read_chunk.shape),
+            read,
             grid,
             memory=memory,
             n_at_once=room.n_at_once,
             wanted_nbytes=min(max(whole // _N_BLOCKS, _SMALLEST_NBYTES), BLOCK_NBYTES),
-            two_passes=fixed and _intermediate_metadata(target) is not None,
+            two_passes=fixed
+            and not is_session(self.location.store)
+            and _intermediate_metadata(target) is not None,
         )
 
     def is_small(self, room: Room) -> bool:
@@ -126,19 +157,18 @@ class CopyArrays:
     def _largest_itemsize(self) -> int:
         return max(item_nbytes(self.target), item_nbytes(self.source))
 
-    def steps(self, plan: CopyPlan, *, summed: bool) -> list[CopyStep]:
-        """Return the steps that copy, of which the last has fingerprints if they are wanted."""
+    def steps(self, plan: CopyPlan, *, summed: bool, name: str) -> list[CopyStep]:
+        """Return the steps that copy, of which the last has fingerprints if they are wanted.
+
+        `name` is that of the array between two.
+        """
         passes, between = plan.passes, plan.intermediate
         if between is None:
             return [self._step("copy", self.source, self.target, passes[0], self.fill, summed=summed)]
-        middle = self._open_intermediate(between)
-        return [
-            self._step("copy", self.source, middle, passes[0], self.fill, summed=True),
-            replace(
-                self._step("copy", middle, self.target, passes[1], middle.fill_value, summed=True),
-                narrowing=None,
-            ),
-        ]
+        middle = self._open_intermediate(between, name)
+        first = self._step("copy", self.source, middle, passes[0], None, summed=True)
+        second = self._step("copy", middle, self.target, passes[1], middle.fill_value, summed=True)
+        return [replace(first, between="to"), replace(second, narrowing=None, between="from")]
 
     def verify_steps(self, plan: CopyPlan, narrowing: Narrowing | None) -> list[CopyStep]:
         """Return the steps that read both arrays again, or two whose fingerprints are to be the same."""
@@ -164,8 +194,11 @@ class CopyArrays:
     ) -> CopyStep:
         return CopyStep(source, target, blocks, kind, self.narrowing, item_nbytes(self.target), fill, summed)
 
-    def _open_intermediate(self, between: Intermediate) -> TensorStore:
-        """Return the array between two passes; it never has metadata, so it is never taken for an array."""
+    def _open_intermediate(self, between: Intermediate, name: str) -> TensorStore:
+        """Return the array between two passes; it never has metadata, so it is never taken for an array.
+
+        All of its chunks are stored: one that is missing is an error.
+        """
         metadata = _intermediate_metadata(self.target)
         assert metadata is not None, "it was planned"
         blosc = {"cname": "lz4", "clevel": 5, "shuffle": "shuffle", "typesize": item_nbytes(self.target)}
@@ -173,9 +206,15 @@ class CopyArrays:
         metadata["codecs"] = sharded({}, between.chunks, inner)
         metadata["chunk_grid"] = regular_grid(between.shards)
         # What the disk loses is found by the fingerprint.
-        kvstore = self.location.child(INTERMEDIATE).kvstore()
+        kvstore = self.location.child(name).kvstore()
         kept = {kind: value for kind, value in kvstore.resources.items() if kind != "file_io_sync"}
-        spec = {"driver": "zarr3", "kvstore": replace(kvstore, resources=kept), "metadata": metadata}
+        spec = {
+            "driver": "zarr3",
+            "kvstore": replace(kvstore, resources=kept),
+            "metadata": metadata,
+            "store_data_equal_to_fill_value": True,
+            "fill_missing_data_reads": False,
+        }
         opened = open_spec(
             {**spec, "open": True, "assume_metadata": True}, context=Context({"file_io_sync": False})
         ).result()

@@ -23,23 +23,24 @@ from chunkwise.errors import (
     InvalidArgumentError,
     prefix,
 )
-from chunkwise.hierarchy.attributes import write_first_attributes
-from chunkwise.hierarchy.change import delete_below
+from chunkwise.hierarchy.attributes import change_attributes, write_first_attributes
 from chunkwise.hierarchy.location import Location
-from chunkwise.hierarchy.node import Node, node_of
+from chunkwise.hierarchy.node import Node, node_of, require_node
 from chunkwise.spec.context import Context
 from chunkwise.spec.open_mode import OpenMode
 from chunkwise.spec.spec import Spec
-from chunkwise.tools.array_template import ArrayTemplate
-from chunkwise.tools.copy_arrays import INTERMEDIATE, copy_arrays
+from chunkwise.tools.array_template import FINGERPRINT, ArrayTemplate
+from chunkwise.tools.copy_arrays import copy_arrays, delete_intermediates
 from chunkwise.tools.copy_plan import CopyPlan
 from chunkwise.tools.copy_source import CopySource
 from chunkwise.tools.copy_work import CopyStep, StepResult
+from chunkwise.tools.fence import Fence
 from chunkwise.tools.fingerprint import with_fingerprint
 from chunkwise.tools.narrowing import Cast, MisfitError, Narrowing, narrowing
+from chunkwise.tools.sessions import is_session
 from chunkwise.tools.target import Target, target_spec
 from chunkwise.tools.task_stages import Stage
-from chunkwise.tools.work import Crew, Fence, Work
+from chunkwise.tools.work import Crew, Work
 
 __all__ = ["CopyJob", "Done", "planned_job"]
 
@@ -84,15 +85,18 @@ class CopyJob:
         spec = _parsed(target.spec)
         return Spec._of(spec._driver.with_kvstore(self._kvstore), spec._transform)
 
-    def follow(self, plan: CopyPlan, *, summed: bool) -> None:
-        """Take a plan; with `summed`, fingerprints are wanted also of a single pass."""
+    def follow(self, plan: CopyPlan, *, summed: bool, intermediate: str) -> None:
+        """Take a plan; with `summed`, fingerprints are wanted also of a single pass.
+
+        `intermediate` is the name of the array between two.
+        """
         if plan.passes[0].domain.shape != self.target.shape:
             raise InvalidArgumentError(
                 f"the plan is for an array of shape {list(plan.passes[0].domain.shape)}, "
                 f"not {list(self.target.shape)}"
             )
         self.plan = plan
-        self.steps = self.arrays.steps(plan, summed=summed)
+        self.steps = self.arrays.steps(plan, summed=summed, name=intermediate)
 
     def share(self, nbytes: int) -> int:
         """Return what a block of one of several passes counts for the whole."""
@@ -126,7 +130,7 @@ class CopyJob:
             sums[at] = (sums[at] + result.fingerprint) & _MASK
             advance(self.share(result.nbytes))
 
-        fence = None if fence is None else fence._replace(writes=False)
+        fence = None if fence is None else fence.reading()
         yield from self._stages(
             "compare", steps, crew, fence, lambda at: [(0, steps[at].blocks.n_blocks)], done, how
         )
@@ -185,7 +189,11 @@ class CopyJob:
         location, wanted = self.location, self.target_spec
         if self.plan.intermediate is not None:
             # First: an N5 array can't be made where a directory is.
-            delete_below(location.child(INTERMEDIATE))
+            delete_intermediates(location)
+        if fingerprint is not None and is_session(location.store):  # there it is an array already
+            kept = {FINGERPRINT: f"{fingerprint:016x}"}
+            change_attributes(require_node(location), lambda own: {**own, **kept})
+            return
         if fingerprint is not None:
             wanted = with_fingerprint(wanted, self.format, fingerprint)
         write_first_attributes(location, self.format, wanted.attributes)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.binding import JSON
@@ -16,14 +16,10 @@ from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.node import Node, require_node
 from chunkwise.hierarchy.tree import Tree
 from chunkwise.index_space import d, newaxis
-from chunkwise.kvstore.file import FileStore
-from chunkwise.kvstore.protocol import KvStoreDriver
-from chunkwise.spec.driver_spec import DriverSpec
-from chunkwise.spec.kvstore_spec import KvStoreSpec
-from chunkwise.spec.kvstores.adapter import AdapterKvStoreSpec
 from chunkwise.tools.array_template import ArrayTemplate, template_of
 from chunkwise.tools.new_array import open_array, open_node
-from chunkwise.tools.spec_file import open_source
+from chunkwise.tools.overlap import store_and_path, uses
+from chunkwise.tools.source import open_source
 
 __all__ = ["CopySource", "check_apart", "source_in_file", "stored_source", "tree_source"]
 
@@ -66,12 +62,7 @@ class CopySource(NamedTuple):
 
     def uses(self, location: Location, *, below: bool) -> bool:
         """Return True if anything that is read, archives included, lies at `location`, or also `below` it."""
-        store, top = _store_and_path(location.store, location.path)
-        for kv, path in (kvstore.open_driver() for kvstore in _kvstores(self.store._array.spec())):
-            identity, at = _store_and_path(kv, path)
-            if identity == store and (at.startswith(top) if below else at == top):
-                return True
-        return False
+        return uses(self.store._array.spec(), location, below=below)
 
 
 def stored_source(location: Location) -> CopySource:
@@ -108,8 +99,8 @@ def source_in_file(path: str, spec: dict[str, JSON]) -> CopySource:
 
 def check_apart(source: Location, destination: Location) -> None:
     """Raise InvalidArgumentError if one is, or holds, the other."""
-    store, here = _store_and_path(source.store, source.path)
-    other, there = _store_and_path(destination.store, destination.path)
+    store, here = store_and_path(source.store, source.path)
+    other, there = store_and_path(destination.store, destination.path)
     if store == other and (here.startswith(there) or there.startswith(here)):
         how = "is the same" if here == there else "is inside it" if there.startswith(here) else "holds it"
         raise InvalidArgumentError(f"{source.text} can't be copied to {destination.text}, which {how}")
@@ -117,22 +108,3 @@ def check_apart(source: Location, destination: Location) -> None:
 
 def _digest(document: object) -> str:
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
-
-
-def _kvstores(spec: DriverSpec | KvStoreSpec) -> Iterator[KvStoreSpec]:
-    """Yield the kvstores of all arrays that a bound spec is made of, and those that they adapt."""
-    if isinstance(spec, KvStoreSpec):
-        yield spec
-        for base in spec.bases() if isinstance(spec, AdapterKvStoreSpec) else ():
-            yield from _kvstores(base)
-        return
-    if spec.kvstore is not None:
-        yield from _kvstores(spec.kvstore)
-    for part in spec.parts():
-        yield from _kvstores(part)
-
-
-def _store_and_path(kv: KvStoreDriver, path: str) -> tuple[Any, str]:
-    if isinstance(kv, FileStore):
-        return "file", os.path.join(os.path.realpath(kv.root + path), "")
-    return kv.identity, path

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from chunkwise.binding import JSON
 from chunkwise.hierarchy.location import Location
-from chunkwise.tools.journal_document import JournalDocument, Ranges, read_journal
+from chunkwise.tools.destination import begun_at
+from chunkwise.tools.journal_document import JournalDocument, Ranges
 from chunkwise.tools.parts import Part, PartJournals, n_parts
 from chunkwise.tools.tree_journal import LARGE, SMALL, is_tree_journal
 
@@ -41,9 +42,10 @@ class CopyStatus(NamedTuple):
 
 def copy_status(location: Location) -> CopyStatus | None:
     """Return the progress of the unfinished copy at `location`, None if there is none."""
-    journal = read_journal(location)
-    if journal is None:
+    found = begun_at(location)
+    if found is None:
         return None
+    location, journal = found
     n = n_parts(journal)
     parts = {} if n is None else dict(PartJournals(location, {}, journal["tasks"], n).read())
     passes = list(_passes(journal, *parts.values()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,17 +12,22 @@ import numpy.typing as npt
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.dtypes.conversion import implicit_converter
 from chunkwise.dtypes.fill_value import same_object
-from chunkwise.errors import DataCorruptionError, prefix
+from chunkwise.errors import DataCorruptionError, NotFoundError, prefix
 from chunkwise.index_space import IndexDomain
 from chunkwise.plan.blocks import Blocks
+from chunkwise.tools.fence import guard_of
 from chunkwise.tools.fingerprint import fingerprint
 from chunkwise.tools.narrowing import MisfitError, Narrowing
 from chunkwise.tools.plain_read import read_plainly
 from chunkwise.tools.stored_node import check_array_visible
 
-__all__ = ["CopyStep", "StepResult"]
+__all__ = ["CopyStep", "LostBlockError", "StepResult"]
 
 _MASK = (1 << 64) - 1
+
+
+class LostBlockError(DataCorruptionError):
+    """A part of an intermediate array that isn't there although it was written."""
 
 
 class StepResult(NamedTuple):
@@ -47,6 +52,7 @@ class CopyStep:
         npt.NDArray[Any] | None
     )  # what is missing in the source may be missing in the target: both read as it
     summed: bool
+    between: Literal["from", "to"] | None = None  # which of the arrays is the one between two passes
 
     def __post_init__(self) -> None:
         self._convert = self.narrowing or implicit_converter(self.source.dtype, self.target.dtype)
@@ -63,20 +69,33 @@ class CopyStep:
     def run(self, tasks: Iterable[int]) -> StepResult:
         """Do tasks; return their bytes, their fingerprint and how many values were changed."""
         total = nbytes = 0
+        guard = guard_of(tasks)
+        target = self.target
+        if guard is not None and self.kind == "copy":
+            target = guard.guarded(target, passing=self.between == "to")
         for number in tasks:
-            done, part = self.do(number)
+            try:
+                done, part = self.do(number, target)
+            except NotFoundError as e:
+                if self.between != "from":
+                    raise
+                if guard is not None:
+                    guard.check()
+                raise LostBlockError(
+                    f"the intermediate array was not read as it was written: {e.message}"
+                ) from e
             nbytes += done
             total += part
         changed = 0 if self.narrowing is None else self.narrowing.take_changed()
         return StepResult(nbytes, total & _MASK, changed)
 
-    def do(self, number: int) -> tuple[int, int]:
+    def do(self, number: int, target: TensorStore) -> tuple[int, int]:
         """Do one task; return its bytes and its fingerprint."""
         block = self.blocks.block(number)
         nbytes = int(block.size) * self.itemsize
-        views = [self.source[block], self.target[block]] if self.kind == "compare" else [self.source[block]]
+        views = [self.source[block], target[block]] if self.kind == "compare" else [self.source[block]]
         # Of a remote store each chunk would be asked for twice.
-        if self.fill is not None and not self._remote and all(map(_is_missing, views)):
+        if self.fill is not None and not self._remote and not self.between and all(map(_is_missing, views)):
             return nbytes, self._sum(np.broadcast_to(self.fill, block.shape), block)
         try:
             read = _read if self.kind == "copy" else read_plainly
@@ -86,8 +105,9 @@ class CopyStep:
             raise prefix(e, f"Between {where}") from None
         total = self._sum(values, block)
         if self.kind == "copy":
-            if not (self._remote and self.fill is not None and _is_filled(values, self.fill)):
-                self.target[block].write(values).result()
+            fill = self.fill if self._remote and self.between != "to" else None
+            if fill is None or not _is_filled(values, fill):
+                target[block].write(values).result()
         elif self.kind == "compare":
             _compare(values, read_plainly(views[1]), block)
         return nbytes, total

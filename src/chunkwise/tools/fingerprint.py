@@ -31,6 +31,7 @@ from chunkwise.tools.target import Target
 
 __all__ = ["chunk_fingerprint", "fill_fingerprint", "fingerprint", "kept_fingerprint", "with_fingerprint"]
 
+_LONGEST = 1 << 16  # numbers along a dimension whose weights are in memory at a time
 _MASK = (1 << 64) - 1
 _ROW = 1 << 12  # elements that are summed up at a time at least, where an array has so many
 _STAGED = 1 << 16  # words that are widened to 64 bits at a time
@@ -59,6 +60,17 @@ def fingerprint(values: npt.NDArray[Any], origin: Sequence[int]) -> int:
     >>> whole == (fingerprint(a[:2], (0, 0)) + fingerprint(a[2:], (2, 0))) % 2**64
     True
     """
+    for dim, n in enumerate(values.shape):
+        if n > _LONGEST:  # its weights would take more memory than the elements
+            at = (slice(None),) * dim
+            parts = (
+                fingerprint(
+                    values[(*at, slice(first, first + _LONGEST))],
+                    [start + first * (d == dim) for d, start in enumerate(origin)],
+                )
+                for first in range(0, n, _LONGEST)
+            )
+            return sum(parts) & _MASK
     words = _words(values)
     weights = [
         _hashes(dim, start, n) for dim, (start, n) in enumerate(zip(origin, values.shape, strict=True))
@@ -71,7 +83,7 @@ def fingerprint(values: npt.NDArray[Any], origin: Sequence[int]) -> int:
         sums = [int(np.dot(one, weights.pop())), *(int(w.sum(dtype=np.uint64)) for w in weights)]
         return reduce(lambda a, b: a * b & _MASK, sums)
     tail = weights.pop()
-    while weights and len(tail) < _ROW:
+    while weights and len(tail) < _ROW and len(tail) * len(weights[-1]) <= _STAGED:
         tail = np.multiply.outer(weights.pop(), tail).reshape(-1)
     head = np.ones(1, np.uint64)
     for weight in weights:

@@ -23,6 +23,7 @@ from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.node import JOURNAL
 from chunkwise.kvstore.protocol import MISSING_GENERATION
 from chunkwise.kvstore.this_process import process_name
+from chunkwise.kvstore.traits import traits_of
 from chunkwise.tools.journal_document import JournalDocument, Ranges, owner_text, parse_journal
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class Journal:
         n_tasks: int | Sequence[int],  # of each pass
         *,
         command: str = "chunkwise cp --resume",
-        silence: float = _SILENCE,
+        silence: float | None = None,  # seconds after which an owner is taken for dead
         part: Part | None = None,  # which does only its share of the tasks
     ) -> None:
         self._command = command
@@ -58,7 +59,7 @@ class Journal:
         self.key = location.path + (JOURNAL if part is None else part.key)
         self._task = json.loads(json.dumps(task))
         self._n_tasks = [n_tasks] if isinstance(n_tasks, int) else list(n_tasks)
-        self._silence = silence
+        self._silence = _SILENCE if silence is None else silence
         self._lock = new_lock()
         self._done = [Ranges() for _ in self._n_tasks]
         self._others = [Ranges() for _ in self._n_tasks]
@@ -191,8 +192,15 @@ class Journal:
             self._save(self.owner)
 
     def delete(self) -> None:
-        """Delete the journal: the work is done."""
-        self._kv.delete(self.key)
+        """Delete the journal: the work is done; raise AbortedError if another process has taken it over."""
+        with self._lock:
+            if not traits_of(self._kv).conditional_deletes:
+                self._kv.delete(self.key)
+            elif self._kv.delete(self.key, if_equal=self._generation) is None:
+                found = self._kv.read(self.key)
+                if found.value is not None and self._read()["owner"] not in (None, self.owner):
+                    raise AbortedError(f"another process has taken over: {self._where()}")
+                self._kv.delete(self.key, if_equal=found.generation)
 
     def _save(self, owner: str | None) -> None:
         if not self._write(owner):

@@ -8,8 +8,10 @@ new document must be that of the old one.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from chunkwise.binding import JSON, dump
@@ -31,12 +33,15 @@ from chunkwise.errors import (
 )
 from chunkwise.hierarchy.attributes import node_attributes
 from chunkwise.hierarchy.consolidated import update_consolidated
+from chunkwise.hierarchy.document import load_json
 from chunkwise.hierarchy.location import Location, locate
-from chunkwise.hierarchy.node import Node, require_node
-from chunkwise.kvstore.protocol import MISSING_GENERATION
+from chunkwise.hierarchy.node import Node, find_documented, require_node
+from chunkwise.kvstore.atomic import AtomicWritable
+from chunkwise.kvstore.protocol import MISSING_GENERATION, KvStoreDriver, offers
 from chunkwise.tools.array_template import regular_grid
+from chunkwise.tools.losses import finite_attributes
 
-__all__ = ["Migration", "migrate", "notes_above", "plan_migration"]
+__all__ = ["Migration", "change_documents", "migrate", "notes_above", "old_node", "plan_migration"]
 
 _OLD_KEYS = {"zarr2": (".zarray", ".zattrs"), "zarr1": ("meta", "attrs")}
 _DIMENSIONS = "_ARRAY_DIMENSIONS"
@@ -90,11 +95,12 @@ def migrate(
     FailedPreconditionError
         If what is there is no such array, or v3 can't describe it; names the member and the reason.
     AlreadyExistsError
-        If there is a ``zarr.json`` already.
+        If there is another ``zarr.json`` already.
 
     Notes
     -----
-    The new document is written before the old ones are deleted, so that there is an array at any time.
+    The new document is written before the old ones are deleted, so that there is an array at any time; after
+    an error the old documents are as they were.  What a killed process has begun is finished by another call.
     Writers of chunks need not stop; programs that change attributes or shape should.
 
     Examples
@@ -112,10 +118,17 @@ def migrate(
     array([7, 8], dtype=uint8)
     """
     location = locate(place)
-    planned = plan_migration(require_node(location), keep_old=keep_old)
+    planned = plan_migration(old_node(require_node(location)), keep_old=keep_old)
+    planned = planned._replace(notes=(*planned.notes, *notes_above(location)), applied=apply)
     if apply:
-        _write(location, planned.document, planned.removed)
-    return planned._replace(notes=(*planned.notes, *notes_above(location)), applied=apply)
+        kv, path = location.store, location.path
+        removed = [path + key for key in planned.removed]
+        change_documents(kv, {path + "zarr.json": dump(planned.document).encode()}, removed)
+        try:
+            update_consolidated(kv, path)
+        except ChunkwiseError as e:
+            raise prefix(e, "The array is migrated, but not its copy in consolidated metadata") from None
+    return planned
 
 
 def plan_migration(node: Node, *, keep_old: bool = False) -> Migration:
@@ -157,6 +170,8 @@ def _describe(node: Node) -> tuple[dict[str, JSON], tuple[str, ...]]:
         notes.append(f"attribute {_DIMENSIONS} becomes dimension_names")
     else:
         names = None
+    attributes, changed = finite_attributes(attributes, "zarr3")
+    notes += changed
     if old.fill_value is None:
         notes.append(
             f"fill_value null becomes {old.missing_value()[()]!r}, which missing chunks are read as already"
@@ -218,13 +233,56 @@ def notes_above(location: Location) -> list[str]:
     return [f"group {above.text} is of Zarr v2: what lists its members as such does not find {location.name}"]
 
 
-def _write(location: Location, document: dict[str, JSON], removed: tuple[str, ...]) -> None:
-    kv, path = location.store, location.path
-    if kv.write(path + "zarr.json", dump(document).encode(), if_equal=MISSING_GENERATION) is None:
-        raise AlreadyExistsError(f"{kv.describe(path + 'zarr.json')} exists already")
-    for key in removed:
-        kv.delete(path + key)
+def old_node(node: Node) -> Node:
+    """Return the node of Zarr v2 or v1 that has been given a ``zarr.json`` already, by a killed process."""
+    for format in ("zarr2", "zarr1") if node.format == "zarr3" else ():
+        found = find_documented(node.location, format)
+        if found is not None and found.format == format and found.kind == node.kind:
+            return found
+    return node
+
+
+def change_documents(kv: KvStoreDriver, written: Mapping[str, bytes], removed: Sequence[str]) -> None:
+    """Write documents that aren't there yet, then delete others; after an error all are as they were.
+
+    Raises
+    ------
+    AlreadyExistsError
+        If there is another document with one of the names.
+    """
+    there = {key: found for key in written if (found := kv.read(key).value) is not None}
+    for key, value in there.items():
+        if not _is_same_json(bytes(value), written[key]):
+            raise AlreadyExistsError(f"{kv.describe(key)} exists already")
+    new = {key: value for key, value in written.items() if key not in there}
+    store: object = kv
+    if offers(store, AtomicWritable):
+        conditions = dict.fromkeys(new, MISSING_GENERATION)
+        changed = store.write_all({**new, **dict.fromkeys(removed)}, conditions=conditions)
+        if changed is not None:
+            raise AlreadyExistsError(f"{kv.describe(changed)} exists already")
+        return
+    undo: list[Callable[[], object]] = []
     try:
-        update_consolidated(kv, path)
-    except ChunkwiseError as e:
-        raise prefix(e, "The array is migrated, but not its copy in consolidated metadata") from None
+        for key, value in new.items():
+            generation = kv.write(key, value, if_equal=MISSING_GENERATION)
+            if generation is None:
+                raise AlreadyExistsError(f"{kv.describe(key)} exists already")
+            undo.append(partial(kv.delete, key, if_equal=generation))
+        for key in removed:
+            old = kv.read(key).value
+            if old is not None:
+                undo.append(partial(kv.write, key, bytes(old), if_equal=MISSING_GENERATION))
+                kv.delete(key)
+    except BaseException:  # an interrupt too
+        for step in reversed(undo):
+            with suppress(ChunkwiseError):  # the store may have failed for good: then there are both
+                step()
+        raise
+
+
+def _is_same_json(a: bytes, b: bytes) -> bool:
+    try:
+        return repr(load_json(a)) == repr(load_json(b))
+    except ChunkwiseError:
+        return False

@@ -1,24 +1,24 @@
 """Migration of a hierarchy: every Zarr v2 array and group in it becomes one of Zarr v3.
 
 1. The migration of every array is planned first; if one can't be migrated, nothing is written.
-2. Consolidated metadata of Zarr v2 are deleted, since from now on they are wrong.
-3. Arrays are migrated, then groups from the deepest up: v2 and v3 nodes side by side can be opened any time.
-4. If there were consolidated metadata, those of Zarr v3 are written.
+2. The new documents are written beside the old ones, from the deepest up: until the last is there, the tree
+   of Zarr v2 is whole.  Then the old ones are deleted.  After an error all are as they were.
+3. If there were consolidated metadata, those of Zarr v3 are written.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from chunkwise.binding import JSON
-from chunkwise.errors import ChunkwiseError, FailedPreconditionError
+from chunkwise.binding import JSON, dump
+from chunkwise.errors import ChunkwiseError, FailedPreconditionError, prefix
 from chunkwise.hierarchy.attributes import node_attributes
 from chunkwise.hierarchy.consolidated import update_consolidated
 from chunkwise.hierarchy.consolidated_tree import consolidate
-from chunkwise.hierarchy.document import change_document
 from chunkwise.hierarchy.node import Node
 from chunkwise.hierarchy.walk import walk
-from chunkwise.tools.migrate import migrate, notes_above, plan_migration
+from chunkwise.tools.losses import finite_attributes
+from chunkwise.tools.migrate import change_documents, notes_above, old_node, plan_migration
 
 __all__ = ["MigratedNode", "migrate_tree"]
 
@@ -39,60 +39,48 @@ def migrate_tree(root: Node, *, apply: bool, keep_old: bool) -> list[MigratedNod
     """Migrate all nodes from the group `root` down if `apply`, and if all can be; return the results."""
     if root.format == "n5":
         raise FailedPreconditionError(f"{root.location.text} is a group of N5; cp -r makes a Zarr copy of it")
-    nodes = [found for found in walk(root) if found.node.format != "zarr3" and not found.node.implicit]
-    report = [_plan(name, node, keep_old) for name, node in nodes]
+    nodes = [found._replace(node=old_node(found.node)) for found in walk(root) if not found.node.implicit]
+    nodes = [found for found in nodes if found.node.format != "zarr3"]
+    planned = [_plan(name, node, keep_old) for name, node in nodes]
+    report = [migrated for migrated, _ in planned]
     if not apply or any(node.error for node in report):
         return report
-    consolidated = [
-        n for _, n in nodes if n.format == "zarr2" and n.kind == "group" and _delete(n, ".zmetadata")
-    ]
-    for _, node in nodes:
-        if node.kind == "array":
-            migrate(node.location, apply=True, keep_old=keep_old)
-    for _, node in reversed(nodes):
-        if node.kind == "group":
-            _migrate_group(node, keep_old)
-    update_consolidated(root.location.store, root.location.path)
-    for node in reversed(consolidated):
-        consolidate(node.location)
+    written: dict[str, bytes] = {}
+    removed: list[str] = []
+    consolidated: list[Node] = []
+    kv = root.location.store
+    for (_, node), (migrated, document) in reversed(list(zip(nodes, planned, strict=True))):
+        path = node.location.path
+        written[path + "zarr.json"] = dump(document).encode()
+        removed += [path + key for key in migrated.removed if key != ".zmetadata"]
+        if node.kind == "group" and kv.read(path + ".zmetadata").value is not None:
+            consolidated.append(node)
+    # First, since the members that they name go.
+    change_documents(kv, written, [*(n.location.path + ".zmetadata" for n in consolidated), *removed])
+    try:
+        update_consolidated(kv, root.location.path)
+        for node in consolidated:
+            consolidate(node.location)
+    except ChunkwiseError as e:
+        raise prefix(e, "The tree is migrated, but not its consolidated metadata") from None
     return report
 
 
-def _plan(name: str, node: Node, keep_old: bool) -> MigratedNode:
+def _plan(name: str, node: Node, keep_old: bool) -> tuple[MigratedNode, dict[str, JSON]]:
+    """Return what becomes of a node, and its new document."""
     try:
         if node.error:
             raise FailedPreconditionError(node.error)
         if node.kind == "array":
             planned = plan_migration(node, keep_old=keep_old)
-            return MigratedNode(name, "array", planned.removed, planned.notes)
+            return MigratedNode(name, "array", planned.removed, planned.notes), planned.document
         if node.format != "zarr2":
             raise FailedPreconditionError(f"it is a group of {node.format}")
-        node_attributes(node)
+        attributes, changed = finite_attributes(node_attributes(node), "zarr3")
         location = node.location
-        kept = [key for key in _OLD_KEYS if not keep_old and location.store.read(location.path + key).value]
-        notes = () if name else tuple(notes_above(location))  # the groups below are migrated too
-        return MigratedNode(name, "group", tuple(kept), notes)
+        removed = [] if keep_old else [k for k in _OLD_KEYS if location.store.read(location.path + k).value]
+        notes = (*changed, *(() if name else notes_above(location)))  # the groups below are migrated too
+        document: dict[str, JSON] = {"zarr_format": 3, "node_type": "group", "attributes": attributes}
+        return MigratedNode(name, "group", tuple(removed), tuple(notes)), document
     except ChunkwiseError as e:
-        return MigratedNode(name, node.kind, error=e.message)
-
-
-def _migrate_group(node: Node, keep_old: bool) -> None:
-    attributes = node_attributes(node)
-    document = {"zarr_format": 3, "node_type": "group", "attributes": attributes}
-
-    def written(before: object) -> JSON:
-        return document if before is None else before
-
-    change_document(node.location.store, node.location.path + "zarr.json", written)
-    if not keep_old:
-        for key in reversed(_OLD_KEYS):  # .zgroup last: until then there is a v2 group too
-            _delete(node, key)
-
-
-def _delete(node: Node, key: str) -> bool:
-    """Delete a document; return whether there was one."""
-    kv, path = node.location.store, node.location.path
-    there = kv.read(path + key).value is not None
-    if there:
-        kv.delete(path + key)
-    return there
+        return MigratedNode(name, node.kind, error=e.message), {}

@@ -20,8 +20,10 @@ from chunkwise.hierarchy.node import FormatName, Node
 from chunkwise.hierarchy.tree import Tree
 from chunkwise.tools.copy_job import CopyJob
 from chunkwise.tools.copy_work import StepResult
+from chunkwise.tools.fence import Guard, guard_of
 from chunkwise.tools.narrowing import Narrowing
 from chunkwise.tools.new_array import open_node
+from chunkwise.tools.sessions import is_session
 from chunkwise.tools.stored_node import check_node_visible
 from chunkwise.tools.target import Target
 
@@ -101,7 +103,8 @@ class SmallArrays:
 
     def run(self, tasks: Iterable[int]) -> list[StepResult]:
         """Copy arrays; return what became of each."""
-        return [self._copy(self.arrays[number - self.first]) for number in tasks]
+        guard = guard_of(tasks)
+        return [self._copy(self.arrays[number - self.first], guard) for number in tasks]
 
     def job(self, array: SmallArray) -> CopyJob:
         """Return the copy of an array."""
@@ -121,17 +124,24 @@ class SmallArrays:
         format = self.arrays[0].format
         return Tree(root=self.source, format=format, writable=False, open_other=_no_other)
 
-    def _copy(self, array: SmallArray) -> StepResult:
+    def _copy(self, array: SmallArray, guard: Guard | None) -> StepResult:
         try:
             job = self.job(array)
-            job.follow(job.arrays.plan_whole(), summed=self.summed)
+            job.follow(job.arrays.plan_whole(), summed=self.summed, intermediate="")
             total = StepResult(0, 0, 0)
+            session = is_session(self.target.store)
+            if session:
+                job.publish()
             for step in job.steps:
-                total = step.run(range(step.blocks.n_blocks))
+                blocks = range(step.blocks.n_blocks)
+                total = step.run(blocks if guard is None else guard.inside(blocks))
             if self.verify:
                 for step in job.arrays.verify_steps(job.plan, copy(job.narrowing)):
                     step.run(range(step.blocks.n_blocks))
-            job.publish(total.fingerprint if self.summed else None)
+            if guard is not None:
+                guard.look()
+            if not session or self.summed:
+                job.publish(total.fingerprint if self.summed else None)
         except Exception as e:
             prefix(e, f"Error copying {array.path or self.source.text}")
             raise

@@ -8,15 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from chunkwise.api.open import open as open_spec
-from chunkwise.api.tensorstore import TensorStore
 from chunkwise.binding import JSON
-from chunkwise.errors import ChunkwiseError, FailedPreconditionError, NotFoundError, prefix
-from chunkwise.hierarchy.location import locate
+from chunkwise.errors import FailedPreconditionError, NotFoundError
 from chunkwise.spec.url import is_url
-from chunkwise.tools.new_array import open_array
 
-__all__ = ["open_source", "read_spec_file", "replacing", "write_spec_file"]
+__all__ = ["read_spec_file", "replacing", "write_spec_file"]
 
 _SUFFIX = ".json"
 
@@ -35,17 +31,6 @@ def read_spec_file(place: str | os.PathLike[str]) -> dict[str, JSON] | None:
             f'{text}: expected the spec of an array, a JSON object with the member "driver"'
         )
     return spec
-
-
-def open_source(place: str | os.PathLike[str]) -> TensorStore:
-    """Open for reading the array that is stored at a path or URL, or whose spec is in a file."""
-    spec = read_spec_file(place)
-    if spec is None:
-        return open_array(locate(place), read=True)
-    try:
-        return open_spec(spec, read=True).result()
-    except ChunkwiseError as e:
-        raise prefix(e, os.fspath(place)) from None
 
 
 def write_spec_file(path: str | os.PathLike[str], spec: dict[str, JSON]) -> None:

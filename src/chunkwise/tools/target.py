@@ -14,6 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy.typing as npt
 
 from chunkwise.binding import JSON, dump, expect_object
 from chunkwise.catalogue import codecs as registered
@@ -29,6 +32,8 @@ from chunkwise.errors import InvalidArgumentError
 from chunkwise.hierarchy.node import DRIVERS
 from chunkwise.tools.array_template import NAMES, UNITS, ArrayTemplate, inner_chain, regular_grid, sharded
 from chunkwise.tools.compressor import Compressor, compressor_to_json
+from chunkwise.tools.losses import finite_attributes
+from chunkwise.tools.missing_values import marker_as, marker_attribute
 
 __all__ = ["Target", "target_spec"]
 
@@ -52,15 +57,22 @@ def target_spec(template: ArrayTemplate, format: str, given: Sequence[str] = ())
         if "shards" in given:
             raise InvalidArgumentError(f"{format} has no shards; Zarr v3 (zarr3) has")
         template = replace(template, shards=None)
-    notes: list[str] = []
+    finite, notes = finite_attributes(template.attributes, format)
+    template = replace(template, attributes=finite)
     attributes: dict[str, JSON] = {}
+    template = replace(template, marker=marker_as(template.marker, template.dtype, notes))
     if format == "zarr3":
+        if template.marker is not None and template.marker.dtype.kind == "S":
+            notes.append('attribute "_FillValue" is left out: in Zarr v3 xarray can\'t read one of bytes')
+            template = replace(template, marker=None)
         metadata = _zarr3(template, given, notes)
     elif format == "n5":
         metadata = _n5(template, given, notes)
     else:
         attributes = _zarr2_attributes(template, format, notes)
         metadata = _zarr2(template, format, given, notes)
+        if format == "zarr1" or metadata["fill_value"] is None:
+            attributes.update(marker_attribute(template.marker, "zarr2"))
     return Target({"driver": DRIVERS[format], "metadata": metadata}, attributes, tuple(notes))
 
 
@@ -80,7 +92,17 @@ def _zarr2(template: ArrayTemplate, format: str, given: Sequence[str], notes: li
     if template.chunks is not None:
         metadata["chunks"] = list(template.chunks)
     if "fill_value" in given or "fill_value" not in metadata:
-        fill_value = template.dtype.zero() if template.fill_value is None else template.fill_value
+        fill_value: npt.NDArray[Any] | None = template.fill_value
+        if fill_value is None:
+            fill_value = template.dtype.zero()
+        is_variable = template.marker is not None or any(template.names)
+        if (
+            is_variable
+            and format == "zarr2"
+            and template.format in ("zarr3", "n5")
+            and "fill_value" not in given
+        ):
+            fill_value = template.marker  # which it is taken for
         metadata["fill_value"] = fill_value_to_zarr2(fill_value, template.dtype, stored_dtype(template.dtype))
     if own.get("filters"):
         # netCDF-C has 0 for the size of the data type, NumCodecs for no shuffling at all.
@@ -121,7 +143,7 @@ def _n5(template: ArrayTemplate, given: Sequence[str], notes: list[str]) -> dict
             f'N5 has no data type "{template.dtype.name}"; it has {", ".join(ITEM_NBYTES)} '
             "(convert with --dtype)"
         )
-    metadata: dict[str, JSON] = {}
+    metadata: dict[str, JSON] = marker_attribute(template.marker, "n5")
     for name, value in template.attributes.items():
         if name in DATASET_MEMBERS or name in ("n5", "compressionType", "codecs"):
             notes.append(f'attribute "{name}" is left out: N5 has a meaning of its own for that name')
@@ -159,7 +181,7 @@ def _n5(template: ArrayTemplate, given: Sequence[str], notes: list[str]) -> dict
 
 def _zarr3(template: ArrayTemplate, given: Sequence[str], notes: list[str]) -> dict[str, JSON]:
     """Return the ``metadata`` member of a spec; what isn't `given` is kept of an array of that format."""
-    attributes = dict(template.attributes)
+    attributes = {**template.attributes, **marker_attribute(template.marker, "zarr3")}
     if any(unit is not None for unit in template.units):
         attributes[UNITS] = [None if unit is None else str(unit) for unit in template.units]
     own = template.document if template.format == "zarr3" else {}

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
-from dataclasses import dataclass, field
 from typing import Any
 
 from chunkwise.errors import (
@@ -27,57 +26,33 @@ from chunkwise.errors import (
 )
 from chunkwise.hierarchy.change import delete_below
 from chunkwise.hierarchy.location import Location
-from chunkwise.hierarchy.new_location import clear_tree
-from chunkwise.hierarchy.node import find_node
 from chunkwise.hierarchy.resolve import ResolvedNode
 from chunkwise.hierarchy.tree import Tree
 from chunkwise.tools.array_template import template_options
-from chunkwise.tools.copy_arrays import room_of
+from chunkwise.tools.copy_arrays import intermediate_name, room_of
 from chunkwise.tools.copy_job import CopyJob
-from chunkwise.tools.copy_work import StepResult
+from chunkwise.tools.copy_report import CopyReport
+from chunkwise.tools.copy_work import LostBlockError, StepResult
+from chunkwise.tools.destination import Destination
 from chunkwise.tools.executors import Workers, workers_of
+from chunkwise.tools.fence import Fence
 from chunkwise.tools.journal import Journal
 from chunkwise.tools.journal_document import read_journal
 from chunkwise.tools.narrowing import CASTS, Cast, MisfitError, Narrowing
 from chunkwise.tools.parts import Part, PartJournals, n_parts
+from chunkwise.tools.sessions import is_session, journal_location
 from chunkwise.tools.small_arrays import SmallArrays
 from chunkwise.tools.task_stages import Chain, Stage
 from chunkwise.tools.tree_groups import Place, publish_groups
 from chunkwise.tools.tree_journal import LARGE, SMALL, TreePasses, journalled_room
 from chunkwise.tools.tree_plan import ArrayOptions, plan_tree
-from chunkwise.tools.work import Crew, Fence, Work
+from chunkwise.tools.work import Crew, Work
 
-__all__ = ["CopyReport", "Progress", "TreeCopy"]
+__all__ = ["Progress", "TreeCopy"]
 
-Progress = Callable[[str, int], None]
+Progress = Callable[[str, int], object]
 
 _COMMAND = "chunkwise cp -r --resume"
-
-
-@dataclass
-class CopyReport:
-    """Numbers of copied nodes, and notes on what could not be copied.
-
-    Attributes
-    ----------
-    n_groups, n_arrays, n_links : int
-    nbytes : int
-        Of all elements of the arrays, in memory.
-    notes : list of (str, str)
-        Path from the top of the copy, and what the target holds in another way there, or not at all.
-    left_out : list of (str, str)
-        Path of each array that the target can't hold, and why.
-    n_left : int or None
-        Of a copy in parts, how many tasks are left for others, if the tree isn't there yet.
-    """
-
-    n_groups: int = 0
-    n_arrays: int = 0
-    n_links: int = 0
-    nbytes: int = 0
-    notes: list[tuple[str, str]] = field(default_factory=list)
-    left_out: list[tuple[str, str]] = field(default_factory=list)
-    n_left: int | None = None
 
 
 class TreeCopy:
@@ -91,7 +66,8 @@ class TreeCopy:
         *,
         options: Mapping[str, Any] | None = None,
         resume: bool = False,
-        overwrite: bool = False,  # whatever is there is deleted, when the copy begins
+        overwrite: bool = False,  # an unfinished copy in its place is deleted, when this one begins
+        destination: Destination | None = None,  # by default nothing is replaced
         verify: bool = False,
         strict: bool = False,
         sync: bool = True,
@@ -105,12 +81,14 @@ class TreeCopy:
         target.check_writable()
         self._source, self._target, self._names = source, target, tuple(names)
         self._top = top = target.location(names)
+        self._destination = destination or Destination(top, top)
+        self._journal_at, self._session = journal_location(top), is_session(top.store)
         here = source.node.location
         if here.store.identity == top.store.identity and top.path.startswith(here.path):
             raise InvalidArgumentError(f"{here.text} can't be copied to {top.text}, which is inside it")
         self._resume, self._verify, self._summed, self._sync = resume, verify, keep_fingerprint, sync
         self._consolidated, self._part = consolidated, part
-        self._workers = workers_of(workers)
+        self.workers = workers_of(workers)
         self._fields = template_options(options or {})
         if cast not in CASTS:
             raise InvalidArgumentError(f"cast: expected one of {', '.join(CASTS)}, not {cast!r}")
@@ -123,7 +101,7 @@ class TreeCopy:
                 "starts again"
             )
         self._follow()
-        self._place = Place(top, target.format)
+        self._place = Place(top, target.format, self._destination.location)
         self._own: list[Location] = []  # what is deleted if values don't fit
         self._done_before: list[tuple[int, int]] = []  # pass and number of arrays
         self._progress: Progress = lambda path, nbytes: None
@@ -133,9 +111,14 @@ class TreeCopy:
     def _follow(self) -> None:
         """Plan the copy, as it was begun if it was."""
         # Who goes on with it may have other memory and processors.
-        room = journalled_room(self._begun, self._memory) or room_of(self._workers, self._memory)
-        options = ArrayOptions(self._fields, self._cast, self._strict, self._sync, self._summed, room)
-        self.plan = plan = plan_tree(self._source, self._target, self._names, options)
+        room = journalled_room(self._begun, self._memory) or room_of(self.workers, self._memory)
+        begun = None if self._begun is None else self._begun["task"].get("intermediate")
+        between = intermediate_name(begun)
+        options = ArrayOptions(
+            self._fields, self._cast, self._strict, self._sync, self._summed, room, between
+        )
+        root = None if self._names else self._destination.location
+        self.plan = plan = plan_tree(self._source, self._target, self._names, options, root=root)
         self._passes = TreePasses(plan)
         here, top, format = self._source.node.location, self._top, self._target.format
         part = self._part
@@ -145,13 +128,16 @@ class TreeCopy:
             "source metadata": plan.digest,
             "format": format,
             "room": list(room),
+            "intermediate": between,
             **({"cast": self._cast} if self._cast != "error" else {}),
             **({"fingerprint": "kept"} if self._summed else {}),
             **({} if parts is None else {"number of parts": parts}),
         }
         n_tasks = self._passes.n_tasks
-        self._whole = self._journal = Journal(top, task, n_tasks, command=_COMMAND)
-        self._parts = None if parts is None else PartJournals(top, task, n_tasks, parts, command=_COMMAND)
+        self._whole = self._journal = Journal(self._journal_at, task, n_tasks, command=_COMMAND)
+        self._parts = (
+            None if parts is None else PartJournals(self._journal_at, task, n_tasks, parts, command=_COMMAND)
+        )
         self._small = SmallArrays(
             here, top, format, plan.small, verify=self._verify, summed=self._summed, sync=self._sync
         )
@@ -160,6 +146,8 @@ class TreeCopy:
 
     def begin(self) -> None:
         """Write the journal of a new copy, or take over that of an unfinished one; see `complete`."""
+        if self._overwrite:
+            self._destination.clear()
         if self._part is not None:
             self._begin_part(self._part)
         elif self._begun is not None:
@@ -173,15 +161,14 @@ class TreeCopy:
                 for number in range(start, stop)
             ]
         else:
-            found = find_node(self._top) if self._overwrite else None
-            if found is not None:
-                clear_tree(found)
             into_group = not self._names
             self._done_before = done = self._place.check(
                 self.plan, self._small, resume=self._resume, into_group=into_group
             )
             self._own = [] if done else self._place.free_names(self.plan.top_names())
             self._journal.begin()
+            if self._session:
+                self._publish_groups()
             for at, number in done:
                 self._journal.mark(number, at=at)
         if not self.complete:
@@ -192,6 +179,8 @@ class TreeCopy:
             try:
                 self.complete = self._place.is_whole(self.plan, self._small)
                 if self.complete:
+                    if self._destination.is_made:
+                        self._destination.commit()
                     return
                 self._place.check(self.plan, self._small, resume=False)
                 self._whole.begin(owned=False)
@@ -205,27 +194,33 @@ class TreeCopy:
 
     def run(self, progress: Progress = lambda path, nbytes: None) -> CopyReport:
         """Copy what is left and make it a tree; `progress` gets the path of an array and bytes."""
-        self._progress, plan, tally = progress, self.plan, self._workers.tally
+        self._progress, plan, tally = progress, self.plan, self.workers.tally
         report = self._report
         if not self.complete:
             missing = (b - a for at in self._passes.copying() for a, b in self._journal.missing(at))
             tally.n_expected = tally.n_begun + sum(missing)
             try:
-                with Crew(self._workers) as crew:
+                with Crew(self.workers) as crew:
                     report.n_left = self._run_part(crew)
                     if report.n_left is None:
                         crew.run_all(self._chains(crew), self._journal.beat)
-                if report.n_left is None:
-                    place, consolidated = self._place, self._consolidated
-                    publish_groups(plan, place, self._target, self._names, consolidated=consolidated)
+                        self._journal.write()  # or another process may have finished it
+                if report.n_left is None and not self._session:
+                    self._publish_groups()
             except BaseException as e:
                 self._interrupted(e)
                 raise
             if report.n_left is None:
                 self._journal.delete()
+                if self._destination.replacement is not None:
+                    self._destination.commit()
         report.n_groups, report.n_links = len(plan.groups), len(plan.links)
         report.n_arrays, report.nbytes = len(plan.small) + len(plan.large), self.nbytes
         return report
+
+    def _publish_groups(self) -> None:
+        consolidated = self._consolidated and not self._session
+        publish_groups(self.plan, self._place, self._target, self._names, consolidated=consolidated)
 
     def _run_part(self, crew: Crew) -> int | None:
         """Do the share of a part, if it is one; return how many tasks are left, None for who goes on."""
@@ -265,9 +260,18 @@ class TreeCopy:
             self._progress(path, job.share(result.nbytes))
 
         def pending(at: int) -> Sequence[tuple[int, int]]:
-            return journal.missing(first + at) if at in passes else ()
+            if at not in passes:
+                return ()
+            if at:
+                journal.write()  # late tasks of the first pass do nothing any more
+            return journal.missing(first + at)
 
-        failed = self._naming("copying", path)
+        def failed(error: BaseException) -> None:
+            if isinstance(error, LostBlockError):
+                journal.restart(range(first, first + len(job.steps)))
+            name_array(error)
+
+        name_array = self._naming("copying", path)
         yield from job.copy_stages(crew, self._fence(first), pending, done, failed=failed)
         self._note_changes(path, job.narrowing, 0 if job.narrowing is None else job.narrowing.n_changed)
 
@@ -284,7 +288,7 @@ class TreeCopy:
         """Yield what compares an array that was copied before with its source."""
         if at == SMALL:
             path, job = self.plan.small[number].path, self._small.job(self.plan.small[number])
-            job.follow(job.arrays.plan_whole(), summed=False)
+            job.follow(job.arrays.plan_whole(), summed=False, intermediate="")
         else:
             path, job = list(self.plan.large.items())[number]
 
@@ -321,14 +325,18 @@ class TreeCopy:
                 journal.restart(passes)
             name_array(error)
 
+        if self._session:
+            job.publish()
         yield from self._copying(crew, number, path, job, passes=range(len(job.steps)))
         try:
+            journal.write()
             job.check_passes([journal.fingerprint(at) for at in passes])
             if self._verify:
                 fence = self._fence(first)
                 yield from job.verify_stages(crew, fence, lambda nbytes: None, failed=distrust)
             job.check_source()
-            job.publish(journal.fingerprint(passes[-1]) if self._summed else None)
+            if not self._session or self._summed:
+                job.publish(journal.fingerprint(passes[-1]) if self._summed else None)
         except Exception as e:
             distrust(e)
             raise
@@ -344,7 +352,7 @@ class TreeCopy:
         return failed
 
     def _fence(self, first: int) -> Fence:
-        return Fence(self._top.store, self._journal.key, self._journal.owner, first=first)
+        return Fence(self._journal_at.store, self._journal.key, self._journal.owner, first=first)
 
     def _note_changes(self, path: str, narrowing: Narrowing | None, n_changed: int) -> None:
         """Note what became of values that the new type doesn't hold."""
@@ -356,7 +364,7 @@ class TreeCopy:
 
     def _interrupted(self, error: BaseException) -> None:
         # A copy with values that don't fit can be resumed with another rule only, so nothing of it is kept.
-        if isinstance(error, MisfitError) and self._own:
+        if (isinstance(error, MisfitError) or self._session) and self._own:
             for location in self._own:
                 delete_below(location)
             self._journal.delete()

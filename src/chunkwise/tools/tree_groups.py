@@ -20,7 +20,7 @@ from chunkwise.hierarchy.create import write_group
 from chunkwise.hierarchy.link import Link, with_link
 from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.new_location import check_free, check_outside_arrays, create_parents
-from chunkwise.hierarchy.node import JOURNAL, FormatName, find_node
+from chunkwise.hierarchy.node import JOURNAL, FormatName, find_node, nodes_below
 from chunkwise.hierarchy.resolve import group_links
 from chunkwise.hierarchy.tree import Tree
 from chunkwise.tools.copy_job import CopyJob
@@ -35,8 +35,9 @@ __all__ = ["Place", "publish_groups"]
 class Place:
     """Location of a tree that is to be made; each directory is listed once."""
 
-    def __init__(self, top: Location, format: FormatName) -> None:
+    def __init__(self, top: Location, format: FormatName, location: Location | None = None) -> None:
         self._top, self._format = top, format
+        self._location = location or top  # where it will be
         self._known: dict[str, set[str] | None] = {}
         self.is_empty = False
         self.groups: set[str] = set()  # paths of those that were there before
@@ -48,9 +49,9 @@ class Place:
 
         They are pairs, as the journal has them: of a pass, and of a number.
         """
-        check_outside_arrays(self._top)
+        check_outside_arrays(self._location)
         if self._format == "n5":
-            check_container(self._top)
+            check_container(self._location)
         self._check_top(resume, into_group=into_group)
         if self.is_empty:
             return []
@@ -78,7 +79,7 @@ class Place:
         """Raise AlreadyExistsError if there is anything, unless it is a group that may be copied into."""
         top = self._top
         node = find_node(top, self._format)
-        self.is_empty = node is None or (node.implicit and not top.store.list_children(top.path).prefixes)
+        self.is_empty = node is None or (node.implicit and not nodes_below(top))
         if node is None or self.is_empty or resume or (into_group and node.kind == "group"):
             return
         raise AlreadyExistsError(f"there is an array or group at {top.text} already")
@@ -108,8 +109,7 @@ class Place:
         if above not in self._known:
             location = location_below(self._top, above)
             try:
-                prefixes = location.store.list_children(location.path).prefixes
-                self._known[above] = {prefix[len(location.path) :] for prefix in prefixes}
+                self._known[above] = set(nodes_below(location))
             except UnsupportedError:  # it can't be listed
                 self._known[above] = None
         names = self._known[above]

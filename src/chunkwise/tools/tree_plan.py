@@ -21,18 +21,19 @@ from typing import Any, NamedTuple
 
 from chunkwise.binding import JSON, dump
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, UnsupportedError, prefix
-from chunkwise.hierarchy.attribute_value import has_non_finite
-from chunkwise.hierarchy.attributes import DATASET_NAMES
+from chunkwise.hierarchy.attributes import DATASET_NAMES, left_out_attributes
 from chunkwise.hierarchy.link import Link, links_of, target_names, without_links
 from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.node import FormatName, Node
 from chunkwise.hierarchy.node_name import check_new_names
 from chunkwise.hierarchy.resolve import ResolvedNode, source_location
 from chunkwise.hierarchy.tree import Tree
+from chunkwise.hierarchy.walk import UNREADABLE
 from chunkwise.tools.copy_arrays import Room
 from chunkwise.tools.copy_job import CopyJob, planned_job
 from chunkwise.tools.copy_source import tree_source
 from chunkwise.tools.executors import BlockThreads
+from chunkwise.tools.losses import finite_attributes
 from chunkwise.tools.narrowing import Cast
 from chunkwise.tools.small_arrays import SmallArray, location_below, small_array
 
@@ -53,6 +54,7 @@ class ArrayOptions(NamedTuple):
     sync: bool
     summed: bool  # whether fingerprints are kept
     room: Room
+    intermediate: str  # name of the array between two passes over an array
 
 
 @dataclass
@@ -90,9 +92,19 @@ class TreePlan:
         return sorted({path.partition("/")[0] for path in paths if path})
 
 
-def plan_tree(source: ResolvedNode, target: Tree, names: tuple[str, ...], options: ArrayOptions) -> TreePlan:
-    """Return what a copy of a node, and of everything below it, to `names` in a tree consists of."""
-    return _Planning(source, target, names, options).plan()
+def plan_tree(
+    source: ResolvedNode,
+    target: Tree,
+    names: tuple[str, ...],
+    options: ArrayOptions,
+    *,
+    root: Location | None = None,
+) -> TreePlan:
+    """Return what a copy of a node, and of everything below it, to `names` in a tree consists of.
+
+    `root` is where the root of the tree will be; links say how other trees lie from there.
+    """
+    return _Planning(source, target, names, options, root or target.root).plan()
 
 
 class _Found(NamedTuple):
@@ -110,8 +122,14 @@ class _Found(NamedTuple):
 
 class _Planning:
     def __init__(
-        self, source: ResolvedNode, target: Tree, names: tuple[str, ...], options: ArrayOptions
+        self,
+        source: ResolvedNode,
+        target: Tree,
+        names: tuple[str, ...],
+        options: ArrayOptions,
+        root: Location,
     ) -> None:
+        self._root = root
         self._source, self._target, self._names, self._options = source, target, names, options
         self._top = target.location(names)
         self._made = TreePlan()
@@ -142,7 +160,13 @@ class _Planning:
         return self._made
 
     def _find(self, names: tuple[str, ...], inside: FormatName | None) -> _Found | None:
-        node = self._source.tree.find(names, inside)
+        tree = self._source.tree
+        try:
+            node = tree.find(names, inside)
+        except UNREADABLE as e:
+            if self._options.strict:
+                raise
+            return _Found(names, Node(tree.location(names), inside, "array"), why_not=e.message)
         return None if node is None else self._look(names, node)
 
     def _look(self, names: tuple[str, ...], node: Node) -> _Found:
@@ -156,17 +180,19 @@ class _Planning:
         try:
             job = self._job(names, node)
         except ChunkwiseError as e:
-            if self._options.strict or not isinstance(e, InvalidArgumentError | UnsupportedError):
+            if self._options.strict or not isinstance(e, UNREADABLE):
                 raise prefix(e, f"Error copying {node.location.text}") from None
             return found._replace(why_not=e.message)
         is_small = job.arrays.is_small(self._options.room)
         if not is_small:
             try:
-                job.follow(job.arrays.plan(self._options.room), summed=self._options.summed)
+                options = self._options
+                plan = job.arrays.plan(options.room)
+                job.follow(plan, summed=options.summed, intermediate=options.intermediate)
             except InvalidArgumentError as e:  # there is too little memory
                 raise prefix(e, f"Error copying {node.location.text}") from None
         array = small_array(self._below(names), node, job) if is_small else job
-        return found._replace(array=array, notes=job.target_spec.notes)
+        return found._replace(array=array, notes=(*job.target_spec.notes, *_left_out(node)))
 
     def _job(self, names: tuple[str, ...], node: Node) -> CopyJob:
         options = self._options
@@ -195,6 +221,7 @@ class _Planning:
             made.groups[path], notes = fitting_attributes(
                 without_links(found.attributes), self._target.format
             )
+            notes += _left_out(found.node)
             made.notes += [(path, note) for note in notes]
             self._note(path, made.groups[path])
             for name, link in found.links.items():
@@ -227,7 +254,7 @@ class _Planning:
         except (InvalidArgumentError, UnsupportedError) as e:
             made.notes.append((path, f"link to {link} is left out: {e.message}"))
             return
-        top, root = self._source.names, self._target.root
+        top, root = self._source.names, self._root
         if not link.external and target[: len(top)] == top:
             new = Link("/" + "/".join((*self._names, *target[len(top) :])))
         elif _same_root(source, root):
@@ -238,6 +265,11 @@ class _Planning:
                 made.notes.append((path, f"link to {link} leads out of what is copied; it is external now"))
         made.links[path] = new
         self._note(path, list(new))
+
+
+def _left_out(node: Node) -> list[str]:
+    """Return notes on attributes that only the file of another format has."""
+    return [f"attribute {dump(name)} is left out: {why}" for name, why in left_out_attributes(node).items()]
 
 
 def fitting_attributes(attributes: Mapping[str, JSON], format: str) -> tuple[dict[str, JSON], list[str]]:
@@ -257,10 +289,8 @@ def fitting_attributes(attributes: Mapping[str, JSON], format: str) -> tuple[dic
         if all(name in out for name in DATASET_NAMES[:4]):
             del out["dimensions"]
             notes.append('attribute "dimensions" is left out: it would make a dataset of the group')
-    for name, value in out.items():
-        if has_non_finite(value):
-            notes.append(f"attribute {dump(name)} has NaN or infinities, which is no proper JSON")
-    return out, notes
+    out, changed = finite_attributes(out, format)
+    return out, [*notes, *changed]
 
 
 def _same_root(a: Location, b: Location) -> bool:

@@ -5,38 +5,35 @@ makes sure that it has the same version of the library, and sees what it is to r
 
 Fence: a task writes whole write objects, and its bytes follow from the source, so it may be done twice.  What
 must not be is a write after the work was published, since somebody may have written there by then.  So the
-driver ends only when no try is under way, and a worker of another process looks at the journal at the
-beginning of a batch and then now and then: it stops if its driver isn't the owner any more, or if somebody
-else has done the rest of its batch.
+driver ends only when no try is under way, and a worker, also a thread of the same process, looks at the
+journal before and after each task (`chunkwise.tools.fence`): it stops if its driver isn't the owner any more,
+or if somebody else has done the rest of its batch.
 """
 
 from __future__ import annotations
 
 import pickle
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 from uuid import uuid4
 
 from chunkwise.engine.pool import work_here
-from chunkwise.errors import AbortedError, FailedPreconditionError
+from chunkwise.errors import AbortedError, ChunkwiseError, FailedPreconditionError
 from chunkwise.fork import new_lock
-from chunkwise.kvstore.protocol import KvStoreDriver
 from chunkwise.tools.executors import OpenExecutor, Workers
-from chunkwise.tools.journal_document import Ranges, parse_journal
+from chunkwise.tools.fence import Fence, Guard, Tasks
 from chunkwise.tools.task_driver import run_tasks
 from chunkwise.tools.task_stages import Chain, Stage
 from chunkwise.version import __version__
 
-__all__ = ["Crew", "DivisibleStep", "Fence", "Step", "Stop", "Work"]
+__all__ = ["Crew", "DivisibleStep", "Step", "Stop", "Work"]
 
 _MOST_KEPT = 4
-_LOOK = 2.0  # seconds between two looks at the journal
 
 
 class Step(Protocol):
@@ -48,7 +45,7 @@ class Step(Protocol):
         ...
 
     def run(self, tasks: Iterable[int]) -> Any:
-        """Do tasks; return what became of them."""
+        """Do tasks, writing under their guard (`chunkwise.tools.fence`); return what became of them."""
         ...
 
     def check_visible(self) -> None:
@@ -72,36 +69,6 @@ class Stop(threading.Event):
         return Stop, ()
 
 
-class Fence(NamedTuple):
-    """The journal of what is written, or checked before it is published."""
-
-    kv: KvStoreDriver
-    key: str
-    owner: str
-    writes: bool = True
-    first: int = 0  # which pass of the journal the first step is
-
-    def look(self, step: int, start: int, stop: int) -> None:
-        """Raise unless the owner is who it was, and some of the tasks are to be done."""
-        value = self.kv.read(self.key).value
-        where = self.kv.describe(self.key)
-        document = None if value is None else parse_journal(value, where)
-        if document is None or document["owner"] != self.owner:
-            raise AbortedError(f"another process has taken over, or the work has ended: {where}")
-        done = Ranges(document["done"][self.first + step] if self.writes else ())
-        if self.writes and next(done.missing(start, stop), None) is None:
-            raise AbortedError(f"another worker has done tasks {start} to {stop}: {where}")
-
-    def check_visible(self) -> None:
-        """Raise FailedPreconditionError unless the journal can be seen from here."""
-        value = self.kv.read(self.key).value
-        if value is None or self.owner.encode() not in bytes(value):
-            raise FailedPreconditionError(
-                f"a worker doesn't see the destination: {self.kv.describe(self.key)} isn't there, or is "
-                "another's; it has to be on storage that all workers see under the same name"
-            )
-
-
 @dataclass(repr=False)
 class Work:
     """Steps, called with the number of one and a range of its tasks.
@@ -114,7 +81,6 @@ class Work:
     fence: Fence | None = None  # None if nothing is written, and there is no journal
     stop: Stop = field(default_factory=Stop)
     name: str = field(default_factory=lambda: uuid4().hex)
-    sent: bool = False
     _blob: bytes = b""
 
     def __post_init__(self) -> None:
@@ -125,7 +91,16 @@ class Work:
 
     def __call__(self, step: int, start: int, stop: int) -> Any:
         """Do some tasks of a step; raise AbortedError when no more are wanted."""
-        return self.steps[step].run(self._wanted(step, start, stop))
+        numbers = self._wanted(start, stop)
+        if self.fence is None:
+            return self.steps[step].run(numbers)
+        guard = Guard(self.fence, step, start, stop)
+        try:
+            return self.steps[step].run(Tasks(numbers, guard))
+        except BaseException:
+            with suppress(ChunkwiseError):  # what went wrong is said by the first error
+                guard.check()
+            raise
 
     def part(self, step: int, start: int, stop: int) -> Work:
         """Return what is to be sent for some tasks of a step."""
@@ -135,14 +110,10 @@ class Work:
         steps = [*self.steps[:step], whole.part(start, stop), *self.steps[step + 1 :]]
         return replace(self, steps=steps, name=uuid4().hex, _blob=b"")
 
-    def _wanted(self, step: int, start: int, stop: int) -> Iterator[int]:
-        looked = float("-inf")
+    def _wanted(self, start: int, stop: int) -> Iterator[int]:
         for number in range(start, stop):
             if self.stop.is_set():
                 raise AbortedError(f"the {self.what} was stopped")
-            if self.sent and self.fence is not None and time.monotonic() - looked >= _LOOK:
-                self.fence.look(step, number, stop)
-                looked = time.monotonic()
             yield number
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -176,7 +147,7 @@ def _loaded(name: str, blob: bytes) -> Work:
     with _lock:
         work = _kept.get(name)
         if work is None:
-            work = Work(**pickle.loads(blob), name=name, sent=True)
+            work = Work(**pickle.loads(blob), name=name)
             if work.fence is not None:
                 work.fence.check_visible()
             work.steps[0].check_visible()
@@ -224,6 +195,11 @@ class Crew:
         tally.n_begun += sum(max(0, stop - start) for start, stop in ranges)
 
         def counted(start: int, stop: int, result: object) -> None:
+            if result is None:
+                raise FailedPreconditionError(
+                    f"the executor gave None for tasks {start} to {stop} of {work.what}: the future that its "
+                    "submit() returns has to give what the function returns"
+                )
             tally.n_done += stop - start
             done(start, stop, result)
 

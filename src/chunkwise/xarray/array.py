@@ -39,7 +39,12 @@ class LazyArray(BackendArray):
         return self._basic(key.tuple)
 
     def _basic(self, key: tuple[Any, ...]) -> npt.NDArray[Any]:
-        return self._indexable[key]
+        read: Any = self._indexable[key]
+        if self.dtype.kind == "O" and not any(isinstance(term, slice) for term in key):
+            out = np.empty((), object)  # xarray would make an array of a list
+            out[()] = read
+            return out
+        return read  # type: ignore[no-any-return]
 
     def _outer(self, key: tuple[Any, ...]) -> npt.NDArray[Any]:
         terms, turned = self._terms(key)

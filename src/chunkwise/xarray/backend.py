@@ -15,8 +15,9 @@ from xarray import Dataset, DataTree
 from xarray.backends import AbstractDataStore, BackendEntrypoint, StoreBackendEntrypoint
 
 from chunkwise.groups.group import Group
+from chunkwise.hierarchy.attributes import with_number_types
 from chunkwise.xarray.attributes import without_nczarr
-from chunkwise.xarray.members import group_at, groups_below, members_of
+from chunkwise.xarray.members import group_at, groups_below, is_of_netcdf, members_of
 from chunkwise.xarray.variable import open_variable
 
 __all__ = ["ChunkwiseBackendEntrypoint", "ChunkwiseDataStore"]
@@ -27,19 +28,23 @@ class ChunkwiseDataStore(AbstractDataStore):
 
     def __init__(self, group: Group, drop_variables: Iterable[str], fill_value_as_mask: bool | None) -> None:
         self._group = group
-        self._dropped = set(drop_variables)
+        self._members = members_of(group, set(drop_variables))
         self._fill_value_as_mask = fill_value_as_mask
 
     def get_variables(self) -> dict[str, Any]:
         """Return a lazy variable for each array."""
         return {
             name: open_variable(name, member, self._fill_value_as_mask)
-            for name, member in members_of(self._group, self._dropped).items()
+            for name, member in self._members.items()
         }
+
+    def of_characters(self) -> dict[str, bool]:
+        """Return for each array whether its last dimension may be that of the characters of a text."""
+        return {name: is_of_netcdf(member) for name, member in self._members.items()}
 
     def get_attrs(self) -> dict[str, Any]:
         """Return the attributes of the group."""
-        return without_nczarr(self._group.attrs.asdict())
+        return with_number_types(self._group._node, without_nczarr(self._group.attrs.asdict()))
 
     def get_dimensions(self) -> dict[str, int]:
         """Return the size of each dimension."""
@@ -60,8 +65,11 @@ class ChunkwiseBackendEntrypoint(BackendEntrypoint):
     -------------------------
     filename_or_obj : str, path-like, dict, Spec, KvStore or Group
         A path, a URL such as ``s3://bucket/data.zarr``, the spec of a kvstore, or an open group.
-    mask_and_scale, decode_times, concat_characters, decode_coords, use_cftime, decode_timedelta
+    mask_and_scale, decode_times, decode_coords, use_cftime, decode_timedelta
         Options of xarray's decoding; see `xarray.open_dataset`.
+    concat_characters : bool or mapping of str to bool
+        Whether arrays of single bytes become texts along their last dimension.  By default those that
+        come from netCDF do: of NCZarr, and in reference files and HDF5 files.  Others are what they are.
     drop_variables : str or iterable of str
         Arrays that are left out, and not opened.
     group : str, optional
@@ -113,12 +121,13 @@ class ChunkwiseBackendEntrypoint(BackendEntrypoint):
         """Open the arrays of one group."""
         found = group_at(filename_or_obj, group, format=format, consolidated=consolidated)
         dropped = [drop_variables] if isinstance(drop_variables, str) else list(drop_variables or ())
+        store = ChunkwiseDataStore(found, dropped, use_zarr_fill_value_as_mask)
         opened: Dataset = StoreBackendEntrypoint().open_dataset(
-            ChunkwiseDataStore(found, dropped, use_zarr_fill_value_as_mask),
+            store,
             drop_variables=dropped,
             mask_and_scale=mask_and_scale,
             decode_times=decode_times,
-            concat_characters=concat_characters,
+            concat_characters=store.of_characters() if concat_characters is True else concat_characters,
             decode_coords=decode_coords,
             use_cftime=use_cftime,
             decode_timedelta=decode_timedelta,

@@ -1,30 +1,29 @@
-"""Creation of the array of an encoded variable."""
+"""Creation of the array of an encoded variable: planned in whole, then made."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from chunkwise.api.tensorstore import TensorStore
+from chunkwise.api.open import open as open_spec
 from chunkwise.dtypes.data_type import DataType
+from chunkwise.dtypes.zarr3 import parse_fill_value_zarr3
 from chunkwise.errors import InvalidArgumentError, prefix
 from chunkwise.hierarchy.location import Location
 from chunkwise.tools.array_template import NAMES, ArrayTemplate
 from chunkwise.tools.compressor import Compressor, parse_compressor
-from chunkwise.tools.new_array import create_array
-from chunkwise.tools.target import target_spec
+from chunkwise.tools.target import Target, target_spec
 from chunkwise.xarray.encode import Encoded
 
-__all__ = ["create_variable"]
+__all__ = ["plan_variable"]
 
 
-def create_variable(
-    location: Location, name: str, encoded: Encoded, format: str, *, asked: bool
-) -> TensorStore:
-    """Make an array for a variable, without its elements; a layout not `asked` for is dropped if need be."""
+def plan_variable(location: Location, name: str, encoded: Encoded, format: str, *, asked: bool) -> Target:
+    """Return what the array of a variable is to be; a layout not `asked` for is dropped if need be."""
     try:
         variable = encoded.variable
         dtype = DataType(encoded.dtype)
@@ -39,16 +38,24 @@ def create_variable(
             chunks=chunks,
             shards=shards,
             codec=_codec(encoded.layout.get("codec"), asked=asked),
-            fill_value=None if format == "n5" else _fill_value(encoded, format, asked=asked),
+            fill_value=None if format == "n5" else _fill_value(encoded, dtype, format, asked=asked),
             names=() if format == "zarr2" else names,
-            attributes=attributes,
+            attributes={} if format == "zarr3" else attributes,
         )
         given = [field for field in ("codec", "shards") if encoded.layout.get(field) is not None and asked]
         target = target_spec(template, format, given)
+        if format == "zarr3":  # NaN and infinities stay bare words if they are to
+            target.spec["metadata"]["attributes"].update(attributes)
+        for note in target.notes:
+            warnings.warn(f'variable "{name}": {note}', stacklevel=5)
         if format == "zarr2" and encoded.fill_value is None:
             # Any other fill value would stand for a missing one.
             target = replace(target, spec={**target.spec, "metadata": _with_null(target.spec["metadata"])})
-        return create_array(location, target)
+        # All that can't be is refused here, when nothing has been changed.
+        open_spec(
+            {**target.spec, "kvstore": location.kvstore(), "open": True, "assume_metadata": True}
+        ).result()
+        return target
     except Exception as e:
         raise prefix(e, f'Error creating variable "{name}"') from None
 
@@ -57,17 +64,45 @@ def _with_null(metadata: dict[str, Any]) -> dict[str, Any]:
     return {**metadata, "fill_value": None}
 
 
-def _fill_value(encoded: Encoded, format: str, *, asked: bool) -> Any:
+def _fill_value(encoded: Encoded, dtype: DataType, format: str, *, asked: bool) -> Any:
     """Return the value that is read where nothing is stored."""
-    dtype = encoded.element_type
-    value = encoded.layout.get("fill_value") if format == "zarr3" else None
-    if value is not None and not asked and not np.can_cast(np.asarray(value).dtype, dtype, "same_kind"):
-        value = None  # that of another type, which it had where it came from
-    if value is None:
-        value = encoded.fill_value
-    if value is None and dtype.kind in "fc" and format == "zarr3":
-        value = np.nan if dtype.kind == "f" else 0
-    return None if value is None else np.asarray(value, dtype)
+    element = encoded.element_type
+    value = encoded.layout.get("fill_value")
+    if value is not None and format != "zarr3":
+        if asked:
+            raise InvalidArgumentError(
+                f'encoding "fill_value": {format} has none beside "_FillValue"; Zarr v3 (zarr3) has'
+            )
+        value = None  # that of Zarr v3, which it had where it came from
+    if (
+        isinstance(value, str) and element.kind not in "OUS"
+    ):  # as JSON has it: "NaN", "Infinity", "0x7fc00000"
+        return parse_fill_value_zarr3(value, dtype)
+    if value is not None:
+        if not asked and not np.can_cast(np.asarray(value).dtype, element, "same_kind"):
+            value = None  # that of another type, which it had where it came from
+        else:
+            return _exactly(value, element)
+    if encoded.fill_value is not None:
+        return _exactly(encoded.fill_value, element)
+    if element.kind in "fc" and format == "zarr3":
+        return np.asarray(np.nan if element.kind == "f" else 0, element)
+    return None
+
+
+def _exactly(value: Any, element: np.dtype[Any]) -> Any:
+    """Return a fill value in the type of the elements, rounded if that is one of floating-point numbers."""
+    with np.errstate(all="ignore"):
+        given = np.asarray(value)
+        typed = given.astype(element) if given.dtype != element else given
+    if given.dtype.kind in "biufc" and element.kind in "biu" and not (typed == given).all():
+        limits = "" if element.kind == "b" else f", {np.iinfo(element).min} to {np.iinfo(element).max}"
+        raise InvalidArgumentError(f"the fill value {value} is none of {element}{limits}")
+    if given.dtype.kind in "biuf" and element.kind == "f" and np.isfinite(given) != np.isfinite(typed):
+        raise InvalidArgumentError(f"the fill value {value} is beyond {element}, {np.finfo(element).max}")
+    if element.kind in "US" and typed.tolist() != given.tolist():
+        raise InvalidArgumentError(f"the fill value {value!r} is longer than {element}")
+    return typed.reshape(())
 
 
 def _chunks(

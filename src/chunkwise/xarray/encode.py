@@ -1,21 +1,30 @@
-"""Encoding of variables: by xarray, then in a format's words."""
+"""Encoding of variables: by xarray, then in a format's words; what a type can't hold is refused."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.errors import InvalidArgumentError
+from chunkwise.errors import InvalidArgumentError, prefix
+from chunkwise.extras import load
 from chunkwise.hierarchy.attribute_value import NonFinite, to_json_value
-from chunkwise.xarray.attributes import FILL_VALUE, fill_value_to_json, hide_attributes
+from chunkwise.hierarchy.missing_marker import FILL_VALUE, marker_to_json
+from chunkwise.xarray.attributes import hide_attributes
+from chunkwise.xarray.encoding_check import EncodingCheck
 
-__all__ = ["LAYOUT", "Encoded", "encode_variable"]
+__all__ = ["LAYOUT", "PACKING", "Encoded", "encode_by_cf", "encode_variable", "in_memory", "with_check"]
 
 LAYOUT = ("chunks", "shards", "codec", "fill_value")
 """Members of an encoding that say how an array is stored; those of CF are xarray's."""
+
+PACKING = ("scale_factor", "add_offset")
+"""Members of an encoding that make other numbers of the values."""
+
+_CODED = (*PACKING, "dtype", "units", "calendar", FILL_VALUE, "missing_value", "_Unsigned")
 
 # What xarray and its engines leave in an encoding, and what is of no use here.
 _LEFT_OVER = ("dtype", "preferred_chunks", "source", "original_shape", "coordinates", "grid_mapping")
@@ -39,7 +48,7 @@ class Encoded(NamedTuple):
         """Return the attributes with what stands for a missing value, as a format has it."""
         attributes = dict(self.attributes)
         if self.fill_value is not None and format != "zarr2":
-            attributes[FILL_VALUE] = fill_value_to_json(self.fill_value, self.element_type, format)
+            attributes[FILL_VALUE] = marker_to_json(self.fill_value, self.element_type, format)
         return hide_attributes(attributes) if format == "n5" else attributes
 
 
@@ -53,13 +62,13 @@ def encode_variable(
     non_finite: NonFinite = "literal",
 ) -> Encoded:
     """Encode a variable by the CF conventions; `encoding` takes the place of its own."""
-    variable = variable.copy(deep=False)
+    variable = in_memory(variable.copy(deep=False), variable.encoding if encoding is None else encoding)
     if encoding is not None:
         variable.encoding = dict(encoding)
     layout = {key: variable.encoding.pop(key) for key in LAYOUT if key in variable.encoding}
     if variable.dtype == bool and format != "n5":
         variable.encoding.setdefault("dtype", "bool")
-    encoded = xr.conventions.encode_cf_variable(variable, name=name)
+    encoded = encode_by_cf(xr, name, variable)
     if encoding is not None:
         unknown = [key for key in encoded.encoding if key not in _LEFT_OVER]
         if unknown:
@@ -67,12 +76,56 @@ def encode_variable(
                 f'encoding of "{name}": unknown member {", ".join(map(repr, unknown))}; those of CF and '
                 f"{', '.join(LAYOUT)} are known"
             )
+    check = EncodingCheck(name, dict(encoded.attrs), "", is_added=False)
     encoded, dtype = _typed(name, encoded, format)
+    encoded = with_check(variable, encoded, check)
     attributes = dict(encoded.attrs)
     fill_value = attributes.pop(FILL_VALUE, None)
     for key, value in attributes.items():
         attributes[key] = to_json_value(value, f'attribute "{key}" of variable "{name}"', non_finite)
     return Encoded(encoded, dtype, fill_value, attributes, layout)
+
+
+def in_memory(variable: Any, encoding: Mapping[str, Any]) -> Any:
+    """Read a lazy variable without dask that is going to be encoded; all others are as they are."""
+    # xarray reads it anyway, and its values are compared with the encoded ones.
+    if variable.chunks is None and (variable.dtype.kind not in "iub" or set(encoding) & set(_CODED)):
+        return variable.load()
+    return variable
+
+
+def encode_by_cf(xr: Any, name: str, variable: Any) -> Any:
+    """Return a variable that xarray has encoded."""
+    if variable.dtype.kind in "biu" and set(PACKING) & set(variable.encoding):
+        encoding, variable = variable.encoding, variable.astype("f8")  # xarray divides in place
+        variable.encoding = encoding
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):  # what is lost is refused afterwards
+            warnings.filterwarnings("ignore", "saving variable .* with floating point data as an integer")
+            return xr.conventions.encode_cf_variable(variable, name=name)
+    except OverflowError as e:  # of times, and of a `_FillValue`
+        raise InvalidArgumentError(f'variable "{name}": {e}') from None
+    except Exception as e:
+        if variable.dtype.kind in "mM":  # beyond all calendars, for one
+            raise InvalidArgumentError(f'variable "{name}" has times that can\'t be encoded: {e}') from None
+        raise prefix(e, f'Error encoding variable "{name}"') from None
+
+
+def with_check(given: Any, encoded: Any, check: EncodingCheck) -> Any:
+    """Return an encoded variable whose values are checked: now, or by dask with each block."""
+    if encoded._data is given._data:
+        return encoded
+    if given.chunks is None:
+        check(given.values, encoded.values)
+        return encoded
+    checked = load("dask.array", "write_dataset").map_blocks(
+        check,
+        given.data,
+        encoded.data,
+        dtype=encoded.dtype,
+        meta=np.empty((0,) * encoded.ndim, encoded.dtype),
+    )
+    return encoded.copy(deep=False, data=checked)
 
 
 def _typed(name: str, variable: Any, format: str) -> tuple[Any, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -12,8 +13,9 @@ from chunkwise.groups.open_group import open_group
 from chunkwise.hierarchy.location import locate
 from chunkwise.hierarchy.node import Node
 from chunkwise.hierarchy.node_name import split_path
+from chunkwise.hierarchy.walk import UNREADABLE
 
-__all__ = ["Member", "group_at", "groups_below", "members_of"]
+__all__ = ["Member", "group_at", "groups_below", "is_of_netcdf", "members_of"]
 
 
 class Member(NamedTuple):
@@ -66,6 +68,10 @@ def members_of(group: Group, dropped: Collection[str] = ()) -> dict[str, Member]
             continue
         try:
             member = group.get(name)
+        except UNREADABLE as e:
+            if name not in links:
+                warnings.warn(f"variable {name!r} is left out: {e.message}", stacklevel=2)
+            continue
         except ChunkwiseError:
             if name not in links:
                 raise
@@ -80,6 +86,13 @@ def member_of(store: TensorStore) -> Member:
     node = store._find_node().node
     assert node is not None, "the array was found in a group"
     return Member(store, node, store.attrs)
+
+
+def is_of_netcdf(member: Member) -> bool:
+    """Return True if an array may follow netCDF's conventions: NCZarr says so, or the file that it is in."""
+    location = member.node.location
+    marked = any(name.lower().startswith("_nc") for name in (*member.node.document, *member.attributes))
+    return marked or location.store_spec.driver in ("reference", "hdf5")
 
 
 def groups_below(group: Group) -> Iterator[tuple[str, Group]]:

@@ -1,77 +1,123 @@
-"""Groups that a dataset is written to: opened, emptied, made, and finished."""
+"""Groups that a dataset is written to: looked at, made or replaced, and finished."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, cast
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from itertools import takewhile
+from typing import Any
 
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.arguments import check_choice
 from chunkwise.binding import dump
-from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, NotFoundError
+from chunkwise.errors import AlreadyExistsError, ChunkwiseError, InvalidArgumentError, NotFoundError
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
 from chunkwise.hierarchy.attribute_value import NonFinite
+from chunkwise.hierarchy.consolidated import update_consolidated
 from chunkwise.hierarchy.location import Location, locate
-from chunkwise.hierarchy.new_location import format_by_name
+from chunkwise.hierarchy.new_location import check_outside_arrays, suggested_format
+from chunkwise.hierarchy.node import find_documented, find_node
 from chunkwise.hierarchy.node_name import check_new_names, split_path
-from chunkwise.xarray.create import create_variable
-from chunkwise.xarray.encode import Encoded
+from chunkwise.hierarchy.replacement import Replacement
 from chunkwise.xarray.members import Member, member_of, members_of
 
 __all__ = ["DatasetTarget"]
 
 _FORMATS = ("zarr3", "zarr2", "n5")
+_GROUP_DOCUMENTS = ("zarr.json", ".zmetadata", ".zgroup", ".zattrs", "attributes.json")
 
 
 class DatasetTarget:
-    """A group, there or not, that a dataset is to be written to; nothing changes before `prepare`."""
+    """A group, there or not, that a dataset is to be written to; nothing changes before `begin`."""
 
     def __init__(
-        self, place: Any, path: str | None, format: str | None, mode: str, non_finite: NonFinite
+        self,
+        place: Any,
+        path: str | None,
+        format: str | None,
+        mode: str,
+        non_finite: NonFinite,
+        root: DatasetTarget | None = None,
     ) -> None:
+        # `root`: the target of the tree that this group is in, if that is written with it.
         if isinstance(place, Group) and place.mode == "r":
             raise InvalidArgumentError(f"{place.location.text} was opened with mode 'r', for reading only")
-        location = place.location if isinstance(place, Group) else locate(place)
-        for name in split_path(path or ""):
-            location = location.child(name)
+        top = place.location if isinstance(place, Group) else locate(place)
+        names: list[str] = split_path(path or "")
+        self.location = top
+        for name in names:
+            self.location = self.location.child(name)
         if format is not None:
             check_choice(format, "format", _FORMATS)
-        self._location: Location = location
+        self._root = root
+        self._below = names[len(root._names) :] if root is not None else []
+        self._names: list[str] = names
         self._mode = mode
         self._non_finite = non_finite
-        self._group = self._existing()
-        found = None if self._group is None else self._group.format
-        if mode == "w" and found is not None and format is None:
-            format = found
-        if mode != "w" and None not in (found, format) and found != format:
-            raise InvalidArgumentError(f"{location.text} is a group of {found}, not {format}")
-        self.format: str = format or found or format_by_name(location)
+        self._group = None if root is not None and root.is_replaced else self._existing()
+        self._replacement: Replacement | None = None
+        self._made: list[Location] = []
+        self.format: str = self._format(format, top)
+        if self._group is None:
+            self._check_place()
+
+    @property
+    def is_replaced(self) -> bool:
+        """True if there is a group that a new one takes the place of."""
+        return self._mode == "w" and self._group is not None
 
     def _existing(self) -> Group | None:
         """Return the group that is there, open for writing; None if there is nothing."""
         try:
-            group = open_group(self._location, "r+", non_finite=self._non_finite)
+            group = open_group(self.location, "r+", non_finite=self._non_finite)
         except NotFoundError:
             if self._mode == "r+":
                 raise
             return None
         if self._mode == "w-":
-            raise AlreadyExistsError(f"{self._location.text} is a group already ({group.format})")
+            raise AlreadyExistsError(f"{self.location.text} is a group already ({group.format})")
         return group
+
+    def _format(self, format: str | None, top: Location) -> str:
+        """Return the format to write: what is there and the tree that it is in have it already."""
+        found = self._group.format if self._group is not None else None
+        text = self.location.text
+        if not self.is_replaced and None not in (found, format) and found != format:
+            raise InvalidArgumentError(f"{text} is a group of {found}, not {format}")
+        above: str | None = self._root.format if self._root is not None else None
+        if above is None and self._names:
+            at = self.location.parent
+            while at is not None and at.path.startswith(top.path) and above is None:
+                node = find_documented(at)
+                above, at = (None if node is None else node.format), at.parent
+        if None not in (above, format) and above != format:
+            raise InvalidArgumentError(f"{text} is in a tree of {above}, where {format} would not be found")
+        return format or found or above or suggested_format(self.location) or "zarr3"
+
+    def _check_place(self) -> None:
+        """Raise if a group can't be made."""
+        check_outside_arrays(self.location)
+        check_new_names(self._names, self.format)
+        node = None if self._root is not None else find_node(self.location)
+        is_directory = self._mode == "w" and node is not None and node.implicit
+        if is_directory and self.location.store.list_children(self.location.path).prefixes:
+            raise AlreadyExistsError(
+                f"{self.location.text} is a directory that is neither group nor array and not empty"
+            )
 
     def __contains__(self, name: str) -> bool:
         return self._group is not None and self._mode in ("a", "r+") and name in self._group
 
     def members(self) -> dict[str, Member]:
-        """Return the arrays that are there."""
-        return {} if self._group is None else members_of(self._group)
+        """Return the arrays that are there, and stay or are replaced one by one."""
+        return {} if self._group is None or self.is_replaced else members_of(self._group)
 
     def require(self, name: str) -> Member:
         """Return the stored array of a variable; raise NotFoundError if there is none."""
         store = None if self._group is None else self._group.get(name)
         if not isinstance(store, TensorStore):
-            raise NotFoundError(f"there is no variable {dump(name)} in {self._location.text}")
+            raise NotFoundError(f"there is no variable {dump(name)} in {self.location.text}")
         return member_of(store)
 
     def check_name(self, name: Any) -> None:
@@ -83,37 +129,51 @@ class DatasetTarget:
         check_new_names([name], self.format)
         if self._mode == "a" and self._group is not None and isinstance(self._group.get(name), Group):
             raise AlreadyExistsError(
-                f"{self._location.child(name).text} is a group; only a variable can be replaced"
+                f"{self.location.child(name).text} is a group; only a variable can be replaced"
             )
 
-    def check_source(self, name: str, variable: Any) -> None:
-        """Raise InvalidArgumentError if the elements of a variable would be deleted before they are read."""
-        data = variable._data
-        while not hasattr(data, "store") and hasattr(data, "array"):
-            data = data.array
-        store = getattr(data, "store", None)
-        node = store._find_node().node if isinstance(store, TensorStore) else None
-        if self._group is None or node is None:
-            return
-        here, there = node.location, self._location.child(name) if self._mode == "a" else self._location
-        if here.store.identity == there.store.identity and here.path.startswith(there.path):
+    def check_consolidated(self) -> None:
+        """Raise InvalidArgumentError if the format has no consolidated metadata."""
+        if self.format == "n5":
             raise InvalidArgumentError(
-                f"{dump(name)} is read from {here.text}, which is to be replaced; load the dataset first"
+                f"{self.location.text} is a group of N5; only groups of Zarr v2 and v3 have consolidated "
+                "metadata"
             )
 
-    def prepare(self) -> None:
-        """Make the group, after deleting what is there if the mode says so."""
-        if self._group is None or self._mode == "w":
-            mode = "w" if self._mode == "w" else "a"
-            self._group = open_group(
-                self._location, cast(Any, mode), format=self.format, non_finite=self._non_finite
-            )
+    @property
+    def is_staged(self) -> bool:
+        """True while the group, or the tree that it is in, is written beside what it replaces."""
+        return self._replacement is not None or (self._root is not None and self._root.is_staged)
 
-    def create(self, name: str, encoded: Encoded, *, asked: bool) -> TensorStore:
-        """Make the array of a variable, instead of one that is there."""
-        if self._group is not None and name in self._group:
-            del self._group[name]
-        return create_variable(self._location.child(name), name, encoded, self.format, asked=asked)
+    # -- changes ------------------------------------------------------------------------------------------
+
+    @property
+    def place(self) -> Location:
+        """Where the group is written: beside what it replaces, if there is anything."""
+        if self._replacement is not None:
+            return self._replacement.staging
+        place = self.location if self._root is None else self._root.place
+        for name in self._below:
+            place = place.child(name)
+        return place
+
+    def begin(self) -> None:
+        """Make the group if it is missing or to be replaced."""
+        if self.is_replaced:
+            self._replacement = Replacement.begin(self.location)
+        elif self._group is not None:
+            return
+        elif self._root is None or not self._root.is_replaced:
+            self._made = list(self._missing())
+        # Nobody else writes what this call makes.
+        self._group = open_group(self.place.alone(), "a", format=self.format, non_finite=self._non_finite)
+
+    def _missing(self) -> Iterator[Location]:
+        """Yield the groups that are made: this one, and those above it up to one that is there."""
+        yield self.location
+        between = list(takewhile(lambda at: find_documented(at) is None, self.location.parents))
+        if between and between[-1].path:  # else there is no group above, and none is made
+            yield from between
 
     def write_attributes(self, attributes: Mapping[str, Any]) -> None:
         """Set attributes of the group; others that it has stay."""
@@ -122,6 +182,22 @@ class DatasetTarget:
             self._group.attrs.update(attributes)
 
     def consolidate(self) -> None:
-        """Write the consolidated metadata of the group; raise InvalidArgumentError in N5, which has none."""
+        """Write the consolidated metadata of the group."""
         assert self._group is not None
         self._group.consolidate()
+
+    def commit(self) -> None:
+        """Let the group take the place of what it replaces."""
+        if self._replacement is not None:
+            self._replacement.commit()
+            self._replacement = None
+
+    def undo(self) -> None:
+        """Delete the group if it was made; what is below is deleted already, or was there."""
+        with suppress(ChunkwiseError):  # the store may have failed for good
+            if self._replacement is not None:
+                self._replacement.discard()
+            for at in self._made:
+                for key in _GROUP_DOCUMENTS:
+                    at.store.delete(at.path + key)
+                update_consolidated(at.store, at.path)

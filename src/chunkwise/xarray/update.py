@@ -4,30 +4,31 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Hashable, Mapping
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from chunkwise.api.tensorstore import TensorStore
 from chunkwise.errors import InvalidArgumentError
-from chunkwise.xarray.encode import LAYOUT, Encoded, encode_variable
+from chunkwise.hierarchy.missing_marker import FILL_VALUE
+from chunkwise.xarray.encode import LAYOUT, PACKING, Encoded, encode_by_cf, in_memory, with_check
+from chunkwise.xarray.encoding_check import EncodingCheck
 from chunkwise.xarray.members import Member
 
-__all__ = ["check_lengths", "encode_like", "find_region", "place_in"]
+__all__ = ["check_lengths", "decode", "encode_like", "find_region", "stored_variable"]
 
 
 def encode_like(xr: Any, name: str, variable: Any, member: Member) -> Encoded:
     """Encode a variable with the scale, the units and the type of a stored one; raise if they don't fit."""
-    from chunkwise.xarray.variable import open_variable  # xarray itself is loaded when it is needed
-
-    stored = open_variable(name, member, None)
+    stored = stored_variable(name, member)
     if stored.dims != variable.dims:
         raise InvalidArgumentError(
             f'variable "{name}" has dimensions {variable.dims}, but is stored with {stored.dims}'
         )
-    decoded = xr.conventions.decode_cf_variable(name, stored, decode_timedelta=variable.dtype.kind == "m")
-    if not _fits(variable.dtype, decoded.dtype):
+    decoded = decode(xr, name, stored, variable)
+    variable = in_memory(variable.copy(deep=False), decoded.encoding)
+    if _is_encoded(xr, name, variable, stored, decoded):
+        return _cast(name, variable, variable, member, stored, {})
+    if not _fits(variable, decoded.dtype):
         raise InvalidArgumentError(
             f'variable "{name}" is of type {variable.dtype}, but stored as {decoded.dtype}'
         )
@@ -35,34 +36,83 @@ def encode_like(xr: Any, name: str, variable: Any, member: Member) -> Encoded:
     if None not in (given, known) and given != known:
         raise InvalidArgumentError(f'variable "{name}" is in {given!r}, but stored in {known!r}; convert it')
     if stored.dtype.kind in "mM":  # NumPy's times, as zarr-python stores them, are not encoded
-        cast = variable.astype(stored.dtype)
-        if not np.can_cast(variable.dtype, stored.dtype) and ((cast != variable) & variable.notnull()).any():
-            raise InvalidArgumentError(
-                f'variable "{name}" is of type {variable.dtype}, and stored as {stored.dtype}, which can\'t '
-                "hold what is to be added"
-            )
-        return Encoded(cast, stored.dtype, None, {}, {})
+        return _cast(name, variable, variable, member, stored, {})
     how = decoded.encoding
-    encoding = {key: value for key, value in how.items() if key not in LAYOUT and key != "preferred_chunks"}
+    bare = variable.copy(deep=False)
     # What was an attribute of the stored variable only describes it there.
-    variable = variable.copy(deep=False)
-    variable.attrs = {}
-    variable.encoding = encoding
+    bare.attrs = {}
+    bare.encoding = {
+        key: how[key] for key in how if key not in (*LAYOUT, "preferred_chunks", "char_dim_name")
+    }
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Times can't be serialized faithfully")  # an error follows
-        encoded = encode_variable(xr, name, variable, member.format)
-    if "units" in encoded.attributes and not _same_units(xr, encoded.attributes, stored.attrs):
+        encoded = encode_by_cf(xr, name, bare)
+    if "units" in encoded.attrs and not _same_units(xr, encoded.attrs, stored.attrs):
         raise InvalidArgumentError(
             f'variable "{name}" is stored as {stored.dtype} in {stored.attrs.get("units")!r}, which can\'t '
-            f"hold what is to be added: that takes {encoded.attributes.get('units')!r}"
+            f"hold what is to be added: that takes {encoded.attrs.get('units')!r}"
         )
-    if encoded.element_type != stored.dtype:
-        if encoded.element_type.kind == "O" or not np.can_cast(encoded.element_type, stored.dtype, "safe"):
+    return _cast(name, variable, encoded, member, stored, stored.attrs)
+
+
+def _cast(
+    name: str, given: Any, encoded: Any, member: Member, stored: Any, attributes: Mapping[str, Any]
+) -> Encoded:
+    """Return an encoded variable in the type of the stored one, if that holds what was given."""
+    element = {"ustring": "str", "string": "bytes"}.get(member.store.dtype.name, "")
+    if encoded.dtype != stored.dtype:
+        with np.errstate(all="ignore"):  # what is lost is refused
+            encoded = encoded.astype(stored.dtype)
+    elif element and encoded.chunks is None and encoded._data is given._data:
+        encoded = encoded.copy(deep=False, data=encoded.values.copy())  # compared: any object can be in it
+    encoded = with_check(given, encoded, EncodingCheck(name, dict(attributes), element, is_added=True))
+    return Encoded(encoded, stored.dtype, None, {}, {})
+
+
+def stored_variable(name: str, member: Member) -> Any:
+    """Return the variable of a stored array, not decoded."""
+    from chunkwise.xarray.variable import open_variable  # xarray itself is loaded when it is needed
+
+    return open_variable(name, member, None)
+
+
+def decode(xr: Any, name: str, stored: Any, like: Any) -> Any:
+    """Return a stored variable, decoded as the variable `like` has been."""
+    decoded: Any = xr.conventions.decode_cf_variable(
+        name, stored.copy(deep=False), concat_characters=False, decode_timedelta=like.dtype.kind == "m"
+    )
+    return decoded
+
+
+def _is_encoded(xr: Any, name: str, variable: Any, stored: Any, decoded: Any) -> bool:
+    """Return True if the values are encoded as the stored ones, by their attributes; raise if otherwise."""
+    # So they are in a dataset that was opened with decode_cf=False.
+    keys = [key for key in (*PACKING, FILL_VALUE, "missing_value", "_Unsigned") if key in variable.attrs]
+    is_raw_time = decoded.dtype.kind in "mM" and variable.dtype.kind in "biuf" and "units" in variable.attrs
+    if not keys and not is_raw_time:
+        return False
+    text = f'variable "{name}" is encoded, by its attributes'
+    for key in (*PACKING, FILL_VALUE, "missing_value", "_Unsigned"):
+        given, known = variable.attrs.get(key), stored.attrs.get(key)
+        if not _equal(given, known):
             raise InvalidArgumentError(
-                f'variable "{name}" is encoded as {encoded.dtype}, but stored as {stored.dtype}'
+                f"{text}, with {key} {given}, but is stored with {known}; decode it first"
             )
-        encoded = encoded._replace(variable=encoded.variable.astype(stored.dtype), dtype=stored.dtype)
-    return encoded
+    if is_raw_time and not _same_units(xr, variable.attrs, stored.attrs):
+        raise InvalidArgumentError(
+            f"{text}, as {variable.dtype} in {variable.attrs['units']!r}, but stored as {decoded.dtype} in "
+            f"{stored.attrs.get('units')!r}; decode it first"
+        )
+    return True
+
+
+def _equal(a: Any, b: Any) -> bool:
+    if a is None or b is None:
+        return a is b
+    one, other = np.asarray(a).ravel().tolist(), np.asarray(b).ravel().tolist()
+    return len(one) == len(other) and all(
+        x == y or (x != x and y != y) for x, y in zip(one, other, strict=True)
+    )
 
 
 def _same_units(xr: Any, a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
@@ -77,10 +127,26 @@ def _same_units(xr: Any, a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
     return bool(first.dtype == second.dtype and (first.values == second.values).all())
 
 
-def _fits(new: np.dtype[Any], stored: np.dtype[Any]) -> bool:
-    """Return True if elements keep their values, but for the precision that the stored ones have."""
-    text = "UOT"
-    return (new.kind in text and stored.kind in text) or np.can_cast(new, stored, "same_kind")
+_GROUPS = ("biufc", "M", "m", "UOTS")
+
+
+def _fits(variable: Any, stored: np.dtype[Any]) -> bool:
+    """Return True if elements of a type can be stored; whether the values can, they are asked themselves."""
+    new = variable.dtype
+    for kinds in _GROUPS:
+        if new.kind in kinds and stored.kind in kinds:
+            break
+    else:
+        return bool(
+            new == stored or (new.kind == stored.kind == "V" and np.can_cast(new, stored, "same_kind"))
+        )
+    if new.kind in "biu" and stored.kind in "biu":
+        return stored.kind != "b" or new.kind == "b"
+    if new.kind == "f" and stored.kind in "iu" and variable.chunks is None:
+        return True
+    if "S" in new.kind + stored.kind and not (new.kind in "SO" and stored.kind in "SO"):
+        return False
+    return new.kind not in "biufc" or np.can_cast(new, stored, "same_kind")
 
 
 def find_region(xr: Any, dataset: Any, region: Any, require: Callable[[str], Member]) -> dict[Any, slice]:
@@ -113,12 +179,8 @@ def find_region(xr: Any, dataset: Any, region: Any, require: Callable[[str], Mem
 
 
 def _look_up(xr: Any, dataset: Any, dim: Any, member: Member) -> slice:
-    from chunkwise.xarray.variable import open_variable  # xarray itself is loaded when it is needed
-
     index = dataset.indexes[dim]
-    stored = xr.conventions.decode_cf_variable(
-        dim, open_variable(dim, member, None), decode_timedelta=dataset[dim].dtype.kind == "m"
-    )
+    stored = decode(xr, dim, stored_variable(dim, member), dataset[dim])
     at = xr.IndexVariable(dim, stored.values).to_index().get_indexer(index)
     if len(at) == 0 or (at < 0).any() or (np.diff(at) != 1).any():
         raise InvalidArgumentError(
@@ -127,41 +189,11 @@ def _look_up(xr: Any, dataset: Any, dim: Any, member: Member) -> slice:
     return slice(int(at[0]), int(at[-1]) + 1)
 
 
-def place_in(
-    name: str,
-    variable: Any,
-    member: Member,
-    append_dim: Hashable | None,
-    region: Mapping[Any, slice] | None,
-) -> Callable[[], TensorStore]:
-    """Return the function that gives the view of a stored array that a variable is to be written to."""
-    store = member.store
-    dims = variable.dims
-    if append_dim in dims:
-        axis = dims.index(append_dim)
-        _check_sizes(name, dims, variable.shape, store.shape, besides=append_dim)
-        return partial(_grow, store, axis, variable.shape[axis])
-    index: list[slice] = []
-    for dim, size in zip(dims, store.shape, strict=True):
-        along = (region or {}).get(dim, slice(None))
-        start, stop, _ = along.indices(size)
-        if along.stop is not None and along.stop > size:
-            raise InvalidArgumentError(
-                f'region: "{dim}" of "{name}" ends at {size}, before {along.stop}; append_dim grows it'
-            )
-        index.append(slice(start, max(start, stop)))
-    view = store[tuple(index)] if index else store
-    _check_sizes(name, dims, variable.shape, view.shape)
-    return lambda: view
-
-
 def check_lengths(members: Mapping[str, Member], variables: Mapping[str, Any], append_dim: Hashable) -> None:
     """Raise if some variables would be longer along `append_dim`: xarray can't open such a group."""
-    from chunkwise.xarray.variable import open_variable  # xarray itself is loaded when it is needed
-
     lengths: dict[str, int] = {}
     for name, member in members.items():
-        if append_dim in (dims := open_variable(name, member, None).dims):
+        if append_dim in (dims := stored_variable(name, member).dims):
             lengths[name] = member.store.shape[dims.index(append_dim)]
     before = dict(lengths)
     for name, variable in variables.items():
@@ -174,22 +206,3 @@ def check_lengths(members: Mapping[str, Member], variables: Mapping[str, Any], a
         raise InvalidArgumentError(
             f'append_dim: variables would have different lengths along "{append_dim}": {ends}{why}'
         )
-
-
-def _check_sizes(
-    name: str, dims: tuple[Any, ...], shape: tuple[int, ...], stored: tuple[int, ...], besides: Any = None
-) -> None:
-    for dim, new, old in zip(dims, shape, stored, strict=True):
-        if dim != besides and new != old:
-            raise InvalidArgumentError(
-                f'variable "{name}" has size {new} along "{dim}", where {old} is needed'
-            )
-
-
-def _grow(store: TensorStore, axis: int, n: int) -> TensorStore:
-    """Make room behind the elements of `store`, and return the view of it."""
-    before = store.shape[axis]
-    bounds: list[int | None] = [None] * store.rank
-    bounds[axis] = before + n
-    grown = store.resize(exclusive_max=bounds, expand_only=True).result()
-    return grown[(slice(None),) * axis + (slice(before, before + n),)]

@@ -21,10 +21,12 @@ from xarray import Variable
 from xarray.core import indexing
 
 from chunkwise.driver.stored_array import StoredArray
+from chunkwise.hierarchy.attributes import with_number_types
+from chunkwise.hierarchy.missing_marker import FILL_VALUE, marker_from_json
 from chunkwise.tools.array_template import NAMES, compressor_of
 from chunkwise.tools.compressor import Compressor
 from chunkwise.xarray.array import LazyArray
-from chunkwise.xarray.attributes import FILL_VALUE, fill_value_from_json, restore_attributes, without_nczarr
+from chunkwise.xarray.attributes import restore_attributes, without_nczarr
 from chunkwise.xarray.members import Member
 
 __all__ = ["open_variable"]
@@ -36,7 +38,7 @@ _NCZARR = {"_nczarr_array": "dimension_references", "_NCZARR_ARRAY": "dimrefs"}
 def open_variable(name: str, member: Member, fill_value_as_mask: bool | None) -> Variable:
     """Return the variable of an array, as it is stored."""
     array = LazyArray(member.store)
-    attributes = without_nczarr(member.attributes)
+    attributes = with_number_types(member.node, without_nczarr(member.attributes))
     format = member.format
     names, hidden = _dimension_names(name, len(array.shape), format, member.node.document, member.attributes)
     attributes = {key: value for key, value in attributes.items() if key not in hidden}
@@ -45,12 +47,11 @@ def open_variable(name: str, member: Member, fill_value_as_mask: bool | None) ->
     if fill_value_as_mask is None:
         fill_value_as_mask = format in ("zarr2", "zarr1")
     if fill_value_as_mask:
-        attributes.pop(FILL_VALUE, None)
-        # A null in Zarr v2 says that no value stands for a missing one.
+        # A null in Zarr v2 says that no value stands for a missing one, unless an attribute does.
         if member.node.document.get("fill_value") is not None:
             attributes[FILL_VALUE] = _stored(member).fill_value[()]
     elif FILL_VALUE in attributes:
-        attributes[FILL_VALUE] = fill_value_from_json(attributes[FILL_VALUE], array.dtype)
+        attributes[FILL_VALUE] = marker_from_json(attributes[FILL_VALUE], array.dtype)
     return Variable(names, indexing.LazilyIndexedArray(array), attributes, _encoding(names, member))
 
 

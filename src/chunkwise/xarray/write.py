@@ -1,16 +1,15 @@
 """``write_dataset``: a dataset as a group of arrays.
 
-1. The dataset is encoded by xarray, or like the variables that are there, where it is added to them.
+1. Each dataset is looked at and encoded (`chunkwise.xarray.dataset_write`), all before the first change.
 2. Arrays are made, grown, or found.
 3. What is in memory, or lazy without dask, is written block by block; then dask writes the rest, in one
    graph and without a lock.
-4. Attributes of the group, then consolidated metadata.
+4. New arrays take the place of old ones; attributes of the group and consolidated metadata follow.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from functools import partial
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
@@ -18,13 +17,13 @@ import numpy as np
 from chunkwise.api.copy import divide
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.arguments import check_choice
-from chunkwise.dask.write import store as store_dask
+from chunkwise.dask.in_place import Written, check_sources
+from chunkwise.dask.write import store_apart
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extras import load
-from chunkwise.hierarchy.attribute_value import NonFinite, check_non_finite, to_json_value
-from chunkwise.xarray.encode import Encoded, encode_variable
+from chunkwise.hierarchy.attribute_value import NonFinite, check_non_finite
+from chunkwise.xarray.dataset_write import DatasetWrite
 from chunkwise.xarray.target import DatasetTarget
-from chunkwise.xarray.update import check_lengths, encode_like, find_region, place_in
 
 if TYPE_CHECKING:
     from dask.delayed import Delayed
@@ -102,14 +101,14 @@ def write_dataset(
     target : str, path-like, dict, Spec, KvStore or Group
         Where: a path, a URL, the spec of a kvstore, or an open group.
     format : {"zarr3", "zarr2", "n5"}, optional
-        By default that of the group that is there; failing that, ``n5`` if the name of the target ends in
-        ``.n5``, and else ``zarr3``.
+        By default that of the group that is there, or of the tree that it is in; failing that, ``n5`` if the
+        name of the target ends in ``.n5``, and else ``zarr3``.
     group : str, optional
         Path of the group in `target`.
     mode : {"w-", "w", "a", "r+"}, optional
-        ``"w-"`` makes a group, and fails if there is anything; ``"w"`` deletes what is there first;
-        ``"a"`` adds variables to a group, replacing those of the same name; ``"r+"`` changes values of
-        variables that are there.  By default ``"w-"``; ``"a"`` with `append_dim`, ``"r+"`` with `region`.
+        ``"w-"`` makes a group, and fails if there is anything; ``"w"`` replaces what is there, as soon as
+        the new group is whole; ``"a"`` adds variables to a group, replacing those of the same name;
+        ``"r+"`` changes values of variables that are there.  By default ``"w-"``; ``"a"`` with `append_dim`, ``"r+"`` with `region`.
     encoding : dict, optional
         For each variable what takes the place of its own encoding: members of the CF conventions such as
         ``dtype``, ``scale_factor`` and ``_FillValue``, and ``chunks``, ``shards``, ``codec`` (such as
@@ -124,7 +123,8 @@ def write_dataset(
         Part of the stored arrays to write, along some dimensions; with ``"auto"`` the part where the
         coordinates of the dataset are stored.  Every variable must have one of these dimensions.
     compute : bool
-        Whether to write what dask computes; otherwise it is written when the result is computed.
+        Whether to write what dask computes; otherwise it is written when the result is computed, while the
+        new arrays are there at once.
     non_finite : {"literal", "string", "error"}
         Treatment of NaN and infinities in attributes, for which JSON has no words: bare words, which
         xarray's own engine writes, and which strict readers refuse; text; or an error.
@@ -142,53 +142,46 @@ def write_dataset(
     NotFoundError
         If there is no such group or variable, with mode ``"r+"``.
     InvalidArgumentError
-        If options contradict each other, or the format can't hold a variable or an attribute.
+        If options contradict each other, or the format can't hold a variable or an attribute, a stored type
+        can't hold a value, a coordinate is another one than is stored, or the dataset reads what is written
+        in place.
     """
     xr = load("xarray", "write_dataset")
     if not isinstance(dataset, xr.Dataset):
         raise TypeError(f"expected a Dataset, got {type(dataset).__name__}")
     check_non_finite(non_finite)
     mode = _mode(mode, append_dim, region)
-    for name in encoding or {}:
-        if name not in dataset.variables:
-            raise InvalidArgumentError(f'encoding: there is no variable "{name}"')
+    _check_encoding(dataset, encoding)
     if append_dim is not None and append_dim not in dataset.sizes:
         there = ", ".join(map(repr, dataset.sizes))
         raise InvalidArgumentError(f"append_dim: the dataset has no dimension {append_dim!r}, but {there}")
-    at = DatasetTarget(target, group, format, mode, non_finite)
-    variables, attributes = xr.conventions.encode_dataset_coordinates(dataset)
-    attributes = to_json_value(dict(attributes), "attributes of the dataset", non_finite)
-    if region is not None:
-        region = find_region(xr, dataset, region, at.require)
-    jobs: list[tuple[Encoded, Callable[[], TensorStore]]] = []
-    for name, variable in variables.items():
-        asked = (encoding or {}).get(name)
-        if mode == "r+" or region is not None or (append_dim is not None and name in at):
-            if asked is not None:
-                raise InvalidArgumentError(f'encoding: "{name}" is there already, encoded in its own way')
-            member = at.require(name)
-            encoded = encode_like(xr, name, variable, member)
-            view = place_in(name, encoded.variable, member, append_dim, region)
-        else:
-            at.check_name(name)
-            at.check_source(name, variable)
-            encoded = encode_variable(xr, name, variable, at.format, encoding=asked, non_finite=non_finite)
-            view = partial(at.create, name, encoded, asked=asked is not None)
-        jobs.append((encoded, view))
-    if append_dim is not None:
-        check_lengths(at.members(), variables, append_dim)
-    if mode != "r+":
-        at.prepare()
-    delayed = _write_values([(encoded.variable, view()) for encoded, view in jobs], compute=compute)
-    if mode != "r+":
-        at.write_attributes(attributes)
-    if consolidated or (consolidated is None and mode != "r+" and at.format != "n5"):
-        at.consolidate()
-    return delayed
+    write = DatasetWrite(
+        xr,
+        dataset,
+        DatasetTarget(target, group, format, mode, non_finite),
+        mode=mode,
+        encoding=encoding,
+        consolidated=consolidated,
+        append_dim=append_dim,
+        region=region,
+        non_finite=non_finite,
+    )
+    return _write([write], compute=compute)
 
 
 def write_datatree(
-    tree: DataTree, target: Any, *, group: str | None = None, mode: str | None = None, **options: Any
+    tree: DataTree,
+    target: Any,
+    *,
+    format: str | None = None,
+    group: str | None = None,
+    mode: str | None = None,
+    encoding: Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None,
+    consolidated: bool | None = None,
+    append_dim: Hashable | None = None,
+    region: Mapping[Any, slice | Literal["auto"]] | Literal["auto"] | None = None,
+    compute: Literal[True] = True,
+    non_finite: NonFinite = "literal",
 ) -> None:
     """Write every dataset of a tree to a group of its own.
 
@@ -196,11 +189,16 @@ def write_datatree(
     ----------
     tree : xarray.DataTree
         Coordinates that a node inherits are written where they are defined only.
-    target, group, mode
-        As for `write_dataset`; `group` is that of the root.
-    **options
-        For `write_dataset`: ``format``, ``consolidated``, ``non_finite``, and ``encoding``, a mapping
-        from the path of a node, such as ``"/a/b"``, to the encoding of its dataset.
+    target, format, mode, consolidated, region, non_finite
+        As for `write_dataset`.
+    group : str, optional
+        Path of the root in `target`.
+    encoding : dict, optional
+        From the path of a node, such as ``"/a/b"``, to the encoding of its dataset.
+    append_dim : str, optional
+        As for `write_dataset`, in the nodes that have it.
+    compute : True
+        A tree is written at once.
 
     Raises
     ------
@@ -210,25 +208,46 @@ def write_datatree(
     xr = load("xarray", "write_datatree")
     if not isinstance(tree, xr.DataTree):
         raise TypeError(f"expected a DataTree, got {type(tree).__name__}")
-    if not options.get("compute", True):
+    if not compute:
         raise InvalidArgumentError("compute: a tree is written at once; write its datasets one by one")
-    encodings = options.pop("encoding", None) or {}
-    consolidated = options.pop("consolidated", None)
-    root = tree.path
-    for node in tree.subtree:
-        path = node.path.removeprefix(root).strip("/")
-        write_dataset(
-            node.to_dataset(inherit=False),
-            target,
-            group="/".join(part for part in ((group or "").strip("/"), path) if part),
-            mode=mode if not path else "a",
-            encoding=encodings.get(f"/{path}"),
-            consolidated=False,
-            **options,
+    check_non_finite(non_finite)
+    mode = _mode(mode, append_dim, region)
+    nodes = {node.path.removeprefix(tree.path).strip("/"): node for node in tree.subtree}
+    encodings = {path.strip("/"): of for path, of in (encoding or {}).items()}
+    for path in encodings:
+        if path not in nodes:
+            raise InvalidArgumentError(f'encoding: there is no node "/{path}"')
+    datasets = {path: node.to_dataset(inherit=False) for path, node in nodes.items()}
+    for path, dataset in datasets.items():
+        _check_encoding(dataset, encodings.get(path))
+    if append_dim is not None and not any(append_dim in dataset.sizes for dataset in datasets.values()):
+        raise InvalidArgumentError(f"append_dim: no node has a dimension {append_dim!r}")
+    root: DatasetTarget | None = None
+    writes = []
+    for path, dataset in datasets.items():
+        whole = "/".join(part for part in ((group or "").strip("/"), path) if part)
+        at = DatasetTarget(target, whole, format, mode, non_finite, root)
+        root = root or at
+        grows = append_dim is not None and append_dim in dataset.sizes
+        write = DatasetWrite(
+            xr,
+            dataset,
+            at,
+            mode=mode,
+            encoding=encodings.get(path),
+            consolidated=consolidated if at is root else False,
+            append_dim=append_dim if grows else None,
+            region=region if dataset.variables else None,
+            non_finite=non_finite,
         )
-    at = DatasetTarget(target, group, None, "r+", "error")
-    if consolidated or (consolidated is None and at.format != "n5"):
-        at.consolidate()
+        writes.append(write)
+    _write(writes, compute=True)
+
+
+def _check_encoding(dataset: Dataset, encoding: Mapping[str, Any] | None) -> None:
+    for name in encoding or {}:
+        if name not in dataset.variables:
+            raise InvalidArgumentError(f'encoding: there is no variable "{name}"')
 
 
 def _mode(mode: str | None, append_dim: Hashable | None, region: Any) -> str:
@@ -244,19 +263,35 @@ def _mode(mode: str | None, append_dim: Hashable | None, region: Any) -> str:
     return mode
 
 
-def _write_values(jobs: Sequence[tuple[Any, TensorStore]], *, compute: bool) -> Delayed | None:
-    """Write variables to views of their shapes; return a Delayed of what dask computes, unless `compute`."""
+def _write(writes: Sequence[DatasetWrite], *, compute: bool) -> Delayed | None:
+    """Write datasets, all or none of them; return a Delayed of what dask computes, unless `compute`."""
+    sources: list[tuple[str, Any]] = []
+    written: list[Written] = []
+    for write in writes:
+        written.extend(write.written(len(sources), at_once=not compute))
+        sources.extend(write.sources())
+    check_sources(sources, written)
+    try:
+        for write in writes:
+            write.begin()
+        jobs = [job for write in writes for job in write.views()]
+        for variable, view in jobs:
+            if variable.chunks is None:
+                _write_blocks(variable, view)
+        if compute and any(variable.chunks is not None for variable, _ in jobs):
+            _store(jobs).compute()
+        for write in reversed(writes):  # the root of a tree last
+            write.commit()
+    except BaseException:  # an interrupt too
+        for write in reversed(writes):
+            write.undo()
+        raise
+    return None if compute else _store([job for write in writes for job in write.lazy()])
+
+
+def _store(jobs: Sequence[tuple[Any, TensorStore]]) -> Delayed:
     lazy = [(variable.data, view) for variable, view in jobs if variable.chunks is not None]
-    for variable, view in jobs:
-        if variable.chunks is None:
-            _write_blocks(variable, view)
-    if compute and not lazy:
-        return None
-    sources, targets = [data for data, _ in lazy], [view for _, view in lazy]
-    if compute:
-        store_dask(sources, targets)
-        return None
-    return store_dask(sources, targets, compute=False)
+    return store_apart([data for data, _ in lazy], [view for _, view in lazy])
 
 
 def _write_blocks(variable: Any, view: TensorStore) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from chunkwise.errors import AlreadyExistsError
+from chunkwise.errors import AlreadyExistsError, ChunkwiseError
 from chunkwise.groups.group import Group as Tree
 from chunkwise.hierarchy.resolve import ResolvedNode
 from chunkwise.z5py.attribute_manager import AttributeManager
@@ -244,7 +245,12 @@ class Group(Mapping[str, Member]):
             raise KeyError(e.message) from e
         dataset = Dataset(self.file, self._group._find(path), threads)
         if values is not None:
-            dataset[...] = values
+            try:
+                dataset[...] = values
+            except BaseException:
+                with suppress(ChunkwiseError):  # the store may have failed for good
+                    del self._group[path]
+                raise
         return dataset
 
     def require_dataset(

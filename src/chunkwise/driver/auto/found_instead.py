@@ -8,10 +8,11 @@ from typing import TypeVar
 
 from chunkwise.errors import ChunkwiseError
 from chunkwise.kvstore.protocol import ByteRange, KvStoreDriver
+from chunkwise.kvstore.staging import COMPLETE, is_staging
 from chunkwise.kvstore.traits import traits_of
 from chunkwise.kvstore.value_bound import read_bounded
 
-__all__ = ["database_instead", "file_kind", "found_instead", "group_instead"]
+__all__ = ["database_instead", "file_kind", "found_instead", "group_instead", "interrupted_instead"]
 
 T = TypeVar("T")
 
@@ -49,6 +50,8 @@ def found_instead(kv: KvStoreDriver, path: str, text: str) -> str:
     if children is None:
         return ""
     names = [name[len(path) :].rstrip("/") for name in (*children.prefixes, *children.keys)]
+    if interrupted := interrupted_instead(kv, path, text):
+        return interrupted
     if not names:
         return _inside_file(kv, path, text) or f"nothing is there{_near(kv, path)}"
     return f"it is a directory of something else: {_some(names)}"
@@ -89,6 +92,16 @@ def database_instead(kv: KvStoreDriver, path: str, text: str) -> str:
     if head is None:
         return ""
     return f'it is an OCDBT database, what is in it is "{text.rstrip("/")}|ocdbt:"'
+
+
+def interrupted_instead(kv: KvStoreDriver, path: str, text: str) -> str:
+    """Return that new data has not taken its place at `path`, and where it is; else the empty string."""
+    children = _attempt(lambda: kv.list_children(path))
+    for prefix in [] if children is None else children.prefixes:
+        name = prefix[len(path) :]
+        if is_staging(name) and _attempt(lambda: kv.read(f"{prefix}/{COMPLETE}").value) is not None:  # noqa: B023
+            return f'its replacement was interrupted; all of the new data is at "{text.rstrip("/")}/{name}"'
+    return ""
 
 
 def group_instead(kv: KvStoreDriver, path: str, text: str) -> str:

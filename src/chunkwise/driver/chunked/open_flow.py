@@ -1,7 +1,8 @@
 """Opening and creating a chunked array, in the order that makes concurrent creators safe.
 
 1. With ``assume_metadata`` or ``assume_cached_metadata`` nothing is read: the spec alone decides.
-2. ``delete_existing`` removes everything under the array's prefix.
+2. With ``delete_existing``, it is chosen from the spec and takes the place of everything under the array's
+   prefix; an array that can't be made deletes nothing.
 3. With ``open``, the metadata is read, unless what is known of it is recent enough; if it is there it is
    checked against the spec.
 4. With ``create``, it is chosen from the spec and written on condition that it is still missing.
@@ -13,13 +14,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from chunkwise.binding import JSON, dump
 from chunkwise.driver.chunked.format import Format, Metadata
 from chunkwise.driver.chunked.metadata_cache import cache_document, cached_document, cached_metadata
-from chunkwise.driver.flow import DeletePrefix, Flow, Get, ListChildren, Put
+from chunkwise.driver.flow import Flow, Get, ListChildren, Put, ReplacePrefix
 from chunkwise.errors import (
     AlreadyExistsError,
     ChunkwiseError,
@@ -29,10 +30,11 @@ from chunkwise.errors import (
     prefix,
 )
 from chunkwise.kvstore.protocol import MISSING_GENERATION, UNKNOWN_GENERATION
+from chunkwise.kvstore.staging import is_staging
 from chunkwise.spec.open_mode import OpenMode
 from chunkwise.spec.schema import Schema
 
-__all__ = ["OpenRequest", "Opened", "check_container", "open_array", "read_metadata"]
+__all__ = ["OpenRequest", "Opened", "check_container", "open_array", "read_metadata", "replaced"]
 
 
 class OpenRequest(NamedTuple):
@@ -74,8 +76,7 @@ def open_array(
     if mode.assume_metadata or mode.assume_cached_metadata:
         return Opened(_create(request), UNKNOWN_GENERATION, float("-inf"))
     if mode.delete_existing:
-        yield DeletePrefix(request.path)
-        known = None
+        return (yield from _replaced(request))
     if known is not None and mode.open:
         if known.time < oldest:
             known = yield from _renewed(request, known)
@@ -128,6 +129,29 @@ def open_array(
             return written
 
 
+def _replaced(request: OpenRequest) -> Flow[Opened]:
+    """Put a new array in the place of all that is there."""
+    now = time.time()
+    try:
+        metadata = _create(request)
+        request.format.stored_array(metadata, request.path, request.options)  # its codecs can be opened
+    except ChunkwiseError as e:
+        raise prefix(e, f"Error writing {request.name}") from None
+    values = {request.format.metadata_key(request.options): request.format.encode(metadata)}
+    generation = yield from replaced(request, {**values, **request.format.companions(request.options)})
+    return Opened(metadata, generation, now, written=True)
+
+
+def replaced(request: OpenRequest, values: Mapping[str, bytes]) -> Flow[bytes]:
+    """Put documents in the place of all that is there; return the generation of the metadata."""
+    yield ReplacePrefix(request.path, values)
+    stamped = yield Get(request.key)
+    value = values[request.key[len(request.path) :]]
+    if stamped.value is None or bytes(stamped.value) != value:
+        raise AlreadyExistsError(f"Error writing {request.name}: another array was made there meanwhile")
+    return bytes(stamped.generation)
+
+
 def _write(request: OpenRequest, metadata: Metadata, if_equal: bytes, now: float) -> Flow[Opened | None]:
     """Write the metadata of a new array; None if there are others by now."""
     written = yield Put(request.key, request.format.encode(metadata), if_equal)
@@ -154,7 +178,7 @@ def _check_holds_nothing(request: OpenRequest) -> Flow[None]:
     """Raise AlreadyExistsError if there are directories that can't be those of an array's blocks."""
     below = yield ListChildren(request.path)
     names = sorted(name[len(request.path) :] for name in below.prefixes)
-    others = [name for name in names if not name.isdigit()]
+    others = [name for name in names if not name.isdigit() and not is_staging(name)]
     if others:
         raise AlreadyExistsError(f"it is a group, which holds {dump(others[0])}")
 

@@ -127,6 +127,10 @@ class ChunkedSpec(DriverSpec):
         """Return the schema of constraints and schema together, without the domain."""
         return self._constraint_schema(self.schema.with_domain(None))
 
+    def member_schema(self, name: str) -> Schema:
+        """Return the schema of all constraints, but of `schema` with the member `name` only."""
+        return self._constraint_schema(self.schema.with_domain(None).with_one(name))
+
     def _constraint_schema(self, schema: Schema) -> Schema:
         return self.format.constraint_schema(self.constraints, self.options, schema)
 

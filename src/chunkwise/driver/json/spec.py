@@ -19,6 +19,7 @@ from chunkwise.driver.single_value_spec import SingleValueSpec, take_members
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.errors import InvalidArgumentError, SpecError
 from chunkwise.index_space import IndexDomain
+from chunkwise.spec.chunk_layout import ChunkLayout
 from chunkwise.spec.schema import Schema
 from chunkwise.spec.spec_members import SpecMembers
 
@@ -32,6 +33,7 @@ class JsonSpec(SingleValueSpec):
     """``{"driver": "json", "kvstore": …, "json_pointer": …}``; the path of the kvstore is the key."""
 
     pointer: str = ""
+    of_a_url: bool = False
 
     @property
     def driver(self) -> str:
@@ -52,7 +54,7 @@ class JsonSpec(SingleValueSpec):
 
     def effective_schema(self) -> Schema:
         """Return type and domain, which are always the same."""
-        return Schema(dtype=_JSON, domain=IndexDomain(rank=0))
+        return Schema(dtype=_JSON, domain=IndexDomain(rank=0), chunk_layout=ChunkLayout(rank=0))
 
     def with_schema(self, schema: Schema) -> Self:
         """Return the spec with further constraints."""
@@ -62,6 +64,20 @@ class JsonSpec(SingleValueSpec):
         if own.codec is not None:
             raise InvalidArgumentError("codec not supported by json driver")
         return replace(self, schema=own)
+
+    def of_url(self) -> Self:
+        """Return a spec of which rank and type are not told, as in TensorStore."""
+        return replace(self, schema=Schema(), of_a_url=True)
+
+    @property
+    def rank(self) -> int | None:
+        """0."""
+        return None if self.of_a_url else 0
+
+    @property
+    def dtype(self) -> DataType | None:
+        """``json``."""
+        return None if self.of_a_url else _JSON
 
     def url_suffix(self) -> str:
         """Return ``json:`` and the pointer."""

@@ -6,8 +6,10 @@ scales that it has, on condition that nobody else has changed it.
 
 from __future__ import annotations
 
-from chunkwise.driver.chunked.open_flow import Opened, OpenRequest
-from chunkwise.driver.flow import DeletePrefix, Flow, Get, Put
+import time
+
+from chunkwise.driver.chunked.open_flow import Opened, OpenRequest, replaced
+from chunkwise.driver.flow import Flow, Get, Put
 from chunkwise.driver.neuroglancer_precomputed.format import PrecomputedFormat
 from chunkwise.driver.neuroglancer_precomputed.members import Info, parse_info
 from chunkwise.driver.neuroglancer_precomputed.schema import with_new_scale
@@ -29,7 +31,7 @@ def open_scale(request: OpenRequest, format: PrecomputedFormat) -> Flow[Opened]:
         metadata = format.create(request.constraints, request.options, request.schema)
         return Opened(metadata, UNKNOWN_GENERATION, float("-inf"))
     if mode.delete_existing:
-        yield DeletePrefix(request.path)
+        return (yield from _replaced(request, format))
     while True:
         stamped = yield Get(request.key)
         info = None if stamped.value is None else _read(request, format, bytes(stamped.value))
@@ -53,6 +55,18 @@ def open_scale(request: OpenRequest, format: PrecomputedFormat) -> Flow[Opened]:
         written = yield Put(request.key, format.encode(metadata), if_equal)
         if written is not None:
             return Opened(metadata, written, stamped.time, written=True)
+
+
+def _replaced(request: OpenRequest, format: PrecomputedFormat) -> Flow[Opened]:
+    """Put a new volume of one scale in the place of all that is there."""
+    now = time.time()
+    try:
+        metadata = format.last_scale(with_new_scale(None, request.constraints, request.schema))
+        format.of_scale(metadata).stored_array(metadata, request.path, None)  # its codecs can be opened
+    except ChunkwiseError as e:
+        raise prefix(e, f"Error writing {request.name}") from None
+    generation = yield from replaced(request, {format.metadata_key(None): format.encode(metadata)})
+    return Opened(metadata, generation, now, written=True)
 
 
 def _read(request: OpenRequest, format: PrecomputedFormat, raw: bytes) -> Info:

@@ -31,6 +31,8 @@ __all__ = ["PrecomputedSpec", "parse_precomputed"]
 class PrecomputedSpec(ChunkedSpec):
     """``{"driver": "neuroglancer_precomputed", "kvstore": …, "scale_index": 1}``."""
 
+    of_a_url: bool = False
+
     resource_kinds: ClassVar[tuple[str, ...]] = ("cache_pool", "data_copy_concurrency")
 
     @classmethod
@@ -55,9 +57,13 @@ class PrecomputedSpec(ChunkedSpec):
         return self._constraint_schema(self.schema)
 
     @property
-    def rank(self) -> int:
+    def rank(self) -> int | None:
         """4: x, y, z and channel."""
-        return 4
+        return None if self.of_a_url else 4
+
+    def of_url(self) -> Self:
+        """Return a spec of which the rank is not told, as in TensorStore."""
+        return replace(self, of_a_url=True)
 
     @cached_property
     def domain(self) -> IndexDomain:

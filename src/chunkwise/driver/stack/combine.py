@@ -94,6 +94,10 @@ def final_domain(domain: IndexDomain | None, hull: IndexDomain | None) -> IndexD
         lower.append(other.inclusive_min if free else own.inclusive_min)
         free = own.exclusive_max == inf + 1 and own.implicit_upper
         upper.append(other.exclusive_max if free else own.exclusive_max)
+        if own.label and other.label and own.label != other.label:
+            raise InvalidArgumentError(
+                f"Cannot constrain index domain {domain} with index domain {hull}: labels do not match"
+            )
         labels.append(own.label or other.label)
     return _box(lower, [max(a, b) for a, b in zip(lower, upper, strict=True)], labels)
 

@@ -89,6 +89,7 @@ def constraint_schema(constraints: Zarr2Constraints, field: Field | None, schema
         if field is not None:
             fill = fill_of_field(fill, field, partial(raw_element, constraints.stored_dtype))
         derived.update(fill_value=fill)
+        schema = schema.without_fill_value()  # one that differs is an error when the array is opened
     return at_origin(derived.merged(schema))
 
 

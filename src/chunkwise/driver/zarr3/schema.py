@@ -83,6 +83,7 @@ def constraint_schema(constraints: Zarr3Constraints, schema: Schema, field: Fiel
         if field is not None:
             fill = fill_of_field(fill, field, partial(raw_element, constraints.codecs or []))
         derived.update(fill_value=fill)
+        schema = schema.without_fill_value()  # one that differs is an error when the array is opened
     if constraints.units is not None:
         derived.update(dimension_units=_with_inner_units(constraints.units, inner))
     return at_origin(derived.merged(schema))

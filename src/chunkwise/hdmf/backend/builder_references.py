@@ -8,22 +8,24 @@ from typing import Any
 
 import hdmf.build
 import numpy as np
-from hdmf.build import DatasetBuilder, LinkBuilder, ReferenceBuilder
+from hdmf.build import DatasetBuilder, GroupBuilder, ReferenceBuilder
+from hdmf.container import AbstractContainer
 
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.hdmf.backend.builder_paths import CopiedObjects, identity_of, path_of, target_of, top_of
 from chunkwise.hdmf.backend.h5_source import h5_dataset_of, region_of_h5
-from chunkwise.hdmf.model.attributes import object_id_of
+from chunkwise.hdmf.model.attributes import data_type_of, object_id_of
+from chunkwise.hdmf.model.losses import LossWarning
 from chunkwise.hdmf.model.place import canonical_source, relative_source
-from chunkwise.hdmf.model.reference import Reference, canonical_path, join_path
+from chunkwise.hdmf.model.reference import Reference
 from chunkwise.hdmf.model.region import normalize_region, select_region
 from chunkwise.hdmf.model.values import shape_of
+from chunkwise.hdmf.opening import is_hdf5
 from chunkwise.hdmf.storage.resolve import BrokenLinkError, BrokenLinkWarning
 from chunkwise.hdmf.storage.store import HdmfStore
+from chunkwise.spec.url import is_url
 
-__all__ = ["ROOT", "BuilderReferences", "RegionReference", "identity_of", "path_of"]
-
-ROOT = "root"
-"""Name of the builder of a root."""
+__all__ = ["BuilderReferences", "RegionReference"]
 
 # hdmf had such builders until release 4; specs with regions work with those only.
 _Base: Any = getattr(hdmf.build, "RegionBuilder", None)
@@ -94,15 +96,28 @@ class RegionReference(_Base or ReferenceBuilder):  # type: ignore[misc, unused-i
 class BuilderReferences:
     """References to builders, as the store of an I/O object writes them."""
 
-    def __init__(self, io: Any, export_source: str | None) -> None:
+    def __init__(
+        self, io: Any, export_source: str | None, *, manager: Any = None, copies_all: bool = False
+    ) -> None:
         self.io = io
+        self.copies_all = copies_all
+        self.top: Any = None
         self.export_source = None if export_source is None else canonical_source(export_source)
         self.root_id: str | None = None
+        self.places = CopiedObjects()
+        self._managers = [m for m in (manager, io.manager) if m is not None]
         self._here: dict[str, bool] = {}
+        self._hdf5: dict[str, bool] = {}
+        self._unknown: set[str] = set()
+        self._outside: set[tuple[str, str]] = set()
 
     def reference_to(self, value: Any) -> Reference:
         """Return the record of a reference, or of a builder that is referred to."""
+        if isinstance(value, Reference):
+            return value
         region = None
+        if isinstance(value, AbstractContainer):
+            value = self._builder_of(value)
         target = value
         if isinstance(value, ReferenceBuilder):
             target = value.builder
@@ -111,13 +126,28 @@ class BuilderReferences:
                 region = value.region
             elif given is not None:
                 region = self._foreign_region(given, target)
-        if isinstance(target, LinkBuilder):
-            target = target.builder
-        root = target
-        while root.parent is not None:
-            root = root.parent
+        target = target_of(target)
+        copied = self.places.path_of(target)
+        if copied is not None:
+            return Reference(copied, ".", identity_of(target), self.root_id, region)
         here = self.is_here(target)
-        root_id = getattr(target, "root_id", None) or identity_of(root)
+        found = None if here else self.places.path_like(target)
+        if found is not None:
+            return Reference(found, ".", identity_of(target), self.root_id, region)
+        self._check_there(target, here)
+        root_id = getattr(target, "root_id", None) or identity_of(top_of(target))
+        if (
+            not here
+            and root_id is None
+            and identity_of(target) is None
+            and target.source not in self._unknown
+        ):
+            self._unknown.add(target.source)
+            warnings.warn(
+                f"{target.source} has no object_id: a link to it also leads to another file that "
+                "is put in its place",
+                stacklevel=2,
+            )
         return Reference(
             path_of(target),
             "." if here else self.name_of(target.source),
@@ -126,6 +156,63 @@ class BuilderReferences:
             region,
         )
 
+    def _builder_of(self, container: AbstractContainer) -> Any:
+        """Return the builder of a container that a record refers to."""
+        for manager in self._managers:
+            found = manager.get_builder(container)
+            if found is not None:
+                return found
+        kind = type(container).__name__
+        raise InvalidArgumentError(
+            f'there is a reference to {kind} "{container.name}", which is no part of the file: add it first'
+        )
+
+    def _check_there(self, target: Any, here: bool) -> None:
+        """Raise an error for what is neither written to this store nor in another one that links can name."""
+        what = f'{data_type_of(getattr(target, "attributes", {})) or "object"} "{target.name}"'
+        if not here and self._is_hdf5(target.source):
+            raise InvalidArgumentError(
+                f"there is a reference to {what} of {target.source}, an HDF5 file, to which a store "
+                "can't refer: add the object itself, which is copied"
+            )
+        if here and self.top is not None and target.location is None and top_of(target) is not self.top:
+            raise InvalidArgumentError(
+                f"there is a reference to {what}, which is not a part of the file: add it first"
+            )
+        if not here:
+            self._note_outside(target.source, path_of(target))
+
+    def _note_outside(self, source: str, path: str) -> None:
+        """Warn of a reference to what no link leads to, where all that links lead to is copied."""
+        if self.copies_all and (source, path) not in self._outside:
+            self._outside.add((source, path))
+            warnings.warn(
+                f"references still lead to {path} of {source}: no link to that object is there that could be "
+                "a copy",
+                LossWarning,
+                stacklevel=2,
+            )
+
+    def plan_copies(self, root: Any) -> None:
+        """Find the objects of other files that are copied to where a tree of builders links to them."""
+        self.top = root
+        self.places.plan(root, self._is_copied)
+
+    def _is_copied(self, target: Any) -> bool:
+        if self.is_here(target):
+            if target.location is None:  # of a container of another file, made for this one
+                return top_of(target) is not self.top
+            # Of what was read there may be another builder in the tree, at the same path.
+            path = path_of(target)
+            return path not in self.io.store.tree.nodes and not self._has(path, identity_of(target))
+        return self.copies_all or self._is_hdf5(target.source)
+
+    def _is_hdf5(self, source: str) -> bool:
+        found = self._hdf5.get(source)
+        if found is None:
+            found = self._hdf5[source] = not is_url(source) and is_hdf5(source)
+        return found
+
     @staticmethod
     def _foreign_region(given: Any, target: Any) -> dict[str, Any]:
         """Return the region of an hdmf 3 ``RegionBuilder``, which may be one of h5py."""
@@ -133,6 +220,26 @@ class BuilderReferences:
         if type(given).__name__ == "RegionReference":
             return region_of_h5(h5_dataset_of(target.data).file, given, shape)
         return normalize_region(given, shape)
+
+    def of_h5(self, target: Any, value: Reference) -> Reference:
+        """Return the reference in this store that stands for one in an HDF5 file, to an object of h5py."""
+        source = target.file.filename
+        copied = self.places.path_at(source, value.path)
+        if copied is not None:
+            return Reference(copied, ".", value.object_id, self.root_id, value.region)
+        if canonical_source(source) == self.export_source or self._has(value.path):
+            return value
+        raise InvalidArgumentError(
+            f"there is a reference to {value.path} of {source}, an HDF5 file, to which a store can't "
+            "refer: add the object itself, which is copied"
+        )
+
+    def _has(self, path: str, identity: str | None = None) -> bool:
+        """Return True if there is an object at a path in the tree that is written, of that identity."""
+        at = self.top
+        for name in path.strip("/").split("/") if path != "/" else ():
+            at = None if not isinstance(at, GroupBuilder) else at.groups.get(name, at.datasets.get(name))
+        return at is not None and (identity is None or identity_of(at) in (None, identity))
 
     def is_here(self, builder: Any) -> bool:
         """Return True if a builder is one of this store, or of the file that is exported to it."""
@@ -164,7 +271,16 @@ class BuilderReferences:
         except BrokenLinkError as e:
             warnings.warn(f"reference to {value.path}: {e.message}", BrokenLinkWarning, stacklevel=2)
             return value
+        copied = self.places.path_at(store.source, path)
+        if copied is not None:
+            return Reference(copied, ".", value.object_id, self.root_id, value.region)
         here = canonical_source(store.source) in (canonical_source(self.io.source), self.export_source)
+        if not here:
+            nodes = store.tree.nodes
+            found = self.places.path_of_stored(path, lambda at: object_id_of(nodes[at].attributes))
+            if found is not None:
+                return Reference(found, ".", value.object_id, self.root_id, value.region)
+            self._note_outside(store.source, path)
         own = object_id_of(store.tree.nodes[path].attributes)
         return Reference(
             path,
@@ -173,23 +289,3 @@ class BuilderReferences:
             store.object_id,
             value.region,
         )
-
-
-def path_of(builder: Any) -> str:
-    """Return the path of a builder in its store."""
-    if builder.parent is None and builder.name == ROOT:
-        return "/"
-    if builder.location is not None:
-        return join_path(canonical_path(builder.location), builder.name)
-    names = []
-    at = builder
-    while at is not None and not (at.parent is None and at.name == ROOT):
-        names.append(at.name)
-        at = at.parent
-    return "/" + "/".join(reversed(names))
-
-
-def identity_of(builder: Any) -> str | None:
-    """Return the identity of the object that a builder is of; None if it has none."""
-    attributes = getattr(builder, "attributes", None)
-    return None if attributes is None else object_id_of(attributes)

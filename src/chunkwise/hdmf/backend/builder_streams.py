@@ -102,8 +102,9 @@ class BuilderStreams:
         settings = usable_settings(settings, element, self.store.format)
         shape = source.shape
         if shape == () or 0 in shape or not self.store.convention.can_stream(element):
-            values = source.read((), element)
-            self.writer.dataset(path, element, values, settings, attributes, scalar=shape == ())
+            values, element = source.read_whole()
+            scalar = values.shape == ()
+            self.writer.dataset(path, element, values, settings, attributes, scalar=scalar)
             return
 
         def read(rows: slice) -> npt.NDArray[Any]:

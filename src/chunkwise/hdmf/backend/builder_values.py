@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from hdmf.build import DatasetBuilder, GroupBuilder, ReferenceBuilder
+from hdmf.container import AbstractContainer
 
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.hdmf.backend.builder_references import RegionReference
@@ -43,8 +44,9 @@ _INCOMPLETE = (np.datetime64, np.timedelta64, np.void)
 
 
 def is_reference(value: Any) -> bool:
-    """Return True if a value in a builder is a reference: in one of hdmf's ways, or a builder itself."""
-    return isinstance(value, ReferenceBuilder | GroupBuilder | DatasetBuilder)
+    """Return True if a value in a builder is a reference: in one of hdmf's ways, a builder or a container."""
+    # hdmf leaves the containers in the records of a compound to the backend.
+    return isinstance(value, ReferenceBuilder | GroupBuilder | DatasetBuilder | AbstractContainer)
 
 
 def is_scalar(data: Any, element: Element) -> bool:

@@ -7,16 +7,21 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from hdmf.backends.io import HDMFIO
 from hdmf.build import DatasetBuilder, GroupBuilder
 from hdmf.data_utils import AbstractDataChunkIterator, DataIO
 
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, prefix
-from chunkwise.hdmf.backend.builder_references import BuilderReferences, identity_of, path_of
+from chunkwise.hdmf.backend.builder_paths import identity_of, path_of, target_of
+from chunkwise.hdmf.backend.builder_references import BuilderReferences
 from chunkwise.hdmf.backend.builder_streams import BuilderStreams
 from chunkwise.hdmf.backend.builder_values import element_of_builder, is_reference, is_scalar, with_references
 from chunkwise.hdmf.backend.data_io import settings_of, settings_of_h5
+from chunkwise.hdmf.backend.declared_types import as_declared, declared_dtype
+from chunkwise.hdmf.backend.h5_builders import H5Builders, is_h5_io
 from chunkwise.hdmf.backend.h5_source import H5Source, attribute_of_h5, h5_dataset_of
 from chunkwise.hdmf.backend.lazy import LazyDataset
+from chunkwise.hdmf.backend.untyped import keep_untyped
 from chunkwise.hdmf.conventions.base import NewArray
 from chunkwise.hdmf.model.attributes import ATTR_DTYPES, RESERVED, data_type_of, dump_attributes, is_typed
 from chunkwise.hdmf.model.codecs import Settings, usable_settings
@@ -55,15 +60,24 @@ class BuilderWriter:
         export_source: str | None,
         keep_types: bool,
         copies: DatasetCopies | None,
+        source_io: HDMFIO | None = None,
     ) -> None:
         self.io = io
+        self._catalog = (getattr(source_io, "manager", None) or io.manager).namespace_catalog
         self.writer = writer
         self.store = writer.store
         self.link_data = link_data
         self.keep_types = keep_types
+        self._source_io = source_io
         self._options = options
         self._large = copies
-        self.references = BuilderReferences(io, export_source)
+        self.references = BuilderReferences(
+            io,
+            export_source,
+            manager=None if source_io is None else source_io.manager,
+            copies_all=export_source is not None and link_data is False,
+        )
+        self._h5 = H5Builders(source_io, self.references.of_h5) if is_h5_io(source_io) else None
         self.streams = BuilderStreams(
             writer, self.references.reference_to, options, exhaust=exhaust, copies=copies
         )
@@ -72,7 +86,7 @@ class BuilderWriter:
         self._shared: list[tuple[str, LazyDataset, Settings | None, dict[str, Any]]] = []
 
     def _stored_reference(self, value: Any) -> Any:
-        if not is_reference(value):
+        if not is_reference(value) and not isinstance(value, Reference):
             return None
         convention = self.store.convention
         return convention.reference_attribute(
@@ -81,23 +95,33 @@ class BuilderWriter:
 
     def attributes(self, builder: Any) -> dict[str, Any]:
         """Return the attributes of a builder as JSON values."""
-        given = {k: attribute_of_h5(v) for k, v in builder.attributes.items()}
+        given = {k: attribute_of_h5(v) for k, v in self._attributes_of(builder).items()}
         labels = getattr(builder, "dimension_labels", None)
-        if labels is not None:
+        if labels is not None and len(given.get("_ARRAY_DIMENSIONS", ())) != len(labels):
             given["_ARRAY_DIMENSIONS"] = ["" if label is None else label for label in labels]
         try:
             return dump_attributes(given, self._stored_reference, self.keep_types)
         except (ChunkwiseError, TypeError) as e:
             raise prefix(e, f"object {path_of(builder)}") from None
 
+    def _attributes_of(self, builder: Any) -> Mapping[str, Any]:
+        return builder.attributes if self._h5 is None else self._h5.attributes(builder)
+
     # -- groups -----------------------------------------------------------------------------------
 
     def root(self, builder: GroupBuilder) -> None:
         """Write a whole file; the root's own documents are left to `NodeWriter.finish`."""
         self.references.root_id = identity_of(builder)
+        if self._source_io is not None:
+            keep_untyped(builder, self._source_io.read_builder(), self._catalog, self._attributes_of)
+        self.references.plan_copies(builder)
         self.group("/", builder)
         self._write_shared()
         self.streams.run()
+        self.copy_large()
+
+    def copy_large(self) -> None:
+        """Have the large datasets copied that were left to workers."""
         if self._large is not None:
             self._large.run()
 
@@ -116,8 +140,13 @@ class BuilderWriter:
         links = dict(self.store.links(path))
         for name, link in builder.links.items():
             check_link_name(name, path)
-            target = link.builder
-            links[name] = self.references.reference_to(target)
+            target, place = target_of(link), join_path(path, name)
+            if self.references.places.path_of(target) != place:
+                links[name] = self.references.reference_to(target)
+            elif isinstance(target, GroupBuilder):
+                self.group(place, target)
+            else:
+                self.dataset(path, target, name)
         links |= self._extra_links.pop(path, {})
         own = {k: v for k, v in self.store.tree.nodes[path].attributes.items() if k in RESERVED}
         own.pop(self.store.convention.links_member, None)
@@ -157,9 +186,9 @@ class BuilderWriter:
 
     # -- datasets ---------------------------------------------------------------------------------
 
-    def dataset(self, parent: str, builder: DatasetBuilder) -> None:
+    def dataset(self, parent: str, builder: DatasetBuilder, name: str | None = None) -> None:
         """Write a dataset, unless it was written or read before."""
-        path = join_path(parent, builder.name)
+        path = join_path(parent, name or builder.name)
         if self.io.get_written(builder) and path in self.store.tree.nodes:
             return
         try:
@@ -198,8 +227,11 @@ class BuilderWriter:
                 self._copy(path, data, settings, attributes)
             return
         h5 = h5_dataset_of(data)
+        if h5 is None and self._h5 is not None:
+            h5 = self._h5.dataset(builder)
         if h5 is not None:
-            self.streams.copy_h5(path, H5Source(h5), settings or self._h5_settings(h5), attributes)
+            source = H5Source(h5, self._declared(builder), self.references.of_h5)
+            self.streams.copy_h5(path, source, settings or self._h5_settings(h5), attributes)
             return
         if isinstance(data, AbstractDataChunkIterator):
             self.streams.add(path, builder.dtype, data, settings or Settings(), attributes)
@@ -229,6 +261,8 @@ class BuilderWriter:
             dtype = own  # it was read: its type is that of its values, whatever its file calls it
         try:
             element = element_of_builder(dtype, data)
+            if self._h5 is not None:  # text of HDF5 may be ASCII, which is text or bytes as the schema says
+                element = as_declared(element, self._declared(builder))
             index = data_type_of(builder.attributes) == "VectorIndex"
             # An index grows with its column, and a wider type means that all of it is written again.  What is
             # wrapped is stored as it is given.
@@ -238,7 +272,11 @@ class BuilderWriter:
             raise InvalidArgumentError(f"cannot add {builder.name}{above} - {e.message}") from None
 
     def _is_here(self, dataset: Dataset) -> bool:
-        return canonical_source(dataset.store.source) == canonical_source(self.io.source)
+        if dataset.store is self.store:
+            return True
+        # What has the name of a new store was read from the one that it replaces.
+        same = canonical_source(dataset.store.source) == canonical_source(self.io.source)
+        return same and self.io.mode in ("r+", "a")
 
     def _link_to(self, source: Dataset, link: bool | None, foreign: bool | None) -> Reference | None:
         """Return the link that stands for a dataset that is stored already; None if it is copied."""
@@ -246,6 +284,8 @@ class BuilderWriter:
         store = source.store
         if self._is_here(source):
             name = None if link is False else "."
+        elif canonical_source(store.source) == canonical_source(self.io.source):
+            name = None  # of the store that is replaced
         elif foreign is None and canonical_source(store.source) != self.references.export_source:
             try:
                 name = self.references.name_of(store.source)
@@ -283,6 +323,9 @@ class BuilderWriter:
             self._options,
             self._large,
         )
+
+    def _declared(self, builder: DatasetBuilder) -> Any:
+        return declared_dtype(self._catalog, builder.name, builder.attributes, builder.parent)
 
     def _h5_settings(self, h5: Any) -> Settings:
         settings = settings_of_h5(H5Source(h5).dataset)

@@ -7,18 +7,18 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from hdmf.build import DatasetBuilder, GroupBuilder, LinkBuilder, ReferenceBuilder
-from hdmf.spec import NamespaceCatalog
 
 from chunkwise.errors import ChunkwiseError
 from chunkwise.hdmf.backend.builder_factory import BuilderFactory
-from chunkwise.hdmf.backend.builder_references import ROOT, RegionReference
+from chunkwise.hdmf.backend.builder_paths import ROOT
+from chunkwise.hdmf.backend.builder_references import RegionReference
+from chunkwise.hdmf.backend.declared_types import DATE_WORDS, as_declared, declared_dtype
 from chunkwise.hdmf.backend.resolvers import resolver_of
-from chunkwise.hdmf.model.attributes import data_type_of, map_references, references_in
-from chunkwise.hdmf.model.element import bytes_
+from chunkwise.hdmf.model.attributes import map_references, references_in
 from chunkwise.hdmf.model.reference import Reference, join_path, parent_path
 from chunkwise.hdmf.storage.dataset import Dataset
 from chunkwise.hdmf.storage.resolve import BrokenLinkError, BrokenLinkWarning, StoreSet
@@ -136,11 +136,10 @@ class BuilderTree:
     ) -> DatasetBuilder:
         element, array = dataset.element, False
         if element.kind in ("text", "bytes"):
-            declared = _declared_dtype(self.io.manager.namespace_catalog, name, attributes, parent)
-            # Zarr v3 has no bytes, and hdmf-zarr 0.14 marks ASCII as text.
-            if element.kind == "text" and declared in ("ascii", "bytes") and dataset.store.format == "zarr3":
-                element = dataset.declare(bytes_)
-            array = declared in ("isodatetime", "datetime")  # hdmf parses dates in arrays only
+            declared = declared_dtype(self.io.manager.namespace_catalog, name, attributes, parent)
+            # hdmf-zarr 0.14 marks ASCII as text; other writers of HDF5 have ASCII where the schema says text.
+            element = dataset.declare(as_declared(element, declared))
+            array = declared in DATE_WORDS  # hdmf parses dates in arrays only
         word = element.describe()
         data: Any
         if dataset.scalar and element.kind in ("reference", "region"):
@@ -227,35 +226,3 @@ class BuilderTree:
                 f"Found bad link to object {to.path} in file {store.source}: {text}"
             ) from error
         warnings.warn(text, BrokenLinkWarning, stacklevel=2)
-
-
-# -- types that the schema declares and the store doesn't ----------------------------------------------
-
-
-def _declared_dtype(
-    catalog: NamespaceCatalog, name: str, attributes: Mapping[str, Any], parent: GroupBuilder | None
-) -> Any:
-    """Return the dtype of a dataset in the specification of its type or of the group that it is in."""
-    spec = _of_type(catalog, attributes)
-    if spec is None and parent is not None:
-        above = _of_group(catalog, parent)
-        spec = None if above is None else above.get_dataset(name)
-    return getattr(spec, "dtype", None)
-
-
-def _of_group(catalog: NamespaceCatalog, group: GroupBuilder) -> Any:
-    spec = _of_type(catalog, group.attributes)
-    if spec is None and group.parent is not None:
-        above = _of_group(catalog, group.parent)
-        return None if above is None else above.get_group(group.name)
-    return spec
-
-
-def _of_type(catalog: NamespaceCatalog, attributes: Mapping[str, Any]) -> Any:
-    data_type, namespace = data_type_of(attributes), attributes.get("namespace")
-    if data_type is None or namespace is None:
-        return None
-    try:
-        return catalog.get_spec(namespace, data_type)
-    except (KeyError, ValueError):  # a schema that is not loaded
-        return None

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable
 from concurrent.futures import Executor
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from hdmf.backends.io import HDMFIO
 from hdmf.build import BuildManager, TypeMap
@@ -24,9 +24,15 @@ from chunkwise.hdmf.model.tree import detect_format
 from chunkwise.hdmf.opening import is_hdf5, no_store
 from chunkwise.hdmf.storage.dataset_copies import DatasetCopies
 from chunkwise.hdmf.storage.resolve import BrokenLinkError, BrokenLinkWarning
+from chunkwise.hierarchy.replacement import Replacement
+from chunkwise.kvstore.take_place import delete_all_below
 from chunkwise.tools.executors import Workers, workers_of
+from chunkwise.tools.journal_document import read_journal
 
-__all__ = ["convert", "open_source"]
+if TYPE_CHECKING:
+    from chunkwise.hdmf.backend.h5_copy import H5Copy
+
+__all__ = ["convert", "open_source", "repack"]
 
 
 def _type_map() -> TypeMap:
@@ -130,8 +136,9 @@ def convert(
     if format is None and ending.endswith((".nwb", ".h5", ".hdf5")):
         format = "hdf5"
     with open_source(source, **(source_options or {})) as src:
-        if isinstance(src, ZarrIO) and not drop_broken_links:
-            _check_whole(src)
+        h5 = None if isinstance(src, ZarrIO) else _h5_copy(src)
+        if not drop_broken_links:
+            _check_whole(src.source, _broken_links(src) if h5 is None else h5.broken)
         if format == "hdf5":
             if codec is not None:
                 raise InvalidArgumentError("codec: HDF5 files are written with the compression that hdmf has")
@@ -141,34 +148,85 @@ def convert(
                 )
             _to_hdf5(src, target, overwrite)
             return
-        copies = None
+        copies = replacement = None
         if executor is not None or memory is not None or verify or resume:
+            place = place_of(target)
+            if overwrite:  # the copy is made beside what is there, where another process can go on with it
+                replacement = Replacement.begin(place, resumable=True)
+                place = replacement.staging
+                if not resume or read_journal(place) is None:
+                    delete_all_below(place.store, place.path)
             copies = DatasetCopies(
-                place_of(target),
+                place,
                 workers_of(executor),
                 {
                     "source": _identity(src),
                     "options": _as_text([format, codec, drop_broken_links, options]),
                 },
                 memory=as_nbytes(memory),
-                resume=resume and not overwrite,
+                resume=resume,
                 verify=verify,
                 progress=progress or (lambda nbytes: None),
             )
         mode = "w" if overwrite or (copies is not None and copies.begun) else "w-"
-        counted = None if progress is None else _RowsAsBytes(progress)
+        options |= {"format": format, "codec": codec, "copies": copies, "replacement": replacement}
+        _export(src, h5, target, mode, progress, options)
+
+
+def repack(
+    path: Place,
+    *,
+    format: Literal["zarr2", "zarr3", "n5"] | None = None,
+    drop_broken_links: bool = False,
+    progress: Callable[[int], object] | None = None,
+    **options: Any,
+) -> None:
+    """Write a store again in the current layout; the new one takes the place of the old when it is whole.
+
+    Parameters
+    ----------
+    path : str, path or KvStore
+    format : {"zarr2", "zarr3", "n5"}, optional
+        By default that which the store has.
+    drop_broken_links, progress, **options
+        As for `convert`.
+
+    Raises
+    ------
+    BrokenLinkError
+        If a link or reference is broken; names each.  Nothing is changed then.
+    """
+    with open_source(path) as src:
+        if not isinstance(src, ZarrIO):
+            raise InvalidArgumentError(f"{src.source} is an HDF5 file, no store")
+        if not drop_broken_links:
+            _check_whole(src.source, _broken_links(src))
+        _export(src, None, path, "w", progress, {**options, "format": format or src.store.format})
+
+
+def _export(
+    src: HDMFIO,
+    h5: H5Copy | None,
+    target: Place,
+    mode: str,
+    progress: Callable[[int], object] | None,
+    options: dict[str, Any],
+) -> None:
+    """Write what a source holds as a new store, of which nothing is left if that fails."""
+    counted = None if progress is None else _RowsAsBytes(progress)
+    copies = options.get("copies")
+    with ZarrIO(target, mode, BuildManager(src.manager.type_map), progress=counted, **options) as out:
         if counted is not None:
-            options["progress"] = counted
-        manager = BuildManager(src.manager.type_map)
-        with ZarrIO(target, mode, manager, format=format, codec=codec, copies=copies, **options) as out:
-            if counted is not None:
-                counted.io = out
-            try:
-                out.export(src, write_args={"link_data": False})
-            except BaseException:  # an interrupt too
-                if copies is None or not copies.begun:
-                    out.discard()
-                raise
+            counted.io = out
+        try:
+            if h5 is None:
+                out.export(src, write_args={"link_data": None}, in_place=True)
+            else:
+                out.copy_h5(h5, src.manager.namespace_catalog)
+        except BaseException:  # an interrupt too
+            if copies is None or not copies.begun:
+                out.discard()
+            raise
 
 
 def _identity(src: HDMFIO) -> list[Any]:
@@ -200,14 +258,24 @@ class _RowsAsBytes:
         self._done[path] = rows
 
 
-def _check_whole(src: ZarrIO) -> None:
+def _h5_copy(src: HDMFIO) -> H5Copy:
+    from chunkwise.hdmf.backend.h5_copy import H5Copy
+
+    return H5Copy(src._file, src.manager.namespace_catalog)
+
+
+def _broken_links(src: ZarrIO) -> list[str]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", BrokenLinkWarning)  # the error names them
         src.read_builder()
-    if src.broken_links:
-        listed = "\n".join(src.broken_links)
+    return src.broken_links
+
+
+def _check_whole(source: str, broken: list[str]) -> None:
+    if broken:
+        listed = "\n".join(broken)
         raise BrokenLinkError(
-            f"a copy of {src.source} would lack {len(src.broken_links)} broken links or references; "
+            f"a copy of {source} would lack {len(broken)} broken links or references; "
             f"drop_broken_links=True makes one without them:\n{listed}"
         )
 
@@ -222,7 +290,7 @@ def _check_apart(source: str, target: str) -> None:
 
 
 def _to_hdf5(src: HDMFIO, target: Place, overwrite: bool) -> None:
-    from hdmf.backends.hdf5 import HDF5IO
+    from chunkwise.hdmf.backend.h5_target import copy_h5_file, write_h5
 
     if not isinstance(target, str | os.PathLike):
         raise InvalidArgumentError("HDF5 files are written to local paths only")
@@ -234,8 +302,10 @@ def _to_hdf5(src: HDMFIO, target: Place, overwrite: bool) -> None:
     # Not under its own name before it is whole.
     part = path.with_name(f".{path.name}.part")
     try:
-        with HDF5IO(str(part), mode="w", manager=BuildManager(src.manager.type_map)) as out:
-            out.export(src, write_args={"link_data": False})
+        if isinstance(src, ZarrIO):
+            write_h5(src.stores, str(part), src.manager.namespace_catalog)
+        else:
+            copy_h5_file(src.source, part, path)
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)

@@ -16,6 +16,7 @@ from chunkwise.arguments import check_choice
 from chunkwise.engine.pool import Pool
 from chunkwise.errors import AlreadyExistsError, FailedPreconditionError, InvalidArgumentError
 from chunkwise.hdmf.backend.builders import BuilderTree
+from chunkwise.hdmf.backend.new_store import NewStore
 from chunkwise.hdmf.backend.stored_group import StoredGroup
 from chunkwise.hdmf.backend.writing import StoreWriting
 from chunkwise.hdmf.model.place import Place, place_of, source_name, with_storage_options
@@ -30,7 +31,7 @@ from chunkwise.hdmf.storage.store import HdmfStore
 from chunkwise.hdmf.storage.stream import BUFFER_NBYTES, StreamOptions, StreamProgress
 from chunkwise.hdmf.storage.unsynced import UnsyncedStore
 from chunkwise.hierarchy.location import Location
-from chunkwise.kvstore.key_range import KeyRange
+from chunkwise.hierarchy.replacement import Replacement
 from chunkwise.kvstore.protocol import Children, KvStoreDriver
 from chunkwise.spec.url import is_url
 
@@ -51,8 +52,9 @@ class ZarrIO(StoreWriting):
         Local path, URL, or kvstore whose prefix is the store; or a store object of zarr-python:
         of local files, in memory, or in a file system of fsspec.
     mode : {"r", "r-", "r+", "a", "w", "w-", "x"}
-        ``"r-"`` reads without consolidated metadata; ``"w-"`` and ``"x"`` fail if the store exists.  ``"w"``
-        removes what is there when the first thing is written.
+        ``"r-"`` reads without consolidated metadata; ``"w-"`` and ``"x"`` fail if the store exists.  With
+        ``"w"`` the new store takes the place of the one that is there when it is complete; files in it that
+        are no part of a store stay.
     manager : BuildManager, optional
         By default one that knows no types.
     storage_options : dict, optional
@@ -87,6 +89,8 @@ class ZarrIO(StoreWriting):
         Of hdmf's file of external resources.
     copies : DatasetCopies, optional
         Has large datasets of a new store copied by workers; see `chunkwise.hdmf.convert`.
+    replacement : Replacement, optional
+        Where these copies are made, until they take the place of what is there.
 
     Raises
     ------
@@ -124,6 +128,7 @@ class ZarrIO(StoreWriting):
         codec: Any = None,
         herd_path: str | None = None,
         copies: DatasetCopies | None = None,
+        replacement: Replacement | None = None,
     ) -> None:
         check_choice(mode, "mode", MODES)
         if format is not None and format not in _FORMATS:
@@ -155,6 +160,8 @@ class ZarrIO(StoreWriting):
         self._stream_options = StreamOptions(buffer_nbytes, progress)
         self._codec = codec
         self._copies = copies
+        self._chosen = replacement
+        self._new: NewStore | None = None
         self._pool = Pool()
         self._store: HdmfStore | None = None
         self._stores: StoreSet | None = None
@@ -311,18 +318,36 @@ class ZarrIO(StoreWriting):
     def _begin(self) -> None:
         if self._replaces is None:
             return
-        location = self.store.location
-        kv = location.store.base if isinstance(location.store, UnsyncedStore) else location.store
-        if self._replaces == "file":
-            os.unlink(self._source)
-        elif self._replaces == "keys" and (self._copies is None or not self._copies.begun):
-            keys = KeyRange.of_prefix(location.path)
-            kv.delete_range(keys.start, keys.stop)
-        kv.write(location.path + UNFINISHED, b"")
+        going_on = self._copies is not None and self._copies.begun and self._chosen is None
+        occupied = "nothing" if going_on else self._replaces
+        self._new = NewStore(self.store.location, occupied, self._chosen)
+        self.store.location = self._new.location
         self._replaces = None
+
+    def _take_place(self) -> None:
+        if self._new is None or not self._new.is_pending:
+            return
+        self.store.move(self._new.commit())
+        if self._consolidate and self._writer is not None:
+            self._writer.renew_copies()
+
+    def _discard_new(self) -> None:
+        if self._new is not None and (self._copies is None or not self._copies.begun):
+            self._new.discard()
 
     def _open_other(self, name: str) -> HdmfStore:
         return open_store(name, pool=self._pool)
+
+    def reopened(self, store: HdmfStore) -> tuple[type[ZarrIO], Any, dict[str, Any]]:
+        """Return the class, place and options that open one of this object's stores in another process."""
+        options: dict[str, Any] = {
+            "mode": "r-" if self.writable else "r",
+            "allow_external_links": self.external_links,
+            "link_roots": self._roots,
+        }
+        if store is self._store:
+            return type(self), self._place, options
+        return type(self), store.source, options
 
     def close(self) -> None:
         """Bring consolidated metadata up to date if data was changed, and close the store."""
@@ -333,10 +358,13 @@ class ZarrIO(StoreWriting):
             if writer is not None and writer.changed and not self._failed:
                 self._finish(self._consolidate)
         finally:
+            self._discard_new()
             self._store = self._stores = self._tree = self._writer = self._replaces = None
             self._containers.clear()
 
     def __exit__(self, kind: Any, value: Any, traceback: Any) -> None:
+        if kind is not None and self._new is not None and self._new.is_pending:
+            self._failed = True  # what is there is not replaced by a part of something
         self.close()
 
 

@@ -47,6 +47,12 @@ class LazyDataset(HDMFDataset):  # type: ignore[misc, unused-ignore]
     def __hash__(self) -> int:
         return hash((self._dataset.store.source, self._dataset.path))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return what opens the store again, for reading, wherever the copy is made."""
+        store = self._dataset.store
+        place = self._io.reopened(store)
+        return reopened, (type(self), *place, self._dataset.path, self._dataset.declared)
+
     @property
     def dataset(self) -> Dataset:
         """The dataset of the store."""
@@ -241,6 +247,18 @@ class LazyDataset(HDMFDataset):  # type: ignore[misc, unused-ignore]
     def __repr__(self) -> str:
         state = "" if self._io.is_open() else " (closed)"
         return f"<{type(self).__name__} {self.name}: shape {self.shape}, {self._dataset.element.name}{state}>"
+
+
+def reopened(
+    cls: type[LazyDataset], io_class: Any, place: Any, options: dict[str, Any], path: str, declared: Any
+) -> LazyDataset:
+    """Return a dataset of a store that is opened for it, as unpickling does."""
+    io = io_class(place, **options)
+    io.open()
+    dataset = io.store.dataset(path)
+    if declared is not None:
+        dataset.declare(declared)
+    return cls(dataset, io)
 
 
 # hdmf takes the type of such values from their dtype then, and leaves the data alone.

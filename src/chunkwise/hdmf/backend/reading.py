@@ -7,7 +7,7 @@ from typing import Any
 
 from hdmf.backends.errors import UnsupportedOperation
 from hdmf.backends.io import HDMFIO
-from hdmf.build import DatasetBuilder, GroupBuilder
+from hdmf.build import ConstructError, DatasetBuilder, GroupBuilder
 
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.hdmf.backend.builder_references import RegionReference
@@ -21,7 +21,7 @@ from chunkwise.hdmf.model.reference import Reference, canonical_path, parse_refe
 from chunkwise.hdmf.model.region import select_region
 from chunkwise.hdmf.opening import open_store
 from chunkwise.hdmf.storage.dataset import Dataset
-from chunkwise.hdmf.storage.resolve import StoreSet
+from chunkwise.hdmf.storage.resolve import BrokenLinkError, StoreSet
 from chunkwise.hdmf.storage.store import HdmfStore
 
 __all__ = ["StoreReading"]
@@ -76,6 +76,8 @@ class StoreReading(HDMFIO):  # type: ignore[misc, unused-ignore]
             If the store is empty, or open for writing a new one.
         UnsupportedError
             If it has types of a schema that is newer than the installed one.
+        BrokenLinkError
+            If an object can't be made without what a broken link leads to; names all broken links.
         """
         if self._mode in ("w", "w-", "x"):
             raise UnsupportedOperation(
@@ -87,6 +89,13 @@ class StoreReading(HDMFIO):  # type: ignore[misc, unused-ignore]
             if self.writable:
                 self._let_columns_grow()
             return container
+        except ConstructError as e:
+            if not self.broken_links:
+                raise
+            listed = "\n".join(self.broken_links)
+            raise BrokenLinkError(
+                f"{self._source} can't be read, as an object needs what a broken link leads to:\n{listed}"
+            ) from e
         except ValueError as e:
             unknown = unknown_type(self.store, self.manager.namespace_catalog, e)
             if unknown is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,11 +10,11 @@ import numpy.typing as npt
 from hdmf.build import ObjectMapper
 from hdmf.query import BuilderResolver, ContainerResolver
 
-from chunkwise.errors import InvalidArgumentError
 from chunkwise.hdmf.backend.lazy import LazyDataset
-from chunkwise.hdmf.model.element import Element
+from chunkwise.hdmf.model.element import Element, Member
 from chunkwise.hdmf.model.logical import map_objects
 from chunkwise.hdmf.model.reference import Reference
+from chunkwise.hdmf.model.selection import split_names
 
 __all__ = [
     "BuilderReferences",
@@ -151,24 +151,22 @@ class _Table(_Resolving):
         return self._dataset.element.memory_dtype
 
     def __getitem__(self, key: Any) -> Any:
-        if isinstance(key, str):
-            column = np.asarray(self._read(...)[key], self._element(key).memory_dtype)
-            return _nested(column, lambda v: self._member(v, self._element(key)))
-        rows = self._read(key)
-        out = np.array(rows, self.record_dtype, copy=True)
-        self._swap(out, self._dataset.element)
-        return out[()] if out.ndim == 0 else out
+        names, rest = split_names(key)
+        if isinstance(names, str):  # references are swapped in records
+            rows = self[([names], *(rest if isinstance(rest, tuple) else (rest,)))]
+            return rows[names]
+        found = self._read(key)
+        rows = np.array(found, found.dtype, copy=True)  # without a type a record would share its memory
+        members = self._dataset.element.members
+        if names is not None:
+            members = tuple(m for name in names for m in members if m.name == name)
+        self._swap(rows, members)
+        return rows[()] if rows.ndim == 0 else rows
 
-    def _element(self, name: str) -> Element:
-        for m in self._dataset.element.members:
-            if m.name == name:
-                return m.element
-        raise InvalidArgumentError(f"dataset {self.name} has no member {name!r}")
-
-    def _swap(self, rows: npt.NDArray[Any], element: Element) -> None:
-        for m in element.members:
+    def _swap(self, rows: npt.NDArray[Any], members: Sequence[Member]) -> None:
+        for m in members:
             if m.element.kind == "compound":
-                self._swap(rows[m.name], m.element)
+                self._swap(rows[m.name], m.element.members)
             elif m.element.has_references:
                 column = rows[m.name]
                 for index in np.ndindex(rows.shape):

@@ -15,10 +15,12 @@ from hdmf.container import AbstractContainer
 from hdmf.spec import NamespaceCatalog
 
 from chunkwise.engine.pool import Pool
-from chunkwise.errors import InvalidArgumentError
-from chunkwise.hdmf.backend.builder_references import path_of
+from chunkwise.errors import InvalidArgumentError, UnsupportedError
+from chunkwise.hdmf.backend.builder_paths import path_of
 from chunkwise.hdmf.backend.builder_writer import BuilderWriter, check_link_name
+from chunkwise.hdmf.backend.h5_builders import is_h5_io, unreadable
 from chunkwise.hdmf.backend.lazy import LazyDataset
+from chunkwise.hdmf.backend.new_store import NewStore
 from chunkwise.hdmf.backend.reading import StoreReading
 from chunkwise.hdmf.backend.spec_cache import copy_specifications, write_specifications
 from chunkwise.hdmf.backend.stored_group import StoredGroup, path_in
@@ -46,13 +48,25 @@ class StoreWriting(StoreReading):
     _consolidate: bool
     _failed: bool
     _replaces: str | None
+    _new: NewStore | None
     _keep_types: bool
     _stream_options: StreamOptions
     _copies: DatasetCopies | None
 
+    _source_io: HDMFIO | None = None
+    """The file that is being exported."""
+
     @abstractmethod
     def _begin(self) -> None:
-        """Make room for a new store, before the first thing is written to it."""
+        """Choose the place of a new store, before the first thing is written to it."""
+
+    @abstractmethod
+    def _take_place(self) -> None:
+        """Put a new store that is complete in the place of what it replaces."""
+
+    @abstractmethod
+    def _discard_new(self) -> None:
+        """Delete a new store that would have replaced another one."""
 
     # -- writing ----------------------------------------------------------------------------------
 
@@ -76,10 +90,20 @@ class StoreWriting(StoreReading):
             Whether all documents are also stored in one.
         """
         cache_spec = kwargs.pop("cache_spec", True)
+        self._check_source(container)
         self._use_threads(kwargs)
         consolidate = kwargs.pop("consolidate_metadata", True)
         super().write(container=container, **kwargs, consolidate_metadata=consolidate, _finish=False)
         self._complete(self.manager.namespace_catalog if cache_spec else None, consolidate)
+
+    def _check_source(self, container: Any) -> None:
+        """Raise an error for a container that was read from the store which it would replace."""
+        read = getattr(container, "read_io", None)
+        if self._mode in ("w", "w-", "x") and read is not None and _same_source(read.source, self._source):
+            raise UnsupportedOperation(
+                f"{container.name} was read from {self._source}, which it would replace: export it to "
+                "another place, or write it in mode 'r+'"
+            )
 
     def _use_threads(self, kwargs: dict[str, Any]) -> None:
         given = {name: kwargs.pop(name, None) for name in ("number_of_jobs", "max_threads_per_process")}
@@ -144,6 +168,7 @@ class StoreWriting(StoreReading):
             export_source=export_source,
             keep_types=self._keep_types,
             copies=self._copies,
+            source_io=self._source_io,
         )
 
     def _complete(self, catalog: NamespaceCatalog | None, consolidate: bool) -> None:
@@ -158,12 +183,13 @@ class StoreWriting(StoreReading):
         self._consolidate = consolidate
         self._failed = True
         self._writer.finish(consolidate=consolidate)
-        self._failed = False
         if self._mode in ("w", "w-", "x", "a"):
             if self._copies is not None:
                 self._copies.finish()
             location = self.store.location
             location.store.delete(location.path + UNFINISHED)
+            self._take_place()
+        self._failed = False
 
     def write_group(self, parent: Any, builder: GroupBuilder, **kwargs: Any) -> StoredGroup:
         """Write a group below `parent`, a group or its path; arguments as for `write_builder`."""
@@ -242,7 +268,7 @@ class StoreWriting(StoreReading):
             raise UnsupportedOperation(
                 f"Cannot export to file {self._source} in mode '{self._mode}'. Please use mode 'w'."
             )
-        if _same_source(src_io.source, self._source):
+        if not kwargs.pop("in_place", False) and _same_source(src_io.source, self._source):
             raise UnsupportedOperation(f"Cannot export {self._source} to itself")
         cache_spec = kwargs.pop("cache_spec", True)
         consolidate = kwargs.pop("consolidate_metadata", True)
@@ -255,7 +281,19 @@ class StoreWriting(StoreReading):
         if src_io.source is not None:
             args["export_source"] = str(src_io.source)
         args |= {"consolidate_metadata": consolidate, "_finish": False}
-        super().export(src_io=src_io, write_args=args, **kwargs)
+        self._source_io = src_io
+        try:
+            super().export(src_io=src_io, write_args=args, **kwargs)
+        except TypeError as e:
+            found = unreadable(src_io) if is_h5_io(src_io) else None
+            if found is None:
+                raise
+            raise UnsupportedError(
+                f"hdmf can't read dataset {found} of {src_io.source}, whose elements are opaque; "
+                "chunkwise.hdmf.convert can"
+            ) from e
+        finally:
+            self._source_io = None
         catalog = None
         if cache_spec:
             assert self._writer is not None
@@ -267,12 +305,30 @@ class StoreWriting(StoreReading):
                 catalog = others
         self._complete(catalog, consolidate)
 
+    def copy_h5(self, copy: Any, catalog: NamespaceCatalog) -> None:
+        """Write the contents of an HDF5 file, with the specifications of a catalog.
+
+        Parameters
+        ----------
+        copy : chunkwise.hdmf.backend.h5_copy.H5Copy
+        catalog : NamespaceCatalog
+        """
+        writer = self._builder_writer()
+        self._failed = True
+        compat = writer.writer.compat_regions
+        copy.write(writer.writer, writer.streams, keep_types=self._keep_types, compat_regions=compat)
+        writer.copy_large()
+        copy.write_specifications(writer.writer)
+        self._complete(catalog, True)
+
     def discard(self) -> None:
         """Remove what was written of a new store that is not complete; does nothing in other modes."""
         writer = self._writer
         if self._mode not in ("w", "w-", "x") or writer is None or self._replaces is not None:
             return  # nothing was written yet
-        if self._failed or writer.changed:
+        if self._new is not None and self._new.is_pending:
+            self._discard_new()
+        elif self._failed or writer.changed:
             location = self.store.location
             keys = KeyRange.of_prefix(location.path)
             location.store.delete_range(keys.start, keys.stop)

@@ -25,7 +25,7 @@ from chunkwise.kvstore.protocol import EntryListable, KvStoreDriver, Stamped, of
 from chunkwise.kvstore.traits import traits_of
 from chunkwise.kvstore.value_bound import read_bounded
 
-__all__ = ["COPIES", "Proven", "dump_copies", "read_copies", "read_values"]
+__all__ = ["COPIES", "Proven", "dump_copies", "read_copies", "read_names", "read_values"]
 
 COPIES = ".chunkwise-copies"
 """Key of the copies."""
@@ -81,18 +81,9 @@ def read_copies(kv: KvStoreDriver, root: str) -> Proven | None:
     lister: object = kv
     if traits_of(kv).request_concurrency is None or not offers(lister, EntryListable):
         return None
-    raw = read_bounded(kv, root + COPIES).value
-    if raw is None:
+    copies = _load_copies(kv, root)
+    if copies is None:
         return None
-    try:
-        found = json.loads(zlib.decompressobj().decompress(raw, _MAX_TEXT))
-        here = found["store"] == _digest_of_place(kv, root)
-        copies = {
-            key: None if copy is None else (copy[0] if here else None, base64.b64decode(copy[1]))
-            for key, copy in found["values"].items()
-        }
-    except (zlib.error, ValueError, LookupError, TypeError, AttributeError) as e:
-        raise DataCorruptionError(f"{kv.describe(root + COPIES)}: {e!r:.100}") from None
     keys = KeyRange.of_prefix(root)
     entries = list(islice(lister.list_entries(keys.start, keys.stop), _MOST_KEYS))
     is_whole = len(entries) < _MOST_KEYS
@@ -105,6 +96,28 @@ def read_copies(kv: KvStoreDriver, root: str) -> Proven | None:
         elif _is_version(e_tags.get(key), *copy):
             values[key] = copy[1]
     return Proven(values, frozenset(e_tags) if is_whole else None)
+
+
+def _load_copies(kv: KvStoreDriver, root: str) -> dict[str, tuple[str | None, bytes] | None] | None:
+    """Return the copies at a root, each with the ETag that its key had; None if there are none."""
+    raw = read_bounded(kv, root + COPIES).value
+    if raw is None:
+        return None
+    try:
+        found = json.loads(zlib.decompressobj().decompress(raw, _MAX_TEXT))
+        here = found["store"] == _digest_of_place(kv, root)
+        return {
+            key: None if copy is None else (copy[0] if here else None, base64.b64decode(copy[1]))
+            for key, copy in found["values"].items()
+        }
+    except (zlib.error, ValueError, LookupError, TypeError, AttributeError) as e:
+        raise DataCorruptionError(f"{kv.describe(root + COPIES)}: {e!r:.100}") from None
+
+
+def read_names(kv: KvStoreDriver, root: str) -> Proven | None:
+    """Return the keys that have copies at the root of a store that can't list its own; no copy is proven."""
+    copies = _load_copies(kv, root)
+    return None if copies is None else Proven({}, frozenset(copies))
 
 
 def _is_version(listed: str | None, e_tag: str | None, value: bytes) -> bool:

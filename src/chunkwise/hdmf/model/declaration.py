@@ -172,6 +172,6 @@ def _n5(node: StoredNode) -> Declaration:
 
 def n5_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """Return the type that numbers are stored as in N5: one with the same bits, if N5 lacks theirs."""
-    if dtype.name in ITEM_NBYTES or dtype.itemsize > 8:
+    if dtype.name in ITEM_NBYTES or dtype.itemsize not in (1, 2, 4, 8):
         return dtype
     return np.dtype("int64" if dtype.kind in "mM" else f"uint{8 * dtype.itemsize}")

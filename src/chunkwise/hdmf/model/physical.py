@@ -155,6 +155,8 @@ class PhysicalArray:
         single = self.single_key if self._is_simple(key) else None
         if single is not None:
             values = self._read_single(single)
+            if type(key) is int:  # an element of objects may be a list, of which NumPy would make an array
+                return values[key : key + 1 or None].reshape(())
             return values if key is Ellipsis else np.asarray(values[key])
         return self.read_selection(parse_selection(key, self.shape))
 

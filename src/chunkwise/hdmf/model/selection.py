@@ -11,7 +11,7 @@ import numpy.typing as npt
 from chunkwise.errors import OutOfBoundsError
 from chunkwise.index_space import IndexDomain, IndexTransform
 
-__all__ = ["Selection", "parse_selection", "wrapped_index"]
+__all__ = ["Selection", "parse_selection", "split_names", "wrapped_index"]
 
 Term: TypeAlias = "int | slice | npt.NDArray[np.intp]"
 
@@ -41,6 +41,26 @@ class Selection(NamedTuple):
         dropped = tuple(axis for axis, term in enumerate(self.terms) if isinstance(term, int))
         values = values.squeeze(dropped)
         return values if self.finish is None else self.finish(values)
+
+
+def split_names(key: Any) -> tuple[str | list[str] | None, Any]:
+    """Return the names of members in an index, a list if there are several, and the index without them."""
+    if isinstance(key, str):
+        return key, Ellipsis
+    if isinstance(key, list) and key and all(isinstance(part, str) for part in key):
+        return list(key), Ellipsis
+    if not isinstance(key, tuple):
+        return None, key
+    names: list[str] = []
+    listed = False
+    for part in key:
+        found, _ = split_names(part) if isinstance(part, str | list) else (None, None)
+        listed = listed or isinstance(found, list)
+        names += [found] if isinstance(found, str) else found or []
+    if not names:
+        return None, key
+    rest = tuple(part for part in key if not isinstance(part, str) and split_names(part)[0] is None)
+    return names if listed or len(names) > 1 else names[0], rest or Ellipsis
 
 
 def parse_selection(key: Any, shape: Sequence[int]) -> Selection:

@@ -11,8 +11,8 @@ from typing import Any, Literal, TypeAlias
 
 from chunkwise.driver.n5.document import ATTRIBUTES_KEY
 from chunkwise.engine.pool import Pool
-from chunkwise.errors import FailedPreconditionError, NotFoundError
-from chunkwise.hdmf.model.copies import Proven, read_copies, read_values
+from chunkwise.errors import FailedPreconditionError, NotFoundError, UnsupportedError
+from chunkwise.hdmf.model.copies import COPIES, Proven, read_copies, read_names, read_values
 from chunkwise.hdmf.model.reference import canonical_path, join_path, parent_path
 from chunkwise.hierarchy.attributes import node_attributes
 from chunkwise.hierarchy.consolidated import with_copies
@@ -125,6 +125,25 @@ def read_tree(
     tree = _read_consolidated(location, format, pool or Pool()) if consolidated else None
     if tree is not None and consolidated != "check":
         return tree
+    try:
+        return _walked(location, format, root, tree)
+    except UnsupportedError as e:
+        if format != "n5" or root != "/":
+            raise
+        # Plain web servers don't list; the keys that had copies when the store was closed are its documents.
+        names = read_names(location.store, location.path)
+        found = None if names is None else _read_listed(location, names, pool or Pool())
+        if found is None:
+            raise UnsupportedError(
+                f"{location.text}: an N5 store on a server that lists no keys is opened by the names in "
+                f"{COPIES}, which is not there: open and close the store with chunkwise.hdmf in mode r+ "
+                f"where it can be listed, put it into a ZIP archive, or convert it to Zarr ({e.message})"
+            ) from None
+        return found
+
+
+def _walked(location: Location, format: Format, root: str, tree: Tree | None) -> Tree:
+    """Return the nodes that are found by listing, or `tree` if that says the same of them."""
     walked = Tree(format)
     top = find_documented(location if root == "/" else location.child(root[1:]), format)
     for name, node in () if top is None else walk(top, implicit=False):

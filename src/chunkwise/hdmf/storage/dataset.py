@@ -8,8 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from numpy.lib.recfunctions import repack_fields
 
-from chunkwise.errors import ChunkwiseError, DataCorruptionError, OutOfBoundsError, UnsupportedError, prefix
+from chunkwise.errors import (
+    ChunkwiseError,
+    DataCorruptionError,
+    InvalidArgumentError,
+    OutOfBoundsError,
+    prefix,
+)
 from chunkwise.hdmf.conventions.n5 import decode_items, encoded_shape, restore_number
 from chunkwise.hdmf.model.attributes import load_attributes, object_id_of
 from chunkwise.hdmf.model.declaration import Declaration, declare
@@ -17,7 +24,7 @@ from chunkwise.hdmf.model.element import Element
 from chunkwise.hdmf.model.logical import infer_element, to_logical
 from chunkwise.hdmf.model.physical import PhysicalArray
 from chunkwise.hdmf.model.reference import join_path, parent_path
-from chunkwise.hdmf.model.selection import parse_selection
+from chunkwise.hdmf.model.selection import parse_selection, split_names
 from chunkwise.hdmf.model.values import as_values
 
 if TYPE_CHECKING:
@@ -86,6 +93,11 @@ class Dataset:
         """Take the elements for what a schema says, which the store doesn't."""
         self._declared = self._element = element
         return element
+
+    @property
+    def declared(self) -> Element | None:
+        """What a schema says that the elements are; None if nothing was said."""
+        return self._declared
 
     @property
     def scalar(self) -> bool:
@@ -158,6 +170,8 @@ class Dataset:
     def read(self, key: Any = Ellipsis) -> npt.NDArray[Any]:
         """Return the values that an index selects, as NumPy has them; of shape ``()`` for one element.
 
+        Names of members of a compound among the indices select those, as in h5py.
+
         Raises
         ------
         OutOfBoundsError
@@ -165,6 +179,9 @@ class Dataset:
         ChunkwiseError
             If stored bytes are corrupt or would have to be executed; names the dataset.
         """
+        names, key = split_names(key)
+        if names is not None:
+            return self._members(self.read(key), names)
         if self.scalar:
             if key not in (Ellipsis, (), (Ellipsis,)) and key != slice(None):
                 raise OutOfBoundsError(f'dataset "{self.path}" is a scalar; it takes no index')
@@ -174,6 +191,17 @@ class Dataset:
         if self._kept is None:
             self._kept = self._values(...)
         return parse_selection(key, self.shape).of(self._kept)
+
+    def _members(self, values: npt.NDArray[Any], names: str | list[str]) -> npt.NDArray[Any]:
+        """Return one member of records, or records of some of them."""
+        known = values.dtype.names or ()
+        for name in [names] if isinstance(names, str) else names:
+            if name not in known:
+                has = f"its members are {', '.join(known)}" if known else "it is no compound"
+                raise InvalidArgumentError(f'dataset "{self.path}" has no member "{name}": {has}')
+        if isinstance(names, str):
+            return np.asarray(values[names], values.dtype[names])
+        return np.array(repack_fields(values[names]))
 
     def value(self) -> Any:
         """Return the value of a scalar dataset: text, bytes, a reference, a NumPy scalar or record."""
@@ -255,16 +283,47 @@ class Dataset:
         values : array_like
             Of users: text, bytes, records, `Reference`; broadcast to the selection.
 
-        Raises
-        ------
-        UnsupportedError
-            If the dataset is encoded, as text and compounds in N5 are: such are written whole.
+        Notes
+        -----
+        Text, bytes, references and compounds in N5 are written again as a whole; the old values count until
+        the new ones are stored.
         """
         if not self.is_array:
-            raise UnsupportedError(f'dataset "{self.path}" is encoded; it can only be written whole')
+            self._write_encoded(key, values)
+            return
         self._kept = None
-        stored = self.store.convention.to_stored(values, self.element, self.physical)
+        stored = self.store.convention.to_stored(*self._as_stored(values), self.physical)
         self.physical.write(key, stored).result()
+
+    def _as_stored(self, values: Any) -> tuple[Any, Element]:
+        """Return values of users with the type that is stored, which may be another than a schema says."""
+        stored = self.declaration.element
+        if stored is None or self._declared is None or stored == self._declared:
+            return values, self.element
+        return as_values(as_values(values, self._declared), stored), stored
+
+    def _write_encoded(self, key: Any, values: Any) -> None:
+        """Store values in an encoded dataset of N5, which is written again as a whole."""
+        assert self.declaration.element is not None
+        element = self.declaration.element
+        now = np.array(self._stored_logical(), element.memory_dtype, copy=True, order="C")
+        given = as_values(self._as_stored(values)[0], element)
+        selected = now if self.scalar else np.arange(now.size).reshape(now.shape)
+        if self.scalar:
+            self.read(key)  # raises for an index, which a scalar does not take
+            now.reshape(-1)[:] = given.reshape(-1)
+        else:
+            at = parse_selection(key, now.shape).of(selected)
+            # Item by item: an object in an array of shape () would be taken for that array.
+            now.reshape(-1)[at.reshape(-1)] = np.broadcast_to(given, at.shape).reshape(-1)
+        self.store.replace_encoded(self, now)
+        self._kept = None
+
+    def _stored_logical(self) -> npt.NDArray[Any]:
+        """Return all values with the type that is stored."""
+        assert self.declaration.element is not None
+        values = to_logical(self._stored_values(...), self.declaration.element)
+        return values.reshape(()) if self.scalar else values
 
     def append(self, rows: Any) -> None:
         """Add rows at the end of the first axis, and store them.
@@ -283,11 +342,12 @@ class Dataset:
             return
         if self.is_array:
             physical, n = self.physical, self.shape[0]
-            stored = self.store.convention.to_stored(rows, self.element, physical)
+            stored = self.store.convention.to_stored(*self._as_stored(rows), physical)
             physical.resize((n + len(rows), *physical.shape[1:]))
             physical.write(slice(n, n + len(rows)), stored).result()
         else:
-            before = self.read()
+            before = self._stored_logical()
+            rows = self._as_stored(rows)[0]
             self.store.replace_encoded(self, np.concatenate([before, rows.astype(before.dtype)]))
         self._kept = None
 

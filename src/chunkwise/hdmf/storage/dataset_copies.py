@@ -21,16 +21,22 @@ from chunkwise.errors import (
 from chunkwise.hdmf.model.element import Element
 from chunkwise.hdmf.model.physical import PhysicalArray
 from chunkwise.hdmf.model.tree import Format
-from chunkwise.hierarchy.change import delete_below
 from chunkwise.hierarchy.location import Location
-from chunkwise.tools.copy_arrays import INTERMEDIATE, CopyArrays, copy_arrays, room_of
+from chunkwise.tools.copy_arrays import (
+    CopyArrays,
+    copy_arrays,
+    delete_intermediates,
+    intermediate_name,
+    room_of,
+)
 from chunkwise.tools.copy_plan import CopyPlan
 from chunkwise.tools.copy_work import CopyStep, StepResult
 from chunkwise.tools.executors import Workers
+from chunkwise.tools.fence import Fence
 from chunkwise.tools.journal import Journal
 from chunkwise.tools.journal_document import read_journal
 from chunkwise.tools.new_array import open_array
-from chunkwise.tools.work import Crew, Fence, Work
+from chunkwise.tools.work import Crew, Work
 
 __all__ = ["DatasetCopies"]
 
@@ -67,6 +73,7 @@ class DatasetCopies:
         self._verify, self._progress = verify, progress
         begun = read_journal(location) if resume else None
         self.begun = begun is not None  # there is a journal, with which others can go on
+        self._intermediate = intermediate_name(None if begun is None else begun["task"].get("intermediate"))
         self._plans: dict[str, Any] = {}
         if begun is not None:  # before anything is written
             Journal(location, self._task, 0).check()
@@ -110,8 +117,10 @@ class DatasetCopies:
 
     def run(self) -> None:
         """Have all of them copied, and compared if that is wanted."""
-        steps = [each.arrays.steps(each.plan, summed=False) for each in self._datasets]
-        task = {**self._task, "plans": {each.path: each.plan.to_json() for each in self._datasets}}
+        name = self._intermediate
+        steps = [each.arrays.steps(each.plan, summed=False, name=name) for each in self._datasets]
+        plans = {each.path: each.plan.to_json() for each in self._datasets}
+        task = {**self._task, "plans": plans, "intermediate": name}
         n_tasks = [step.blocks.n_blocks for each in steps for step in each]
         command = "chunkwise nwb convert --resume"
         self._journal = journal = Journal(self.location, task, n_tasks, command=command)
@@ -126,7 +135,7 @@ class DatasetCopies:
                 self._check(steps, journal.fingerprint, "intermediate array")
                 for each in self._datasets:
                     if each.plan.intermediate is not None:
-                        delete_below(self.location.child(each.path[1:]).child(INTERMEDIATE))
+                        delete_intermediates(self.location.child(each.path[1:]))
                 if self._verify:
                     self._compare(crew)
         except BaseException as e:  # an interrupt too
@@ -178,6 +187,7 @@ class DatasetCopies:
             for _ in own:
                 try:
                     crew.run(work, at, pending(at), done, journal.beat)
+                    journal.write()  # late tasks do nothing any more
                 except ChunkwiseError as e:
                     raise prefix(e, f"dataset {dataset.path}") from None
                 at += 1

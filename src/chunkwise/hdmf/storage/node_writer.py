@@ -133,6 +133,13 @@ class NodeWriter:
         self.changed = False
         self.flush()
 
+    def renew_copies(self) -> None:
+        """Write copies of small values again, as the store is at another place of a server now."""
+        kv = self.store.location.store
+        self._writer = self._open_writer()
+        if traits_of(kv).request_concurrency is not None:
+            self._write_copies()
+
     def _write_copies(self) -> None:
         """Write copies of small values, and in N5 of documents."""
         store, kv, root = self.store, self.store.location.store, self.store.location.path
@@ -151,7 +158,7 @@ class NodeWriter:
                         keys.append(key)
         values = read_values(kv, store.pool, keys)
         relative = [key[len(root) :] for key in keys]
-        kv.write(root + COPIES, dump_copies(kv, root, zip(relative, values, strict=True)))
+        kv.write(root + COPIES, dump_copies(kv, store.home, zip(relative, values, strict=True)))
 
     # -- datasets ---------------------------------------------------------------------------------
 

@@ -30,6 +30,8 @@ class HdmfStore:
     ----------
     location : Location
         Of its root.
+    home : str
+        Prefix of the keys that it will have, when a new store has taken the place of another one.
     source : str
         Its name: an absolute local path with symbolic links resolved, or a URL.
     format : {"zarr2", "zarr3", "n5"}
@@ -50,6 +52,7 @@ class HdmfStore:
         replace_encoded: Callable[[Dataset, npt.NDArray[Any]], None],
     ) -> None:
         self.location = location
+        self.home = location.path
         self.source = source
         self.tree = tree
         self.pool = pool
@@ -112,6 +115,12 @@ class HdmfStore:
             for node in found.nodes.values():
                 self.tree.add(node)
         return path if path in self.tree.nodes else None
+
+    def move(self, location: Location) -> None:
+        """Take note that all of it is at another location now."""
+        self.location = location
+        for dataset in self._datasets.values():
+            dataset.forget()
 
     # -- groups -----------------------------------------------------------------------------------
 

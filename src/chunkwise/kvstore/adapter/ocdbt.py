@@ -21,12 +21,14 @@ from chunkwise.binding import dump
 from chunkwise.errors import InvalidArgumentError, NotFoundError, OutOfRangeError
 from chunkwise.kvstore.adapter.ocdbt_commit import Committer, Request, Storage, generation_of
 from chunkwise.kvstore.adapter.ocdbt_database import MANIFEST, Database, Folder, MissingFileError, State
+from chunkwise.kvstore.adapter.prefix import whole_store
+from chunkwise.kvstore.atomic import Reference
 from chunkwise.kvstore.byte_range import read_ranges, resolve_range
 from chunkwise.kvstore.key_range import KeyRange, decode_key, encode_key
 from chunkwise.kvstore.ocdbt.config import ConfigMembers
 from chunkwise.kvstore.ocdbt.history import find_generation, find_time
 from chunkwise.kvstore.ocdbt.node import LONGEST_KEY
-from chunkwise.kvstore.ocdbt.places import Place
+from chunkwise.kvstore.ocdbt.places import DataFile, Place
 from chunkwise.kvstore.ocdbt.tree import NodeRef, children_of, entries, find, root_of
 from chunkwise.kvstore.ocdbt.version_name import VersionName
 from chunkwise.kvstore.protocol import (
@@ -292,18 +294,37 @@ class OcdbtStore:
         refused = self._commit(values, conditions, deleted).refused
         return None if refused is None else decode_key(refused)
 
-    def copies_to(self, target: object) -> bool:
-        """Return True if `target` is the same database, of whatever version."""
-        return isinstance(target, OcdbtStore) and target._folders == self._folders
+    def can_refer_to(self, source: object) -> bool:
+        """Return True for this database, of whatever version, and for one whose files lie below its own."""
+        return isinstance(source, OcdbtStore) and self._path_of(source) is not None
 
-    def copy_range(self, keys: KeyRange, target: OcdbtStore, rename: Callable[[str], str]) -> None:
-        """Commit that other keys have the values of `keys`, which stay where they are."""
+    def _path_of(self, other: OcdbtStore) -> str | None:
+        """Return the path of a database below the directory of this one; None if it is elsewhere."""
+        (here, outer), (there, inner) = (_whole_path(store.data) for store in (self, other))
+        return inner[len(outer) :] if here == there and inner.startswith(outer) else None
 
-        def load(state: State, root: NodeRef | None) -> dict[str, bytes | Place]:
-            found = entries(root, keys, self._database.load_node)
-            return {rename(decode_key(entry.key)): entry.value for entry in found}
+    def references(self, source: OcdbtStore, keys: KeyRange) -> dict[str, Reference]:
+        """Return references to the values of `keys` of `source`, whose files stay where they are."""
+        path = self._path_of(source)
+        assert path is not None
+        below = encode_key(path)
 
-        target._commit(self._with_state(load), {}, ())
+        def refer(value: bytes | Place) -> Reference:
+            if not isinstance(value, Place):
+                return Reference(value, lambda: value)
+            file = DataFile(below + value.file.base, value.file.relative)
+            place = value._replace(file=file)
+            return Reference(place, lambda: self._database.read_place(place, 0, place.length))
+
+        def load(state: State, root: NodeRef | None) -> dict[str, Reference]:
+            found = entries(root, keys, source._database.load_node)
+            return {decode_key(entry.key): refer(entry.value) for entry in found}
+
+        return source._with_state(load)
+
+    def write_references(self, references: Mapping[str, Reference]) -> None:
+        """Commit that keys have values that are stored already."""
+        self._commit(references, {}, ())
 
     def check_key(self, key: str) -> None:
         """Raise InvalidArgumentError for a key that no database can have."""
@@ -315,7 +336,7 @@ class OcdbtStore:
 
     def _commit(
         self,
-        values: Mapping[str, Buffer | Place | None],
+        values: Mapping[str, Buffer | Reference | None],
         conditions: Mapping[str, bytes],
         deleted: Sequence[KeyRange],
     ) -> Request:
@@ -325,8 +346,19 @@ class OcdbtStore:
             )
         for key in values:
             self.check_key(key)
-        encoded = {
-            encode_key(key): v if v is None or isinstance(v, Place) else bytes(v) for key, v in values.items()
-        }
+        encoded = {encode_key(key): _stored(value) for key, value in values.items()}
         expected = {encode_key(key): generation for key, generation in conditions.items()}
         return self._committer.commit(Request(encoded, expected, deleted))
+
+
+def _whole_path(folder: Folder) -> tuple[Hashable, str]:
+    """Return the identity of the largest store that a directory is in, and its path there."""
+    whole, prefix = whole_store(folder.store)
+    return whole.identity, prefix + folder.directory
+
+
+def _stored(value: Buffer | Reference | None) -> bytes | Place | None:
+    if isinstance(value, Reference):
+        found: bytes | Place = value.value
+        return found
+    return None if value is None else bytes(value)

@@ -19,7 +19,7 @@ from chunkwise.errors import (
 from chunkwise.fork import KeyLocks, new_lock
 from chunkwise.kvstore.ocdbt.config import ConfigMembers
 from chunkwise.kvstore.ocdbt.frame import LARGEST_BODY
-from chunkwise.kvstore.ocdbt.manifest import Manifest, encode_manifest, read_manifest
+from chunkwise.kvstore.ocdbt.manifest import Config, Manifest, encode_manifest, read_manifest
 from chunkwise.kvstore.ocdbt.node import Child, Node
 from chunkwise.kvstore.ocdbt.places import DataFile, Place
 from chunkwise.kvstore.ocdbt.tree import NodeRef, check_keys, read_checked
@@ -104,6 +104,12 @@ class Database:
     def known(self) -> State:
         """The state as it was last seen."""
         return self._known if self._known.time else self.current()
+
+    @property
+    def known_config(self) -> Config | None:
+        """The configuration, if it has been read."""
+        manifest = self._known.manifest
+        return None if manifest is None else manifest.config
 
     def current(self) -> State:
         """Look at the manifests and return the state."""

@@ -9,14 +9,14 @@ committed.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from itertools import count
 
 from chunkwise.errors import AbortedError, UnsupportedError
 from chunkwise.fork import new_rlock
 from chunkwise.kvstore.adapter.prefix import PrefixStore
 from chunkwise.kvstore.adapter.same_keys import SameKeysStore
-from chunkwise.kvstore.atomic import KeysChecked, Modification
+from chunkwise.kvstore.atomic import KeysChecked, Modification, Reference
 from chunkwise.kvstore.byte_range import read_ranges, slice_range, slice_ranges
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import (
@@ -43,7 +43,7 @@ class Change:
 
     def __init__(
         self,
-        start: bytes | None,
+        start: bytes | Reference | None,
         condition: bytes | None = None,
         *,
         from_base: bool = False,
@@ -59,9 +59,16 @@ class Change:
     def apply(self, stored: Buffer | None) -> Buffer | None:
         """Return the value that the key is to have if `stored` is what the base has."""
         value = stored if self.from_base else self.start
+        if isinstance(value, Reference):
+            value = value.load()
         for modify in self.modifications:
             value = modify(value)
         return value
+
+    @property
+    def reference(self) -> Reference | None:
+        """The value if it is stored already, and stays as it is."""
+        return self.start if isinstance(self.start, Reference) and not self.modifications else None
 
 
 class PendingStore(SameKeysStore):
@@ -184,6 +191,11 @@ class PendingStore(SameKeysStore):
         # A condition is compared with changes of this transaction now, with the base at the commit.
         return self._replace(key, bytes(value), if_equal)
 
+    def write_references(self, references: Mapping[str, Reference]) -> None:
+        """Note that keys are to have values that the base has already."""
+        for key, reference in references.items():
+            self._replace(key, reference, None)
+
     def delete(self, key: str, *, if_equal: bytes | None = None) -> bytes | None:
         """Note that `key` is to be deleted; conditions are those of `write`."""
         done = self._replace(key, None, if_equal)
@@ -221,7 +233,7 @@ class PendingStore(SameKeysStore):
         if offers(self.base, KeysChecked):
             self.base.check_key(key)
 
-    def _replace(self, key: str, value: bytes | None, if_equal: bytes | None) -> bytes | None:
+    def _replace(self, key: str, value: bytes | Reference | None, if_equal: bytes | None) -> bytes | None:
         self._admit_change(key)
         with self._lock:
             old = self._change_of(key)

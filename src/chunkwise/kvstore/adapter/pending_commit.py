@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from chunkwise.errors import AbortedError, ChunkwiseError, GenerationMismatchError, prefix
 from chunkwise.kvstore.adapter.pending import Change, PendingStore
 from chunkwise.kvstore.atomic import AtomicWritable
@@ -27,7 +29,7 @@ def commit_key(base: KvStoreDriver, key: str, change: Change) -> None:
     try:
         while True:
             if not change.modifications and not change.from_base:
-                done = _put(base, key, change.start, change.condition)
+                done = _put(base, key, change.apply(None), change.condition)
             else:
                 stored = base.read(key)
                 if change.condition and stored.generation != change.condition:
@@ -55,7 +57,7 @@ def commit_all(store: PendingStore, base: AtomicWritable) -> None:
     """Make all changes of `store` at once or none; raise GenerationMismatchError if a condition fails."""
     while True:
         conditions = dict(store.read_generations)
-        values: dict[str, Buffer | None] = {}
+        values: dict[str, Any] = {}  # a reference is one that the base has made
         rebased = set()
         for key, change in store.changes.items():
             stored = None
@@ -68,7 +70,7 @@ def commit_all(store: PendingStore, base: AtomicWritable) -> None:
                     conditions[key] = found.generation
                     rebased.add(key)
             try:
-                values[key] = change.apply(stored)
+                values[key] = change.reference or change.apply(stored)
             except ChunkwiseError as e:
                 raise prefix(e, f"Error writing {store.describe(key)}") from e.__cause__
         failed = base.write_all(values, conditions=conditions, deleted=store.deleted)

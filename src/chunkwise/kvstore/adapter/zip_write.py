@@ -72,14 +72,16 @@ class ArchiveWriter:
 
 def make_archive(
     items: Iterable[tuple[str, Buffer]], *, compression: Compression = "store", slots: Slots | None = None
-) -> memoryview:
+) -> bytes:
     """Return a ZIP archive of `items`, sorted by name."""
     memory = io.BytesIO()
     archive = ArchiveWriter(memory, compression=compression, slots=slots)
     for name, value in sorted(items, key=lambda item: encode_key(item[0])):
         archive.add(name, value)
     archive.finish()
-    return memory.getbuffer()
+    # Without a copy, as a view would be; but what a view is of can't be closed, which the garbage collector
+    # tries if both are in a cycle.
+    return memory.getvalue()
 
 
 def check_member_name(name: str) -> None:

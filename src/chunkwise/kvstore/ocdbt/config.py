@@ -21,6 +21,11 @@ class ConfigMembers(NamedTuple):
 
     given: Mapping[str, JSON]  # by name of the field
 
+    @classmethod
+    def of(cls, config: Config) -> ConfigMembers:
+        """Return all fields of a configuration, but the kind of manifest that is the usual one."""
+        return cls({n: v for n, v in config._asdict().items() if (n, v) != ("manifest_kind", "single")})
+
     def check(self, config: Config) -> None:
         """Raise FailedPreconditionError if a database is made in another way."""
         for name, expected in self.given.items():

@@ -17,12 +17,20 @@ from chunkwise.errors import DataCorruptionError
 from chunkwise.kvstore.reference.hdf5_elements import (
     JSON2,
     Array,
+    document_fill,
     element_of,
     encode_chunk,
-    fill_json,
     fill_of,
+    marker_of,
 )
-from chunkwise.kvstore.reference.hdf5_filters import Filter, add_filters, filter_documents, is_suffix
+from chunkwise.kvstore.reference.hdf5_filters import (
+    Filter,
+    add_filters,
+    can_add,
+    filter_documents,
+    is_suffix,
+)
+from chunkwise.kvstore.reference.hdf5_paths import ObjectPaths
 from chunkwise.kvstore.reference.table import BLOCK_NBYTES, Part, Reference, blocks_of
 
 if TYPE_CHECKING:
@@ -67,6 +75,7 @@ def describe_dataset(
     origin: Origin,
     read_box: Callable[[h5py.Dataset, Box], Array],
     external: ChunkReader | None,
+    paths: ObjectPaths,
 ) -> Hdf5Array:
     """Return a dataset of h5py as an array; `read_box` reads a part of it by h5py."""
     element = element_of(dataset)
@@ -88,6 +97,11 @@ def describe_dataset(
         records = _Chunks(dataset, origin, chunks, outer)
         if any(not is_suffix(int(mask), filters) for mask in np.unique(records.masks) if mask):
             why = "chunks without some of the filters"
+    fill, marker = fill_of(dataset, element), marker_of(dataset, element)
+    # A missing chunk is read as the fill value of the document.  One of another value is made.
+    is_told = element.filters or same_bytes(fill, np.zeros_like(fill) if marker is None else marker)
+    if records is not None and not why and not is_told and not can_add(filters):
+        why = "a fill value other than _FillValue, and filters that only HDF5 applies"
     itemsize = max(1, element.stored.itemsize * prod(element.inner))
     blocks = chunks or blocks_of(
         outer, itemsize, _BLOCK_ITEMS * itemsize if element.filters else BLOCK_NBYTES
@@ -100,22 +114,24 @@ def describe_dataset(
         pairs = zip(cell, blocks, outer, strict=False)
         return tuple(slice(i * c, min(n, (i + 1) * c)) for i, c, n in pairs)
 
-    fill = fill_of(dataset, element)
+    hole = None if is_told else _Hole(fill, blocks + element.inner, filters, element.stored.itemsize)
     find: ChunkSource
     cells: Callable[[], list[tuple[int, ...]]] = lambda: list(np.ndindex(*inner_grid))  # noqa: E731
     if why:
         whole = blocks + element.inner
 
         def find(cell: tuple[int, ...]) -> Reference | None:
-            return lambda: encode_chunk(read_box(dataset, box_of(cell)), whole, element, dataset, fill)
+            return lambda: encode_chunk(read_box(dataset, box_of(cell)), whole, element, dataset, fill, paths)
 
     elif records is not None:
         known = records
 
         def find(cell: tuple[int, ...]) -> Reference | None:
-            return known.find(cell[: len(grid)], filters, element.stored.itemsize)
+            found = known.find(cell[: len(grid)], filters, element.stored.itemsize)
+            return hole if found is None else found
 
-        cells = lambda: [c + (0,) * len(element.inner) for c in known.cells()]  # noqa: E731
+        if hole is None:
+            cells = lambda: [c + (0,) * len(element.inner) for c in known.cells()]  # noqa: E731
     else:
         if external is None:
             # Of data that were never written it is no number, or one that looks like one.
@@ -136,12 +152,12 @@ def describe_dataset(
             if external is not None:
                 return lambda: external(start, start + size).ljust(nbytes, b"\0")
             if offset is None:
-                return None
+                return hole
             if size == nbytes:
                 return Part(origin.url, offset + start, offset + start + size)
             return lambda: origin.part(offset + start, offset + start + size).ljust(nbytes, b"\0")
 
-        if external is None and not compact and offset is None:
+        if external is None and not compact and offset is None and hole is None:
             cells = list
     encoding = [*element.filters, *(() if why or documents is None else documents)]
     return Hdf5Array(
@@ -149,7 +165,7 @@ def describe_dataset(
             "chunks": [max(1, n) for n in blocks + element.inner],
             "compressor": None,
             "dtype": element.dtype,
-            "fill_value": fill_json(fill, element),
+            "fill_value": document_fill(marker, element),
             "filters": encoding or None,
             "order": "C",
             "shape": list(shape),
@@ -166,6 +182,26 @@ def describe_dataset(
 
 
 ChunkReader = Callable[[int, int], bytes]
+
+
+def same_bytes(a: Array, b: Array) -> bool:
+    """Return True for equal values of one type; NaN is equal to NaN."""
+    return a.tobytes() == b.tobytes() or (a.dtype.kind in "fc" and bool(a != a) and bool(b != b))
+
+
+class _Hole:
+    """Makes a chunk in which nothing was written, once."""
+
+    def __init__(self, fill: Array, shape: tuple[int, ...], filters: Sequence[Filter], itemsize: int) -> None:
+        self._parts = fill, shape, filters, itemsize
+        self._made = b""
+
+    def __call__(self) -> bytes:
+        if not self._made:
+            fill, shape, filters, itemsize = self._parts
+            plain = np.full(shape, fill).tobytes()
+            self._made = add_filters(plain, (1 << len(filters)) - 1, filters, itemsize)
+        return self._made
 
 
 def _filters(properties: Any) -> list[Filter]:

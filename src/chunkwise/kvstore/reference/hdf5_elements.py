@@ -8,18 +8,33 @@ import numcodecs
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.binding import JSON, dump
+from chunkwise.binding import JSON
 from chunkwise.dtypes.zarr2 import fill_value_to_zarr2, parse_zarr2
-from chunkwise.errors import UnsupportedError
+from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.kvstore.protocol import Buffer
-from chunkwise.kvstore.reference.hdf5_attributes import reference_json
+from chunkwise.kvstore.reference.hdf5_attributes import UNREADABLE, reference_json
+from chunkwise.kvstore.reference.hdf5_paths import ObjectPaths
 
 if TYPE_CHECKING:
     import h5py
 
-__all__ = ["JSON2", "Array", "Element", "element_of", "encode_chunk", "fill_json", "fill_of"]
+__all__ = [
+    "FILL_VALUE",
+    "JSON2",
+    "Array",
+    "Element",
+    "document_fill",
+    "element_of",
+    "encode_chunk",
+    "fill_of",
+    "marker_of",
+    "stored_fill",
+]
 
 Array = npt.NDArray[Any]
+
+FILL_VALUE = "_FillValue"
+"""Name of the attribute by which CF marks missing values."""
 
 JSON2: dict[str, JSON] = {
     "allow_nan": True,
@@ -53,7 +68,7 @@ def element_of(dataset: h5py.Dataset) -> Element:
     try:
         dtype, kind = dataset.dtype, dataset.id.get_type()
     except TypeError as e:
-        raise UnsupportedError(f"dataset {dump(dataset.name)}: unsupported data type: {e}") from None
+        raise UnsupportedError(f"unsupported data type: {e}") from None
     inner: tuple[int, ...] = ()
     if dtype.subdtype is not None:
         dtype, inner = dtype.subdtype
@@ -75,6 +90,10 @@ def element_of(dataset: h5py.Dataset) -> Element:
         words = [{"dtype": _word(dtype.fields[name][0]), "name": name} for name in dtype.names or ()]
         return Element("|O", np.dtype(object), inner, [JSON2], "records with text or references", words)
     packed = np.dtype(_packed(dtype))
+    try:
+        parse_zarr2(_dtype_json(packed))
+    except InvalidArgumentError:
+        raise UnsupportedError(f"data type {dtype} has no counterpart in Zarr") from None
     why = ""
     if text is not None:
         if kind.get_strpad() == h5py.h5t.STR_SPACEPAD:
@@ -131,29 +150,63 @@ def _dtype_json(dtype: np.dtype[Any]) -> JSON:
     return out
 
 
+def stored_fill(dataset: h5py.Dataset) -> Any:
+    """Return the fill value of a dataset; None if none is defined, or none that h5py can read."""
+    from h5py import h5d
+
+    try:
+        if dataset.id.get_create_plist().fill_value_defined() == h5d.FILL_VALUE_UNDEFINED:
+            return None
+        return dataset.fillvalue
+    except UNREADABLE:
+        return None
+
+
 def fill_of(dataset: h5py.Dataset, element: Element) -> Array:
-    """Return the fill value of a dataset, as it is in chunks."""
+    """Return what a dataset has where nothing was written, as it is in chunks."""
     if element.filters:
         return np.asarray("")
-    value = dataset.fillvalue
+    zero = np.zeros((), element.stored)
+    value = stored_fill(dataset)
+    if value is None:
+        return zero
     try:
         return np.asarray(value, dataset.dtype if element.inner == () else element.stored).astype(
             element.stored
         )
     except (TypeError, ValueError):
-        return np.zeros((), element.stored)
+        return zero
 
 
-def fill_json(fill: Array, element: Element) -> JSON:
-    """Return the fill value of the document; zero is null, which xarray takes for no marker of its own."""
-    if element.filters or fill.shape or not fill.tobytes().strip(b"\0"):
+def marker_of(dataset: h5py.Dataset, element: Element) -> Array | None:
+    """Return the value that the attribute ``_FillValue`` says stands for a missing one; None without it."""
+    # The fill value of a dataset is no such marker: NetCDF gives one to each dataset.
+    if element.filters or element.inner or element.stored.names:
+        return None
+    try:
+        value = np.asarray(dataset.attrs[FILL_VALUE])
+        marker = value.reshape(()).astype(element.stored)
+    except UNREADABLE:
+        return None
+    same = bool(marker == value.reshape(())) or bool(marker != marker)
+    return marker if same and (value.dtype.kind in "iufcb") == (marker.dtype.kind in "iufcb") else None
+
+
+def document_fill(marker: Array | None, element: Element) -> JSON:
+    """Return the fill value of the document, which stands for missing values: the marker, or else null."""
+    if marker is None:
         return None
     data_type, _ = parse_zarr2(element.dtype)
-    return fill_value_to_zarr2(fill.astype(data_type.memory_dtype), data_type)
+    return fill_value_to_zarr2(marker.astype(data_type.memory_dtype), data_type)
 
 
 def encode_chunk(
-    values: Array, shape: tuple[int, ...], element: Element, dataset: h5py.Dataset, fill: Array
+    values: Array,
+    shape: tuple[int, ...],
+    element: Element,
+    dataset: h5py.Dataset,
+    fill: Array,
+    paths: ObjectPaths,
 ) -> Buffer:
     """Return a chunk as bytes, with what lies beyond the array filled up."""
     first = element.filters[0] if element.filters else None
@@ -173,20 +226,22 @@ def encode_chunk(
         return bytes(encoded)
     objects[...] = "" if first["id"] == "vlen-utf8" else 0
     for index in np.ndindex(*values.shape):
-        objects[index] = values[index] if first["id"] == "vlen-utf8" else _object(values[index], dataset)
+        objects[index] = (
+            values[index] if first["id"] == "vlen-utf8" else _object(values[index], dataset, paths)
+        )
     codec: Any = numcodecs.VLenUTF8() if first["id"] == "vlen-utf8" else numcodecs.get_codec(dict(first))
     return bytes(codec.encode(objects.reshape(-1) if first["id"] == "vlen-utf8" else objects))
 
 
-def _object(value: Any, dataset: h5py.Dataset) -> JSON:
+def _object(value: Any, dataset: h5py.Dataset, paths: ObjectPaths) -> JSON:
     import h5py
 
     if isinstance(value, h5py.Reference | h5py.RegionReference):
-        return reference_json(dataset.file, value)
+        return reference_json(dataset.file, value, paths)
     if isinstance(value, np.void) and value.dtype.names:
-        return [_object(value[name], dataset) for name in value.dtype.names]
+        return [_object(value[name], dataset, paths) for name in value.dtype.names]
     if isinstance(value, bytes):
         return value.decode("utf-8", "surrogateescape")
     if isinstance(value, np.ndarray | tuple):
-        return [_object(item, dataset) for item in value]
+        return [_object(item, dataset, paths) for item in value]
     return value.item() if isinstance(value, np.generic) else value

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ from chunkwise.errors import (
 )
 from chunkwise.extras import load as load_package
 from chunkwise.kvstore.protocol import KvStoreDriver
+from chunkwise.kvstore.reference.hdf5_elements import stored_fill
 from chunkwise.kvstore.reference.store import OpenTarget
 from chunkwise.kvstore.value_file import ValueFile
 
@@ -35,6 +36,12 @@ _MOST_FILES = 64  # each is open, with up to 64 MiB of blocks, and others may be
 _DEEPEST = 8  # virtual datasets of virtual datasets
 
 Box = tuple[slice, ...]
+
+
+class Clearable(Protocol):
+    """A cache."""
+
+    def clear(self) -> None: ...
 
 
 class Hdf5File:
@@ -71,7 +78,7 @@ class Hdf5Files:
         self._open_target = open_target
         self._others: dict[str, Hdf5File] = {}
 
-    def leave(self, nodes: dict[str, h5py.HLObject]) -> None:
+    def leave(self, nodes: Clearable) -> None:
         """Leave the objects of h5py, here and in `nodes`, to the next one who opens a file.
 
         To free them takes h5py's lock.  Who collects garbage may be a thread that another one waits for with
@@ -173,9 +180,9 @@ class Hdf5Files:
         if text is not None and text.length is None:
             source = dataset.asstr("utf-8", "surrogateescape")
         values = source[box] if box else source[()]
-        out = np.empty(np.shape(values), object) if dataset.dtype.hasobject else None
-        if out is None:
+        if not dataset.dtype.hasobject:
             return np.asarray(values)
+        out = np.empty(np.shape(values) if box else (), object)  # a list may be what a single element is
         if out.shape:
             out[...] = values
         else:
@@ -188,7 +195,11 @@ class Hdf5Files:
                 f"virtual dataset {dump(dataset.name)} is nested more than {_DEEPEST} deep"
             )
         out = np.empty([part.stop - part.start for part in box], dataset.dtype)
-        out[...] = dataset.fillvalue
+        fill = stored_fill(dataset)
+        if fill is None:
+            out = np.zeros(out.shape, out.dtype)
+        else:
+            out[...] = fill
         for place, name, path, source in dataset.virtual_sources():
             there = _box_of(place, dataset.shape, dataset.name)
             common = tuple(
@@ -219,7 +230,7 @@ class Hdf5Files:
         return out
 
 
-_left: deque[tuple[Hdf5Files, dict[str, h5py.HLObject]]] = deque()
+_left: deque[tuple[Hdf5Files, Clearable]] = deque()
 
 
 def _free_left() -> None:

@@ -9,6 +9,7 @@ given the missing filters in a form that does not compress, so that one chain de
 
 from __future__ import annotations
 
+import bz2
 import zlib
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -18,7 +19,7 @@ import numpy as np
 
 from chunkwise.binding import JSON
 
-__all__ = ["Filter", "add_filters", "filter_documents", "is_suffix"]
+__all__ = ["Filter", "add_filters", "can_add", "filter_documents", "is_suffix"]
 
 _BLOSC_COMPRESSORS = ("blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd")
 _LITERALS = 32  # bytes of a run in LZF
@@ -95,6 +96,11 @@ def _has_imagecodecs() -> bool:
     return True
 
 
+def can_add(filters: Sequence[Filter]) -> bool:
+    """Return True if `add_filters` can make a chunk of these filters."""
+    return all(one.number in _ADD for one in filters)
+
+
 def is_suffix(mask: int, filters: Sequence[Filter]) -> bool:
     """Return True if a chunk lacks only the last filters, all of which `add_filters` can add."""
     missing = [i for i in range(len(filters)) if mask >> i & 1]
@@ -127,9 +133,24 @@ def _checked(data: bytes, _: int) -> bytes:
     return bytes(out)
 
 
+def _bz2(data: bytes, _: int) -> bytes:
+    return bz2.compress(data, 1)
+
+
+def _by_numcodecs(codec: Any) -> Callable[[bytes, int], bytes]:
+    def add(data: bytes, _: int) -> bytes:
+        out: Any = codec.encode(data)
+        return bytes(out)
+
+    return add
+
+
 _ADD: dict[int, Callable[[bytes, int], bytes]] = {
     1: lambda data, _: zlib.compress(data, 0),
     2: _shuffled,
     3: _checked,
+    307: _bz2,
     32000: _literals,
+    32001: _by_numcodecs(numcodecs.Blosc(clevel=0)),
+    32015: _by_numcodecs(numcodecs.Zstd(level=1)),
 }

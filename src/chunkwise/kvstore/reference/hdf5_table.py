@@ -7,43 +7,97 @@ all of it happens under a lock.  Chunks are then read from the file without h5py
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chunkwise.binding import JSON, dump
-from chunkwise.cached import put_bounded
 from chunkwise.errors import ChunkwiseError, NotFoundError, PermissionDeniedError, prefix
 from chunkwise.fork import new_rlock
 from chunkwise.kvstore.key_range import KeyRange, encode_key
 from chunkwise.kvstore.protocol import Children, KvStoreDriver
 from chunkwise.kvstore.reference.hdf5_array import Hdf5Array, describe_dataset
 from chunkwise.kvstore.reference.hdf5_attributes import (
+    Attributes,
     attributes_of,
     conventions_of,
     dimension_names,
     is_mere_dimension,
     links_of,
 )
+from chunkwise.kvstore.reference.hdf5_elements import FILL_VALUE
 from chunkwise.kvstore.reference.hdf5_file import Hdf5File, Hdf5Files
+from chunkwise.kvstore.reference.hdf5_paths import address_of
 from chunkwise.kvstore.reference.store import Loaded, OpenTarget
 from chunkwise.kvstore.reference.table import CHUNK_NAME, Reference, read_by
 
 if TYPE_CHECKING:
     import h5py
+    import numpy as np
 
 __all__ = ["Hdf5Table", "load_hdf5"]
 
 _DEEPEST = 64  # groups one in the other
 
 
+_MOST_NODES = 16384
+_MOST_CHUNKS = 4_000_000  # 128 MB of indices
+
+
 class _Node(NamedTuple):
     """A group or a dataset."""
 
-    attributes: bytes
+    attributes: Attributes
     document: bytes
     array: Hdf5Array | None
-    children: tuple[str, ...]  # names of a group's members
+    children: _Children  # a group's members
     address: Any  # of the object, to notice groups that are in themselves
+
+
+class _Children:
+    """Names of the members of a group, in the order of their keys."""
+
+    def __init__(self, path: str, names: Iterable[str]) -> None:
+        front = f"{path}/" if path else ""
+        pairs = sorted((encode_key(f"{front}{name}/"), name) for name in names)
+        self._prefixes = [prefix for prefix, _ in pairs]
+        self.names = [name for _, name in pairs]
+        self.there: dict[str, bool] = {}  # if a name leads to a node, as far as that was looked up
+
+    def in_range(self, keys: KeyRange) -> list[str]:
+        """Return the members that may have keys in a range."""
+        first = max(0, bisect_right(self._prefixes, keys.inclusive_min) - 1)
+        last = bisect_left(self._prefixes, keys.exclusive_max) if keys.exclusive_max else None
+        return self.names[first:last]
+
+
+class _Nodes:
+    """The nodes that were used last, as many as memory may be used for."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, _Node | None] = {}
+        self._n_chunks = 0
+
+    def __contains__(self, path: str) -> bool:
+        return path in self._nodes
+
+    def __getitem__(self, path: str) -> _Node | None:
+        self._nodes[path] = node = self._nodes.pop(path)  # the last one again
+        return node
+
+    def put(self, path: str, node: _Node | None) -> None:
+        self._nodes[path] = node
+        self._n_chunks += _n_chunks(node)
+        while len(self._nodes) > _MOST_NODES or (self._n_chunks > _MOST_CHUNKS and len(self._nodes) > 1):
+            self._n_chunks -= _n_chunks(self._nodes.pop(next(iter(self._nodes))))
+
+    def clear(self) -> None:
+        self._nodes.clear()
+
+
+def _n_chunks(node: _Node | None) -> int:
+    return 0 if node is None or node.array is None else prod(node.array.grid)
 
 
 def load_hdf5(base: KvStoreDriver, key: str, open_target: OpenTarget) -> Loaded:
@@ -59,7 +113,7 @@ class Hdf5Table:
         self._files = files
         self._lock = new_rlock()
         self._conventions = conventions_of(files.first.file)
-        self._nodes: dict[str, _Node | None] = {}
+        self._nodes = _Nodes()
 
     def __del__(self) -> None:
         if hasattr(self, "_nodes"):
@@ -74,7 +128,7 @@ class Hdf5Table:
             return node.document if node is not None and found else None
         if name == ".zattrs":
             node = self._node(path)
-            return None if node is None else node.attributes
+            return None if node is None else _dump(node.attributes.values)
         if CHUNK_NAME.fullmatch(name) is None:
             return None
         node = self._node(path)
@@ -103,12 +157,20 @@ class Hdf5Table:
         why = "" if node is None or node.array is None else node.array.by_h5py
         return f"read by h5py, one chunk at a time: {why}" if why else ""
 
+    def number_types(self, prefix: str) -> Mapping[str, np.dtype[Any]]:
+        """Return the types of the attributes of a node that are numbers."""
+        node = self._node(prefix.rstrip("/"))
+        return {} if node is None else node.attributes.number_types
+
+    def left_out(self, prefix: str) -> Mapping[str, str]:
+        """Return the attributes of a node that the tree doesn't have as they are, and why."""
+        node = self._node(prefix.rstrip("/"))
+        return {} if node is None else node.attributes.left_out
+
     def _node(self, path: str) -> _Node | None:
         with self._lock:
             if path not in self._nodes:
-                node = read_by("HDF5", dump("/" + path), lambda: self._read(path))
-                put_bounded(self._nodes, path, node)
-                return node
+                self._nodes.put(path, read_by("HDF5", dump("/" + path), lambda: self._read(path)))
             return self._nodes[path]
 
     def _read(self, path: str) -> _Node | None:
@@ -122,27 +184,37 @@ class Hdf5Table:
         if found is None:
             return None
         file, node = found
-        address = _address(node)
+        if not self._is_node(node, names):
+            return None
+        address = address_of(node)
         if isinstance(node, h5py.Group):
-            for end in range(len(names)):  # a group that is in itself would go on for ever
-                above = self._node("/".join(names[:end]))
-                if above is not None and above.address == address:
-                    return None
             attributes = attributes_of(node, self._conventions)
             members = self._members(node)
             if self._conventions.hdmf:
                 links = links_of(node, self._object)
-                members = tuple(name for name in members if name not in links)
+                members = [name for name in members if name not in links]
                 if links:
-                    attributes["zarr_link"] = list(links.values())
-            return _Node(_dump(attributes), _dump({"zarr_format": 2}), None, members, address)
-        if not isinstance(node, h5py.Dataset) or is_mere_dimension(node):
-            return None
+                    attributes.values["zarr_link"] = list(links.values())
+            return _Node(attributes, _dump({"zarr_format": 2}), None, _Children(path, members), address)
         try:
             array = self._array(file, node)
         except ChunkwiseError as e:
             raise prefix(e, f"Error reading dataset {dump('/' + path)}") from e.__cause__
-        return _Node(_dump(self._array_attributes(node, array)), _dump(array.document), array, (), address)
+        return _Node(
+            self._array_attributes(node, array), _dump(array.document), array, _Children(path, ()), address
+        )
+
+    def _is_node(self, node: h5py.HLObject, names: Sequence[str]) -> bool:
+        """Return True for a dataset, and a group; but not for a group that is in itself."""
+        import h5py
+
+        if isinstance(node, h5py.Dataset):
+            return not is_mere_dimension(node)
+        if not isinstance(node, h5py.Group):
+            return False
+        address = address_of(node)
+        above = (self._node("/".join(names[:end])) for end in range(len(names)))
+        return not any(group is not None and group.address == address for group in above)
 
     def _object(self, path: str) -> h5py.HLObject:
         """Return the object that a link leads to in the same file; None if that is nothing."""
@@ -159,25 +231,23 @@ class Hdf5Table:
             file,
             lambda of, box: self._files.read_box(file, of, box),
             (lambda start, stop: self._files.external_part(segments, start, stop)) if segments else None,
+            self._conventions.paths,
         )
 
-    def _array_attributes(self, dataset: h5py.Dataset, array: Hdf5Array) -> dict[str, JSON]:
+    def _array_attributes(self, dataset: h5py.Dataset, array: Hdf5Array) -> Attributes:
         attributes = attributes_of(dataset, self._conventions)
         names = dimension_names(dataset, self._conventions) if dataset.shape is not None else None
         if names is not None:
-            attributes["_ARRAY_DIMENSIONS"] = names
-        # Zarr v2 has it in the document, where xarray looks for it.
-        fill = attributes.get("_FillValue")
-        if fill is not None and array.document["fill_value"] is not None:
-            same = fill == array.document["fill_value"] or fill != fill
-            if same:
-                del attributes["_FillValue"]
+            attributes.values["_ARRAY_DIMENSIONS"] = names
+        if array.document["fill_value"] is not None:
+            # Zarr v2 has it in the document, where xarray looks for it.
+            attributes.values.pop(FILL_VALUE, None)
         if self._conventions.hdmf:
-            attributes["zarr_dtype"] = array.word
+            attributes.values["zarr_dtype"] = array.word
         return attributes
 
-    def _members(self, group: h5py.Group) -> tuple[str, ...]:
-        return tuple(name for name in group if name not in ("", ".", "..") and not name.startswith(".z"))
+    def _members(self, group: h5py.Group) -> list[str]:
+        return [name for name in group if name not in ("", ".", "..") and not name.startswith(".z")]
 
     # -- listing --------------------------------------------------------------------------------------
 
@@ -194,8 +264,8 @@ class Hdf5Table:
         if node is None:
             return
         yield from self._own_keys(front, node)
-        for name in node.children:
-            if self._is_there(front + name):
+        for name in node.children.in_range(keys):
+            if self._is_there(node, path, name):
                 yield from self._below(front + name, keys)
 
     def _own_keys(self, front: str, node: _Node) -> Iterator[str]:
@@ -211,28 +281,34 @@ class Hdf5Table:
         if node is None or (prefix and not prefix.endswith("/")):
             return Children([], [])
         keys = sorted(self._own_keys(prefix, node), key=encode_key)
-        found = [prefix + name for name in node.children if self._is_there(prefix + name)]
+        path = prefix.rstrip("/")
+        found = [prefix + name for name in node.children.names if self._is_there(node, path, name)]
         return Children(keys, sorted(found, key=encode_key))
 
-    def _is_there(self, path: str) -> bool:
+    def _is_there(self, group: _Node, path: str, name: str) -> bool:
         """Return False for a link that leads to nothing, or to where it may not; told where it is named."""
-        try:
-            return self._node(path) is not None
-        except (NotFoundError, PermissionDeniedError):
-            return False
-        except ChunkwiseError:
-            return True
+        known = group.children.there.get(name)
+        if known is None:
+            known = group.children.there[name] = self._leads_to_node(f"{path}/{name}" if path else name)
+        return known
+
+    def _leads_to_node(self, path: str) -> bool:
+        def look() -> bool:
+            names = path.split("/")
+            found = self._files.find(path, follow=not self._conventions.hdmf)
+            return len(names) <= _DEEPEST and found is not None and self._is_node(found[1], names)
+
+        with self._lock:
+            try:
+                return read_by("HDF5", dump("/" + path), look)
+            except (NotFoundError, PermissionDeniedError):
+                return False
+            except ChunkwiseError:
+                return True
 
     def some_url(self) -> str | None:
         """Return the URL of the file itself."""
         return ""
-
-
-def _address(node: h5py.HLObject) -> Any:
-    import h5py
-
-    info = h5py.h5o.get_info(node.id)
-    return int(info.fileno), info.addr
 
 
 def _dump(value: JSON) -> bytes:

@@ -6,8 +6,8 @@ A table is read when it is needed first, and again when its file has changed sin
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import NamedTuple, Protocol, TypeAlias
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -37,6 +37,8 @@ from chunkwise.kvstore.protocol import (
     KvStoreDriver,
     Reader,
     Stamped,
+    TypedAttributes,
+    offers,
 )
 from chunkwise.kvstore.reference.table import Part, Reference, Table
 from chunkwise.kvstore.traits import StoreTraits, traits_of
@@ -216,7 +218,7 @@ class ReferenceStore:
             starts, stops = starts[order], stops[order]
             coalescing = traits_of(self.target(url)[0]).coalescing
             gap, largest = (0, 0) if coalescing is None else coalescing
-            for run in coalesce_ranges(starts, stops - starts, gap=gap, largest=largest):
+            for run in coalesce_ranges(starts.tolist(), (stops - starts).tolist(), gap=gap, largest=largest):
                 first, last = int(starts[run.start]), int(stops[run].max())
                 key = keys[numbers[order[run.start]]]
                 data = memoryview(targets.part(key, Part(url, first, last)))
@@ -228,6 +230,16 @@ class ReferenceStore:
     def note(self, prefix: str) -> str:
         """Return the reason that a library makes the values of an array; empty if they lie somewhere."""
         return self.table.note(prefix)
+
+    def number_types(self, prefix: str) -> Mapping[str, np.dtype[Any]]:
+        """Return the types of the attributes of a node that are numbers, as far as the file has types."""
+        table = self.table
+        return table.number_types(prefix) if offers(table, TypedAttributes) else {}
+
+    def left_out(self, prefix: str) -> Mapping[str, str]:
+        """Return the attributes of a node that JSON doesn't have, and why."""
+        table = self.table
+        return table.left_out(prefix) if offers(table, TypedAttributes) else {}
 
     def target(self, url: str) -> tuple[KvStoreDriver, str]:
         """Return the store and the key that a URL of a reference means."""

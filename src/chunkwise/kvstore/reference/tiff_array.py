@@ -73,7 +73,12 @@ def describe_level(level: Any, sources: Mapping[int, Source], axes: str) -> Tiff
         )
     stored = np.dtype(page.parent.byteorder + page.dtype.char)
     shape, own = tuple(map(int, level.shape)), str(level.axes)
-    one = level.dataoffset is not None  # the whole series in one piece
+    # Data in one piece may still have bits in reverse order, or differences in place of values.
+    final = bool(page.is_final)
+    n_inner = len(page.shape)
+    moved = sorted(axes) == sorted(own) and axes != own and axes[-n_inner:] == own[-n_inner:]
+    piece = level.dataoffset is not None and final  # the whole series lies in one piece
+    one = piece and not moved
     inner = shape if one else tuple(map(int, page.shape))
     lead = shape[: len(shape) - len(inner)]
     if shape[len(lead) :] != inner:
@@ -83,7 +88,7 @@ def describe_level(level: Any, sources: Mapping[int, Source], axes: str) -> Tiff
         order = tuple(own.index(letter) for letter in axes[: len(lead)])
         own = axes
     fill = page.nodata if isinstance(page.nodata, int | float) else 0
-    whole = one or bool(page.is_contiguous)
+    whole = piece or final
     pages = _pages(level, sources, lead, one, whole, stored.itemsize * prod(inner))
     if whole:
         chunks = blocks_of(inner, stored.itemsize, BLOCK_NBYTES)
@@ -147,6 +152,11 @@ def _pages(
     if one:
         place = np.array([[level.dataoffset]], np.int64), np.array([[nbytes]], np.int64)
         return _Pages((), *place, [sources[id(level.keyframe.parent)]])
+    if level.dataoffset is not None:
+        offsets_of_pages = level.dataoffset + nbytes * np.arange(prod(lead), dtype=np.int64)
+        source = sources[id(level.keyframe.parent)]
+        sizes_of_pages = np.full((prod(lead), 1), nbytes, np.int64)
+        return _Pages(lead, offsets_of_pages[:, None], sizes_of_pages, [source] * prod(lead))
     if len(level.pages) != prod(lead):
         raise UnsupportedError(f"TIFF series with {len(level.pages)} pages for dimensions {lead}")
     offsets, sizes, n = [], [], len(level.keyframe.dataoffsets)

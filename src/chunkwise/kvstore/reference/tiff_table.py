@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from typing import Any
-from xml.etree import ElementTree
 
 from chunkwise.binding import JSON, dump
 from chunkwise.errors import DataCorruptionError, TooLargeError, prefix
@@ -18,6 +17,7 @@ from chunkwise.kvstore.protocol import Children, KvStoreDriver
 from chunkwise.kvstore.reference.store import Loaded, OpenTarget
 from chunkwise.kvstore.reference.table import CHUNK_NAME, Reference, SortedKeys, read_by
 from chunkwise.kvstore.reference.tiff_array import Source, TiffArray, describe_level
+from chunkwise.kvstore.reference.tiff_metadata import ImageDescription, describe_images, ome_xml
 from chunkwise.kvstore.reference.tiff_planes import (
     Planes,
     TiffFiles,
@@ -31,14 +31,9 @@ from chunkwise.kvstore.value_file import ValueFile
 __all__ = ["TiffTable", "load_tiff"]
 
 _MOST_IMAGES = 1000  # each makes documents and tables of its own
-_LONGEST_XML = 1 << 26  # characters, which take many times their size in memory
 _ORDER = "TCZYX"
-_KINDS = {"T": "time", "C": "channel", "S": "channel"}
-_UNITS = {
-    "nm": "nanometer", "µm": "micrometer", "um": "micrometer", "μm": "micrometer", "mm": "millimeter",
-    "cm": "centimeter", "m": "meter", "Å": "angstrom", "s": "second", "ms": "millisecond",
-    "µs": "microsecond", "min": "minute", "h": "hour",
-}  # fmt: skip
+_KINDS = {"X": "space", "Y": "space", "Z": "space", "T": "time", "C": "channel"}
+_OTHER = "other"  # as of a stack of planes
 
 
 def load_tiff(base: KvStoreDriver, key: str, open_target: OpenTarget) -> Loaded:
@@ -60,34 +55,36 @@ class TiffTable:
         self._documents: dict[str, bytes] = {}
         self._arrays: dict[str, TiffArray] = {}
         self._errors: dict[str, Exception] = {}
-        root = _ome_xml(tiff)
-        metadata = [] if root is None else [_of_image(e) for e in root.iter() if tag_of(e) == "Image"]
+        root = ome_xml(tiff)
+        metadata = describe_images(tiff, root)
         images = (root is not None and _images_in_files(root, files)) or tiff.series
         if len(images) > _MOST_IMAGES:
             raise TooLargeError(f"TIFF file of {len(images)} images, expected at most {_MOST_IMAGES}")
         sources = {one: Source(url, file.part, file.size) for one, (url, file) in files.sources.items()}
         for number, series in enumerate(images):
             front = "" if number == 0 else f"image{number}/"
-            own = metadata[number] if number < len(metadata) else {}
+            own = metadata[number] if number < len(metadata) else ImageDescription()
             self._add_image(front, series, sources, own)
         if not self._arrays:
             raise DataCorruptionError("TIFF file without images")
         self._keys = SortedKeys([*self._documents])
 
     def _add_image(
-        self, front: str, series: Any, sources: dict[int, Source], metadata: dict[str, JSON]
+        self, front: str, series: Any, sources: dict[int, Source], known: ImageDescription
     ) -> None:
         axes = _ordered(str(series.axes))
-        levels: list[TiffArray] = []
-        for number, level in enumerate(series.levels):
-            array = describe_level(level, sources, axes)
+        levels = [describe_level(level, sources, axes) for level in series.levels]
+        units, attributes = _image_attributes(series, levels, known)
+        for number, array in enumerate(levels):
             name = f"{front}{number}"
             self._arrays[name] = array
-            levels.append(array)
             self._documents[f"{name}/.zarray"] = _dump(array.document)
-            self._documents[f"{name}/.zattrs"] = _dump({"_ARRAY_DIMENSIONS": [a.lower() for a in array.axes]})
+            own: dict[str, JSON] = {"_ARRAY_DIMENSIONS": _axis_names(array.axes)}
+            if units and any(units[number]):
+                own["dimension_units"] = units[number]
+            self._documents[f"{name}/.zattrs"] = _dump(own)
         self._documents[f"{front}.zgroup"] = _dump({"zarr_format": 2})
-        self._documents[f"{front}.zattrs"] = _dump(_multiscales(series, levels, metadata))
+        self._documents[f"{front}.zattrs"] = _dump(attributes)
 
     def find(self, key: str) -> Reference | None:
         """Return a document, or where a tile or strip is."""
@@ -150,32 +147,72 @@ def _ordered(axes: str) -> str:
     return "".join(known) if sorted(known) == sorted(axes) else axes
 
 
-def _multiscales(series: Any, levels: list[TiffArray], metadata: dict[str, JSON]) -> dict[str, JSON]:
-    """Return the attributes of an image, empty if its axes are not those of an image."""
+def _image_attributes(
+    series: Any, levels: list[TiffArray], known: ImageDescription
+) -> tuple[list[JSON], dict[str, JSON]]:
+    """Return the units of the dimensions of each level, and the attributes of an image.
+
+    Both are empty if the image has no x and y.
+    """
     first = levels[0]
     letters, shape = first.axes, first.document["shape"]
-    found = set(letters)
-    if len(found) != len(letters) or not {"Y", "X"} <= found <= set(_ORDER + "S") or {"C", "S"} <= found:
-        return {}
+    if not {"Y", "X"} <= set(letters) or any(level.axes != letters for level in levels):
+        return [], {}
     axes: list[JSON] = []
-    for letter in letters:
-        axis = {"name": "c" if letter == "S" else letter.lower(), "type": _KINDS.get(letter, "space")}
-        unit = metadata.get("units", {}).get(letter)
+    for letter, name in zip(letters, _axis_names(letters), strict=True):
+        axis = {"name": name, "type": _KINDS.get("C" if name == "c" else letter, _OTHER)}
+        unit = known.units.get(letter)
         axes.append({**axis, "unit": unit} if unit else axis)
-    datasets = []
+    datasets, units = [], []
     for number, level in enumerate(levels):
-        if level.axes != letters:
-            return {}
-        sizes = metadata.get("sizes", {})
-        factors = [a / b if b else 1.0 for a, b in zip(shape, level.document["shape"], strict=True)]
-        scale = [
-            sizes.get(letter, 1.0) * (factor if letter in "ZYX" else 1.0)
-            for letter, factor in zip(letters, factors, strict=True)
+        factors = [
+            _factor(a, b) if letter in "ZYX" else 1.0
+            for letter, a, b in zip(letters, shape, level.document["shape"], strict=True)
         ]
-        steps = [{"type": "scale", "scale": scale}]
+        sizes = [known.sizes.get(letter, 1.0) for letter in letters]
+        scale = [size * factor for size, factor in zip(sizes, factors, strict=True)]
+        start = [
+            known.origins.get(letter, 0.0) + 0.5 * (factor - 1) * size
+            for letter, factor, size in zip(letters, factors, sizes, strict=True)
+        ]
+        steps: list[JSON] = [{"type": "scale", "scale": scale}]
+        if any(start):
+            steps.append({"type": "translation", "translation": start})
         datasets.append({"path": str(number), "coordinateTransformations": steps})
-    name = metadata.get("name") or str(series.name or "")
-    return {"multiscales": [{"version": "0.4", "name": name, "axes": axes, "datasets": datasets}]}
+        named = zip(letters, scale, axes, strict=True)
+        units.append(
+            [
+                f"{size:.15g} {axis.get('unit', '')}".strip() if letter in known.sizes else None
+                for letter, size, axis in named
+            ]
+        )
+    name = known.name or str(series.name or "")
+    out: dict[str, JSON] = {
+        "multiscales": [{"version": "0.4", "name": name, "axes": axes, "datasets": datasets}]
+    }
+    channel = next((dim for dim, axis in enumerate(axes) if axis["type"] == "channel"), None)
+    n_channels = 1 if channel is None else shape[channel]
+    if known.channels and len(known.channels) == n_channels:
+        out["omero"] = {"channels": known.channels}
+    return units, out
+
+
+def _axis_names(letters: str) -> list[str]:
+    """Return the names of axes: samples are channels if there are no others, and letters may be repeated."""
+    names: list[str] = []
+    for letter in letters:
+        name = "c" if letter == "S" and "C" not in letters else letter.lower()
+        n = sum(known.rstrip("0123456789") == name for known in names)
+        names.append(name if n == 0 else f"{name}{n}")
+    return names
+
+
+def _factor(n: int, m: int) -> float:
+    """Return the factor by which `n` pixels became `m`, a whole one if one fits."""
+    whole = max(1, round(n / max(1, m)))
+    powers = [2**k for k in range(n.bit_length() + 1)]
+    fitting = [f for f in (*powers, whole) if n // f <= m <= -(-n // f)]
+    return float(fitting[0]) if fitting else n / max(1, m)
 
 
 def _images_in_files(root: Any, files: TiffFiles) -> list[Planes]:
@@ -189,43 +226,6 @@ def _images_in_files(root: Any, files: TiffFiles) -> list[Planes]:
     if len(found) > _MOST_IMAGES or not any(names_other_files(pixels, files, uuid) for pixels, _ in found):
         return []
     return [planes_of(pixels, name, files, uuid) for pixels, name in found]
-
-
-def _ome_xml(tiff: Any) -> Any:
-    """Return the root of OME-XML, None if there is none."""
-    if not tiff.is_ome:
-        return None
-    text = tiff.pages.first.description or ""
-    # Entities of XML could make a short text a long one; OME-XML has none of its own.
-    if len(text) > _LONGEST_XML or "<!DOCTYPE" in text or "<!ENTITY" in text:
-        return None
-    try:
-        return ElementTree.fromstring(text)
-    except ElementTree.ParseError:
-        return None
-
-
-def _of_image(image: Any) -> dict[str, JSON]:
-    pixels = next((e for e in image if tag_of(e) == "Pixels"), None)
-    out: dict[str, JSON] = {"name": image.get("Name"), "sizes": {}, "units": {}}
-    if pixels is None:
-        return out
-    for letter, member, unit, default in (
-        ("X", "PhysicalSizeX", "PhysicalSizeXUnit", "µm"),
-        ("Y", "PhysicalSizeY", "PhysicalSizeYUnit", "µm"),
-        ("Z", "PhysicalSizeZ", "PhysicalSizeZUnit", "µm"),
-        ("T", "TimeIncrement", "TimeIncrementUnit", "s"),
-    ):
-        try:
-            size = float(pixels.get(member, "nan"))
-        except ValueError:
-            continue
-        if 0 < size < float("inf"):
-            out["sizes"][letter] = size
-            known = _UNITS.get(pixels.get(unit, default))
-            if known is not None:
-                out["units"][letter] = known
-    return out
 
 
 def _dump(value: JSON) -> bytes:

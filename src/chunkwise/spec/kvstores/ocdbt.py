@@ -11,6 +11,7 @@ from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.kvstore.adapter.ocdbt import OcdbtStore, Options
 from chunkwise.kvstore.adapter.ocdbt_commit import Storage
 from chunkwise.kvstore.adapter.ocdbt_database import Folder
+from chunkwise.kvstore.adapter.pending import PendingStore
 from chunkwise.kvstore.ocdbt.config import ConfigMembers, format_config, parse_config
 from chunkwise.kvstore.ocdbt.places import is_inside
 from chunkwise.kvstore.ocdbt.version_name import VersionName, parse_version
@@ -118,6 +119,13 @@ class OcdbtKvStoreSpec(AdapterKvStoreSpec):
             cache_nbytes=self.live("cache_pool").total_bytes_limit,
         )
         return OcdbtStore(data, others[0] if others else data, options), self.path
+
+    def as_opened(self, store: KvStoreDriver) -> Self:
+        """Return the spec with the configuration of the database, if it has been read."""
+        if isinstance(store, PendingStore):
+            store = store.base
+        config = store.database.known_config if isinstance(store, OcdbtStore) else None
+        return self if config is None else replace(self, config=ConfigMembers.of(config))
 
     def to_url(self) -> str:
         """Return ``base|ocdbt:path`` or ``base|ocdbt:@v3/path``."""

@@ -1,0 +1,70 @@
+"""``chunkwise cp -r`` of NWB and HDMF files: what they are in another format only a conversion knows."""
+
+from __future__ import annotations
+
+import argparse
+
+from chunkwise.cli.command import UsageError, message, required
+from chunkwise.cli.nwb import run_conversion as run_nwb_conversion
+from chunkwise.cli.template_options import choose_format
+from chunkwise.hierarchy.attributes import node_attributes
+from chunkwise.hierarchy.location import Location, locate
+from chunkwise.hierarchy.node import require_node
+from chunkwise.spec.url import is_url
+
+__all__ = ["is_converted", "run_conversion"]
+
+_MARKS = {"nwb_version", ".specloc"}
+"""Attributes of the root of every NWB file, and of any file with a cached schema."""
+
+_OPTIONS = {
+    "dtype": "--dtype",
+    "cast": "--cast",
+    "chunk": "--chunk",
+    "shard": "--shard",
+    "fill_value": "--fill-value",
+    "names": "--dimension-names",
+    "units": "--units",
+    "codec": "--codec",
+    "region": "--region",
+    "layout": "--layout",
+    "part": "--part",
+    "dry_run": "--dry-run",
+    "checksum": "--checksum",
+    "keep_fingerprint": "--keep-fingerprint",
+    "no_sync": "--no-sync",
+}
+"""Options of ``cp`` that a conversion doesn't have."""
+
+
+def is_converted(arguments: argparse.Namespace, source: Location, destination: Location) -> bool:
+    """Return True if a group is an NWB or HDMF file that a plain copy would not leave one."""
+    root = require_node(source)
+    attributes = root.document.get("hdmf_attributes") if root.format == "n5" else node_attributes(root)
+    if not isinstance(attributes, dict) or not _MARKS & set(attributes):
+        return False
+    return _is_hdf5(root.location) or choose_format(arguments, destination, root.format) != root.format
+
+
+def _is_hdf5(location: Location) -> bool:
+    return location.base.get("driver") == "hdf5"
+
+
+def run_conversion(arguments: argparse.Namespace) -> int:
+    """Convert the file at the source."""
+    values = {name: getattr(arguments, option, None) for option, name in _OPTIONS.items()}
+    given = [name for name, value in values.items() if value is not None and value is not False]
+    if given:
+        raise UsageError(
+            f"{arguments.source} is an NWB file, which is converted as by `chunkwise nwb convert`, without "
+            f"{', '.join(given)}"
+        )
+    with required("a copy of an NWB file in another format", "hdmf"):
+        import hdmf  # noqa: F401
+    path = arguments.source.removesuffix("|hdf5:").removeprefix("file://")
+    if is_url(path) and _is_hdf5(require_node(locate(arguments.source)).location):
+        raise UsageError(
+            f"{arguments.source} is an NWB file in HDF5, which is converted from local files only"
+        )
+    message(f"{arguments.source} is an NWB file: it is converted")
+    return run_nwb_conversion(arguments, path, arguments.destination, {})

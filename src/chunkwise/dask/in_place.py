@@ -1,0 +1,175 @@
+"""Writes into arrays that are there, from sources that read them.
+
+Tasks run in any order, so one could read what another has written already.  That can't be if each task reads
+nothing but what it writes itself: where each block of the source follows from the block at its place, of the
+array that is written.  All other sources that read what is written are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from chunkwise.api.tensorstore import TensorStore
+from chunkwise.dask.indexable import Indexable
+from chunkwise.dask.reads import reads_of
+from chunkwise.errors import InvalidArgumentError
+from chunkwise.extras import load
+from chunkwise.hierarchy.location import Location
+from chunkwise.index_space import inf
+from chunkwise.spec.layout_view import one_to_one
+from chunkwise.tools.overlap import places
+
+__all__ = ["Written", "check_sources", "ranges_of"]
+
+Ranges = list[tuple[int, int, int]]
+"""For each dimension of a stored array the first and the last index, and the step, which is 0 if unknown."""
+
+
+class Written(NamedTuple):
+    """A part of stored arrays that is written to."""
+
+    locations: Sequence[Location]
+    ranges: Ranges | None = None  # None: all that is there
+    number: int = -1  # of the source that is written there
+    view: TensorStore | None = None  # the part, if blocks of this source go to their own places in it
+
+
+def check_sources(sources: Sequence[tuple[str, Any]], written: Sequence[Written]) -> None:
+    """Raise InvalidArgumentError if a source reads what is to be written, and not just where it is written.
+
+    `sources` are names, for messages, and dask arrays or other data of variables.
+    """
+    if not written:
+        return
+    for number, (name, data) in enumerate(sources):
+        whole = reads_of(data)
+        for part in written:
+            reads = whole
+            if part.number == number and part.view is not None and whole.operands:
+                own = _own_blocks(data, part.view)
+                reads = reads_of(data, own) if own else whole
+            for operand, text in reads.of(part.locations):
+                if not _apart(operand, part.ranges):
+                    raise InvalidArgumentError(
+                        f"{name} is read from {text}, which is written to at the same time; load it first, "
+                        "or write to another place"
+                    )
+
+
+def ranges_of(view: TensorStore) -> Ranges | None:
+    """Return the part of a stored array that a view shows; None for a virtual array."""
+    array: Any = view._array
+    if getattr(array, "stored", None) is None:
+        return None
+    transform = view._transform
+    ranges = [(0, inf, 0) for _ in range(transform.output_rank)]
+    for dim, output in enumerate(transform.output):
+        if output.input_dimension is None and output.index_array is None:
+            ranges[dim] = (output.offset, output.offset, 0)
+    implicit = transform.domain.implicit_upper_bounds
+    for dim, link in enumerate(one_to_one(transform)):
+        if link is None:
+            continue
+        lo, hi = transform.domain.inclusive_min[dim], transform.domain.exclusive_max[dim]
+        ends = sorted((link.offset + link.stride * lo, link.offset + link.stride * max(lo, hi - 1)))
+        # A view that follows the array sees what is written behind its end.
+        ranges[link.dim] = (ends[0], inf if implicit[dim] else ends[1], 0 if implicit[dim] else link.stride)
+    return ranges
+
+
+def _apart(operand: Any, ranges: Ranges | None) -> bool:
+    """Return True if an operand that reads an array at the place reads none of the part that is written."""
+    if not isinstance(operand, TensorStore) or ranges is None:
+        return False
+    read = ranges_of(operand)
+    if read is None or len(read) != len(ranges):
+        return False
+    return any(a[1] < b[0] or b[1] < a[0] for a, b in zip(read, ranges, strict=True))
+
+
+# -- blocks that follow from the blocks at their places ----------------------------------------------------
+
+
+def _own_blocks(source: Any, target: TensorStore) -> set[str]:
+    """Return the layers of a graph that read `target`, each block of the source its own part of it."""
+    graph: Any = getattr(source, "dask", None)
+    layers: Any = getattr(graph, "layers", None)
+    if layers is None:
+        return set()
+    found: dict[str, tuple[int, ...]] = {}
+    followed: set[str] = set()
+    _follow(layers, source.name, tuple(range(source.ndim)), found, followed)
+    # What other layers need too, such as those of a sum, is read for other blocks as well.
+    shared = [name for name in layers if name not in followed]
+    for name in shared:
+        shared.extend(graph.dependencies[name] - set(shared))
+    own: set[str] = set()
+    for name, axes in found.items():
+        layer = layers[name]
+        (blocks,) = layer.io_deps.values()
+        arrays = [dependency for dependency, indices in layer.indices if indices is None]
+        if (
+            name in shared
+            or axes != tuple(range(source.ndim))
+            or getattr(blocks, "chunks", None) != source.chunks
+        ):
+            continue
+        key = getattr(arrays[0], "key", None) if arrays else None
+        held = layers[key].get(key) if key in layers else arrays[0] if arrays else None
+        view = _plain_view(getattr(held, "value", held))
+        if view is not None and _same_part(view, target):
+            own.add(str(key) if key in layers else name)
+    return own
+
+
+def _follow(
+    layers: Any, name: str, along: tuple[int, ...], found: dict[str, tuple[int, ...]], followed: set[str]
+) -> None:
+    """Collect the layers that read arrays block by block, with the dimensions that theirs are."""
+    layer = layers.get(name)
+    blockwise = load("dask.blockwise", "store").Blockwise
+    if not isinstance(layer, blockwise) or layer.output != name:
+        return
+    followed.add(name)
+    if len(layer.io_deps) == 1 and not any(
+        indices is not None and dependency not in layer.io_deps for dependency, indices in layer.indices
+    ):
+        # Needed at two places, by transposed blocks for one: then it isn't at its own alone.
+        found[name] = along if found.get(name, along) == along else (-1,)
+        return
+    out = layer.output_indices
+    for dependency, indices in layer.indices:
+        if indices is None or dependency in layer.io_deps:
+            continue
+        inner = tuple(along[out.index(i)] if i in out and len(out) == len(along) else -1 for i in indices)
+        _follow(layers, dependency, inner, found, followed)
+
+
+def _plain_view(held: Any) -> TensorStore | None:
+    """Return the view whose blocks are those of an object, be it in the wrappers of xarray."""
+    if isinstance(held, Indexable):
+        return held.view
+    while held is not None:
+        key = getattr(getattr(held, "key", None), "tuple", ())
+        if any(not isinstance(term, slice) or term != slice(None) for term in key):
+            return None
+        indexable = getattr(held, "_indexable", None)
+        if isinstance(indexable, Indexable):
+            return indexable.view
+        held = getattr(held, "array", None)
+    return None
+
+
+def _same_part(view: TensorStore, target: TensorStore) -> bool:
+    one, other = ranges_of(view), ranges_of(Indexable(target).view)
+    if one is None or one != other or view.shape != target.shape:
+        return False
+    if any(step == 0 and first != last for first, last, step in one):
+        return False
+    dims = [[link and link.dim for link in one_to_one(v._transform)] for v in (view, target)]
+    return dims[0] == dims[1] and _at(places(view)) == _at(places(target))
+
+
+def _at(locations: Sequence[Location]) -> list[tuple[Any, str]]:
+    return [(location.store.identity, location.path) for location in locations]

@@ -1,0 +1,77 @@
+"""The array that `from_dask` makes: beside the one that it replaces, or deleted again after a failure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from chunkwise.api.open import open as open_spec
+from chunkwise.api.tensorstore import TensorStore
+from chunkwise.binding import JSON
+from chunkwise.dask.reads import reads_of
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError
+from chunkwise.hierarchy.consolidated import update_consolidated
+from chunkwise.hierarchy.location import Location, locate
+from chunkwise.hierarchy.new_location import check_replaceable
+from chunkwise.hierarchy.node import FORMATS, find_documented
+from chunkwise.hierarchy.own_keys import delete_own
+from chunkwise.hierarchy.replacement import replacing
+from chunkwise.spec.spec import Spec
+
+__all__ = ["create_and_write"]
+
+
+def create_and_write(
+    source: Any,
+    spec: Any,
+    write: Callable[[TensorStore], None] | None,
+    *,
+    delete_existing: bool,
+    **options: Any,
+) -> TensorStore:
+    """Make an array, in the place of another if that is to be deleted, and let `write` fill it, if given.
+
+    Without `write` the array takes its place at once, so `source` must not read the other one.
+    """
+    json: dict[str, JSON] = Spec(spec).to_json()
+    context = options.get("context")
+    location = locate(json, context) if json.get("kvstore") is not None else None
+    if not delete_existing or location is None:
+        return _fill(open_spec(spec, create=True, **options).result(), location, write)
+    if write is None:
+        for _, name in reads_of(source).of([location]):
+            raise InvalidArgumentError(
+                f"The dask array is read from {name}, which is to be deleted; with compute=True it is "
+                "written beside that first"
+            )
+    if find_documented(location) is None or json["driver"] not in FORMATS:
+        for _, name in reads_of(source).of([location]):
+            raise InvalidArgumentError(f"The dask array is read from {name}, which is to be deleted")
+        return _fill(open_spec(spec, create=True, delete_existing=True, **options).result(), location, write)
+    open_spec({**json, "open": True, "assume_metadata": True}, **options).result()
+    check_replaceable(location, FORMATS[json["driver"]])
+    bare = {name: value for name, value in json.items() if name not in ("kvstore", "path")}
+    with replacing(location) as staging:
+        target = open_spec({**bare, "kvstore": staging.kvstore(), "create": True}, **options).result()
+        if write is not None:
+            write(target)
+    whole = {"driver": json["driver"], "kvstore": location.kvstore(), "open": True}
+    return open_spec(whole, context=context).result()
+
+
+def _fill(
+    target: TensorStore, location: Location | None, write: Callable[[TensorStore], None] | None
+) -> TensorStore:
+    """Write to a new array; delete it if that fails."""
+    if write is None:
+        return target
+    try:
+        write(target)
+    except BaseException:  # an interrupt too
+        with suppress(ChunkwiseError):  # the store may have failed for good
+            if location is not None and find_documented(location) is not None:
+                delete_own(location)
+                update_consolidated(location.store, location.path)
+        raise
+    return target

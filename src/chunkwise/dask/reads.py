@@ -1,0 +1,116 @@
+"""What a lazy array reads: the arrays that its graph, or the wrappers around it, need for their values.
+
+An object that goes to other processes takes along all that it needs there.  So it is pickled, to nowhere, and
+the pickler notes the arrays that it comes across: in tasks, in closures, and in wrappers of any library.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Collection, Iterable
+from typing import Any
+
+import numpy as np
+
+from chunkwise.api.tensorstore import TensorStore
+from chunkwise.hierarchy.location import Location
+from chunkwise.kvstore.file import FileStore
+from chunkwise.tools.overlap import overlap, store_and_path
+
+try:
+    from cloudpickle import Pickler as _Pickler
+except ImportError:  # then there is no dask, and nothing but wrappers
+    from pickle import Pickler as _Pickler
+
+__all__ = ["Reads", "reads_of"]
+
+
+class Reads:
+    """Arrays and groups that something reads, and the paths of files that it mentions."""
+
+    def __init__(self) -> None:
+        self.operands: list[Any] = []
+        self.texts: set[str] = set()
+
+    def of(self, locations: Iterable[Location]) -> Iterable[tuple[Any, str]]:
+        """Yield each operand that is at one of some locations, or None for a path, and its name."""
+        for location in locations:
+            for operand in self.operands:
+                name = overlap(operand, location)
+                if name is not None:
+                    yield operand, name
+            if isinstance(location.store, FileStore):
+                _, top = store_and_path(location.store, location.path)
+                for text in self.texts:
+                    path = os.path.realpath(text.removeprefix("file://"))
+                    if location.name in text and os.path.join(path, "").startswith(top):
+                        yield None, text
+
+
+def reads_of(data: Any, without: Collection[str] = ()) -> Reads:
+    """Return what the data of a variable, or a dask array, reads; layers of its graph can be left out."""
+    found = Reads()
+    if data is None or isinstance(data, np.ndarray):
+        return found
+    graph = data.__dask_graph__() if hasattr(data, "__dask_graph__") else data
+    layers = getattr(graph, "layers", None)
+    parts = [graph] if layers is None else [layer for name, layer in layers.items() if name not in without]
+    for part in parts:
+        try:
+            _Finder(found).dump(part)
+        except Exception:  # what stands before is found
+            continue
+    return found
+
+
+_PLAIN = frozenset({tuple, list, dict, set, int, float, bool, type(None), slice, type})
+
+
+class _Nowhere:
+    def write(self, data: Any) -> int:
+        return len(data)
+
+
+class _Finder(_Pickler):  # type: ignore[misc]
+    def __init__(self, found: Reads) -> None:
+        super().__init__(_Nowhere(), protocol=5)
+        self._found = found
+        self._seen: dict[int, Any] = {}
+        self._usual: set[type] = set()  # types of objects that could be pickled
+
+    def persistent_id(self, obj: Any) -> str | None:
+        """Note what is read, and don't look into it."""
+        if type(obj) in _PLAIN:
+            return None
+        if isinstance(obj, np.ndarray):
+            return "values"
+        if isinstance(obj, str | os.PathLike):
+            text = os.fspath(obj)
+            if isinstance(text, str) and "/" in text.replace(os.sep, "/"):
+                self._found.texts.add(text)
+            return None
+        module = type(obj).__module__.partition(".")[0]
+        is_of_zarr = module == "zarr" and hasattr(obj, "store") and hasattr(obj, "path")
+        is_group = isinstance(getattr(obj, "location", None), Location) if module == "chunkwise" else False
+        if isinstance(obj, TensorStore) or is_of_zarr or is_group:
+            if id(obj) not in self._seen:
+                self._seen[id(obj)] = obj
+                self._found.operands.append(obj)
+            return "array"
+        return None
+
+    def reducer_override(self, obj: Any) -> Any:
+        """Leave out what can't be pickled, such as locks."""
+        above = getattr(super(), "reducer_override", None)
+        try:
+            reduced = NotImplemented if above is None else above(obj)
+            if reduced is not NotImplemented or isinstance(obj, type):
+                return reduced
+            if type(obj) in self._usual or type(obj) in getattr(self, "dispatch_table", {}):
+                return NotImplemented
+            reduced = obj.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
+            self._usual.add(type(obj))
+            return reduced
+        except Exception:
+            return int, ()

@@ -1,0 +1,261 @@
+"""An HDF5 file as a store: all groups, datasets, attributes, links and references, typed or not."""
+
+# An object that has several names becomes one object with links to it.  Objects of other HDF5 files are
+# copied to where the first link to each is, as a store can't link to HDF5.
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import h5py
+import numpy as np
+from hdmf.spec import NamespaceCatalog
+
+from chunkwise.errors import InvalidArgumentError
+from chunkwise.hdmf.backend.builder_streams import BuilderStreams
+from chunkwise.hdmf.backend.data_io import settings_of_h5
+from chunkwise.hdmf.backend.declared_types import declared_dtype
+from chunkwise.hdmf.backend.h5_source import H5Source, attributes_of_h5
+from chunkwise.hdmf.backend.h5_values import naming
+from chunkwise.hdmf.backend.spec_cache import put_specification
+from chunkwise.hdmf.model.attributes import SPECLOC, dump_attributes
+from chunkwise.hdmf.model.losses import LossWarning
+from chunkwise.hdmf.model.reference import Reference, join_path
+from chunkwise.hdmf.storage.node_writer import NodeWriter
+from chunkwise.hdmf.storage.resolve import BrokenLinkWarning
+
+__all__ = ["H5Copy"]
+
+
+class _Object(NamedTuple):
+    """A group or dataset with its place in the store, and what the schema says of it depends on."""
+
+    node: Any
+    at: str
+    name: str
+    attributes: Mapping[str, Any]
+    parent: Any
+
+    @property
+    def what(self) -> str:
+        """Name for messages."""
+        return f"object {self.node.name} of {self.node.file.filename}"
+
+
+class H5Copy:
+    """A copy of one file.
+
+    Attributes
+    ----------
+    broken : list of str
+        Links and references that lead to nothing.
+    """
+
+    def __init__(self, file: h5py.File, catalog: NamespaceCatalog) -> None:
+        self._file = file
+        self._catalog = catalog
+        self._places: dict[Any, str] = {}
+        self._objects: list[_Object] = []
+        self._links: dict[str, dict[str, Reference]] = {}
+        self._pending: list[tuple[_Object, str, Any]] = []  # links to objects that may have no place yet
+        self.broken: list[str] = []
+        self._specloc = self._specifications()
+        self._plan()
+
+    # -- places -----------------------------------------------------------------------------------
+
+    def _specifications(self) -> str | None:
+        """Return the path of the group of cached specifications."""
+        value = self._file.attrs.get(SPECLOC)
+        if not isinstance(value, h5py.Reference) or not value:
+            return None
+        return str(self._file[value].name)
+
+    def _plan(self) -> None:
+        self._add(self._file["/"], "/", None)
+        done = 0
+        while done < len(self._objects) or self._pending:
+            if done < len(self._objects):
+                self._members(self._objects[done])
+                done += 1
+                continue
+            # What has a name of its own has its place now; what only links lead to gets one, groups first, as
+            # a dataset may be in one of them.
+            first = (i for i, (_, _, node) in enumerate(self._pending) if isinstance(node, h5py.Group))
+            group, name, target = self._pending.pop(next(first, 0))
+            self._link_or_add(group, name, target)
+        for each in self._objects:
+            self._note_broken_references(each)
+
+    def _add(self, node: Any, at: str, parent: _Object | None) -> None:
+        self._places[_address(node)] = at
+        attributes = {k: node.attrs[k] for k in _TYPE_NAMES if k in node.attrs}
+        attributes = {k: v.decode() if isinstance(v, bytes) else v for k, v in attributes.items()}
+        self._objects.append(_Object(node, at, at.rpartition("/")[2], attributes, parent))
+
+    def _members(self, group: _Object) -> None:
+        if not isinstance(group.node, h5py.Group):
+            return
+        for name in group.node:
+            link = group.node.get(name, getlink=True)
+            try:
+                target = group.node[name]
+            except (KeyError, OSError) as e:
+                self.broken.append(f'link "{name}" of {group.what}: {_where(link)} is not there ({e})')
+                continue
+            if isinstance(target, h5py.Datatype):
+                warnings.warn(
+                    f'the type "{name}" of {group.what} is left out: a store has no named types',
+                    LossWarning,
+                    stacklevel=2,
+                )
+            elif isinstance(link, h5py.HardLink):
+                if target.file == self._file and target.name == self._specloc:
+                    continue
+                self._link_or_add(group, name, target)
+            else:
+                self._pending.append((group, name, target))
+
+    def _link_or_add(self, group: _Object, name: str, target: Any) -> None:
+        at = self._places.get(_address(target))
+        if at is None:
+            self._add(target, join_path(group.at, name), group)
+        else:
+            self._links.setdefault(group.at, {})[name] = self._record(target, at)
+
+    def _record(self, target: Any, at: str) -> Reference:
+        return Reference(at, ".", _identity(target), _identity(self._file))
+
+    def _refer(self, target: Any, value: Reference) -> Reference:
+        """Return the record of a reference to an object of h5py."""
+        at = self._places.get(_address(target))
+        if at is None:
+            raise InvalidArgumentError(
+                f"there is a reference to {target.name} of {target.file.filename}, to which no link leads: "
+                "it is no part of the copy"
+            )
+        return replace(self._record(target, at), region=value.region)
+
+    def _note_broken_references(self, each: _Object) -> None:
+        """Look at the references of an object: each must lead to something that is copied."""
+        for name in each.node.attrs:
+            if name == SPECLOC:
+                continue
+            with naming(each.what):
+                try:
+                    attributes_of_h5(each.node, self._refer, [name])
+                except InvalidArgumentError as e:
+                    self.broken.append(f'attribute "{name}" of {each.what}: {e.message}')
+        if isinstance(each.node, h5py.Dataset):
+            source = self._source(each)
+            if source.element().has_references:
+                with naming(each.what):
+                    try:
+                        source.read_whole()
+                    except InvalidArgumentError as e:
+                        self.broken.append(f"{each.what}: {e.message}")
+
+    def _source(self, each: _Object) -> H5Source:
+        declared = declared_dtype(self._catalog, each.name, each.attributes, each.parent)
+        return H5Source(each.node, declared, self._refer_or_none if self._dropping else self._refer)
+
+    # -- writing ----------------------------------------------------------------------------------
+
+    _dropping = False
+
+    def _refer_or_none(self, target: Any, value: Reference) -> Any:
+        return self._refer(target, value) if _address(target) in self._places else None
+
+    def write(
+        self, writer: NodeWriter, streams: BuilderStreams, *, keep_types: bool, compat_regions: bool
+    ) -> None:
+        """Write all but specifications and the root's documents; broken links and references are left out."""
+        self._dropping = True
+        for text in self.broken:
+            warnings.warn(f"{text}; it is left out", BrokenLinkWarning, stacklevel=2)
+        convention = writer.store.convention
+
+        def stored(value: Any) -> Any:
+            if not isinstance(value, Reference):
+                return None
+            return convention.reference_attribute(value, compat=compat_regions)
+
+        for each in self._objects:
+            with naming(each.what):
+                attributes = dump_attributes(self._attributes(each), stored, keep_types)
+                if isinstance(each.node, h5py.Dataset):
+                    self._dataset(each, streams, attributes)
+                else:
+                    writer.begin_group(each.at)
+                    writer.group(each.at, attributes, self._links.get(each.at, {}))
+
+    def _attributes(self, each: _Object) -> dict[str, Any]:
+        out: dict[str, Any] = {}
+        for name in each.node.attrs:
+            if name == SPECLOC and each.at == "/":
+                continue
+            try:
+                out |= attributes_of_h5(each.node, self._refer, [name])
+            except InvalidArgumentError:  # a broken reference, of which has been told
+                continue
+        return out
+
+    def _dataset(self, each: _Object, streams: BuilderStreams, attributes: dict[str, Any]) -> None:
+        source = self._source(each)
+        if each.node.shape is None:
+            warnings.warn(
+                f"{each.what} has no value, and becomes one without elements", LossWarning, stacklevel=2
+            )
+        enum = h5py.check_enum_dtype(each.node.dtype)
+        if enum is not None and set(enum) != {"FALSE", "TRUE"}:
+            warnings.warn(
+                f"the names of values of {each.what} are left out: {enum}", LossWarning, stacklevel=2
+            )
+        settings = settings_of_h5(each.node)
+        if streams.store.format == "n5":  # which has no fill value
+            settings = replace(settings, fill_value=None)
+        streams.copy_h5(each.at, source, settings, attributes)
+
+    def write_specifications(self, writer: NodeWriter) -> None:
+        """Copy the cached specifications as they are."""
+        path = self._specloc
+        if path is None:
+            return
+        root = writer.store.tree.nodes["/"]
+        writer.set_attributes("/", {**root.attributes, SPECLOC: path[1:]})
+        writer.group(path, {}, {})
+
+        def visit(name: str, node: Any) -> None:
+            at = f"{path}/{name}"
+            if isinstance(node, h5py.Group):
+                writer.group(at, {}, {})
+            elif isinstance(node, h5py.Dataset):
+                content = np.asarray(node[()]).reshape(-1)[0]
+                put_specification(
+                    writer, at, content.decode() if isinstance(content, bytes) else str(content)
+                )
+
+        self._file[path].visititems(visit)
+
+
+_TYPE_NAMES = ("neurodata_type", "data_type", "namespace")
+
+
+def _address(node: Any) -> Any:
+    info = h5py.h5o.get_info(node.id)
+    return int(info.fileno), info.addr
+
+
+def _identity(node: Any) -> str | None:
+    value = node.attrs.get("object_id")
+    value = value.decode() if isinstance(value, bytes) else value
+    return value if isinstance(value, str) else None
+
+
+def _where(link: Any) -> str:
+    if isinstance(link, h5py.ExternalLink):
+        return f"{link.path} of {link.filename}"
+    return str(getattr(link, "path", "its target"))

@@ -1,0 +1,73 @@
+"""A new store that takes the place of what is there when it is complete."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from chunkwise.hdmf.opening import UNFINISHED
+from chunkwise.hdmf.storage.unsynced import UnsyncedStore
+from chunkwise.hierarchy.location import Location
+from chunkwise.hierarchy.replacement import Replacement
+from chunkwise.kvstore.staging import new_owner, staging_name
+
+__all__ = ["NewStore"]
+
+
+class NewStore:
+    """The place that a new store is written to.
+
+    Parameters
+    ----------
+    location : Location
+        Where it is to be; its store may be an `UnsyncedStore`.
+    occupied : {"nothing", "keys", "file"}
+        What is there.
+    chosen : Replacement, optional
+        The place that others write to as well.
+    """
+
+    def __init__(self, location: Location, occupied: str, chosen: Replacement | None) -> None:
+        self.location = location
+        self._final = _synced(location)
+        self._is_file = occupied == "file"
+        self._replacement = chosen
+        if occupied == "file":
+            # Nothing can be written below a file, so the new store is beside it.
+            parent = location.parent
+            assert parent is not None
+            name = staging_name(location.name, new_owner())
+            self._replacement = Replacement(self._final, self._final.at(f"{parent.path}{name}/"))
+        elif occupied == "keys" and chosen is None:
+            self._replacement = Replacement.begin(self._final)
+        if self._replacement is not None:
+            self.location = location.at(self._replacement.staging.path)
+        self._final.store.write(self.location.path + UNFINISHED, b"")
+
+    @property
+    def is_pending(self) -> bool:
+        """True if what is there has not been replaced yet."""
+        return self._replacement is not None
+
+    def commit(self) -> Location:
+        """Put the new store in the place of what is there, and return where it is."""
+        replacement = self._replacement
+        if replacement is not None and self._is_file:
+            store: Any = self._final.store
+            store.delete(self._final.path[:-1])
+            store.move_directory(replacement.staging.path[:-1], self._final.path[:-1])
+        elif replacement is not None:
+            replacement.commit()
+        self._replacement = None
+        return self._final
+
+    def discard(self) -> None:
+        """Delete the new store; what is there stays."""
+        replacement, self._replacement = self._replacement, None
+        if replacement is not None:
+            replacement.discard()
+
+
+def _synced(location: Location) -> Location:
+    """Return a location whose store waits for each write."""
+    store = location.store
+    return location._replace(store=store.base) if isinstance(store, UnsyncedStore) else location

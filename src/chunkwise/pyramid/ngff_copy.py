@@ -1,0 +1,280 @@
+"""Copies of images to OME-Zarr: of N5 in the layouts of its viewers, TIFF, precomputed volumes, OME-Zarr.
+
+Levels are copied as they are, with x last; the attributes, by which viewers know an image, come after them.
+The setups or channels of an N5 container become one image with an axis of channels if they are alike, or
+else an image each, in a group of the same name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from chunkwise.api.tensorstore import TensorStore
+from chunkwise.arrays.chunked import ChunkedArray
+from chunkwise.binding import JSON
+from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, prefix
+from chunkwise.groups.open_group import open_group
+from chunkwise.hierarchy.location import Location
+from chunkwise.hierarchy.node import FormatName, find_node, require_node
+from chunkwise.hierarchy.node_attributes import Attributes
+from chunkwise.multiscale.array_axes import ArrayImage
+from chunkwise.multiscale.image import MultiscaleImage
+from chunkwise.multiscale.image_axes import AXIS_KINDS, ImageAxis, slowest_first
+from chunkwise.multiscale.joined import are_alike, joined
+from chunkwise.multiscale.label_votes import most_voted
+from chunkwise.multiscale.metadata import Axis
+from chunkwise.multiscale.ome_groups import ImageCollection
+from chunkwise.multiscale.ome_versions import ome_members
+from chunkwise.multiscale.open import open_multiscale
+from chunkwise.pyramid.image_copy import copy_array
+from chunkwise.pyramid.kept import Kept, kept_attributes
+from chunkwise.pyramid.ngff import check_ngff_axes, ngff_image
+from chunkwise.spec.unit import Unit
+from chunkwise.tools.array_copy import ArrayCopy
+from chunkwise.tools.array_template import ArrayTemplate, template_options
+from chunkwise.tools.copy_plan import CopyPlan
+from chunkwise.tools.copy_report import CopyReport
+from chunkwise.tools.copy_source import CopySource, check_apart, stored_source
+from chunkwise.tools.destination import Destination
+from chunkwise.tools.executors import Workers, kept_open
+from chunkwise.tools.target import target_spec
+from chunkwise.tools.tree_copy import Progress
+
+__all__ = ["NgffCopy", "is_whole_image"]
+
+_VERSIONS: dict[str, str] = {"zarr3": "0.5", "zarr2": "0.4"}
+_OF_VIEWERS = (
+    "pixelResolution", "downsamplingFactors", "transform", "affineTransform", "axes", "units", "resolution",
+    "isLabelMultiset", "multiScale", "offset",
+)  # fmt: skip
+
+
+class _Part(NamedTuple):
+    """An image that is to be copied into a group."""
+
+    path: str  # of the group, from the destination on
+    image: MultiscaleImage
+    axes: tuple[ImageAxis, ...]  # in the order of the copy
+    order: tuple[int, ...]  # dimensions of the source
+    sources: tuple[CopySource, ...]  # of the levels
+    kept: Kept
+
+
+class NgffCopy:
+    """A copy of an image, or of several, planned and then made by `run`."""
+
+    def __init__(
+        self, source: Location, destination: Location, format: str, options: Mapping[str, Any]
+    ) -> None:
+        check_apart(source, destination)
+        if format not in _VERSIONS:
+            raise InvalidArgumentError(f"OME-Zarr is Zarr v3 or v2, not {format}")
+        self._where, self._version = destination, _VERSIONS[format]
+        self._format: FormatName = "zarr3" if format == "zarr3" else "zarr2"
+        self._to = Destination(destination, destination)
+        self._options = template_options(options)
+        found = open_multiscale(source, drafts=True)
+        self._problems = list(found.problems) if not isinstance(found, MultiscaleImage) else []
+        self._parts = [self._part(*one) for one in _images_of(found, source)]
+        self.nbytes = sum(
+            one.store.size * one.store.dtype.memory_dtype.itemsize
+            for part in self._parts
+            for one in part.sources
+        )
+
+    def begin(self, *, resume: bool, overwrite: bool) -> None:
+        """Make the group, beside what it replaces; raise AlreadyExistsError if something is in the way."""
+        there = None if overwrite or resume else find_node(self._where)
+        if there is not None:
+            raise AlreadyExistsError(f"{self._where.text} is there already; --overwrite replaces it")
+        self._to = Destination.choose(self._where, overwrite=overwrite, go_on=resume, tree=True)
+        if overwrite:
+            self._to.clear()
+        self._to.create_parents(self._format)
+        for path in ("", *(part.path for part in self._parts if part.path)):
+            open_group(self._group(path), "a", format=self._format)
+
+    def plans(self, **how: Any) -> dict[str, CopyPlan]:
+        """Return how each array is copied."""
+        return {path: work.plan for part in self._parts for path, work in self._arrays(part, **how)}
+
+    def run(self, *, workers: Workers, verify: bool, progress: Progress, **how: Any) -> CopyReport:
+        """Copy everything into the group that `begin` has made; `how` is as `ArrayCopy` takes it."""
+        report = CopyReport()
+        with kept_open(workers) as opened:
+            for part in self._parts:
+                for path, work in self._arrays(part, workers=opened, **how):
+                    work.begin()
+                    copy_array(report, path, work, verify, progress)
+                attributes = Attributes(require_node(self._group(part.path)))
+                attributes.update(self._attributes(part))
+        report.n_groups = len({"", *(part.path for part in self._parts)})
+        report.notes += [("", f"is left out: {problem}") for problem in self._problems]
+        report.notes += [
+            (part.path, note if "left out" in note else f"is left out: {note}")
+            for part in self._parts
+            for note in part.kept.left_out
+        ]
+        if self._to.replacement is not None:
+            self._to.commit()
+        return report
+
+    def _group(self, path: str) -> Location:
+        return self._to.place.child(path) if path else self._to.place
+
+    def _arrays(self, part: _Part, **how: Any) -> Iterator[tuple[str, ArrayCopy]]:
+        for number, source in enumerate(part.sources):
+            path = f"{part.path}/{number}".lstrip("/")
+            where = self._to.place.child(path)
+            yield path, ArrayCopy(source, where, self._format, self._options_of(source), **how)
+
+    def _options_of(self, source: CopySource) -> dict[str, Any]:
+        """Return the options for an array; shapes for axes of space only have 1 in front of them."""
+        rank = source.store.rank
+        out = dict(self._options)
+        for name in ("chunks", "shards"):
+            if out.get(name) is not None and len(out[name]) < rank:
+                out[name] = (*(1,) * (rank - len(out[name])), *out[name])
+        return out
+
+    def _part(self, path: str, image: MultiscaleImage) -> _Part:
+        kept = kept_attributes(ArrayImage((), image.available()), self._format)
+        image = image.available()
+        named = [
+            ImageAxis(
+                axis.name,
+                axis.type if axis.type in AXIS_KINDS else "other",  # type: ignore[arg-type]
+                size,
+                axis.unit,
+            )
+            for axis, size in zip(image.axes, image.scales[0], strict=True)
+        ]
+        order = tuple(slowest_first(image.levels[0], named))
+        axes = tuple(named[dim] for dim in order)
+        check_ngff_axes(axes)
+        sources: list[CopySource] = []
+        first: tuple[int, ...] | None = None
+        for number, level in enumerate(image.levels):
+            where = f"{image.location}/{image.paths[number]}"
+            source = _source(most_voted(level), image.stored_chunks, where).arranged(order)
+            sizes = [image.scales[number][dim] for dim in order]
+            units = [Unit(n, axis.unit) if axis.unit else None for n, axis in zip(sizes, axes, strict=True)]
+            inner = source.template.chunks
+            if number == 0:
+                first = inner
+            elif self._options.get("shards") is not None:  # lower levels may have been cut to their own size
+                inner = first
+            template = source.template.replaced(
+                {
+                    "chunks": inner,
+                    "names": tuple(axis.name for axis in axes),
+                    "units": tuple(units),
+                    "attributes": {
+                        name: value
+                        for name, value in source.template.attributes.items()
+                        if name not in _OF_VIEWERS
+                    },
+                }
+            )
+            source = source._replace(template=template)
+            options = self._options_of(source)
+            try:
+                target_spec(template.replaced(options), self._format, list(options))
+            except InvalidArgumentError as e:
+                raise prefix(e, f"{image.location}: level {image.paths[number]}") from None
+            sources.append(source)
+        return _Part(path, image, axes, order, tuple(sources), kept)
+
+    def _attributes(self, part: _Part) -> dict[str, JSON]:
+        image = part.image
+        levels = [
+            (str(number), [scale[dim] for dim in part.order], [at[dim] for dim in part.order])
+            for number, (scale, at) in enumerate(zip(image.scales, image.translations, strict=True))
+        ]
+        name = (
+            image._metadata.name or part.path or self._where.name.removesuffix(".zarr").removesuffix(".ome")
+        )
+        entry = ngff_image(name, part.axes, levels)
+        own: dict[str, JSON] = {"multiscales": [entry]}
+        if part.kept.omero:
+            own["omero"] = dict(part.kept.omero)
+        if image.is_labels:
+            own["image-label"] = dict(part.kept.image_label)
+        if self._version == "0.4":
+            entry["version"] = "0.4"
+            return {**part.kept.attributes, **own}
+        return {**part.kept.attributes, "ome": {"version": self._version, **own}}
+
+
+def _images_of(found: object, source: Location) -> list[tuple[str, MultiscaleImage]]:
+    """Return the images to be copied."""
+    if isinstance(found, MultiscaleImage):
+        return [("", found)]
+    if not isinstance(found, ImageCollection) or found.convention not in ("bdv", "n5-viewer"):
+        raise InvalidArgumentError("expected an image, or the images of a container of N5")
+    images = {name: image.available() for name, image in found.items()}
+    if not images:
+        raise InvalidArgumentError(f"{found.location}: there is no image in it")
+    parts = list(images.values())
+    times = all(name.startswith("t") for name in images)
+    axis = Axis("t", "time") if times else Axis("c", "channel")
+    if len(parts) > 1 and axis.name not in [one.name for one in parts[0].axes] and are_alike(parts):
+        whole = joined(
+            dict(enumerate(parts)),
+            axis,
+            (0, len(parts) - 1),
+            location=found.location,
+            name=source.name.removesuffix(".n5"),
+            document=_with_channels(open_group(source).attrs.asdict(), parts),
+        )
+        return [("", whole)]
+    if len(parts) == 1:
+        return [("", parts[0])]
+    return list(images.items())
+
+
+def _with_channels(attributes: dict[str, JSON], parts: list[MultiscaleImage]) -> dict[str, JSON]:
+    """Return the attributes of a container, with the names of its setups as those of channels."""
+    own = ome_members(attributes, "")[0]
+    names = [part.name for part in parts if part.convention == "bdv"]
+    if "omero" in own or not names or all(re.fullmatch(r"setup\d+", name) for name in names):
+        return attributes
+    return {**attributes, "omero": {"channels": [{"label": name} for name in names]}}
+
+
+def _source(store: TensorStore, usual: tuple[int, ...] | None, where: str) -> CopySource:
+    """Return a level as the source of a copy: the stored array, or what is put together of several."""
+    node = store._find_node().node if isinstance(store._array, ChunkedArray) else None
+    if node is not None:
+        return stored_source(node.location)
+    store = store.translate_to[(0,) * store.rank]
+    template = ArrayTemplate(
+        shape=store.shape,
+        dtype=store.dtype,
+        chunks=usual,
+        codec=None,
+        fill_value=store.fill_value,
+    )
+    try:
+        spec = store.spec().to_json()
+    except NotImplementedError:  # labels that are computed
+        spec = {"computed": where}
+    return CopySource(store, template, spec, "", None)
+
+
+def is_whole_image(source: Location) -> bool:
+    """Return True if a group is an image, or images, and nothing else."""
+    try:
+        group = open_group(source)
+        found = open_multiscale(group, drafts=True)
+    except (InvalidArgumentError, NotImplementedError, LookupError, OSError):
+        return False
+    if isinstance(found, MultiscaleImage):
+        known = {path.partition("/")[0] for path in found.paths} | {"data"}
+    elif isinstance(found, ImageCollection) and found.convention in ("bdv", "n5-viewer"):
+        known = set(found)
+    else:
+        return False
+    return set(group) <= known

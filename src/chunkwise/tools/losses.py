@@ -1,0 +1,56 @@
+"""What a copy lacks of its source: told by a warning in Python, by lines and a status on the command line."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+
+from chunkwise.binding import JSON, dump
+from chunkwise.errors import LossWarning
+from chunkwise.hierarchy.attribute_value import has_non_finite, to_json_value
+
+__all__ = ["array_left_out", "finite_attributes", "is_loss", "warn_of_losses"]
+
+_MOST_NAMED = 5
+_LITERAL = ("zarr2", "zarr1")
+"""Formats whose attributes have a document of their own, which readers of arrays don't open."""
+
+
+def is_loss(note: str) -> bool:
+    """Return True if a note on a copy says that it lacks something, or has it in another form."""
+    return "left out" in note or note.endswith("text here")
+
+
+def array_left_out(why: str) -> str:
+    """Return the note on an array that isn't copied."""
+    return f"array is left out: {why}"
+
+
+def warn_of_losses(losses: Sequence[tuple[str, str]], *, stacklevel: int = 2) -> None:
+    """Warn of what a copy lacks, if that is anything: pairs of a path, which may be empty, and a note."""
+    if not losses:
+        return
+    named = [f"{path}: {note}" if path else note for path, note in losses[:_MOST_NAMED]]
+    if len(losses) > _MOST_NAMED:
+        named.append(f"and {len(losses) - _MOST_NAMED} more")
+    text = f"the copy lacks something of its source: {'; '.join(named)}"
+    warnings.warn(LossWarning(text, losses), stacklevel=stacklevel + 1)
+
+
+def finite_attributes(attributes: Mapping[str, JSON], format: str) -> tuple[dict[str, JSON], list[str]]:
+    """Return attributes as a document of this format has them, and notes on those that are others.
+
+    JSON has no NaN and no infinities: a document with their bare names is none for strict readers.
+    """
+    notes: list[str] = []
+    out = dict(attributes)
+    for name, value in attributes.items():
+        if not has_non_finite(value):
+            continue
+        what = f"attribute {dump(name)} has NaN or infinities, which"
+        if format in _LITERAL:
+            notes.append(f"{what} is no proper JSON")
+        else:
+            out[name] = to_json_value(value, f"attribute {dump(name)}", "string")
+            notes.append(f"{what} are text here")
+    return out, notes

@@ -1,0 +1,142 @@
+"""``DatasetWrite``: a dataset on its way to a group, in steps of which all but the first change the store.
+
+1. All is looked at: names, encodings, layouts, coordinates, sources.  What can't be is refused.
+2. `begin` makes the group and the new arrays, beside those that they replace.  Others grow.
+3. Values are written, of several datasets together (`chunkwise.xarray.write`).
+4. `commit` lets the new arrays take their places, writes the attributes and the consolidated metadata.
+
+After an error in the steps 2 and 3 `undo` deletes what was made, and takes back what has grown.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Hashable, Iterator, Mapping
+from typing import Any, Literal
+
+from chunkwise.api.tensorstore import TensorStore
+from chunkwise.dask.in_place import Written
+from chunkwise.errors import InvalidArgumentError
+from chunkwise.hierarchy.attribute_value import NonFinite, to_json_value
+from chunkwise.tools.losses import finite_attributes
+from chunkwise.tools.overlap import places
+from chunkwise.xarray.coordinates import check_replaced, is_stored
+from chunkwise.xarray.create import plan_variable
+from chunkwise.xarray.encode import encode_variable
+from chunkwise.xarray.new_variable import NewVariable
+from chunkwise.xarray.place import Place, place_in
+from chunkwise.xarray.target import DatasetTarget
+from chunkwise.xarray.update import check_lengths, encode_like, find_region
+
+__all__ = ["DatasetWrite"]
+
+
+class DatasetWrite:
+    """A dataset that has been looked at, and is going to be written."""
+
+    def __init__(
+        self,
+        xr: Any,
+        dataset: Any,
+        at: DatasetTarget,
+        *,
+        mode: str,
+        encoding: Mapping[str, Mapping[str, Any]] | None,
+        consolidated: bool | None,
+        append_dim: Hashable | None,
+        region: Mapping[Any, slice | Literal["auto"]] | Literal["auto"] | None,
+        non_finite: NonFinite,
+    ) -> None:
+        self.at = at
+        self._mode = mode
+        self.new: list[NewVariable] = []
+        self.added: list[tuple[str, Any, Place]] = []  # to arrays that are there
+        encoding = encoding or {}
+        variables, attributes = xr.conventions.encode_dataset_coordinates(dataset)
+        values = to_json_value(dict(attributes), "attributes of the dataset", non_finite)
+        self._attributes, notes = finite_attributes(values, at.format) if at.format == "n5" else (values, [])
+        for note in notes:
+            warnings.warn(f"{at.location.text}: {note}", stacklevel=4)
+        if region is not None:
+            region = find_region(xr, dataset, region, at.require)
+        members = at.members()
+        for name, variable in variables.items():
+            asked = encoding.get(name)
+            if mode == "r+" or region is not None or (append_dim is not None and name in at):
+                if asked is not None:
+                    raise InvalidArgumentError(f'encoding: "{name}" is there already, encoded in its own way')
+                member = at.require(name)
+                encoded = encode_like(xr, name, variable, member)
+                place = place_in(name, encoded.variable, member, append_dim, region)
+                is_label = name in dataset.coords and (
+                    variable.dims == (name,) if region is not None else append_dim not in variable.dims
+                )
+                by_slice = region is not None
+                is_added = mode == "r+" and not by_slice
+                if is_added or not (is_label and is_stored(name, encoded, place, by_slice=by_slice)):
+                    self.added.append((name, encoded.variable, place))
+                continue
+            at.check_name(name)
+            if mode == "a":
+                check_replaced(xr, name, variable, members, variables)
+            encoded = encode_variable(xr, name, variable, at.format, encoding=asked, non_finite=non_finite)
+            target = plan_variable(at.location.child(name), name, encoded, at.format, asked=asked is not None)
+            self.new.append(NewVariable(name, encoded.variable, target, is_replaced=name in at))
+        if append_dim is not None:
+            check_lengths(members, variables, append_dim)
+        if consolidated:
+            at.check_consolidated()
+        self._consolidates = consolidated or (consolidated is None and mode != "r+" and at.format != "n5")
+
+    def sources(self) -> list[tuple[str, Any]]:
+        """Return the data of all variables, with their names for messages."""
+        variables = [(new.name, new.variable) for new in self.new]
+        variables += [(name, variable) for name, variable, _ in self.added]
+        return [(f'variable "{name}"', None if v._in_memory else v._data) for name, v in variables]
+
+    def written(self, first: int, *, at_once: bool) -> Iterator[Written]:
+        """Yield what is changed while sources are read; `first` is the number of the first of `sources`."""
+        # What is written beside the old takes its place afterwards, or else before dask computes anything.
+        if at_once and self.at.is_replaced:
+            yield Written([self.at.location])
+        for new in self.new if at_once else ():
+            if new.is_replaced:
+                yield Written([self.at.location.child(new.name)])
+        for number, (_, _, place) in enumerate(self.added, first + len(self.new)):
+            ranges = [(part.start, part.stop - 1, 1) for part in place.box]
+            yield Written(places(place.store), ranges, number, place.view() if place.axis is None else None)
+
+    def begin(self) -> None:
+        """Make the group and the arrays."""
+        if self._mode != "r+":
+            self.at.begin()
+
+    def views(self) -> list[tuple[Any, TensorStore]]:
+        """Make room for the variables, and return them with the views that they are to be written to."""
+        made = [(new.variable, new.view(self.at.place)) for new in self.new]
+        return [*made, *((variable, place.view()) for _, variable, place in self.added)]
+
+    def lazy(self) -> list[tuple[Any, TensorStore]]:
+        """Return the variables of dask, with the views that they are to be written to after `commit`."""
+        made = [(new.variable, new) for new in self.new if new.variable.chunks is not None]
+        added = [(variable, place) for _, variable, place in self.added if variable.chunks is not None]
+        location = self.at.location
+        return [*((v, new.reopen(location)) for v, new in made), *((v, place.view()) for v, place in added)]
+
+    def commit(self) -> None:
+        """Let the new arrays take their places, and write what describes them."""
+        for new in self.new:
+            new.commit()
+        if self._mode != "r+":
+            self.at.write_attributes(self._attributes)
+        if self._consolidates:
+            self.at.consolidate()
+        self.at.commit()
+
+    def undo(self) -> None:
+        """Delete what was made, and take back what has grown."""
+        for new in reversed(self.new) if not self.at.is_staged else ():
+            new.undo()
+        for _, _, place in self.added:
+            place.undo()
+        self.at.undo()

@@ -1,0 +1,62 @@
+"""Arrays of variables that are new, or take the place of others when they are written."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+from chunkwise.api.tensorstore import TensorStore
+from chunkwise.errors import ChunkwiseError
+from chunkwise.hierarchy.consolidated import update_consolidated
+from chunkwise.hierarchy.location import Location
+from chunkwise.hierarchy.node import find_node
+from chunkwise.hierarchy.own_keys import delete_own
+from chunkwise.hierarchy.replacement import Replacement
+from chunkwise.tools.new_array import create_array, open_array
+from chunkwise.tools.target import Target
+
+__all__ = ["NewVariable"]
+
+
+class NewVariable:
+    """An array that is made; nothing is changed before `view`."""
+
+    def __init__(self, name: str, variable: Any, target: Target, *, is_replaced: bool) -> None:
+        self.name = name
+        self.variable = variable
+        self.is_replaced = is_replaced
+        self._target = target
+        self._replacement: Replacement | None = None
+        self._made: Location | None = None
+        self._location: Location | None = None
+
+    def view(self, group: Location) -> TensorStore:
+        """Make the array in a group, beside the one that it replaces."""
+        location = self._location = group.child(self.name)
+        if self.is_replaced:
+            self._replacement = Replacement.begin(location)
+            location = self._replacement.staging
+        elif find_node(location) is None:
+            self._made = location
+        array = create_array(location.alone(), self._target)
+        # Tasks of dask can meet in one chunk.
+        return array if self.variable.chunks is None else open_array(location)
+
+    def commit(self) -> None:
+        """Let the array take the place of the one that it replaces."""
+        if self._replacement is not None:
+            self._replacement.commit()
+            self._replacement = None
+
+    def reopen(self, group: Location) -> TensorStore:
+        """Return the array where it is now."""
+        return open_array(group.child(self.name))
+
+    def undo(self) -> None:
+        """Delete what was made, unless it has taken a place already."""
+        with suppress(ChunkwiseError):  # the store may have failed for good
+            if self._replacement is not None:
+                self._replacement.discard()
+            elif self._made is not None:
+                delete_own(self._made)
+                update_consolidated(self._made.store, self._made.path)

@@ -1,0 +1,122 @@
+"""A store of which every call can fail: the k-th one, or all from the k-th on."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+from chunkwise.hierarchy.location import Location, locate
+from chunkwise.kvstore.adapter.same_keys import SameKeysStore
+from chunkwise.kvstore.protocol import KvStoreDriver
+from chunkwise.kvstore.staging import COMPLETE, is_staging
+
+CALLS = (
+    "read",
+    "write",
+    "delete",
+    "delete_range",
+    "write_all",
+    "list",
+    "list_children",
+    "move_directory",
+    "exchange_directories",
+    "delete_directory",
+    "link_keys",
+)
+
+
+class FailingStore(SameKeysStore):
+    """Has the abilities of its base, unless `plain`: then those of a store that changes keys one by one."""
+
+    def __init__(
+        self,
+        base: KvStoreDriver,
+        fail: Callable[[], object],
+        at: int,
+        *,
+        always: bool = False,
+        plain: bool = False,
+    ) -> None:
+        super().__init__(base)
+        self._fail, self._at, self._always, self._plain = fail, at, always, plain
+        self.n_calls = 0
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in CALLS:
+            plain = object.__getattribute__(self, "_plain")
+            base = object.__getattribute__(self, "base")
+            if plain and name in ("write_all", "modify", *CALLS[-4:]):
+                raise AttributeError(name)
+            return self._counted(getattr(base, name))
+        return object.__getattribute__(self, name)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or (
+            self._plain and name in ("can_exchange", "write_all", "modify", *CALLS[-4:])
+        ):
+            raise AttributeError(name)
+        return getattr(self.base, name)
+
+    def _counted(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(*arguments: Any, **options: Any) -> Any:
+            self.n_calls += 1
+            if self.n_calls == self._at or (self._always and self.n_calls > self._at > 0):
+                self._fail()
+            return call(*arguments, **options)
+
+        return counted
+
+
+def contents(store: KvStoreDriver) -> dict[str, bytes]:
+    """Return all that is in a store."""
+    found = {key: store.read(key).value for key in store.list()}
+    return {key: bytes(value) for key, value in found.items() if value is not None}
+
+
+def place_in(store: KvStoreDriver, path: str) -> Location:
+    """Return a location in an open store."""
+    return locate(store).at(path)
+
+
+def replaced_or_not(
+    new_store: Callable[[], KvStoreDriver],
+    fill: Callable[[KvStoreDriver], object],
+    act: Callable[[KvStoreDriver], object],
+    fail: Callable[[], object],
+    errors: tuple[type[BaseException], ...],
+    *,
+    plain: bool = False,
+    step: int = 1,
+) -> set[str]:
+    """Let `act` fail at each call of a store that `fill` has filled, and return what was found afterwards.
+
+    That is ``old`` or ``new`` if the store is as it was, or as `act` makes it.  In a `plain` store it may be
+    ``beside``: what was there is gone in part, and all of the new is declared complete beside it.  Anything
+    else is an assertion error.
+    """
+    store = new_store()
+    fill(store)
+    old = contents(store)
+    counted = FailingStore(store, lambda: None, 0, plain=plain)
+    act(counted)
+    new = contents(store)
+    found = set()
+    for at in range(1, counted.n_calls + 1, step):
+        store = new_store()
+        for key, value in old.items():
+            store.write(key, value)
+        with contextlib.suppress(errors):
+            act(FailingStore(store, fail, at, plain=plain))
+        is_now = contents(store)
+        staged = {key for key in is_now if any(map(is_staging, key.split("/")))}
+        rest = {key: value for key, value in is_now.items() if key not in staged}
+        if rest in (old, new):
+            found.add("old" if rest == old else "new")
+            continue
+        assert plain, (at, sorted(set(old.items()) ^ set(rest.items())))
+        assert any(key.endswith(COMPLETE) for key in staged), at
+        written = {value for key, value in new.items() if old.get(key) != value}
+        assert written <= {is_now[key] for key in staged}, at
+        found.add("beside")
+    return found
