@@ -96,6 +96,8 @@ def test_names_and_colours_of_ome_xml_go_along(tmp_path: Path) -> None:
         assert image.channels == ts.open_multiscale(path).channels
         assert image.convention == f"ome-ngff-{version}"
         attributes = dict(zarr.open_group(copy, mode="r").attrs)
+        with tifffile.TiffFile(path) as tiff:  # so nothing that it says is lost
+            assert attributes.pop("OME-XML") == tiff.ome_metadata
         own = dict(attributes.get("ome", attributes))
         del own["omero"]  # of which a window is demanded, which OME-XML doesn't have
         yaozarrs.validate_ome_object(own)
