@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Any, Literal, TypeAlias
 
 from chunkwise.arguments import check_choice
+from chunkwise.binding import not_too_deep
 from chunkwise.driver.auto.found_instead import database_instead, interrupted_instead
 from chunkwise.driver.n5.document import check_version
 from chunkwise.errors import (
@@ -35,6 +36,7 @@ from chunkwise.hierarchy.node import FormatName, Node, find_node, node_of, nothi
 from chunkwise.hierarchy.replacement import replacing
 from chunkwise.hierarchy.snapshot import parse_snapshot
 from chunkwise.hierarchy.tree import ExternalLinks, Tree, check_format, check_group
+from chunkwise.kvstore.value_bound import read_bounded
 from chunkwise.spec.context import Context, as_context
 
 __all__ = ["Mode", "create_group", "open_group"]
@@ -206,11 +208,12 @@ def _opened(node: Node, wanted: FormatName | None, options: dict[str, Any], *, w
     return Group._make(tree, (), node)
 
 
+@not_too_deep
 def _from_snapshot(location: Location, wanted: FormatName | None, options: dict[str, Any]) -> Group | None:
     """Open a group from its consolidated metadata; None if it has none."""
     kv, path = location.store, location.path
     for format, key in (("zarr3", "zarr.json"), ("zarr2", ".zmetadata")):
-        found = kv.read(path + key) if wanted in (None, format) else None
+        found = read_bounded(kv, path + key) if wanted in (None, format) else None
         if found is None or found.value is None:
             continue
         if key == ".zmetadata":

@@ -18,6 +18,7 @@ from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
 from chunkwise.hierarchy.location import Location, LocationLike, inside_file, locate
 from chunkwise.hierarchy.node import find_node
+from chunkwise.kvstore.value_bound import read_bounded
 from chunkwise.multiscale.bdv_file import parse_bdv_file
 from chunkwise.multiscale.image import MultiscaleImage
 from chunkwise.multiscale.image_axes import axis_kind, ngff_unit, unit_symbol
@@ -158,7 +159,7 @@ def open_multiscale(
 def _container_of(location: Location) -> Location:
     """Return the N5 container that an XML file of BigDataViewer names."""
     key = location.path.rstrip("/")
-    value = location.store.read(key).value
+    value = read_bounded(location.store, key).value
     if value is None:
         raise NotFoundError(f"there is no {location.store.describe(key)}")
     file = location.store.describe(key)
