@@ -111,7 +111,10 @@ IGNORED = {"blosc": True, "bz2": True, "gzip": b"\0", "zlib": b"\0"}
 def test_bytes_behind_a_stream(name):
     """What NumCodecs ignores is ignored; missing bytes, and a second stream that is cut off, are errors."""
     codec = numcodecs.get_codec({"id": name})
-    encoded, full = bytes(codec.encode(RAW)), name if name in ("blosc", "gzip", "zstd") else f"numcodecs.{name}"
+    encoded, full = (
+        bytes(codec.encode(RAW)),
+        name if name in ("blosc", "gzip", "zstd") else f"numcodecs.{name}",
+    )
     for behind in BEHIND:
         ignored = IGNORED.get(name, b"")
         if ignored is True or (ignored and not behind.strip(ignored)):
