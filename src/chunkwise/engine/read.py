@@ -232,7 +232,8 @@ class ArrayReader:
         array, pool = self._array, self._pool
         assert out.dtype == array.numpy_dtype, f"result of {out.dtype} for an array of {array.numpy_dtype}"
         assert out.shape == tuple(transform.input_shape), f"result of shape {out.shape} for {transform}"
-        plan, shards = plan_array(array, transform)
+        counts = None if array.shard is None else self._layout.chunks_per_shard
+        plan, shards = plan_array(array, transform, counts)
         if plan.n_chunks == 0:
             return Future.ready(out)
         view = plan.layout.view(out)

@@ -10,6 +10,7 @@ After an error in the steps 2 and 3 `undo` deletes what was made, and takes back
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Hashable, Iterator, Mapping
 from typing import Any, Literal
 
@@ -17,6 +18,7 @@ from chunkwise.api.tensorstore import TensorStore
 from chunkwise.dask.in_place import Written
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.hierarchy.attribute_value import NonFinite, to_json_value
+from chunkwise.tools.losses import finite_attributes
 from chunkwise.tools.overlap import places
 from chunkwise.xarray.coordinates import check_replaced, is_stored
 from chunkwise.xarray.create import plan_variable
@@ -51,7 +53,10 @@ class DatasetWrite:
         self.added: list[tuple[str, Any, Place]] = []  # to arrays that are there
         encoding = encoding or {}
         variables, attributes = xr.conventions.encode_dataset_coordinates(dataset)
-        self._attributes = to_json_value(dict(attributes), "attributes of the dataset", non_finite)
+        values = to_json_value(dict(attributes), "attributes of the dataset", non_finite)
+        self._attributes, notes = finite_attributes(values, at.format) if at.format == "n5" else (values, [])
+        for note in notes:
+            warnings.warn(f"{at.location.text}: {note}", stacklevel=4)
         if region is not None:
             region = find_region(xr, dataset, region, at.require)
         members = at.members()

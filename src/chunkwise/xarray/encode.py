@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -96,12 +97,17 @@ def in_memory(variable: Any, encoding: Mapping[str, Any]) -> Any:
 def encode_by_cf(xr: Any, name: str, variable: Any) -> Any:
     """Return a variable that xarray has encoded."""
     if variable.dtype.kind in "biu" and set(PACKING) & set(variable.encoding):
-        variable = variable.astype("f8")  # xarray divides in place
+        encoding, variable = variable.encoding, variable.astype("f8")  # xarray divides in place
+        variable.encoding = encoding
     try:
-        return xr.conventions.encode_cf_variable(variable, name=name)
+        with warnings.catch_warnings(), np.errstate(all="ignore"):  # what is lost is refused afterwards
+            warnings.filterwarnings("ignore", "saving variable .* with floating point data as an integer")
+            return xr.conventions.encode_cf_variable(variable, name=name)
     except OverflowError as e:  # of times, and of a `_FillValue`
         raise InvalidArgumentError(f'variable "{name}": {e}') from None
     except Exception as e:
+        if variable.dtype.kind in "mM":  # beyond all calendars, for one
+            raise InvalidArgumentError(f'variable "{name}" has times that can\'t be encoded: {e}') from None
         raise prefix(e, f'Error encoding variable "{name}"') from None
 
 
