@@ -188,6 +188,7 @@ def test_we_read_what_z5py_writes(tree):
     shutil.rmtree(path.parent)
 
 
+@pytest.mark.filterwarnings("ignore::chunkwise.errors.LossWarning")
 @quietly
 @given(tree=trees, data=st.data())
 def test_copies_between_formats_are_equal(tree, data):
