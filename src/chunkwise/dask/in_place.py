@@ -111,7 +111,7 @@ def _block_reads(source: Any) -> dict[str, _BlockRead]:
     culled = graph.cull(set(load("dask.core", "store").flatten(source.__dask_keys__())))
     wanted = {getattr(layer, "output", None): layer for layer in culled.layers.values()}
     for name, layer in layers.items():
-        chunks = _chunks_of(layer) if name in wanted else None
+        chunks: Any = _chunks_of(layer) if name in wanted else None
         arrays = [] if chunks is None else [of for of, indices in layer.indices if indices is None]
         key = getattr(arrays[0], "key", None) if arrays else None
         held = layers[key].get(key) if key in layers else arrays[0] if arrays else None
