@@ -337,6 +337,7 @@ class LossWarning(UserWarning):
 
     def __init__(self, message: str, losses: Iterable[tuple[str, str]] = ()) -> None:
         super().__init__(message)
+        self.message = message
         self.losses = tuple(losses)
 
 

@@ -15,7 +15,7 @@ from chunkwise.api.spec_cache import cache_spec, cached_spec, spec_key
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.api.transaction import Transaction, check_transaction, not_open, wrap_of
 from chunkwise.arguments import as_sequence
-from chunkwise.binding import JSON
+from chunkwise.binding import JSON, not_too_deep
 from chunkwise.catalogue import arrays
 from chunkwise.dtypes.data_type import DTypeLike
 from chunkwise.engine.batch import Batch, check_batch
@@ -241,6 +241,7 @@ def _common_transaction(given: Transaction | None, of_kvstore: Transaction | Non
     return given or of_kvstore
 
 
+@not_too_deep
 def open_spec(
     spec: Spec,
     read: bool | None,

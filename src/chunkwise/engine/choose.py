@@ -72,9 +72,13 @@ def explain_read(
     return choose_strategy(array, store, plan, plan.layout.view(memory), n_processors, shards)
 
 
-def plan_array(array: StoredArray, transform: Transform) -> tuple[Plan, tuple[ShardAxis, ...] | None]:
+def plan_array(
+    array: StoredArray, transform: Transform, chunks_per_shard: tuple[int, ...] | None = None
+) -> tuple[Plan, tuple[ShardAxis, ...] | None]:
     """Return the plan of a read, and the same by shard if there are any."""
     if array.shard is None:
         return plan_read(transform, array.grid), None
     plan = plan_read(transform, array.shard.grid)
-    return plan, plan_shards(plan.axes, shard_layout(array, array.shard).chunks_per_shard)
+    if chunks_per_shard is None:
+        chunks_per_shard = shard_layout(array, array.shard).chunks_per_shard
+    return plan, plan_shards(plan.axes, chunks_per_shard)

@@ -14,6 +14,7 @@ from chunkwise.catalogue import DRIVERS, kvstores
 from chunkwise.driver.auto.found_instead import file_kind
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.kvstore.protocol import ByteRange, KvStoreDriver, is_store
+from chunkwise.kvstore.value_bound import read_bounded
 from chunkwise.spec.context import Context, as_context
 from chunkwise.spec.kvstore_spec import KvStoreSpec, Locatable, is_kvstore_object, parse_kvstore_spec
 from chunkwise.spec.kvstores.adapter import AdapterKvStoreSpec
@@ -193,7 +194,7 @@ def inside_file(
     if not location.path:
         return None
     try:
-        head = location.store.read(location.path[:-1], byte_range=ByteRange(0, 4)).value
+        head = read_bounded(location.store, location.path[:-1], byte_range=ByteRange(0, 4)).value
     except ChunkwiseError:  # it is shorter, or a directory
         return None
     kind = None if head is None else file_kind(bytes(head))

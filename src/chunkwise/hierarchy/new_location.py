@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from itertools import chain, pairwise
 from pathlib import PurePath
 
 from chunkwise.binding import dump
 from chunkwise.driver.n5.document import is_marker
-from chunkwise.errors import AlreadyExistsError, FailedPreconditionError, PermissionDeniedError
+from chunkwise.errors import (
+    AlreadyExistsError,
+    ChunkwiseError,
+    FailedPreconditionError,
+    PermissionDeniedError,
+)
 from chunkwise.hierarchy.consolidated import update_consolidated
 from chunkwise.hierarchy.container import check_container, mark_container
 from chunkwise.hierarchy.location import Location
@@ -34,11 +41,9 @@ __all__ = [
     "check_outside_arrays",
     "check_replaceable",
     "check_vacant",
-    "clear",
-    "clear_tree",
     "create_parents",
-    "format_by_name",
     "format_of_new",
+    "remove_groups",
     "suggested_format",
 ]
 
@@ -138,19 +143,6 @@ def array_above(location: Location) -> Location | None:
     return None
 
 
-def clear(location: Location) -> None:
-    """Delete the array or unfinished copy at `location`; raise if it is a group or has nodes below."""
-    if check_replaceable(location, "") and find_node(location) is not None:
-        delete_own(location)
-        update_consolidated(location.store, location.path)
-
-
-def clear_tree(node: Node) -> None:
-    """Delete a node and everything below it; raise if it is a directory that nothing says to be a group."""
-    check_declared(node)
-    delete_own(node.location)
-
-
 def check_declared(node: Node) -> None:
     """Raise FailedPreconditionError for a directory with others in it, that nothing says to be a group."""
     location = node.location
@@ -178,26 +170,37 @@ def create_parents(location: Location, format: str, *, text: bool = False) -> li
         node = find_documented(at)
         if node is not None:
             if node.format == format and node.kind == "group":
-                for between in reversed(missing):
-                    if between.store.write(between.path + key, document, if_equal=MISSING_GENERATION):
-                        made.append(between)
-                        update_consolidated(between.store, between.path)
+                try:
+                    for between in reversed(missing):
+                        if between.store.write(between.path + key, document, if_equal=MISSING_GENERATION):
+                            made.append(between)
+                            update_consolidated(between.store, between.path)
+                except BaseException:
+                    with suppress(ChunkwiseError):  # the store may have failed for good
+                        remove_groups(made)
+                    raise
             break
         missing.append(at)
     return made
 
 
+def remove_groups(made: Sequence[Location]) -> None:
+    """Remove groups that were made, from the last on, as long as nothing is in them."""
+    for location in reversed(made):
+        below = location.store.list_children(location.path)
+        if below.prefixes or not all(key[len(location.path) :] in DOCUMENTS for key in below.keys):
+            return
+        delete_own(location)
+        update_consolidated(location.store, location.path)
+
+
 def format_of_new(location: Location) -> FormatName:
-    """Return the format of a new node, for which none is given: that of the group above, else by its name."""
+    """Return the format of a new node, for which none is given: that of the group above, else by the name."""
+    # A part of the path says N5, such as "a.n5".
     for at in location.parents:
         group = _group_format(at)
         if group is not None:
             return FORMATS[DRIVERS[group]]
-    return format_by_name(location)
-
-
-def format_by_name(location: Location) -> FormatName:
-    """Return ``"n5"`` if a part of the path says so, such as ``a.n5``, else ``"zarr3"``."""
     return "n5" if any(name.endswith(".n5") for name in location.path.split("/")) else "zarr3"
 
 

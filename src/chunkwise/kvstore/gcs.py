@@ -16,9 +16,9 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from chunkwise.kvstore.bucket import Access, Provider, client_options
+from chunkwise.kvstore.key_range import quote_key
 from chunkwise.kvstore.object_failure import Failure
 from chunkwise.kvstore.request_limits import Retries
 
@@ -59,7 +59,7 @@ class GcsBucket:
 
     def url(self, key: str) -> str:
         """Return ``gs://bucket/key``."""
-        path = quote(key, safe="/-_.!~*'():@&=+$,;", errors="surrogateescape")
+        path = quote_key(key)
         return f"gs://{self.bucket}/{path}"
 
     def accesses(self) -> tuple[Access, ...]:

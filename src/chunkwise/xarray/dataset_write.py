@@ -54,10 +54,10 @@ class DatasetWrite:
         encoding = encoding or {}
         variables, attributes = xr.conventions.encode_dataset_coordinates(dataset)
         values = to_json_value(dict(attributes), "attributes of the dataset", non_finite)
+        self._attributes: dict[str, Any] = values
         notes: list[str] = []
         if at.format == "n5":
-            values, notes = finite_attributes(values, "n5")
-        self._attributes: dict[str, Any] = values
+            self._attributes, notes = finite_attributes(values, at.format)
         for note in notes:
             warnings.warn(f"{at.location.text}: {note}", stacklevel=4)
         if region is not None:

@@ -10,6 +10,7 @@ from chunkwise.errors import ChunkwiseError
 from chunkwise.kvstore.protocol import ByteRange, KvStoreDriver
 from chunkwise.kvstore.staging import COMPLETE, is_staging
 from chunkwise.kvstore.traits import traits_of
+from chunkwise.kvstore.value_bound import read_bounded
 
 __all__ = ["database_instead", "file_kind", "found_instead", "group_instead", "interrupted_instead"]
 
@@ -35,7 +36,7 @@ def file_kind(head: bytes) -> str | None:
 
 def found_instead(kv: KvStoreDriver, path: str, text: str) -> str:
     """Return the kind of node at `path`, which is empty or ends in "/" and has no document."""
-    head = _attempt(lambda: kv.read(path[:-1], byte_range=ByteRange(0, 4)).value) if path else None
+    head = _attempt(lambda: read_bounded(kv, path[:-1], byte_range=ByteRange(0, 4)).value) if path else None
     kind = None if head is None else file_kind(bytes(head))
     if kind is not None:
         scheme = kind.replace("_", "-")
@@ -77,7 +78,7 @@ def _inside_file(kv: KvStoreDriver, path: str, text: str) -> str:
         inside = "/".join(names[n:])
         if "." not in names[n - 1] or not text.rstrip("/").endswith(f"/{inside}"):
             continue
-        head = _attempt(lambda: kv.read("/".join(names[:n]), byte_range=ByteRange(0, 4)).value)  # noqa: B023
+        head = _attempt(lambda: read_bounded(kv, "/".join(names[:n]), byte_range=ByteRange(0, 4)).value)  # noqa: B023
         kind = None if head is None else file_kind(bytes(head))
         if kind is not None:
             file, scheme = text.rstrip("/").removesuffix(f"/{inside}"), kind.replace("_", "-")
@@ -87,7 +88,7 @@ def _inside_file(kv: KvStoreDriver, path: str, text: str) -> str:
 
 def database_instead(kv: KvStoreDriver, path: str, text: str) -> str:
     """Return that there is a database at `path`, and what to open; the empty string if there is none."""
-    head = _attempt(lambda: kv.read(f"{path}manifest.ocdbt", byte_range=ByteRange(0, 4)).value)
+    head = _attempt(lambda: read_bounded(kv, f"{path}manifest.ocdbt", byte_range=ByteRange(0, 4)).value)
     if head is None:
         return ""
     return f'it is an OCDBT database, what is in it is "{text.rstrip("/")}|ocdbt:"'
@@ -107,7 +108,7 @@ def group_instead(kv: KvStoreDriver, path: str, text: str) -> str:
     """Return that there is a group at `path`, and what to open; the empty string if there is none."""
 
     def document(key: str) -> bytes | None:
-        value = _attempt(lambda: kv.read(path + key).value)
+        value = _attempt(lambda: read_bounded(kv, path + key).value)
         return None if value is None else bytes(value)
 
     is_group = any(_is_group(key, document(key)) for key in ("zarr.json", ".zgroup", "attributes.json"))

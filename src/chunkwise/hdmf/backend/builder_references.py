@@ -131,6 +131,9 @@ class BuilderReferences:
         if copied is not None:
             return Reference(copied, ".", identity_of(target), self.root_id, region)
         here = self.is_here(target)
+        found = None if here else self.places.path_like(target)
+        if found is not None:
+            return Reference(found, ".", identity_of(target), self.root_id, region)
         self._check_there(target, here)
         root_id = getattr(target, "root_id", None) or identity_of(top_of(target))
         if (
@@ -273,6 +276,10 @@ class BuilderReferences:
             return Reference(copied, ".", value.object_id, self.root_id, value.region)
         here = canonical_source(store.source) in (canonical_source(self.io.source), self.export_source)
         if not here:
+            nodes = store.tree.nodes
+            found = self.places.path_of_stored(path, lambda at: object_id_of(nodes[at].attributes))
+            if found is not None:
+                return Reference(found, ".", value.object_id, self.root_id, value.region)
             self._note_outside(store.source, path)
         own = object_id_of(store.tree.nodes[path].attributes)
         return Reference(

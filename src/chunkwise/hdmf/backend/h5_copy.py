@@ -172,7 +172,7 @@ class H5Copy:
     def write(
         self, writer: NodeWriter, streams: BuilderStreams, *, keep_types: bool, compat_regions: bool
     ) -> None:
-        """Write all but the documents of the root; broken links and references are left out."""
+        """Write all but specifications and the root's documents; broken links and references are left out."""
         self._dropping = True
         for text in self.broken:
             warnings.warn(f"{text}; it is left out", BrokenLinkWarning, stacklevel=2)
@@ -191,7 +191,6 @@ class H5Copy:
                 else:
                     writer.begin_group(each.at)
                     writer.group(each.at, attributes, self._links.get(each.at, {}))
-        self._write_specifications(writer)
 
     def _attributes(self, each: _Object) -> dict[str, Any]:
         out: dict[str, Any] = {}
@@ -220,7 +219,7 @@ class H5Copy:
             settings = replace(settings, fill_value=None)
         streams.copy_h5(each.at, source, settings, attributes)
 
-    def _write_specifications(self, writer: NodeWriter) -> None:
+    def write_specifications(self, writer: NodeWriter) -> None:
         """Copy the cached specifications as they are."""
         path = self._specloc
         if path is None:

@@ -81,8 +81,9 @@ def h5_values(values: npt.NDArray[Any], element: Element, refer: Referring) -> n
     if not element.has_references:
         out[...] = values
         return out
-    for at in np.ndindex(values.shape):
-        out[at] = refer(values[at])
+    flat = out.reshape(-1)
+    for i, value in enumerate(values.reshape(-1).tolist()):
+        flat[i] = refer(value)
     return out
 
 
