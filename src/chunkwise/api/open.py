@@ -29,6 +29,7 @@ from chunkwise.errors import (
     as_value_error,
     prefix,
 )
+from chunkwise.hierarchy.location import instead_of
 from chunkwise.index_space import IndexDomain, IndexTransform
 from chunkwise.spec.chunk_layout import ChunkLayout
 from chunkwise.spec.codec_spec import CodecSpec
@@ -61,6 +62,9 @@ def spec_of(spec: SpecLike) -> Spec:
         return Spec(spec_json_from_path(spec))
     if not isinstance(spec, str | dict) and is_kvstore_object("kvstore", spec) and _is_store_object(spec):
         return Spec({"driver": "auto", "kvstore": spec})
+    hint = instead_of(spec)
+    if hint:
+        raise TypeError(f"expected a path, a URL, a spec or a store, got {type(spec).__name__}{hint}")
     return Spec(spec)
 
 

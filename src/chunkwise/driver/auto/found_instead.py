@@ -26,6 +26,13 @@ _KINDS = {
     b"MM\0+": "tiff_images",
 }
 _CALLED = {"zip": "a ZIP archive", "hdf5": "an HDF5 file", "tiff_images": "a TIFF file"}
+_UNREAD = {
+    **dict.fromkeys(
+        (b"CDF\1", b"CDF\2", b"CDF\5"),
+        "it is a NetCDF-3 file, which is not read here; `nccopy -k nc4` makes NetCDF-4 of it, which is",
+    ),
+    b"GRIB": "it is a GRIB file, which is not read here",
+}
 _SHOWN = 3
 
 
@@ -41,6 +48,8 @@ def found_instead(kv: KvStoreDriver, path: str, text: str) -> str:
     if kind is not None:
         scheme = kind.replace("_", "-")
         return f'it is {_CALLED[kind]}, what is in it is "{text.rstrip("/")}|{scheme}:"'
+    if head is not None and bytes(head) in _UNREAD:
+        return _UNREAD[bytes(head)]
     if head is not None or (path and _attempt(lambda: kv.read(path[:-1]).value) is not None):
         return "it is a file, expected a directory"
     database = database_instead(kv, path, text)
