@@ -30,7 +30,7 @@ def start_thread(work: Callable[[*Ts], object], *arguments: *Ts) -> bool:
 def is_within(function: Callable[..., object], **variables: object) -> bool:
     """Return True if the calling thread is in another call of `function`, with these local variables."""
     # A signal handler runs in the middle of what its thread is doing, and waits for it in vain.
-    code: object = getattr(function, "__code__", None)
+    code = function.__code__
     frame: FrameType | None = sys._getframe(2)
     while frame is not None:
         if frame.f_code is code:

@@ -318,6 +318,8 @@ STORED: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any], bool]] = {
     "its own blocks": (lambda a: cw.to_dask(a) * 2 + 1, lambda a: a, True),
     "a region": (lambda a: cw.to_dask(a[1:3]) * 2, lambda a: a[1:3], True),
     "another region": (lambda a: cw.to_dask(a[:, :2]), lambda a: a[:, 2:], True),
+    "blocks elsewhere": (lambda a: cw.to_dask(a)[:2] * 0, lambda a: a[2:], True),
+    "blocks that overlap": (lambda a: cw.to_dask(a)[:2] * 0, lambda a: a[1:3], False),
     "turned": (lambda a: cw.to_dask(a)[::-1], lambda a: a, False),
     "a turned view": (lambda a: cw.to_dask(a[::-1]), lambda a: a, False),
     "transposed": (lambda a: cw.to_dask(a).T, lambda a: a, False),

@@ -10,9 +10,10 @@ from chunkwise.api import kvstore_values as values
 from chunkwise.api.kvstore_values import Key, as_bytes
 from chunkwise.api.transaction import Transaction, check_rebind, check_transaction, not_open, overlay
 from chunkwise.binding import JSON, not_too_deep
+from chunkwise.engine.background import in_background
 from chunkwise.engine.batch import Batch
 from chunkwise.engine.future import Future
-from chunkwise.engine.pool import in_background, pool_of
+from chunkwise.engine.pool import pool_of
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.kvstore import key_range
 from chunkwise.kvstore.atomic import RangeCopies, ReferenceWritable, answers_at_once

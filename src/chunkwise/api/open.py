@@ -18,9 +18,9 @@ from chunkwise.arguments import as_sequence
 from chunkwise.binding import JSON, not_too_deep
 from chunkwise.catalogue import arrays
 from chunkwise.dtypes.data_type import DTypeLike
+from chunkwise.engine.background import in_background
 from chunkwise.engine.batch import Batch, check_batch
 from chunkwise.engine.future import Future
-from chunkwise.engine.pool import in_background
 from chunkwise.engine.unfinished import EVERYWHERE
 from chunkwise.errors import (
     ChunkwiseError,

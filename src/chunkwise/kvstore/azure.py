@@ -113,7 +113,10 @@ class AzureContainer:
         return library._store.AzureStore(
             self.container,
             config=config,
-            client_options={**client_options(retries), "allow_http": endpoint.startswith("http://")},
+            client_options={
+                **client_options(retries, endpoint),
+                "allow_http": endpoint.startswith("http://"),
+            },
             retry_config=retries.config(),
             credential_provider=self.provider if access.signed else None,
         )

@@ -79,7 +79,7 @@ class GcsBucket:
 
     def connect(self, library: ModuleType, access: Access, retries: Retries) -> obstore.store.ObjectStore:
         """Return obstore's store."""
-        options: dict[str, Any] = client_options(retries)
+        options: dict[str, Any] = client_options(retries, _emulator())
         config: dict[str, Any] = {}
         if self.user_project:
             options["default_headers"] = {"x-goog-user-project": self.user_project}

@@ -136,7 +136,7 @@ class S3Bucket:
         return library._store.S3Store(
             self.bucket or "bucket",
             config=config,
-            client_options={**client_options(retries), "allow_http": True},
+            client_options={**client_options(retries, endpoint), "allow_http": True},
             retry_config=retries.config(),
             credential_provider=None if credentials is None else credentials.provider,
         )

@@ -108,8 +108,8 @@ def write_dataset(
     mode : {"w-", "w", "a", "r+"}, optional
         ``"w-"`` makes a group, and fails if there is anything; ``"w"`` replaces what is there, as soon as
         the new group is whole; ``"a"`` adds variables to a group, replacing those of the same name;
-        ``"r+"`` changes values of variables that are there.  By default ``"w-"``; ``"a"`` with
-        `append_dim`, ``"r+"`` with `region`.
+        ``"r+"`` changes values of variables that are there.  By default ``"w-"``; ``"a"`` with `append_dim`,
+        ``"r+"`` with `region`.
     encoding : dict, optional
         For each variable what takes the place of its own encoding: members of the CF conventions such as
         ``dtype``, ``scale_factor`` and ``_FillValue``, and ``chunks``, ``shards``, ``codec`` (such as

@@ -11,11 +11,10 @@ import numpy as np
 from hdmf.build import DatasetBuilder, GroupBuilder, ReferenceBuilder
 from hdmf.container import AbstractContainer
 
-from chunkwise.errors import InvalidArgumentError
+from chunkwise.errors import InvalidArgumentError, LossWarning
 from chunkwise.hdmf.backend.builder_paths import CopiedObjects, identity_of, path_of, target_of, top_of
 from chunkwise.hdmf.backend.h5_source import h5_dataset_of, region_of_h5
 from chunkwise.hdmf.model.attributes import data_type_of, object_id_of
-from chunkwise.hdmf.model.losses import LossWarning
 from chunkwise.hdmf.model.place import canonical_source, relative_source
 from chunkwise.hdmf.model.reference import Reference
 from chunkwise.hdmf.model.region import normalize_region, select_region

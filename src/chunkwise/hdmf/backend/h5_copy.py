@@ -14,7 +14,7 @@ import h5py
 import numpy as np
 from hdmf.spec import NamespaceCatalog
 
-from chunkwise.errors import InvalidArgumentError
+from chunkwise.errors import InvalidArgumentError, LossWarning
 from chunkwise.hdmf.backend.builder_streams import BuilderStreams
 from chunkwise.hdmf.backend.data_io import settings_of_h5
 from chunkwise.hdmf.backend.declared_types import declared_dtype
@@ -22,7 +22,6 @@ from chunkwise.hdmf.backend.h5_source import H5Source, attributes_of_h5
 from chunkwise.hdmf.backend.h5_values import naming
 from chunkwise.hdmf.backend.spec_cache import put_specification
 from chunkwise.hdmf.model.attributes import SPECLOC, dump_attributes
-from chunkwise.hdmf.model.losses import LossWarning
 from chunkwise.hdmf.model.reference import Reference, join_path
 from chunkwise.hdmf.storage.node_writer import NodeWriter
 from chunkwise.hdmf.storage.resolve import BrokenLinkWarning
