@@ -57,6 +57,7 @@ layers: $(LINTED)
 	$(BIN)/lint-imports
 
 bench: $(TESTED)
+	$(BIN)/python benchmarks/jobs.py
 	$(BIN)/python benchmarks/compare.py
 
 docs: $(READY)

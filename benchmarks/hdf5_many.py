@@ -50,7 +50,8 @@ def main() -> None:
             }.items():
                 seconds = _measure(what)
                 print(
-                    f"{number:>7} variables  {name:<13} {seconds:8.2f} s  {seconds / number * 1e3:6.2f} ms each"
+                    f"{number:>7} variables  {name:<13} {seconds:8.2f} s"
+                    f"  {seconds / number * 1e3:6.2f} ms each"
                 )
 
 

@@ -90,9 +90,9 @@ if _TYPE_CHECKING:
     from chunkwise.stand_in import install_as_tensorstore, install_as_z5py
     from chunkwise.tools.copy import ArrayCopyReport, copy, plan_copy
     from chunkwise.tools.copy_plan import CopyPlan
+    from chunkwise.tools.copy_report import CopyReport
     from chunkwise.tools.difference import Difference, diff
     from chunkwise.tools.migrate import Migration, migrate
-    from chunkwise.tools.tree_copy import CopyReport
     from chunkwise.tools.verify import BadKey, NodeReport, verify
 
 dtype = DataType
@@ -270,7 +270,7 @@ _later = _Later(
         "chunkwise.tools.verify": ["BadKey", "NodeReport", "verify"],
         "chunkwise.tools.copy_plan": ["CopyPlan"],
         "chunkwise.tools.migrate": ["Migration", "migrate"],
-        "chunkwise.tools.tree_copy": ["CopyReport"],
+        "chunkwise.tools.copy_report": ["CopyReport"],
     },
     packages=["ocdbt", "xarray"],
 )

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, TypeAlias, TypeVar
+from functools import wraps
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -28,11 +29,13 @@ __all__ = [
     "expect_object",
     "expect_one_of",
     "expect_string",
+    "not_too_deep",
     "parse_array",
     "plain_json",
 ]
 
 JSON: TypeAlias = Any
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -98,6 +101,19 @@ def plain_json(value: Any, is_kept: Callable[[str, Any], bool] | None = None, *,
     raise TypeError(f"Object '{type(value).__name__}' does not support conversion to JSON")
 
 
+def not_too_deep(function: Callable[P, T]) -> Callable[P, T]:
+    """Return `function`, which goes through JSON, with an error of this library for deep nesting."""
+
+    @wraps(function)
+    def call(*arguments: P.args, **keywords: P.kwargs) -> T:
+        try:
+            return function(*arguments, **keywords)
+        except RecursionError:
+            raise InvalidArgumentError("JSON is nested more deeply than Python can go through") from None
+
+    return call
+
+
 _text = json.JSONEncoder(ensure_ascii=False).encode
 
 
@@ -105,7 +121,10 @@ def dump(value: JSON) -> str:
     """Return compact JSON text with sorted keys, the form used in messages and in stored documents."""
     if type(value) is str:
         return _text(value)
-    return json.dumps(value, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
+    try:
+        return json.dumps(value, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
+    except RecursionError:
+        raise InvalidArgumentError("JSON is nested more deeply than Python can go through") from None
 
 
 def dump_bytes(value: JSON) -> bytes:

@@ -332,11 +332,15 @@ def nearest(name: str, known: Iterable[str]) -> str:
 class LossWarning(UserWarning):
     """A copy lacks something of its source, or has it in another form, since its format can't hold it.
 
-    ``losses`` has pairs of a path in the copy and what it lacks there.
+    ``losses`` has pairs of a path in the copy and what it lacks there.  Copy to another format, or with
+    options such as ``dtype`` that make it fit.
     """
+
+    status: ClassVar[str] = ""
 
     def __init__(self, message: str, losses: Iterable[tuple[str, str]] = ()) -> None:
         super().__init__(message)
+        self.message = message
         self.losses = tuple(losses)
 
 

@@ -9,8 +9,8 @@ from urllib.parse import quote, unquote_to_bytes
 from chunkwise.api.kvstore import KvStore
 from chunkwise.binding import JSON, Members
 from chunkwise.catalogue import kvstores
+from chunkwise.engine.background import in_background
 from chunkwise.engine.future import Future
-from chunkwise.engine.pool import in_background
 from chunkwise.errors import InvalidArgumentError, NotFoundError
 from chunkwise.kvstore.adapter.ocdbt_database import Database
 from chunkwise.kvstore.ocdbt.config import format_config

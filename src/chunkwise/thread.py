@@ -1,4 +1,4 @@
-"""Starting a thread, which may fail, and may be interrupted.
+"""Starting a thread, which may fail, and may be interrupted; what a thread is at already.
 
 ``threading.Thread.start`` waits until the thread says that it runs.  Where it can't say so, for want of
 memory or because the wait was interrupted by Ctrl-C, that is for ever.
@@ -10,9 +10,10 @@ import sys
 import threading
 from _thread import start_new_thread
 from collections.abc import Callable
+from types import FrameType
 from typing import TypeVarTuple
 
-__all__ = ["start_thread"]
+__all__ = ["is_within", "start_thread"]
 
 Ts = TypeVarTuple("Ts")
 
@@ -24,6 +25,20 @@ def start_thread(work: Callable[[*Ts], object], *arguments: *Ts) -> bool:
     except (RuntimeError, MemoryError):  # there are too many, or Python is about to end
         return False
     return True
+
+
+def is_within(function: Callable[..., object], **variables: object) -> bool:
+    """Return True if the calling thread is in another call of `function`, with these local variables."""
+    # A signal handler runs in the middle of what its thread is doing, and waits for it in vain.
+    code = function.__code__
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None:
+        if frame.f_code is code:
+            found = frame.f_locals
+            if all(found.get(name) == value for name, value in variables.items()):
+                return True
+        frame = frame.f_back
+    return False
 
 
 def _run(work: Callable[[*Ts], object], arguments: tuple[*Ts]) -> None:

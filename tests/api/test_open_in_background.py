@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import chunkwise
-from chunkwise.engine.pool import in_background
+from chunkwise.engine.background import in_background
 from chunkwise.kvstore.memory import MemoryStore
 
 SPEC = {"driver": "zarr3", "metadata": {"chunk_key_encoding": {"name": "v2"}}}

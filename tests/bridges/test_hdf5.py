@@ -298,6 +298,35 @@ def test_every_damaged_byte_is_an_error_or_nothing(tmp_path: Path) -> None:
             pass
 
 
+def test_pipelines_with_remainders(tmp_path: Path) -> None:
+    """LZ4 whose last block is short, shuffle behind a compressor, of data that shrink and that don't."""
+    path = tmp_path / "x.h5"
+    data = {"smooth": np.arange(5000, dtype="<i4"), "noise": RNG.integers(0, 2**31, 5000).astype("<i4")}
+    with h5py.File(path, "w") as file:
+        for name, values in data.items():
+            for block in (0, 3, 1000, 4096):
+                for chunk in (777, 1000):
+                    options = {"chunks": (chunk,), **hdf5plugin.LZ4(nbytes=block)}
+                    file.create_dataset(f"{name}_{block}_{chunk}", data=values, **options)
+            for order in ("ds", "fs", "sds", "sdf"):
+                properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+                properties.set_chunk((777,))
+                for letter in order:
+                    if letter == "d":
+                        properties.set_deflate(4)
+                    else:
+                        (properties.set_shuffle if letter == "s" else properties.set_fletcher32)()
+                space = h5py.h5s.create_simple(values.shape)
+                made = h5py.h5d.create(
+                    file.id, f"{order}_{name}".encode(), h5py.h5t.STD_I32LE, space, properties
+                )
+                made.write(h5py.h5s.ALL, h5py.h5s.ALL, values)
+    group = ts.open_group(path)
+    for name in group:
+        values = data["smooth" if "smooth" in name else "noise"]
+        np.testing.assert_array_equal(group[name].read().result(), values, err_msg=name)
+
+
 def test_a_file_is_only_read(place: Path) -> None:
     """Writing is refused by name, whatever is asked for."""
     before = place.read_bytes()

@@ -13,6 +13,7 @@ import pytest
 import xarray
 
 import chunkwise as ts
+from chunkwise.errors import ChunkwiseError
 
 # Of each type the default fill value of the NetCDF library, among others.
 VALUES: dict[str, list[Any]] = {
@@ -191,3 +192,21 @@ def test_labels_are_names_and_attributes_are_kept(tmp_path: Path) -> None:
     ts.copy_tree(path, tmp_path / "y.zarr", format="zarr3")
     document = json.loads((tmp_path / "y.zarr/labelled/zarr.json").read_text())
     assert document["dimension_names"] == ["y", "x"] and document["attributes"] == {"CLASS": "IMAGE"}
+
+
+@pytest.mark.parametrize("format", ["NETCDF3_CLASSIC", "NETCDF3_64BIT_OFFSET", "NETCDF3_64BIT_DATA"])
+def test_netcdf_3_is_named(tmp_path: Path, format: Any) -> None:
+    """By everything that opens: it is another format, and a tool makes NetCDF-4 of it."""
+    path = tmp_path / "x.nc"
+    with netCDF4.Dataset(path, "w", format=format) as file:
+        file.createDimension("x", 2)
+        file.createVariable("v", "i4", ("x",))[:] = [1, 2]
+    for call in (
+        lambda: ts.open(str(path)).result(),
+        lambda: ts.open_group(path),
+        lambda: list(ts.verify(path)),
+        lambda: ts.copy_tree(path, tmp_path / "y.zarr"),
+        lambda: xarray.open_dataset(path, engine="chunkwise"),
+    ):
+        with pytest.raises(ChunkwiseError, match="NetCDF-3 file"):
+            call()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 import subprocess
 import sys
 import time
@@ -289,3 +290,51 @@ def test_references_of_tifffile(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "x.json").read_text())
     array = ts.open(f"{tmp_path}/x.json|reference:").result()
     np.testing.assert_array_equal(array.read().result(), GREY)
+
+
+RAW_TAGS = [
+    (fill_order, predictor, options)
+    for fill_order in (1, 2)
+    for predictor in (1, 2)
+    for options in (
+        {},
+        {"tile": (16, 16)},
+        {"rowsperstrip": 7},
+        {"planarconfig": "separate", "photometric": "rgb"},
+        {"photometric": "rgb", "planarconfig": "contig"},
+    )
+]
+
+
+@pytest.mark.parametrize(("fill_order", "predictor", "options"), RAW_TAGS)
+@pytest.mark.parametrize("dtype", ["|u1", ">u2"])
+def test_tags_that_change_raw_data(
+    tmp_path: Path, fill_order: int, predictor: int, options: dict[str, Any], dtype: str
+) -> None:
+    """Data without compression, whole or in pieces: reverse bits, differences."""
+    shape = {"separate": (3, 20, 30), "contig": (20, 30, 3)}.get(options.get("planarconfig", ""), (2, 20, 30))
+    values = np.random.default_rng(0).integers(0, 100, shape).astype(dtype)
+    path = tmp_path / "x.tif"
+    order = ">" if dtype[0] == ">" else "<"
+    # tifffile writes neither tag without compression, so that they get other numbers first.
+    numbers = {65000: (266, fill_order), 65001: (317, predictor)}
+    tags = [(number, "H", 1, value, False) for number, (_, value) in numbers.items()]
+    options = {"photometric": "minisblack", **options}
+    tifffile.imwrite(path, values, byteorder=order, extratags=tags, metadata=None, **options)
+    content = path.read_bytes()
+    for number, (wanted, _) in numbers.items():
+        head = struct.pack(f"{order}HHI", number, 3, 1)
+        assert head in content
+        content = content.replace(head, struct.pack(f"{order}HHI", wanted, 3, 1))
+    path.write_bytes(content)
+    # tifffile's own `imread` adds up the samples of a pixel where they are interleaved and not compressed.
+    expected = values
+    if fill_order == 2:
+        octets = np.unpackbits(np.frombuffer(values.tobytes(), "u1").reshape(-1, 1), axis=1)
+        expected = np.packbits(octets[:, ::-1], axis=1).ravel().view(dtype).reshape(shape)
+    if predictor == 2:
+        along = -2 if options.get("planarconfig") == "contig" else -1
+        pieces = np.split(expected, [16], axis=along) if "tile" in options else [expected]
+        native = np.dtype(dtype).newbyteorder("=")
+        expected = np.concatenate([np.cumsum(part, axis=along, dtype=native) for part in pieces], axis=along)
+    np.testing.assert_array_equal(ts.open(str(path)).result().read().result(), expected)

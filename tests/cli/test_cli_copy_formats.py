@@ -152,7 +152,7 @@ def test_what_a_format_cannot_hold_is_told(run: Run, tmp_path: Path) -> None:
         "--attributes", json.dumps(attributes),
     )  # fmt: skip
     result = run("cp", tmp_path / "a", tmp_path / "b.n5")
-    assert result.status == 0
+    assert result.status == 3
     assert '"dimensions" is left out' in result.err and '"nothing" is left out' in result.err
     assert run("attrs", tmp_path / "b.n5", "--json").json == {"fine": 1, "n5": "2.0.0"}
 

@@ -32,13 +32,13 @@ class Interrupted:
         self.left, self.error, self.copied = n_blocks, error, 0
         original = CopyStep.do
 
-        def do(step: CopyStep, number: int) -> Any:
+        def do(step: CopyStep, number: int, target: Any) -> Any:
             if step.kind != "copy":
-                return original(step, number)
+                return original(step, number, target)
             if self.left == 0:
                 raise self.error
             self.left -= 1
-            done = original(step, number)
+            done = original(step, number, target)
             self.copied += 1
             return done
 
@@ -140,8 +140,8 @@ def test_verification_finds_one_flipped_bit(
     target = tmp_path / "target"
     original = CopyStep.do
 
-    def flip(step: CopyStep, number: int) -> Any:
-        done = original(step, number)
+    def flip(step: CopyStep, number: int, target: Any) -> Any:
+        done = original(step, number, target)
         if step.kind == "copy" and number == 0:
             step.target[3, 4] = int(VALUES[3, 4]) ^ 1
         return done

@@ -396,3 +396,32 @@ def test_a_name_comes_before_a_path(run: Run, tmp_path: Path) -> None:
     assert run("attrs", tmp_path / "a", "rm", "a/b").status == 0
     assert run("attrs", tmp_path / "a", "get", "a/b").out == "2\n"
     assert group.attrs.refresh() == {"a": {"b": 2}}
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_files_of_others_stay_and_are_named(run: Run, tmp_path: Path, format: str) -> None:
+    group = cw.create_group(tmp_path / "a", format=format)
+    group.create_array("x/y", np.arange(5), chunks=(2,))
+    (tmp_path / "a/x/notes.txt").write_text("mine")
+    for options, left in ((["-n"], "would stay"), ([], "stays")):
+        result = run("rm", "-r", *options, tmp_path / "a")
+        assert result.status == 3 and left in result.err and "notes.txt" in result.err
+    assert [path.name for path in (tmp_path / "a").rglob("*")] == ["x", "notes.txt"]
+    moved = cw.create_group(tmp_path / "b", format=format)
+    refused = run("mv", tmp_path / "b", tmp_path / "a/x")
+    assert refused.status == 1 and (tmp_path / "a/x/notes.txt").read_text() == "mine"
+    assert list(moved) == []
+
+
+def test_old_copies_in_a_subgroup_are_told_and_renewed(run: Run, tmp_path: Path) -> None:
+    group = cw.create_group(tmp_path / "a", format="zarr3")
+    group.create_array("in/x", [1, 2])
+    cw.open_group(tmp_path / "a/in", "r+").consolidate()
+    group.consolidate()
+    file = tmp_path / "a/in/x/zarr.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "attributes": {"new": 1}}))
+    told = run("consolidate", "--check", tmp_path / "a")
+    assert told.status == 1 and any("in: " in line for line in told.out.splitlines())
+    assert run("consolidate", tmp_path / "a").status == 0
+    assert run("consolidate", "--check", tmp_path / "a").status == 0
+    assert dict(cw.open_group(tmp_path / "a/in", consolidated=True)["x"].attrs) == {"new": 1}

@@ -11,12 +11,12 @@ import pytest
 from cli_arrays import DRIVERS
 from doc_examples import run_examples
 
-from chunkwise.cli import progress, quantities, region
+from chunkwise.cli import progress, region
 from chunkwise.cli.command import UsageError
 from chunkwise.cli.options import parse_nbytes, parse_sizes
 from chunkwise.index_space import IndexDomain
 from chunkwise.plan import blocks
-from chunkwise.tools import compressor, summary
+from chunkwise.tools import compressor, quantities, summary
 from chunkwise.tools.compressor import Compressor, compressor_from_json, compressor_to_json, parse_compressor
 from chunkwise.tools.progress import Lines
 from chunkwise.tools.quantities import format_duration, format_nbytes

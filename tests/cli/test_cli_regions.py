@@ -14,7 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import chunkwise as cw
-from chunkwise.cli.region import select
+from chunkwise.cli.command import UsageError
+from chunkwise.cli.region import parse_region, select
 from chunkwise.hierarchy.location import locate
 from chunkwise.tools.array_copy import ArrayCopy
 from chunkwise.tools.copy_source import stored_source
@@ -157,3 +158,9 @@ def test_a_pyramid_of_one_channel(run: Run, tmp_path: Path) -> None:
     assert [axis["name"] for axis in image["axes"]] == ["z", "y", "x"]
     transforms = image["datasets"][0]["coordinateTransformations"]
     assert transforms[1]["translation"] == [2.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("text", ["99999999999999999999", "0:99999999999999999999", "::-" + "9" * 5000, "²"])
+def test_numbers_that_no_index_has(text: str) -> None:
+    with pytest.raises(UsageError, match=r"beyond the largest|neither an index"):
+        parse_region(text)

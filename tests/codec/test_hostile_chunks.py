@@ -102,6 +102,39 @@ def test_gzip_members_and_framings():
             decode("gzip", encoded)
 
 
+BEHIND = [b"\1", b"\0" * 16, RAW]
+IGNORED = {"blosc": True, "bz2": True, "gzip": b"\0", "zlib": b"\0"}
+"""Codecs that ignore all bytes behind a stream, or those of one kind."""
+
+
+@pytest.mark.parametrize("name", ["blosc", "bz2", "gzip", "zlib", "zstd", "lz4", "lzma"])
+def test_bytes_behind_a_stream(name):
+    """What NumCodecs ignores is ignored; missing bytes, and a second stream that is cut off, are errors."""
+    codec = numcodecs.get_codec({"id": name})
+    encoded, full = (
+        bytes(codec.encode(RAW)),
+        name if name in ("blosc", "gzip", "zstd") else f"numcodecs.{name}",
+    )
+    for behind in BEHIND:
+        ignored = IGNORED.get(name, b"")
+        if ignored is True or (ignored and not behind.strip(ignored)):
+            np.testing.assert_array_equal(
+                np.frombuffer(codec.decode(encoded + behind), np.uint8), bytearray(RAW)
+            )
+            assert (decode(full, encoded + behind) == CHUNK).all()
+            continue
+        with pytest.raises(DataCorruptionError):
+            decode(full, encoded + behind)
+    for wrong in (
+        encoded[:-1],
+        encoded[: len(encoded) // 2],
+        b"",
+        *([encoded + encoded[:-1]] * (name == "bz2")),
+    ):
+        with pytest.raises(DataCorruptionError):
+            decode(full, wrong)
+
+
 def test_gzip_is_reproducible_and_keeps_its_level():
     """About what zlib needs at that level, no time in the header; ISA-L only where it is asked for."""
     data = np.random.default_rng(0).poisson(20, 40_000).astype("<u2").tobytes()
@@ -280,9 +313,9 @@ def test_blosc_leaves_the_settings_of_numcodecs_alone():
 
 
 def test_blosc_encoded_size_is_exact():
-    """The header says how many bytes there are; one more or less is corrupt, as for TensorStore."""
+    """The header says how many bytes there are; one less is corrupt; those behind are ignored."""
     encoded = bytes(numcodecs.blosc.compress(RAW, b"lz4", 5))
-    for bad in (encoded + b"\0", encoded[:-1], encoded[:15], b""):
+    for bad in (encoded[:-1], encoded[:15], b""):
         with pytest.raises(DataCorruptionError, match="blosc"):
             decode("blosc", bad)
 

@@ -105,9 +105,9 @@ def stored(tmp_path_factory):
 
 
 JOBS = {
-    "box of 18 chunks of a shard": ("one shard", lambda a: a[20:68, 20:68, 10:58].read().result(), 338),
-    "box of 8 shards": ("shards", lambda a: a[40:88, 40:88, 40:88].read().result(), 435),
-    "64 samples of 8 shards": ("samples", lambda a: a[SHUFFLED].read().result(), 694),
+    "box of 18 chunks of a shard": ("one shard", lambda a: a[20:68, 20:68, 10:58].read().result(), 320),
+    "box of 8 shards": ("shards", lambda a: a[40:88, 40:88, 40:88].read().result(), 420),
+    "64 samples of 8 shards": ("samples", lambda a: a[SHUFFLED].read().result(), 680),
     "a sample": ("samples", lambda a: a[77].read().result(), 56),
     "1,000 points": ("chunks", lambda a: a.vindex[POINTS].read().result(), 195),
     "box of 8 chunks": ("chunks", lambda a: a[40:88, 40:88, 40:88].read().result(), 199),

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import types
 import weakref
 
 import pytest
@@ -120,7 +121,8 @@ class TestAsTensorStore:
         assert future.result() == 3
         assert future_class(future) is future
         assert weakref.ref(future)() is future
-        assert future_class[int] is not None
+        assert future_class[int] == types.GenericAlias(future_class, (int,))
+        assert promise_class.new()[1].__class__ is future_class
 
         async def five():
             return 5

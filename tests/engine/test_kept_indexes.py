@@ -43,9 +43,9 @@ def opened(path, monkeypatch, *, settled=True):
         monkeypatch.setattr("chunkwise.kvstore.file_read._SETTLED", -(10**18))
     read = OpenFile.read
 
-    def recorded(file, starts, stops):
+    def recorded(file, starts, stops, memory=None):
         asked.append(list(zip(starts, stops, strict=True)))
-        return read(file, starts, stops)
+        return read(file, starts, stops, memory)
 
     monkeypatch.setattr(OpenFile, "read", recorded)
     return chunkwise.open(f"file://{path}/|zarr3:").result(), asked

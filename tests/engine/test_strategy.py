@@ -1,5 +1,6 @@
 """The strategies of reads and writes, case by case: each is one pure function."""
 
+import threading
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 import chunkwise
 from chunkwise.engine.pool import Pool
 from chunkwise.engine.strategy import read_strategy, write_strategy
+from chunkwise.engine.targets import _copy_parts
 from chunkwise.kvstore.memory import MemoryStore
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -45,6 +47,12 @@ CASES = {
         ("shards", ZSTD, 8 * KIB, 4096, {"batches": True}),
         ("shards", "staged", 2),
     ),
+    "a small box of a shard": (("shards", ZSTD, 64 * KIB, 18, {"n_shards": 1}), ("shards", "staged", 0)),
+    "the same, one read of a batch": (
+        ("shards", ZSTD, 64 * KIB, 18, {"n_shards": 1, "beside_others": True}),
+        ("shards", "staged", 1),
+    ),
+    "a large box": (("shards", ZSTD, 64 * KIB, 64, {"n_shards": 8}), ("shards", "staged", 2)),
     "shards of large chunks": (("shards", ZSTD, 4 * MIB, 64, {}), ("shards", "direct", 2)),
 }
 
@@ -133,3 +141,23 @@ def test_chunks_that_a_cache_holds_are_the_callers(tmp_path):
     after = str(column.explain())
     assert "the calling thread" in after
     assert "the calling thread" not in before
+
+
+def test_reads_of_a_batch_leave_the_callers_thread(tmp_path, monkeypatch):
+    """What one read alone would do at once is handed over where the caller starts several together."""
+    path = str(tmp_path / "a")
+    data = np.arange(64**3, dtype="u2").reshape(64, 64, 64)
+    array = chunkwise.create_array(path, data, chunks=[32] * 3, codec="zstd", format="zarr3")
+    threads = []
+    monkeypatch.setattr(
+        "chunkwise.engine.targets._copy_parts",
+        lambda *arguments, copy=_copy_parts: (threads.append(threading.current_thread()), copy(*arguments)),
+    )
+    monkeypatch.setattr("chunkwise.engine.pool.n_processors", lambda: 2)
+    with chunkwise.Batch() as batch:
+        future = array[1:63, 1:63, 1:63].read(batch=batch)
+    np.testing.assert_array_equal(future.result(), data[1:63, 1:63, 1:63])
+    assert threads and threading.main_thread() not in threads
+    threads.clear()
+    np.testing.assert_array_equal(array[1:63, 1:63, 1:63].read().result(), data[1:63, 1:63, 1:63])
+    assert set(threads) == {threading.main_thread()}

@@ -212,3 +212,24 @@ def test_what_does_not_fit_the_declared_type_is_refused(tmp_path: Path, values: 
     builder = DatasetBuilder("d", values, dtype="int64" if values[0] == 1 else "int8")
     with ZarrIO(tmp_path / "a", "w") as io, pytest.raises(InvalidArgumentError, match=r"/d: .*does not fit"):
         io.write_builder(GroupBuilder("root", datasets=[builder]))
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_attributes_that_are_no_numbers_in_json(tmp_path: Path, format: str) -> None:
+    attributes = {
+        "nan": float("nan"),
+        "list": [1.0, float("inf")],
+        "small": np.float32("-inf"),
+        "array": np.array([np.nan, 1], "f4"),
+        "record": np.array((1, np.nan), [("x", "i4"), ("y", "f4")]),
+        "text": "NaN",
+    }
+    with ZarrIO(tmp_path / "a", "w", format=format) as io:
+        io.write_builder(GroupBuilder("root", attributes=attributes))
+    found = open_store(tmp_path / "a").attributes("/")
+    for name, value in attributes.items():
+        assert str(np.asarray(found[name]).tolist()) == str(np.asarray(value).tolist())
+    assert (found["small"].dtype, found["array"].dtype) == (np.float32, np.float32)
+    if format == "n5":  # whose readers refuse what JSON does not have
+        text = (tmp_path / "a" / "attributes.json").read_text()
+        json.loads(text, parse_constant=lambda word: pytest.fail(word))

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import h5py
+import hdmf.build
 import numpy as np
 import pytest
 from h5_members import fill, members
@@ -18,6 +19,9 @@ from chunkwise.errors import ChunkwiseError, UnsupportedError
 from chunkwise.hdmf import BrokenLinkError, NWBZarrIO, RegionReference, ZarrIO, convert, open_store
 
 FORMATS = ("zarr2", "zarr3", "n5")
+KNOWS_REGIONS = not hasattr(hdmf.build, "RegionBuilder")
+"""Releases of hdmf that have such refuse to read files with regions in attributes."""
+
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
@@ -56,7 +60,8 @@ def test_a_changed_file_is_exported_with_what_no_container_knows(tmp_path: Path,
         file.create_group("stuff")["x"] = np.arange(3)
         file["general"].attrs["x"] = "y"
         file["acquisition/t"]["odd"] = [1, 2]
-        file["acquisition/t"].attrs["roi"] = file["acquisition/t/data"].regionref[2:4]
+        if KNOWS_REGIONS:
+            file["acquisition/t"].attrs["roi"] = file["acquisition/t/data"].regionref[2:4]
         file["acquisition/t/data"].dims[0].label = "time"
     convert(source, tmp_path / "b", format=format)
     for i, opened in enumerate((NWBHDF5IO(source, "r"), NWBZarrIO(tmp_path / "b"))):
@@ -72,6 +77,8 @@ def test_a_changed_file_is_exported_with_what_no_container_knows(tmp_path: Path,
         assert store.dataset("/acquisition/t/odd").read().tolist() == [1, 2]
         assert store.attributes("/general")["x"] == "y"
         assert store.attributes("/acquisition/t/data")["_ARRAY_DIMENSIONS"] == ["time"]
+        if not KNOWS_REGIONS:
+            continue
         with ZarrIO(tmp_path / f"out{i}") as io:
             roi = io.read_builder().groups["acquisition"].groups["t"].attributes["roi"]
             assert isinstance(roi, RegionReference) and roi.data().tolist() == [2.0, 3.0]

@@ -29,6 +29,7 @@ from chunkwise.kvstore.file import FileStore
 from chunkwise.kvstore.memory import MemoryStore
 from chunkwise.kvstore.protocol import KvStoreDriver
 from chunkwise.kvstore.staging import COMPLETE, is_abandoned, is_staging, new_owner, staging_name
+from chunkwise.tools.verify import verify
 
 STORES = ("file", "memory", "zip", "plain")
 
@@ -330,3 +331,60 @@ def test_only_keys_of_the_array_are_its_own(name: str, array: dict[str, Any], tm
     assert sorted(delete_own(place)) == sorted(place.path + file for file in mine)
     left = {str(path.relative_to(tmp_path / name)) for path in (tmp_path / name).rglob("*") if path.is_file()}
     assert left == set(mine)
+
+
+@pytest.mark.parametrize("at", ["t/", "t/x/"])
+def test_what_an_interrupted_replacement_left_is_named(at: str, tmp_path: Path) -> None:
+    base = FileStore(tmp_path, sync=False)
+    _fill(place_in(base, "t/"), "zarr3")
+    place = place_in(base, at)
+    for number in range(1, 100):
+        failing = FailingStore(base, _fails("full"), number, always=True, plain=True)
+        try:
+            with replacing(place_in(failing, at)) as staging:
+                chunkwise.create_array(staging, [1, 2])
+        except StorageError as e:
+            if "all of the new data is at" in str(e):
+                break
+    else:
+        pytest.fail("nothing was interrupted")
+    left, *_ = [at for at in leftovers(place) if base.read(at.path + COMPLETE).value is not None]
+    assert chunkwise.read(left).tolist() == [1, 2]
+    opened = chunkwise.open_group if at == "t/" else chunkwise.read
+    with pytest.raises(chunkwise.errors.NotFoundError, match=r"all of the new data is at .*\.chunkwise-new-"):
+        opened(place)  # type: ignore[operator]
+    _replace(place, "zarr3")
+    assert _names(place) == ["z"]
+
+
+def test_verify_names_what_is_left(tmp_path: Path) -> None:
+    place = locate(tmp_path / "a.zarr")
+    _fill(place, "zarr3")
+    begun = [Replacement.begin(at, resumable=True) for at in (place, place.child("x"))]
+    for replacement in begun:
+        chunkwise.create_array(replacement.staging, [1])
+    notes = [note for report in verify(place) for note in report.notes]
+    assert all(any(replacement.staging.name in note for note in notes) for replacement in begun)
+
+
+@pytest.mark.parametrize(
+    ("keys", "orphans"),
+    [
+        (["x/c/0/0", "x/c/0/11"], True),
+        (["x/c.0.1"], True),
+        (["x/0.0", "x/0.1", "x/10.2"], True),
+        (["x/0/0/0", "x/1/0/0"], True),
+        (["x/0/0/0", "x/1/0"], False),
+        (["x/0.0", "x/notes"], False),
+        (["x/0", "x/1"], False),
+        (["x/c"], False),
+        (["x/c/0/0", "x/c/0/0.bak"], False),
+        (["x/2024/a"], False),
+    ],
+)
+def test_chunks_without_their_array_are_no_files_of_somebody(keys: list[str], orphans: bool) -> None:
+    place = place_in(MemoryStore(), "t/")
+    chunkwise.create_group(place)
+    for key in keys:
+        place.store.write(place.path + key, b"1")
+    assert foreign_keys(place) == ([] if orphans else sorted(place.path + key for key in keys))

@@ -14,11 +14,15 @@ import pytest
 from failing_store import FailingStore, contents, place_in, replaced_or_not
 
 import chunkwise
+from chunkwise.dtypes.data_type import DataType
 from chunkwise.errors import AlreadyExistsError, StorageError
 from chunkwise.kvstore.adapter.zip import ZipStore
 from chunkwise.kvstore.file import FileStore
 from chunkwise.kvstore.memory import MemoryStore
 from chunkwise.kvstore.protocol import KvStoreDriver
+from chunkwise.tools.array_template import ArrayTemplate
+from chunkwise.tools.new_array import create_array
+from chunkwise.tools.target import target_spec
 
 OLD, NEW = np.arange(10), np.arange(7) * 3
 DRIVERS = {"zarr3": "zarr3", "zarr2": "zarr", "n5": "n5"}
@@ -312,6 +316,34 @@ def _broken(domain: Any, output: Any, parameters: Any) -> None:
     if domain.origin[0] >= 4:
         raise ValueError("no value")
     output[...] = 1
+
+
+MAKERS: dict[str, Callable[[KvStoreDriver, str], object]] = {
+    "create_array": lambda store, format: chunkwise.create_array(
+        place_in(store, "t/deep/far/away/"), NEW, chunks=(2,), format=format, attributes={"a": 1}
+    ),
+    "Group.create_array": lambda store, _: _group(store).create_array("far/away", NEW, chunks=(2,)),
+    "create_group": lambda store, format: chunkwise.create_group(
+        place_in(store, "t/far/away/"), format=format
+    ),
+    "Group.create_group": lambda store, _: _group(store).create_group("far/away", attributes={"a": 1}),
+    "array of a template": lambda store, format: create_array(
+        place_in(store, "t/far/away/"), target_spec(ArrayTemplate((4,), DataType("int16")), format)
+    ),
+}
+
+
+@pytest.mark.parametrize("format", DRIVERS)
+@pytest.mark.parametrize("maker", MAKERS)
+def test_a_new_node_is_whole_or_not_there(maker: str, format: str) -> None:
+    found = replaced_or_not(
+        MemoryStore,
+        lambda store: _fill(store, format),
+        lambda store: MAKERS[maker](store, format),
+        _full,
+        (StorageError,),
+    )
+    assert "old" in found
 
 
 @pytest.mark.parametrize("format", DRIVERS)

@@ -221,7 +221,13 @@ def test_every_truncation_is_found(compression):
 
 @pytest.mark.parametrize("compression", COMPRESSIONS, ids=str)
 def test_trailing_bytes_are_found(compression):
-    raw = encode(np.arange(30, dtype="u2").reshape(6, 5), compression)
+    """But for those that old versions of z5py leave behind what says itself where it ends."""
+    block = np.arange(30, dtype="u2").reshape(6, 5)
+    raw = encode(block, compression)
+    if compression["type"] in ("blosc", "bzip2"):
+        for behind in (b"\x01", b"\0" * 16):
+            np.testing.assert_array_equal(decode(raw + behind, (6, 5), "uint16", compression), block)
+        return
     with pytest.raises(CodecError):
         decode(raw + b"\x01", (6, 5), "uint16", compression)
 

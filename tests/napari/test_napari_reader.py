@@ -129,8 +129,9 @@ def test_a_level_that_cant_be_read_has_no_limits(manager, tmp_path):
 def test_wells(manager):
     ((data, options, _),) = _read(manager, FIXTURES / "plate-0.5.zarr" / "A" / "1")
     assert options["name"] == "1/0" and data.shape == (8, 8) and not options["multiscale"]
-    with pytest.raises(ValueError, match=r"plate of 2 wells.*A/1"):
-        _read(manager, FIXTURES / "plate-0.5.zarr")
+    ((whole, options, _),) = _read(manager, FIXTURES / "plate-0.5.zarr")
+    assert whole.shape == (8, 16) and options["axis_labels"] == ["y", "x"]
+    np.testing.assert_array_equal(np.asarray(whole)[:, :8], np.asarray(data))
 
 
 def test_n5_has_its_last_axis_first(manager, tmp_path):

@@ -138,18 +138,21 @@ def test_an_ome_tiff(tmp_path):
         "Channel": {"Name": ["DAPI", "GFP"], "Color": [65535, 16711935]},
     }  # fmt: skip
     tifffile.imwrite(tmp_path / "a.ome.tif", VALUES, photometric="minisblack", metadata=metadata)
-    expected = (cw.open_multiscale(tmp_path / "a.ome.tif").channels, ((1.0, 2.0, 0.5, 0.25),))
+    source = cw.open_multiscale(tmp_path / "a.ome.tif")
+    expected = ([(c.label, c.color) for c in source.channels], ((1.0, 2.0, 0.5, 0.25),))
     for name, place in (
         ("b", f"{tmp_path}/a.ome.tif|tiff-images:0"),
         ("c", cw.open(tmp_path / "a.ome.tif").result()),
     ):
         cw.downsample_pyramid(place, tmp_path / f"{name}.zarr", levels=0).result()
         image = cw.open_multiscale(tmp_path / f"{name}.zarr")
-        assert (image.channels, image.scales) == expected and image.channels[0].label == "DAPI"
+        assert ([(c.label, c.color) for c in image.channels], image.scales) == expected
+        assert image.channels[0].label == "DAPI" and 150 < image.channels[0].window.end < 200
+        yaozarrs.validate_zarr_store(str(tmp_path / f"{name}.zarr"))
         np.testing.assert_array_equal(image.levels[0], VALUES)
     assert main(["cp", "-r", "--quiet", f"{tmp_path}/a.ome.tif", f"{tmp_path}/d.ome.zarr"]) == 0
     image = cw.open_multiscale(tmp_path / "d.ome.zarr")
-    assert (image.channels, image.scales) == expected
+    assert ([(c.label, c.color) for c in image.channels], image.scales) == expected
 
 
 @pytest.mark.parametrize("unit", ["um", "nm"])

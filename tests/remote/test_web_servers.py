@@ -24,13 +24,18 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 import chunkwise as ts
 from chunkwise import errors
-from chunkwise.kvstore.http import HttpStore
-from chunkwise.kvstore.http_request import Bounds
+from chunkwise.kvstore.azure import AzureContainer
+from chunkwise.kvstore.gcs import GcsBucket
+from chunkwise.kvstore.http import HttpStore, _retry_after
+from chunkwise.kvstore.http_request import Answer, Bounds
+from chunkwise.kvstore.object_store import ObjectStore
 from chunkwise.kvstore.protocol import ByteRange
 from chunkwise.kvstore.request_limits import Limits, Retries, Slots
+from chunkwise.kvstore.s3 import S3Bucket
 
 QUICK = Limits(Slots(), Retries(2, 0.01, 0.01))
 VALUE = bytes(range(256)) * 40
+DATE = "Mon, 01 Jan 2024 00:00:00 GMT"
 Answers = Callable[[str, str], Iterator[bytes]]
 
 
@@ -452,3 +457,58 @@ def test_secrets_stay_in_the_process(given: Callable[[str], Any]) -> None:
         for text in shown:
             text = text.decode("latin-1") if isinstance(text, bytes) else str(text)
             assert SECRET not in text and BASIC not in text, text
+
+
+@pytest.mark.parametrize(
+    ("told", "seconds"),
+    [
+        *(("0", 0.0), ("7", 7.0), ("1000", 60.0), ("99999999999999", 60.0), ("9" * 5000, 0.0)),
+        *(("²", 0.0), ("٣", 0.0), ("-5", 0.0), ("+5", 0.0), ("1.5", 0.0), ("1e3", 0.0), ("", 0.0)),
+        *(("nan", 0.0), ("inf", 0.0), ("5 5", 0.0), ("Wed, 21 Oct 2099 07:28:00 GMT", 0.0)),
+    ],
+)
+def test_seconds_to_wait(told: str, seconds: float) -> None:
+    assert _retry_after(Answer(503, {"Retry-After": told}, b"", "")) == seconds
+
+
+@pytest.mark.parametrize("header", ["Content-Length", "Content-Range"])
+@pytest.mark.parametrize("number", ["²", "٣", "-5", "9" * 5000, "", "0x5"])
+def test_numbers_in_headers(header: str, number: str) -> None:
+    """What is no number is an error of this library, or as if it weren't there."""
+
+    def answers(target: str, head: str) -> Iterator[bytes]:
+        size = number if header == "Content-Length" else "3"
+        part = f"bytes 1-3/{number}" if header == "Content-Range" else "bytes 1-3/4"
+        yield f"HTTP/1.1 206 X\r\nContent-Length: {size}\r\nContent-Range: {part}\r\n\r\nabc".encode()
+        raise OSError("closes")
+
+    with web(answers) as server:
+        try:
+            value = HttpStore(server.url, (), Limits(Slots(), Retries(0))).open_reader()("k", 1, 4)
+            assert value == b"abc"
+        except errors.ChunkwiseError as e:
+            assert server.url in str(e)
+
+
+@pytest.mark.parametrize("exception", ["{host}", "{host}:{port}", "*", "a.b,{host}", ""])
+@pytest.mark.parametrize("driver", ["s3", "gcs", "azure", "http"])
+def test_no_proxy(driver: str, exception: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its host, its host and port, and "*" keep the requests of every store away from the proxy."""
+    with web(lambda target, head: iter([answer(b"value", ETag='"e"', Last_Modified=DATE)])) as server:
+        monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+        monkeypatch.setenv("no_proxy", exception.format(host="127.0.0.1", port=server.port))
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.url)
+        once = Limits(Slots(), Retries(0))
+        key = f"k-{exception or 'none'}".replace("*", "all").format(host="h", port="p")
+        bucket: Any = {
+            "s3": S3Bucket(f"bucket-{len(exception)}", region="us-east-1", endpoint=server.url),
+            "gcs": GcsBucket(f"bucket-{len(exception)}"),
+            "azure": AzureContainer("c", account=f"a{len(exception)}", endpoint=f"{server.url}/a"),
+        }.get(driver)
+        store: Any = HttpStore(server.url, (), once) if bucket is None else ObjectStore(bucket, once)
+        if exception:
+            assert bytes(store.read(key).value) == b"value"
+        else:
+            with pytest.raises(errors.UnavailableError):
+                store.read(key)
+            assert not server.requests

@@ -67,6 +67,10 @@ def test_a_block_that_cannot_fit_is_named() -> None:
     ):
         plan((640, 640), (8, 8), (64, 64), 1000)
     assert plan((640, 640), (8, 8), (64, 64), 32_768, n_at_once=8).n_at_once == 1
+    chunk = r"a chunk of \[640, 640\] elements of the source.*1,638,400 bytes of memory.*1,000,000 may"
+    with pytest.raises(InvalidArgumentError, match=chunk):
+        plan((640, 640), (640, 640), (64, 64), 1_000_000)
+    assert plan((640, 640), (640, 640), (64, 64), 1_700_000, n_at_once=8).n_at_once == 1
 
 
 @settings(deadline=None)
@@ -78,8 +82,12 @@ def test_a_block_that_cannot_fit_is_named() -> None:
 )
 def test_plans_keep_their_promises(dims: Any, room: int) -> None:
     shape, source, target = (tuple(d[i] for d in dims) for i in range(3))
-    memory = 8 * room * prod(min(n, t) for n, t in zip(shape, target, strict=True))
+    unit, chunk = (2 * prod(map(min, shape, grid)) for grid in (target, source))
+    memory = max(4 * room * unit, unit + 2 * chunk)
     found = plan(shape, source, target, memory)
+    for blocks in found.passes[:1]:  # those of the second read small chunks of the intermediate array
+        nbytes = 2 * prod(map(min, shape, blocks.shape))
+        assert found.n_at_once * max(4 * nbytes, nbytes + 2 * chunk if chunk > nbytes else 0) <= memory
     assert CopyPlan.from_json(json.loads(json.dumps(found.to_json()))) == found
     assert len(json.dumps(found.to_json())) < 4096
     cells = [source, target] if found.intermediate is None else [source, found.intermediate.chunks]

@@ -13,7 +13,9 @@ import xarray as xr
 import zarr
 
 import chunkwise
+from chunkwise.hierarchy.consolidated_tree import consolidate
 from chunkwise.hierarchy.location import locate
+from chunkwise.hierarchy.replacement import replacing
 from chunkwise.tools.overlap import overlap
 from chunkwise.xarray.write import write_dataset
 
@@ -87,3 +89,15 @@ def test_edge_chunks_of_a_new_array_need_no_conditions(n: int) -> None:
     assert made.read().result().tolist() == values[::-1].tolist()
     with pytest.raises(chunkwise.errors.UnsafeWriteError):  # what others may write to is as ever
         made[1:2] = 7
+
+
+def test_a_tree_in_a_store_without_conditions_is_replaced_and_consolidated() -> None:
+    place = locate(fsspec.get_mapper("memory://replaced-tree"))
+    with replacing(place) as staging:
+        group = chunkwise.create_group(staging, attributes={"a": 1})
+        group.attrs["b"] = 2
+        group.create_array("x", np.arange(5), chunks=(4,))
+        consolidate(staging, alone=True)
+    assert chunkwise.open_group(place, consolidated=True)["x"].read().result().tolist() == [0, 1, 2, 3, 4]
+    with pytest.raises(chunkwise.errors.UnsafeWriteError):
+        chunkwise.open_group(place, "r+").attrs["b"] = 3

@@ -213,8 +213,8 @@ def test_fill_values(tmp_path: Path) -> None:
 def test_variables_that_are_dropped_are_not_opened(tmp_path: Path) -> None:
     write_dataset(xr.Dataset({"a": ("x", [1]), "b": ("x", [2])}), tmp_path / "a", consolidated=False)
     (tmp_path / "a/b/zarr.json").write_text("{")
-    with pytest.raises(ValueError, match=r"b/zarr\.json"):
-        xr.open_dataset(tmp_path / "a", engine="chunkwise")
+    with pytest.warns(UserWarning, match=r"'b' is left out: .*b/zarr\.json"):
+        assert list(xr.open_dataset(tmp_path / "a", engine="chunkwise")) == ["a"]
     for dropped in ("b", ["b"]):
         assert list(xr.open_dataset(tmp_path / "a", engine="chunkwise", drop_variables=dropped)) == ["a"]
 

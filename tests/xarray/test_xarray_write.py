@@ -251,6 +251,9 @@ def test_non_finite_attributes(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "b/a/zarr.json").read_text())["attributes"]["limit"] == "Infinity"
     with pytest.raises(ValueError, match="NaN"):
         write_dataset(dataset, tmp_path / "c", non_finite="error")
+    with pytest.warns(UserWarning, match="are text here"):  # other N5 software couldn't open the array
+        write_dataset(dataset, tmp_path / "a.n5")
+    json.loads((tmp_path / "a.n5/attributes.json").read_text(), parse_constant=pytest.fail)
     assert not (tmp_path / "c").exists()
 
 

@@ -9,10 +9,11 @@ from typing import Any, TypeAlias, TypeVar
 from chunkwise.api import kvstore_values as values
 from chunkwise.api.kvstore_values import Key, as_bytes
 from chunkwise.api.transaction import Transaction, check_rebind, check_transaction, not_open, overlay
-from chunkwise.binding import JSON
+from chunkwise.binding import JSON, not_too_deep
+from chunkwise.engine.background import in_background
 from chunkwise.engine.batch import Batch
 from chunkwise.engine.future import Future
-from chunkwise.engine.pool import in_background, pool_of
+from chunkwise.engine.pool import pool_of
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.kvstore import key_range
 from chunkwise.kvstore.atomic import RangeCopies, ReferenceWritable, answers_at_once
@@ -112,7 +113,7 @@ class KvStore(Locatable):
         found = as_context(context)
         check_transaction(transaction)
         parsed = as_kvstore_spec(spec)
-        return _attempt(lambda: cls._make(parsed.bind(found), transaction))
+        return _attempt(not_too_deep(lambda: cls._make(parsed.bind(found), transaction)))
 
     # -- what it is -------------------------------------------------------------------------------
 
@@ -403,7 +404,11 @@ def _check_staleness(bound: object) -> None:
 
 
 def _text(value: object, name: str) -> str:
-    return value if isinstance(value, str) else decode_key(as_bytes(value, name))
+    if not isinstance(value, str):
+        return decode_key(as_bytes(value, name))
+    if not value.isascii():
+        encode_key(value)
+    return value
 
 
 def _range(value: object) -> key_range.KeyRange:

@@ -8,8 +8,9 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from chunkwise.arguments import as_text, is_text
+from chunkwise.engine.background import in_background
 from chunkwise.engine.future import Future
-from chunkwise.engine.pool import in_background, n_threads
+from chunkwise.engine.pool import n_threads
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.metrics import counter_values
 

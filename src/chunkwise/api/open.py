@@ -15,12 +15,12 @@ from chunkwise.api.spec_cache import cache_spec, cached_spec, spec_key
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.api.transaction import Transaction, check_transaction, not_open, wrap_of
 from chunkwise.arguments import as_sequence
-from chunkwise.binding import JSON
+from chunkwise.binding import JSON, not_too_deep
 from chunkwise.catalogue import arrays
 from chunkwise.dtypes.data_type import DTypeLike
+from chunkwise.engine.background import in_background
 from chunkwise.engine.batch import Batch, check_batch
 from chunkwise.engine.future import Future
-from chunkwise.engine.pool import in_background
 from chunkwise.engine.unfinished import EVERYWHERE
 from chunkwise.errors import (
     ChunkwiseError,
@@ -29,6 +29,7 @@ from chunkwise.errors import (
     as_value_error,
     prefix,
 )
+from chunkwise.hierarchy.location import instead_of
 from chunkwise.index_space import IndexDomain, IndexTransform
 from chunkwise.spec.chunk_layout import ChunkLayout
 from chunkwise.spec.codec_spec import CodecSpec
@@ -61,6 +62,9 @@ def spec_of(spec: SpecLike) -> Spec:
         return Spec(spec_json_from_path(spec))
     if not isinstance(spec, str | dict) and is_kvstore_object("kvstore", spec) and _is_store_object(spec):
         return Spec({"driver": "auto", "kvstore": spec})
+    hint = instead_of(spec)
+    if hint:
+        raise TypeError(f"expected a path, a URL, a spec or a store, got {type(spec).__name__}{hint}")
     return Spec(spec)
 
 
@@ -241,6 +245,7 @@ def _common_transaction(given: Transaction | None, of_kvstore: Transaction | Non
     return given or of_kvstore
 
 
+@not_too_deep
 def open_spec(
     spec: Spec,
     read: bool | None,

@@ -13,10 +13,10 @@ from chunkwise.api.transaction import check_open, not_open
 from chunkwise.arguments import as_flag
 from chunkwise.arrays import protocol
 from chunkwise.arrays.protocol import ResizeRequest
+from chunkwise.engine.background import in_background
 from chunkwise.engine.batch import Batch, check_batch
 from chunkwise.engine.combine import map_future
 from chunkwise.engine.future import Future
-from chunkwise.engine.pool import in_background
 from chunkwise.engine.unfinished import EVERYWHERE
 from chunkwise.errors import (
     ChunkwiseError,

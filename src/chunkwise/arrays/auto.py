@@ -15,6 +15,7 @@ from chunkwise.driver.auto.spec import AutoSpec
 from chunkwise.driver.flow import run
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OutOfRangeError, prefix
 from chunkwise.kvstore.protocol import ByteRange, KvStoreDriver
+from chunkwise.kvstore.value_bound import read_bounded
 from chunkwise.spec.context import Context
 from chunkwise.spec.kvstore_spec import KvStoreSpec
 from chunkwise.spec.spec_members import SpecMembers
@@ -86,7 +87,7 @@ def _head(kvstore: KvStoreSpec) -> bytes:
     store, key = kvstore.open_driver()
     for n in (12, 4):  # what a picture, and what another file begins with
         try:
-            return bytes(store.read(key, byte_range=ByteRange(0, n)).value or b"")
+            return bytes(read_bounded(store, key, byte_range=ByteRange(0, n)).value or b"")
         except OutOfRangeError:
             continue
     return b""

@@ -6,7 +6,7 @@ import time
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -24,17 +24,18 @@ from chunkwise.driver.stored_array import StoredArray
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.engine.choose import explain_read
 from chunkwise.engine.combine import WriteFutures
-from chunkwise.engine.count_stored import count_stored, delete_outside
 from chunkwise.engine.future import Future
 from chunkwise.engine.pool import Pool
 from chunkwise.engine.read import ArrayReader
 from chunkwise.engine.strategy import ReadStrategy
-from chunkwise.engine.write import SmallWriter, referencing, write_from
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError, InvalidArgumentError
 from chunkwise.index_space import IndexDomain, IndexTransform, resolve_bounds
 from chunkwise.kvstore.protocol import KvStoreDriver
 from chunkwise.spec.dimension_units import DimensionUnits
 from chunkwise.spec.schema import Schema
+
+if TYPE_CHECKING:
+    from chunkwise.engine.write import SmallWriter  # loaded by the first write
 
 __all__ = ["ChunkedArray"]
 
@@ -213,6 +214,8 @@ class ChunkedArray:
         """Write `source` where `transform`, which is bounded, says."""
         small = self._small_writer
         if small is None:
+            from chunkwise.engine.write import SmallWriter
+
             store_fill = self._spec.store_data_equal_to_fill_value
             small = self._small_writer = SmallWriter(
                 self._stored, self._store, self._pool, store_data_equal_to_fill_value=store_fill
@@ -223,6 +226,8 @@ class ChunkedArray:
 
     def write_referenced(self, transform: IndexTransform, source: npt.NDArray[Any]) -> WriteFutures:
         """Write `source`, which never changes again, so that a store in memory may refer to it."""
+        from chunkwise.engine.write import referencing
+
         store = referencing(self._store, source)
         if store is None:
             return self.write_from(transform, source)
@@ -232,6 +237,8 @@ class ChunkedArray:
     def _write(
         self, store: KvStoreDriver, transform: IndexTransform, source: npt.NDArray[Any]
     ) -> Future[None]:
+        from chunkwise.engine.write import write_from
+
         return write_from(
             self._stored,
             store,
@@ -310,6 +317,8 @@ class ChunkedArray:
                 self._adopt(opened)
             shape = opened.metadata.shape
             if not request.metadata_only and any(new < old for new, old in zip(shape, before, strict=True)):
+                from chunkwise.engine.count_stored import delete_outside
+
                 delete_outside(self._stored, self._store, before)
             if opened.written:
                 self._notify()
@@ -347,6 +356,8 @@ class ChunkedArray:
 
     def count_stored(self, transform: IndexTransform, most: int | None = None) -> Future[StorageStatistics]:
         """Count the chunks that meet the view, and those of them that are stored."""
+        from chunkwise.engine.count_stored import count_stored
+
         try:
             self._current()
             # Of a dimension that can grow, chunks may be asked for that aren't there.

@@ -40,6 +40,7 @@ from chunkwise.index_space import IndexDomain, IndexTransform
 from chunkwise.kvstore.atomic import Modifiable
 from chunkwise.kvstore.protocol import Buffer, KvStoreDriver, Stamped, offers
 from chunkwise.kvstore.traits import traits_of
+from chunkwise.kvstore.value_bound import read_bounded
 from chunkwise.spec.resources.live import CachePool
 from chunkwise.spec.schema import Schema
 
@@ -162,7 +163,7 @@ class JsonArray(FixedArray):
     def _current(self) -> Stamped:
         """Return the stored bytes, asked for again if what is known of them is too old."""
         if self._outside is not None:
-            return self._store.read(self._key)
+            return read_bounded(self._store, self._key)
         bound = self._spec.recheck_cached_data
         known = self._known.stamped
         if known is not None:
@@ -172,7 +173,9 @@ class JsonArray(FixedArray):
                 self._opened if bound == "open" else time.time() if bound is True else float(bound)
             ):
                 return known
-        found = self._store.read(self._key, if_not_equal=known.generation if known is not None else None)
+        found = read_bounded(
+            self._store, self._key, if_not_equal=known.generation if known is not None else None
+        )
         if known is not None and found.value is None and found.generation == known.generation:
             found = known._replace(time=found.time)
         self._keep(found)
@@ -188,7 +191,7 @@ class JsonArray(FixedArray):
             self._store.modify(self._key, partial(self._written_in_transaction, new))
             return
         while True:
-            stored = self._store.read(self._key) if self._tokens else None
+            stored = read_bounded(self._store, self._key) if self._tokens else None
             value = self._decoded(None if stored is None else stored.value)
             try:
                 raw = _encode(written_at(value, self._tokens, new))

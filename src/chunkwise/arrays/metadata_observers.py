@@ -17,6 +17,7 @@ from chunkwise.kvstore.adapter.cache import CacheStore
 from chunkwise.kvstore.adapter.prefix import whole_store
 from chunkwise.kvstore.protocol import KvStoreDriver
 from chunkwise.kvstore.staging import is_staging
+from chunkwise.kvstore.value_bound import read_bounded
 
 __all__ = [
     "HOLDERS",
@@ -65,7 +66,7 @@ def is_consolidated(store: KvStoreDriver, path: str) -> bool:
 def holds(store: KvStoreDriver, key: str, word: bytes) -> bool:
     """Return True if there is a document with that word in it, which may be read."""
     try:
-        raw = store.read(key).value
+        raw = read_bounded(store, key).value
     except PermissionDeniedError:
         return False  # copies that the caller may not see are not the caller's to update
     return raw is not None and word in bytes(raw)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 
 from chunkwise.arrays.chunked import ChunkedArray
 from chunkwise.arrays.metadata_observers import metadata_written, whole_path, wrapped
@@ -51,7 +52,13 @@ def open_chunked(
         opened = run(open_array(request), seen)
         shared = SharedMetadata(opened)
     if opened.written:
-        metadata_written(spec, request, store, wrap)
+        try:
+            metadata_written(spec, request, store, wrap)
+        except BaseException:
+            if wrap is None and not mode.delete_existing:  # what fails leaves nothing
+                with suppress(ChunkwiseError):
+                    store.delete(request.key, if_equal=opened.generation)
+            raise
     array = ChunkedArray(spec, request, shared, stored, pool, readable=readable, writable=writable)
     return array if wrap is None else array.over(seen, opened, wrap)
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 import time
+from typing import TYPE_CHECKING
 
 from chunkwise.driver.chunked.spec import ChunkedSpec
-from chunkwise.driver.image.spec import ImageSpec
 from chunkwise.engine.pool import Pool, pool_of
 from chunkwise.kvstore.adapter.cache import CacheStore
 from chunkwise.kvstore.adapter.value_cache import ValueCache
 from chunkwise.kvstore.protocol import KvStoreDriver
 from chunkwise.spec.driver_spec import DriverSpec
 from chunkwise.spec.resources.live import CachePool, ConcurrencyLimit
+
+if TYPE_CHECKING:
+    from chunkwise.driver.image.spec import ImageSpec  # few programs open images
 
 __all__ = ["cache_of", "cached", "pool_under"]
 

@@ -9,6 +9,7 @@ from chunkwise.cli.command import UsageError, message, show
 from chunkwise.hierarchy.consolidated_tree import check_consolidated, consolidate, remove_consolidated
 from chunkwise.hierarchy.location import locate
 from chunkwise.hierarchy.node import Node, require_node
+from chunkwise.kvstore.value_bound import read_bounded
 from chunkwise.tools.quantities import plural
 
 __all__ = ["add_arguments", "run"]
@@ -58,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _check(arguments: argparse.Namespace, node: Node) -> int:
     key = ".zmetadata" if node.format == "zarr2" else "zarr.json"
-    raw = node.location.store.read(node.location.path + key).value
+    raw = read_bounded(node.location.store, node.location.path + key).value
     there = raw is not None and (node.format == "zarr2" or "consolidated_metadata" in node.document)
     problems = check_consolidated(node, below=True) if there else ["there are none"]
     out = {"path": arguments.path, "format": node.format, "exists": there, "problems": problems}

@@ -15,9 +15,9 @@ from chunkwise.groups.copy_tree import prepare_tree_copy
 from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.node import require_node
 from chunkwise.tools.copy_plan import CopyPlan
+from chunkwise.tools.copy_report import CopyReport
 from chunkwise.tools.losses import array_left_out, is_loss
 from chunkwise.tools.quantities import format_nbytes, format_pace, plural
-from chunkwise.tools.tree_copy import CopyReport
 from chunkwise.tools.tree_plan import TreePlan
 
 __all__ = ["INCOMPLETE", "copy_options", "run_copy_tree", "show_copy", "show_left"]

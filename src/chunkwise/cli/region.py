@@ -15,7 +15,8 @@ __all__ = ["Region", "add_view", "index_of", "parse_region", "select", "view_of"
 
 Region: TypeAlias = "tuple[int | slice | EllipsisType, ...]"
 
-_INTEGER = re.compile(r"[+-]?[0-9]+")
+_INTEGER = re.compile(r"[+-]?[0-9]{1,4000}")  # Python reads no longer ones
+_LARGEST = 2**62 - 2  # index of an array
 
 
 def add_view(parser: argparse.ArgumentParser) -> None:
@@ -96,4 +97,9 @@ def _number(number: str, part: str, text: str) -> int | None:
         return None
     if not _INTEGER.fullmatch(number):
         raise UsageError(f'"{part}" in region "{text}" is neither an index nor start:stop:step nor "..."')
-    return int(number)
+    value = int(number)
+    if abs(value) > _LARGEST:
+        raise UsageError(
+            f'"{part}" in region "{text}" is beyond any index, of which the largest is {_LARGEST}'
+        )
+    return value

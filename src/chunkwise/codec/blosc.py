@@ -159,7 +159,7 @@ class Blosc(BytesToBytes):
         decompress = blosc().decompress
 
         def decode(encoded: Buffer) -> Buffer:
-            nbytes = _checked_nbytes(encoded, decoded_nbytes)
+            nbytes, encoded = _checked(encoded, decoded_nbytes)
             if nbytes == 0:
                 return b""
             out = np.empty(nbytes, np.uint8).data
@@ -175,7 +175,7 @@ class Blosc(BytesToBytes):
         decompress = blosc().decompress
 
         def decode(encoded: Buffer, out: memoryview) -> None:
-            _checked_nbytes(encoded, decoded_nbytes)
+            _, encoded = _checked(encoded, decoded_nbytes)
             if decompress(encoded, out) != decoded_nbytes:
                 _decompress_elsewhere(encoded, out)
 
@@ -204,8 +204,8 @@ class Blosc(BytesToBytes):
         return encode
 
 
-def _checked_nbytes(encoded: Buffer, expected: int | None) -> int:
-    """Return the decoded size that the header claims, once it agrees with what there is."""
+def _checked(encoded: Buffer, expected: int | None) -> tuple[int, Buffer]:
+    """Return the decoded size that the header claims, once it agrees with what there is, and the frame."""
     # Header: version, inner version, flags, type size (a byte each), then decoded size, block size and
     # encoded size (4 bytes each, little-endian).
     if len(encoded) < 16:
@@ -213,14 +213,16 @@ def _checked_nbytes(encoded: Buffer, expected: int | None) -> int:
     nbytes: int
     nbytes, cbytes = _sizes(encoded)
     if cbytes != len(encoded):
-        raise DataCorruptionError(
-            f'"blosc" codec: header claims {cbytes} encoded bytes, but there are {len(encoded)}'
-        )
+        if not 16 <= cbytes < len(encoded):
+            raise DataCorruptionError(
+                f'"blosc" codec: header claims {cbytes} encoded bytes, but there are {len(encoded)}'
+            )
+        encoded = memoryview(encoded)[:cbytes]  # behind it old versions of z5py left the rest of a buffer
     if nbytes != expected:
         limit = min(_MAX_NBYTES, _MAX_RATIO * cbytes) if expected is None else expected
         if expected is not None or nbytes > limit:
             raise size_error("blosc", nbytes, limit)
-    return nbytes
+    return nbytes, encoded
 
 
 def _decompress_elsewhere(encoded: Buffer, out: memoryview) -> None:

@@ -49,7 +49,9 @@ class Bz2(BytesToBytes):
         return {"level": self.level}
 
     def open_decoder(self, decoded_nbytes: int | None) -> Callable[[Buffer], Buffer]:
-        return lambda encoded: decode_streams("bz2", bz2.BZ2Decompressor, encoded, decoded_nbytes)
+        return lambda encoded: decode_streams(
+            "bz2", bz2.BZ2Decompressor, encoded, decoded_nbytes, magic=b"BZh"
+        )
 
     def open_encoder(self) -> Callable[[Buffer], Buffer]:
         return lambda decoded: bz2.compress(decoded, self.level)

@@ -18,7 +18,8 @@ Configuration
 Compatibility
 -------------
 Several streams after each other are read as one, like zarr-python 2; n5-java and TensorStore refuse
-them, z5py returns only the first.
+them, z5py returns only the first.  Bytes behind the last stream that begin none are ignored: z5py leaves
+them.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class Bzip2(BytesToBytes):
 
     def open_decoder(self, decoded_nbytes: int | None) -> Callable[[Buffer], Buffer]:
         """Return a decoder that never holds more than `decoded_nbytes` bytes and one."""
-        return lambda data: decode_streams("bzip2", bz2.BZ2Decompressor, data, decoded_nbytes)
+        return lambda data: decode_streams("bzip2", bz2.BZ2Decompressor, data, decoded_nbytes, magic=b"BZh")
 
     def open_encoder(self) -> Callable[[Buffer], Buffer]:
         """Return an encoder that writes one stream."""

@@ -43,7 +43,9 @@ __all__ = ["Gzip"]
 class Gzip(BytesToBytes):
     """Bytes to bytes: DEFLATE."""
 
-    level: int | None = None  # 0 (stored) to 9; -1 (only in N5) is zlib's default. None until bound, then 6.
+    level: int | None = (
+        None  # 0 (stored) to 9; -1 (not in Zarr v3) is zlib's default. None until bound, then 6.
+    )
     framing: Framing = "gzip"  # What is written; both are read. "zlib" only in N5.
     # Whose levels. ISA-L is several times faster but has levels 0 to 3 only, of other meaning; so it is
     # used only where the caller says so, and is no part of the metadata.
@@ -62,7 +64,9 @@ class Gzip(BytesToBytes):
             use_zlib = members.take("useZlib", expect_bool, False)
             members.rest()
             return cls(level, "zlib" if use_zlib else "gzip")
-        level = members.take("level", lambda v: expect_int(v, 0, 9), 1 if format == "zarr2" else None)
+        # Java's default in Zarr v2, as jzarr writes it.
+        least, default = (-1, 1) if format == "zarr2" else (0, None)
+        level = members.take("level", lambda v: expect_int(v, least, 9), default)
         members.finish()
         return cls(level)
 

@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.binding import JSON, Members, expect_object, expect_string
+from chunkwise.codec.lz4_hdf5 import decode_lz4_hdf5
 from chunkwise.codec.numcodecs_array import Frozen, frozen, thawed
 from chunkwise.codec.protocol import (
     ArrayToBytes,
@@ -107,6 +108,8 @@ class NumcodecsCompressor(BytesToBytes):
         return {**thawed(self.configuration), "id": self.id}
 
     def open_decoder(self, decoded_nbytes: int | None) -> Callable[[Buffer], Buffer]:
+        if self.id == "imagecodecs_lz4h5":  # imagecodecs takes a short last block for a compressed one
+            return lambda encoded: decode_lz4_hdf5(encoded, decoded_nbytes)
         instance = _get(self.id, self.configuration)
 
         # Into memory of the size that is expected, and a byte to see that there is more.

@@ -22,8 +22,12 @@ def decode_streams(
     *,
     errors: type[Exception] = OSError,
     padding: int = 0,
+    magic: bytes = b"",
 ) -> bytes:
-    """Decode all streams in `data` and return their content, joined."""
+    """Decode all streams in `data`, each of which begins with `magic`, and return their content, joined.
+
+    What lies behind and doesn't begin so is no stream, and ignored.
+    """
     parts: list[bytes] = []
     room = -1 if decoded_nbytes is None else decoded_nbytes + 1
     got = 0
@@ -50,7 +54,7 @@ def decode_streams(
             if (len(unused) - len(kept)) % padding:
                 raise DataCorruptionError(f"{name}: stream padding is not a multiple of {padding} bytes")
             unused = kept
-        if not unused:
+        if not unused or not unused.startswith(magic):
             break
         rest = unused
     if decoded_nbytes is not None and got != decoded_nbytes:

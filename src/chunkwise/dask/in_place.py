@@ -43,12 +43,14 @@ def check_sources(sources: Sequence[tuple[str, Any]], written: Sequence[Written]
     if not written:
         return
     for number, (name, data) in enumerate(sources):
-        whole = reads_of(data)
+        blocks = _block_reads(data)
+        reads = reads_of(data, {read.key for read in blocks.values()})
+        others = list(reads.operands)
         for part in written:
-            reads = whole
-            if part.number == number and part.view is not None and whole.operands:
-                own = _own_blocks(data, part.view)
-                reads = reads_of(data, own) if own else whole
+            own: set[str] = set()
+            if part.number == number and part.view is not None and blocks:
+                own = _own_blocks(data, blocks, part.view)
+            reads.operands = [*others, *(read.needed for layer, read in blocks.items() if layer not in own)]
             for operand, text in reads.of(part.locations):
                 if not _apart(operand, part.ranges):
                     raise InvalidArgumentError(
@@ -91,35 +93,67 @@ def _apart(operand: Any, ranges: Ranges | None) -> bool:
 # -- blocks that follow from the blocks at their places ----------------------------------------------------
 
 
-def _own_blocks(source: Any, target: TensorStore) -> set[str]:
-    """Return the layers of a graph that read `target`, each block of the source its own part of it."""
+class _BlockRead(NamedTuple):
+    """A layer of a graph that reads an array block by block."""
+
+    key: str  # of the layer that holds the array; the layer itself if it is that
+    view: TensorStore
+    needed: TensorStore  # the part of the view that the graph asks for
+    chunks: Any
+
+
+def _block_reads(source: Any) -> dict[str, _BlockRead]:
+    """Return the layers of a graph that read arrays of ours block by block."""
     graph: Any = getattr(source, "dask", None)
-    layers: Any = getattr(graph, "layers", None)
-    if layers is None:
-        return set()
+    if getattr(graph, "layers", None) is None:
+        return {}
+    layers, found = graph.layers, {}
+    culled = graph.cull(set(load("dask.core", "store").flatten(source.__dask_keys__())))
+    wanted = {getattr(layer, "output", None): layer for layer in culled.layers.values()}
+    for name, layer in layers.items():
+        chunks: Any = _chunks_of(layer) if name in wanted else None
+        arrays = [] if chunks is None else [of for of, indices in layer.indices if indices is None]
+        key = getattr(arrays[0], "key", None) if arrays else None
+        held = layers[key].get(key) if key in layers else arrays[0] if arrays else None
+        view = _plain_view(getattr(held, "value", held))
+        if view is None or (key in layers and graph.dependents[key] != {name}):
+            continue
+        box = []
+        for dim, along in enumerate(chunks):
+            numbers = [block[dim] for block in wanted[name].output_blocks or ()] or [0, len(along) - 1]
+            start = sum(along[: min(numbers)])
+            box.append(slice(start, start + sum(along[min(numbers) : max(numbers) + 1])))
+        origin = view.origin
+        inside = tuple(slice(at + b.start, at + b.stop) for at, b in zip(origin, box, strict=True))
+        found[name] = _BlockRead(str(key) if key in layers else name, view, view[inside], chunks)
+    return found
+
+
+def _chunks_of(layer: Any) -> Any:
+    """Return the chunks of a layer that reads an array block by block; None for any other."""
+    if not isinstance(layer, load("dask.blockwise", "store").Blockwise) or len(layer.io_deps) != 1:
+        return None
+    if any(indices is not None and of not in layer.io_deps for of, indices in layer.indices):
+        return None
+    return getattr(next(iter(layer.io_deps.values())), "chunks", None)
+
+
+def _own_blocks(source: Any, blocks: dict[str, _BlockRead], target: TensorStore) -> set[str]:
+    """Return the layers of a graph that read `target`, each block of the source its own part of it."""
+    graph = source.dask
     found: dict[str, tuple[int, ...]] = {}
     followed: set[str] = set()
-    _follow(layers, source.name, tuple(range(source.ndim)), found, followed)
+    _follow(graph.layers, source.name, tuple(range(source.ndim)), found, followed)
     # What other layers need too, such as those of a sum, is read for other blocks as well.
-    shared = [name for name in layers if name not in followed]
+    shared = [name for name in graph.layers if name not in followed]
     for name in shared:
         shared.extend(graph.dependencies[name] - set(shared))
     own: set[str] = set()
     for name, axes in found.items():
-        layer = layers[name]
-        (blocks,) = layer.io_deps.values()
-        arrays = [dependency for dependency, indices in layer.indices if indices is None]
-        if (
-            name in shared
-            or axes != tuple(range(source.ndim))
-            or getattr(blocks, "chunks", None) != source.chunks
-        ):
-            continue
-        key = getattr(arrays[0], "key", None) if arrays else None
-        held = layers[key].get(key) if key in layers else arrays[0] if arrays else None
-        view = _plain_view(getattr(held, "value", held))
-        if view is not None and _same_part(view, target):
-            own.add(str(key) if key in layers else name)
+        in_order = name not in shared and axes == tuple(range(source.ndim))
+        read = blocks.get(name)
+        if in_order and read is not None and read.chunks == source.chunks and _same_part(read.view, target):
+            own.add(name)
     return own
 
 
@@ -132,9 +166,7 @@ def _follow(
     if not isinstance(layer, blockwise) or layer.output != name:
         return
     followed.add(name)
-    if len(layer.io_deps) == 1 and not any(
-        indices is not None and dependency not in layer.io_deps for dependency, indices in layer.indices
-    ):
+    if _chunks_of(layer) is not None:
         # Needed at two places, by transposed blocks for one: then it isn't at its own alone.
         found[name] = along if found.get(name, along) == along else (-1,)
         return

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from chunkwise.kvstore.protocol import KvStoreDriver
 from chunkwise.kvstore.take_place import replace_below
+from chunkwise.kvstore.value_bound import read_bounded
 
 __all__ = ["Delete", "Flow", "Get", "ListChildren", "Put", "ReplacePrefix", "Request", "run"]
 
@@ -73,10 +74,8 @@ def run(flow: Flow[T], store: KvStoreDriver) -> T:
         answer = error = None
         try:
             match request:
-                case Get(key, None):
-                    answer = store.read(key)
                 case Get(key, if_not_equal):
-                    answer = store.read(key, if_not_equal=if_not_equal)
+                    answer = read_bounded(store, key, if_not_equal=if_not_equal)
                 case Put(key, value, if_equal):
                     answer = store.write(key, value, if_equal=if_equal)
                 case Delete(key):

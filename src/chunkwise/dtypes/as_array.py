@@ -102,7 +102,8 @@ def _from_lists(value: Any, max_rank: int | None) -> npt.NDArray[Any]:
 
 def _bytes(value: Any) -> bytes:
     if not isinstance(value, bytes):
-        raise TypeError(f"expected bytes, {type(value).__name__} found")
+        hint = '; the dtype of text is "ustring"' if isinstance(value, str) else ""
+        raise TypeError(f"expected bytes, {type(value).__name__} found{hint}")
     return bytes(value)
 
 

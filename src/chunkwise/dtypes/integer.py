@@ -112,7 +112,7 @@ def parse_bool(value: JSON, dtype: DataType, notation: Notation) -> npt.NDArray[
     """Return a fill value; in a schema the strings ``"true"`` and ``"false"`` will do too."""
     if notation == "json" and value in ("true", "false"):
         value = value == "true"
-    if notation == "zarr2" and type(value) is int and value in (0, 1):
+    if notation != "json" and type(value) is int and value in (0, 1):
         value = value == 1
     return np.array(expect_bool(value))
 

@@ -41,8 +41,6 @@ def parse_variable(value: JSON, dtype: DataType, notation: Notation) -> npt.NDAr
     """Return a fill value of string, ustring or json."""
     if dtype.kind == "json":
         return boxed(value)
-    if notation == "zarr2" and value == 0 and not isinstance(value, bool | str):
-        return dtype.zero()
     if dtype.kind == "ustring" or notation == "json":
         try:
             raw = expect_string(value).encode()

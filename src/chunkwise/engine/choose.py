@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.driver.stored_array import StoredArray, shard_layout
+from chunkwise.engine.batch import is_batched
+from chunkwise.engine.pool import in_event_loop
 from chunkwise.engine.sources import cache_source
 from chunkwise.engine.strategy import ReadStrategy, read_strategy
 from chunkwise.engine.targets import lies_in_one_piece
@@ -55,6 +57,7 @@ def choose_strategy(
         in_place=shape is None or array.field is not None or lies_in_one_piece(plan.axes, shape, view),
         request_concurrency=traits.request_concurrency,
         io_limit=traits.io_limit,
+        beside_others=is_batched() or in_event_loop(),
         n_shards=0 if shards is None else prod([axis.n_entries for axis in shards]),
     )
 
@@ -72,9 +75,13 @@ def explain_read(
     return choose_strategy(array, store, plan, plan.layout.view(memory), n_processors, shards)
 
 
-def plan_array(array: StoredArray, transform: Transform) -> tuple[Plan, tuple[ShardAxis, ...] | None]:
+def plan_array(
+    array: StoredArray, transform: Transform, chunks_per_shard: tuple[int, ...] | None = None
+) -> tuple[Plan, tuple[ShardAxis, ...] | None]:
     """Return the plan of a read, and the same by shard if there are any."""
     if array.shard is None:
         return plan_read(transform, array.grid), None
     plan = plan_read(transform, array.shard.grid)
-    return plan, plan_shards(plan.axes, shard_layout(array, array.shard).chunks_per_shard)
+    if chunks_per_shard is None:
+        chunks_per_shard = shard_layout(array, array.shard).chunks_per_shard
+    return plan, plan_shards(plan.axes, chunks_per_shard)

@@ -10,8 +10,6 @@ child starts its own.  Where the system has no thread left, those that there are
 caller.  When Python ends they are told to stop, and waited for: a daemon goes on in a codec while what it
 works on is taken apart.  Work that is handed in from a thread of a pool is done at once by that thread, so
 that waiting for it can't wait for itself.
-
-Work that mostly waits for a network is done on threads of its own, so that the caller need not wait.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ from chunkwise.engine.unfinished import Change, after, be_part_of_change, before
 from chunkwise.engine.waiting import give_up
 from chunkwise.errors import CancelledError
 from chunkwise.fork import in_child, new_lock, put_in_order_in_child
-from chunkwise.kvstore.request_limits import DEFAULT_CONCURRENCY, Slots
+from chunkwise.kvstore.request_limits import Slots
 from chunkwise.processors import n_dask_threads, n_processors
 from chunkwise.thread import start_thread
 
@@ -44,7 +42,6 @@ __all__ = [
     "Pool",
     "Stop",
     "give_up_since",
-    "in_background",
     "in_event_loop",
     "is_idle",
     "n_changes",
@@ -384,28 +381,3 @@ def pool_of(limit: _Limit) -> Pool:
                     _shared.append(Pool())
                 limit.pool = _shared[0]
     return limit.pool
-
-
-_background: list[Pool] = []
-_under_way: set[Future[object]] = set()
-
-
-def _background_pool() -> Pool:
-    if not _background:
-        _background.append(Pool(DEFAULT_CONCURRENCY))
-    return _background[0]
-
-
-def in_background(work: Callable[[], T], *, writes: Hashable = None) -> Future[T]:
-    """Return the future of what `work` returns, called in another thread; `writes` as for `Pool.run`."""
-    # In a thread of a pool, whose turn it is to wait, `work` is done here and now.
-    results: list[T] = []
-    pool = _background_pool()
-    pool.start_threads(min(DEFAULT_CONCURRENCY, len(_under_way) + 1))
-    future = pool.run(
-        [work], lambda _: lambda do: results.append(do()), results.pop, n_workers=1, writes=writes
-    )
-    if not future.done():
-        _under_way.add(future)  # type: ignore[arg-type]
-        future._on_done(_under_way.discard)
-    return future

@@ -148,6 +148,7 @@ class ArrayReader:
         self._key = array.keys.key
         self._cache = cache_source(array, store)
         self._idle: list[_Worker] = []
+        self._keeps = traits_of(store).current_readers  # else a kept source would be out of date
         level = array if array.shard is None else array.shard
         self._chain = chain = level.chain
         self._item, self._item_nbytes = chain.item, chain.item.nbytes
@@ -213,7 +214,8 @@ class ArrayReader:
             read_chunks((batch,), source, [], fill_missing=fill_missing)
         except Exception as e:
             return Future.failed(e)
-        self._idle.append(worker)
+        if self._keeps:
+            self._idle.append(worker)
         return Future.ready(out)
 
     def read_planned(
@@ -232,7 +234,8 @@ class ArrayReader:
         array, pool = self._array, self._pool
         assert out.dtype == array.numpy_dtype, f"result of {out.dtype} for an array of {array.numpy_dtype}"
         assert out.shape == tuple(transform.input_shape), f"result of shape {out.shape} for {transform}"
-        plan, shards = plan_array(array, transform)
+        counts = None if array.shard is None else self._layout.chunks_per_shard
+        plan, shards = plan_array(array, transform, counts)
         if plan.n_chunks == 0:
             return Future.ready(out)
         view = plan.layout.view(out)
@@ -334,7 +337,9 @@ class ArrayReader:
         return _Worker(store_source(array, store), {})
 
     def _give_back(self, worker: _Worker) -> None:
-        """Keep a worker that has done its work."""
+        """Keep a worker that has done its work, if its source stays up to date."""
+        if not self._keeps:
+            return
         if isinstance(worker.source, ShardSource):
             if not self._indexes.lasts:
                 return

@@ -58,6 +58,7 @@ _UNCHECKED = 1 << 24
 Index: TypeAlias = "npt.NDArray[np.uint64]"
 Entry: TypeAlias = "tuple[Index, Any]"  # with the generation, or stamp, of the shard
 
+_BUFFER = 1 << 20  # bytes of encoded chunks for which a worker keeps memory
 _KEPT = 1 << 22  # bytes of indexes that an open array keeps of a store that answers at once
 
 
@@ -133,6 +134,7 @@ class ShardSource:
         self._key = ""
         self._positions: npt.NDArray[np.int64] = np.empty(0, np.int64)
         self._encoded: list[Buffer | None] = []
+        self._memory: memoryview | None = None  # for encoded chunks of shards that are opened
         self._number = 0  # of the inner chunk that is looked at while a shard is opened, for messages
 
     def open_shard(self, key: str, positions: npt.NDArray[np.int64]) -> range:
@@ -220,7 +222,7 @@ class ShardSource:
                     self._kept.cache.put(key, (index, stamp), index.nbytes)
             try:
                 encoded = self._read_ranges(
-                    index[positions], lambda spans: value.read(*map(list, zip(*spans, strict=True))), None
+                    index[positions], lambda spans: self._read_spans(value, spans), None
                 )
             except OutOfRangeError as e:
                 if value.changed():
@@ -231,6 +233,15 @@ class ShardSource:
             return encoded
         finally:
             value.close()
+
+    def _read_spans(self, value: OpenValue, spans: list[tuple[int, int]]) -> list[memoryview]:
+        """Return byte ranges of an open shard, valid until the next one is opened."""
+        # Memory that was just used needs no page from the system: a twentieth of a box of 48³.
+        starts, stops = zip(*spans, strict=True)
+        n_bytes = sum(stops) - sum(starts)
+        if n_bytes <= _BUFFER and (self._memory is None or len(self._memory) < n_bytes):
+            self._memory = np.empty(min(_BUFFER, max(1 << 16, 2 * n_bytes)), np.uint8).data
+        return value.read(starts, stops, self._memory)
 
     def _index_of(self, value: OpenValue) -> Index:
         with _index_errors():

@@ -36,6 +36,9 @@ _SHARD = 60_000
 # much as they win in some milliseconds: 8 inner chunks of 64 KiB in zstd, a 48^3 box, take one thread 2.4 ms
 # of processor time, two 3.7; 8 chunks of 512 KiB one 4.8 ms, two 6.6.
 _INLINE = 4_000_000
+_INLINE_BESIDE_OTHERS = (
+    500_000  # where the caller has more to do meanwhile: other reads of a batch, its event loop
+)
 _INLINE_WRITE, _INLINE_WRITE_ALONE = 500_000, 2_000_000
 # With write batches of 2, 4 and 8 ms, 256³ uint16 in zstd chunks of 32³ take 111, 105 and 92 ms of processor
 # time; raw ones and those of 64³ take as long with each.
@@ -78,13 +81,14 @@ def read_strategy(
     request_concurrency: int | None = None,
     io_limit: int | None = None,
     n_shards: int = 0,
+    beside_others: bool = False,
 ) -> ReadStrategy:
     """Choose how to read `n_chunks` of `chunk_nbytes` decoded bytes each."""
     # With `batches` one call decodes several chunks.  `in_place` means that each chunk is better decoded
     # straight to its place, whatever its size: it is one piece of the result's memory, or elements are taken
     # from chunks that somebody keeps.  `request_concurrency` is that of a store where each request takes
     # long; `io_limit` the number of threads that may use the store at all; `n_shards` the number of shards
-    # that hold the chunks, 0 without shards.
+    # that hold the chunks, 0 without shards.  With `beside_others` the caller has more to do meanwhile.
     staged = source != "cache" and not in_place and 2 * chunk_nbytes <= STAGING_NBYTES
     target: Literal["direct", "staged"] = "staged" if staged else "direct"
     limit = min(n_chunks, io_limit or n_chunks)
@@ -100,7 +104,8 @@ def read_strategy(
     unlocked = chunk_nbytes * rate
     total = n_shards * _SHARD + n_chunks * (_CHUNK + chunk_nbytes * rate)
     if total <= _INLINE:
-        return ReadStrategy(source, target, 0, nbytes)
+        inline = not beside_others or n_processors == 1 or total <= _INLINE_BESIDE_OTHERS
+        return ReadStrategy(source, target, 0 if inline else 1, nbytes)
     together = batches and staged and (source == "shards" or unlocked < _WORTH_A_THREAD)
     together = together and n_chunks > 1 and chunk_nbytes * _TOGETHER <= STAGING_NBYTES
     worth = _TOGETHER_WORTH_A_THREAD if together else _WORTH_A_THREAD

@@ -31,6 +31,7 @@ from chunkwise.kvstore.protocol import (
     Writer,
 )
 from chunkwise.kvstore.traits import DEFAULT_TRAITS, StoreTraits, traits_of
+from chunkwise.thread import is_within
 
 __all__ = [
     "Changer",
@@ -56,7 +57,11 @@ _locks = KeyLocks()
 def change_alone(identity: Hashable, key: str, attempt: Callable[[], bool]) -> None:
     """Call `attempt` until it returns True, holding the lock of `key` if that can be had soon."""
     # `identity` is that of the kvstore that the key is in.
-    lock = _locks.of(identity, key)
+    lock, held = _locks.of(identity, key), False
+    if lock.locked() and is_within(change_alone, lock=lock, held=True):  # in a signal handler
+        while not attempt():
+            pass
+        return
     [held] = map(lock.acquire, [True], [_PATIENCE])  # unpacked: see chunkwise.kvstore.file_protocol
     try:
         while not attempt():

@@ -14,6 +14,7 @@ from chunkwise.hierarchy.new_location import suggested_format
 from chunkwise.hierarchy.node import JOURNAL, Node, find_node, require_node
 from chunkwise.hierarchy.resolve import ResolvedNode
 from chunkwise.hierarchy.tree import Tree, check_format
+from chunkwise.tools.copy_report import CopyReport
 from chunkwise.tools.copy_source import check_apart
 from chunkwise.tools.destination import Destination
 from chunkwise.tools.executors import Workers, workers_of
@@ -21,7 +22,7 @@ from chunkwise.tools.losses import warn_of_losses
 from chunkwise.tools.narrowing import Cast
 from chunkwise.tools.parts import parse_part
 from chunkwise.tools.progress import check_progress, shown_progress
-from chunkwise.tools.tree_copy import CopyReport, TreeCopy
+from chunkwise.tools.tree_copy import TreeCopy
 
 __all__ = ["copy_tree", "prepare_tree_copy"]
 
@@ -163,10 +164,8 @@ def prepare_tree_copy(
         what = f"an array already ({found.format})" if found.kind == "array" else "there already"
         raise AlreadyExistsError(f"{there.text} is {what}; overwrite=True, or --overwrite, replaces it")
     go_on = resume or part is not None
-    destination = Destination.choose(there, overwrite=overwrite, go_on=go_on, tree=True)
-    target = Tree(
-        root=destination.place, format=wanted, writable=True, non_finite="literal", open_other=_no_other
-    )
+    to = Destination.choose(there, overwrite=overwrite, go_on=go_on, tree=True)
+    target = Tree(root=to.place, format=wanted, writable=True, non_finite="literal", open_other=_no_other)
     return TreeCopy(
         ResolvedNode(tree._tree, (), tree._node),
         target,
@@ -175,7 +174,7 @@ def prepare_tree_copy(
         memory=as_nbytes(memory),
         resume=resume,
         overwrite=overwrite,
-        destination=destination,
+        destination=to,
         consolidated=wanted != "n5" and _is_consolidated(root),
         part=None if part is None else parse_part(part),
         **how,

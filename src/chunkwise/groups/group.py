@@ -21,11 +21,12 @@ from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.node_name import split_path
 from chunkwise.hierarchy.resolve import ResolvedNode, group_links, resolve
 from chunkwise.hierarchy.tree import Tree
+from chunkwise.tools.copy_report import CopyReport
 from chunkwise.tools.executors import Workers, workers_of
 from chunkwise.tools.losses import warn_of_losses
 from chunkwise.tools.narrowing import Cast
 from chunkwise.tools.progress import check_progress, shown_progress
-from chunkwise.tools.tree_copy import CopyReport, TreeCopy
+from chunkwise.tools.tree_copy import TreeCopy
 
 __all__ = ["Group"]
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,24 +17,19 @@ import numpy.typing as npt
 
 from chunkwise.api.open import open as open_spec
 from chunkwise.api.tensorstore import TensorStore
-from chunkwise.binding import JSON
 from chunkwise.dtypes.as_array import as_array
 from chunkwise.dtypes.data_type import DataType, DTypeLike
-from chunkwise.errors import ChunkwiseError, InvalidArgumentError
+from chunkwise.errors import InvalidArgumentError
 from chunkwise.hierarchy.attribute_value import NonFinite, attributes_to_json
-from chunkwise.hierarchy.attributes import write_first_attributes
-from chunkwise.hierarchy.consolidated import update_consolidated
-from chunkwise.hierarchy.create import remove_groups
 from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.new_location import check_free, check_replaceable
-from chunkwise.hierarchy.node import find_documented
-from chunkwise.hierarchy.own_keys import delete_own
 from chunkwise.hierarchy.replacement import replacing
 from chunkwise.spec.codec_spec import CodecSpec
 from chunkwise.spec.schema import Schema
 from chunkwise.spec.unit import Unit
 from chunkwise.tools.array_template import ArrayTemplate, data_type
 from chunkwise.tools.compressor import Compressor, parse_compressor
+from chunkwise.tools.new_array import NewArray
 from chunkwise.tools.target import target_spec
 
 __all__ = ["SCHEMA_OPTIONS", "auto_chunks", "new_array"]
@@ -161,62 +155,15 @@ def new_array(
     open_spec({**spec, "open": True, "assume_metadata": True}, **options).result()
     look()
     text = template.dtype.name == "ustring"
-    new = _NewArray(location, format, target.attributes, spec, options, data)
-    if overwrite and check_replaceable(location, format):
-        with replacing(location) as staging:
-            new.write_to(staging)
-            make_parents(text)
-    else:
+    new = NewArray(format, spec, target.attributes, options, data)
+    if not (overwrite and check_replaceable(location, format)):
         check_free(location, format)
-        made = make_parents(text)
-        try:
-            return new.write_to(location)
-        except BaseException:
-            with suppress(ChunkwiseError):
-                remove_groups(made)
-            raise
+        return new.write_to(location, partial(make_parents, text))
+    with replacing(location) as staging:
+        new.write_to(staging)
+        make_parents(text)
     whole = {"driver": spec["driver"], "kvstore": spec["kvstore"], "open": True}
     return open_spec(whole, context=options.get("context")).result()
-
-
-@dataclass(frozen=True)
-class _NewArray:
-    """An array that is to be made."""
-
-    location: Location
-    format: str
-    attributes: Mapping[str, JSON]  # to be written beside the metadata
-    spec: Mapping[str, Any]
-    options: Mapping[str, Any]
-    data: Any
-
-    def write_to(self, place: Location) -> TensorStore:
-        """Make the array at a place where nothing is; after a failure nothing of it is there."""
-        write_first_attributes(place, self.format, self.attributes)
-        made = False
-        try:
-            spec = {**self.spec, "kvstore": place.kvstore(), "create": True}
-            store = open_spec(spec, **self.options).result()
-            made = True
-            if self.format != "n5":
-                update_consolidated(place.store, place.path)
-            if self.data is not None:
-                self._written(store, place).write(self.data).result()
-        except BaseException:
-            with suppress(ChunkwiseError):  # the store may have failed for good
-                if made or find_documented(place) is None:  # else somebody was faster
-                    delete_own(place)
-                    update_consolidated(place.store, place.path)
-            raise
-        return store
-
-    def _written(self, store: TensorStore, place: Location) -> TensorStore:
-        """Return the new array as its only writer sees it."""
-        alone = place.alone()
-        if alone is place:
-            return store
-        spec = {"driver": self.spec["driver"], "kvstore": alone.kvstore(), "open": True}
-        return open_spec(spec, context=self.options.get("context")).result()
 
 
 def _auto(outer: Sequence[int], dtype: DataType, *, exact: bool) -> tuple[int, ...]:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Literal, TypeAlias
 
 from chunkwise.arguments import check_choice
-from chunkwise.driver.auto.found_instead import database_instead
+from chunkwise.binding import not_too_deep
+from chunkwise.driver.auto.found_instead import database_instead, interrupted_instead
 from chunkwise.driver.n5.document import check_version
 from chunkwise.errors import (
     AlreadyExistsError,
+    ChunkwiseError,
     FailedPreconditionError,
     InvalidArgumentError,
     NotFoundError,
@@ -27,11 +30,13 @@ from chunkwise.hierarchy.new_location import (
     check_vacant,
     create_parents,
     format_of_new,
+    remove_groups,
 )
 from chunkwise.hierarchy.node import FormatName, Node, find_node, node_of, nothing_at
 from chunkwise.hierarchy.replacement import replacing
 from chunkwise.hierarchy.snapshot import parse_snapshot
 from chunkwise.hierarchy.tree import ExternalLinks, Tree, check_format, check_group
+from chunkwise.kvstore.value_bound import read_bounded
 from chunkwise.spec.context import Context, as_context
 
 __all__ = ["Mode", "create_group", "open_group"]
@@ -170,9 +175,9 @@ def _check_implicit(node: Node) -> None:
     if array is not None:
         raise NotFoundError(f"there is no group at {location.text}, which is inside the array {array.text}")
     if node.format is None:
-        database = database_instead(location.store, location.path, location.text)
-        if database:
-            raise NotFoundError(f"there is no group at {location.text}: {database}")
+        for instead in (database_instead, interrupted_instead):
+            if found := instead(location.store, location.path, location.text):
+                raise NotFoundError(f"there is no group at {location.text}: {found}")
         raise NotFoundError(
             f"there is no group at {location.text}, but a directory without metadata; it is looked into "
             'as a group of the format that is given: format="zarr3", "zarr2" or "n5"'
@@ -203,11 +208,12 @@ def _opened(node: Node, wanted: FormatName | None, options: dict[str, Any], *, w
     return Group._make(tree, (), node)
 
 
+@not_too_deep
 def _from_snapshot(location: Location, wanted: FormatName | None, options: dict[str, Any]) -> Group | None:
     """Open a group from its consolidated metadata; None if it has none."""
     kv, path = location.store, location.path
     for format, key in (("zarr3", "zarr.json"), ("zarr2", ".zmetadata")):
-        found = kv.read(path + key) if wanted in (None, format) else None
+        found = read_bounded(kv, path + key) if wanted in (None, format) else None
         if found is None or found.value is None:
             continue
         if key == ".zmetadata":
@@ -288,17 +294,22 @@ def _create(format: FormatName, attributes: Mapping[str, Any], options: dict[str
         check_container(location)
     # The group itself must not be there before it is made: in N5 the container above is what is marked.
     above = location.parent if format == "n5" else location
-    if above is not None:
-        create_parents(above, format)
-    node = make_group(tree, (), attributes)
-    if format == "n5":
-        if container_root(location) is None:
-            create_container(location)
-        else:
-            mark_container(location)
-        found = find_node(location, format)
-        assert found is not None
-        node = found
+    made = [] if above is None else create_parents(above, format)
+    try:
+        node = make_group(tree, (), attributes)
+        made.append(location)
+        if format == "n5":
+            if container_root(location) is None:
+                create_container(location)
+            else:
+                mark_container(location)
+            found = find_node(location, format)
+            assert found is not None
+            node = found
+    except BaseException:
+        with suppress(ChunkwiseError):  # the store may have failed for good
+            remove_groups(made)
+        raise
     return Group._make(tree, (), node)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from chunkwise.errors import LossWarning
 from chunkwise.extras import needs
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from chunkwise.hdmf.backend.data_io import ZarrDataIO
     from chunkwise.hdmf.backend.io import ZarrIO
     from chunkwise.hdmf.backend.nwb import NWBZarrIO, read_nwb, validate
-    from chunkwise.hdmf.model.losses import LossWarning
     from chunkwise.hdmf.model.reference import Reference
     from chunkwise.hdmf.opening import open_store
     from chunkwise.hdmf.pickles.safe_pickle import UnsafePickleError
@@ -45,7 +45,6 @@ _MODULES = {
     "BrokenLinkError": "storage.resolve",
     "BrokenLinkWarning": "storage.resolve",
     "HdmfStore": "storage.store",
-    "LossWarning": "model.losses",
     "NWBZarrIO": "backend.nwb",
     "Reference": "model.reference",
     "RegionReference": "backend.builder_references",

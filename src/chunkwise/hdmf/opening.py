@@ -15,6 +15,7 @@ from chunkwise.hdmf.replacement import read_replacement, replace_encoded
 from chunkwise.hdmf.storage.store import HdmfStore
 from chunkwise.hierarchy.document import load_json
 from chunkwise.hierarchy.location import Location
+from chunkwise.kvstore.value_bound import read_bounded
 from chunkwise.spec.url import is_url
 
 __all__ = ["UNFINISHED", "is_hdf5", "new_store", "no_store", "open_store"]
@@ -97,7 +98,7 @@ def open_store(
     root = tree.nodes["/"]
     if format == "zarr2" and tree.consolidated and SPECLOC not in root.attributes:
         # Release 0.10 consolidated before it cached the specifications.
-        raw = location.store.read(location.path + ".zattrs").value
+        raw = read_bounded(location.store, location.path + ".zattrs").value
         own = {} if raw is None else load_json(raw)
         if isinstance(own, dict) and SPECLOC in own:
             root.attributes[SPECLOC] = own[SPECLOC]

@@ -20,6 +20,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from chunkwise.binding import JSON, dump
+from chunkwise.driver.chunked.usual_form import usual_form
 from chunkwise.driver.n5.document import is_dataset, load_document
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError
 from chunkwise.hierarchy.consolidated import update_consolidated
@@ -189,6 +190,7 @@ def _n5_members(node: Node, document: JSON) -> dict[str, JSON]:
 def _with_attributes(location: Location, document: JSON, change: _Change) -> JSON:
     if not isinstance(document, dict):
         raise FailedPreconditionError("zarr.json was deleted or replaced meanwhile")
+    document = usual_form(document)
     attributes = change(dict(_expect_object(document.get("attributes", {}), location, "zarr.json")))
     if "attributes" in document or attributes:
         document = {**document, "attributes": attributes}

@@ -57,8 +57,11 @@ def consolidate(location: Location, *, alone: bool = False) -> Gathered:
     """Write the consolidated metadata of a Zarr group; raise AbortedError if the tree keeps changing.
 
     Groups below that have consolidated metadata of their own get new ones too.  If the caller is `alone`, so
-    that nobody can change the tree meanwhile, it is gone through once.
+    that nobody can change the tree meanwhile, it is gone through once, and stores without conditional writes
+    will do.
     """
+    if alone:
+        location = location.alone()
     for _ in range(_ATTEMPTS):
         node = _zarr_group(location)
         gathered = gather(node)

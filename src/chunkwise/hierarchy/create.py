@@ -20,10 +20,9 @@ from chunkwise.hierarchy.consolidated import update_consolidated
 from chunkwise.hierarchy.document import change_document
 from chunkwise.hierarchy.link import remove_link
 from chunkwise.hierarchy.location import Location
-from chunkwise.hierarchy.new_location import check_vacant
-from chunkwise.hierarchy.node import DOCUMENTS, FormatName, Node, find_node
+from chunkwise.hierarchy.new_location import check_vacant, remove_groups
+from chunkwise.hierarchy.node import FormatName, Node, find_node
 from chunkwise.hierarchy.node_name import check_new_names
-from chunkwise.hierarchy.own_keys import delete_own
 from chunkwise.hierarchy.replacement import replacing
 from chunkwise.hierarchy.resolve import group_links
 from chunkwise.hierarchy.tree import Tree
@@ -35,7 +34,6 @@ __all__ = [
     "group_attributes",
     "make_group",
     "make_groups",
-    "remove_groups",
     "write_group",
 ]
 
@@ -43,9 +41,15 @@ __all__ = [
 def make_groups(tree: Tree, names: Sequence[str], known: int = 0) -> list[Location]:
     """Make the groups along `names` that are missing, and return them; the first `known` are there."""
     made: list[Location] = []
-    for end, node in _missing(tree, names, known):
-        if (node is None or tree.format != "n5") and write_group(tree.location(names[:end]), tree.format, {}):
-            made.append(tree.location(names[:end]))
+    try:
+        for end, node in _missing(tree, names, known):
+            at = tree.location(names[:end])
+            if (node is None or tree.format != "n5") and write_group(at, tree.format, {}):
+                made.append(at)
+    except BaseException:
+        with suppress(ChunkwiseError):  # the store may have failed for good
+            remove_groups(made)
+        raise
     return made
 
 
@@ -67,16 +71,6 @@ def _missing(tree: Tree, names: Sequence[str], known: int) -> Iterator[tuple[int
             check_no_link(tree, names[:end])
         if node is None or node.implicit:
             yield end, node
-
-
-def remove_groups(made: Sequence[Location]) -> None:
-    """Remove groups that were made, from the last on, as long as nothing is in them."""
-    for location in reversed(made):
-        below = location.store.list_children(location.path)
-        if below.prefixes or not all(key[len(location.path) :] in DOCUMENTS for key in below.keys):
-            return
-        delete_own(location)
-        update_consolidated(location.store, location.path)
 
 
 def make_group(
@@ -117,6 +111,8 @@ def make_group(
         if node is None or node.implicit:
             check_vacant(location, node, others)
             written = write_group(location, tree.format, values)
+            if written:
+                made.append(location)
             node = tree.find(names)
             if node is None or not (written or exist_ok):
                 raise AlreadyExistsError(f"{location.text} was made, or deleted, by somebody else meanwhile")
@@ -163,20 +159,30 @@ def write_group(
     location: Location, format: FormatName, attributes: Mapping[str, JSON], *, follow: bool = True
 ) -> bool:
     """Write the documents of a group unless it has them; return True if this call made the group."""
-    # Consolidated metadata above `follow`.
+    # Consolidated metadata above `follow`.  A group that can't be made as it should be is not there.
     kv, path = location.store, location.path
     _check_attributes(format, attributes)
     if format == "n5":
         return _write_new(kv, path + "attributes.json", dict(attributes))
-    if format == "zarr2":
-        made = _write_new(kv, path + ".zgroup", {"zarr_format": 2})
-        if made and attributes and not _write_new(kv, path + ".zattrs", dict(attributes)):
-            change_document(kv, path + ".zattrs", lambda before: {**(before or {}), **attributes})
-    else:
+    document: JSON = {"zarr_format": 2}
+    if format != "zarr2":
         document = {"zarr_format": 3, "node_type": "group", "attributes": dict(attributes)}
-        made = _write_new(kv, path + "zarr.json", document)
-    if follow:
-        update_consolidated(kv, path)
+    made = _write_new(kv, path + (".zgroup" if format == "zarr2" else "zarr.json"), document)
+    try:
+        if (
+            made
+            and format == "zarr2"
+            and attributes
+            and not _write_new(kv, path + ".zattrs", dict(attributes))
+        ):
+            change_document(kv, path + ".zattrs", lambda before: {**(before or {}), **attributes})
+        if follow:
+            update_consolidated(kv, path)
+    except BaseException:
+        with suppress(ChunkwiseError):  # the store may have failed for good
+            if made:
+                remove_groups([location])
+        raise
     return made
 
 

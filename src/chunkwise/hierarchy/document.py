@@ -9,6 +9,7 @@ from collections.abc import Callable
 from chunkwise.binding import JSON
 from chunkwise.errors import FailedPreconditionError, GenerationMismatchError, prefix
 from chunkwise.kvstore.protocol import MOST_LOST, KvStoreDriver
+from chunkwise.kvstore.value_bound import read_bounded
 
 __all__ = ["change_document", "dump_like", "load_json", "read_document"]
 
@@ -27,7 +28,7 @@ def read_document(
     kv: KvStoreDriver, key: str, load: Callable[[bytes], JSON] = load_json, *, missing: JSON = None
 ) -> JSON:
     """Return the value of a document, or `missing`; errors name the key."""
-    raw = kv.read(key).value
+    raw = read_bounded(kv, key).value
     try:
         return missing if raw is None else load(bytes(raw))
     except Exception as e:
@@ -44,7 +45,7 @@ def change_document(
     """Replace a document by what `change` makes of it; return the new value."""
     # `change` gets None for a missing document, returns None to delete it, and must not modify its argument.
     for _ in range(MOST_LOST):
-        stored = kv.read(key)
+        stored = read_bounded(kv, key)
         raw = None if stored.value is None else bytes(stored.value)
         try:
             before = None if raw is None else load(raw)

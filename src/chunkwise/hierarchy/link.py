@@ -26,6 +26,7 @@ from chunkwise.errors import InvalidArgumentError
 from chunkwise.hierarchy.attributes import change_attributes, node_attributes
 from chunkwise.hierarchy.node import Node
 from chunkwise.hierarchy.node_name import is_name
+from chunkwise.kvstore.key_range import encode_key
 
 __all__ = [
     "LINK_ATTRIBUTES",
@@ -116,6 +117,8 @@ def with_link(attributes: Mapping[str, JSON], name: str, link: Link, format: str
 
 def add_link(node: Node, name: str, link: Link) -> None:
     """Add a link to a group, in place of one with the same name; no other change is lost."""
+    for text in link:
+        encode_key(text)  # a target without UTF-8 can't be there
 
     def add(attributes: dict[str, JSON]) -> dict[str, JSON]:
         attributes = _without(attributes, name)

@@ -9,11 +9,12 @@ from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
-from chunkwise.binding import JSON, Members
+from chunkwise.binding import JSON, Members, dump
 from chunkwise.catalogue import DRIVERS, kvstores
 from chunkwise.driver.auto.found_instead import file_kind
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.kvstore.protocol import ByteRange, KvStoreDriver, is_store
+from chunkwise.kvstore.value_bound import read_bounded
 from chunkwise.spec.context import Context, as_context
 from chunkwise.spec.kvstore_spec import KvStoreSpec, Locatable, is_kvstore_object, parse_kvstore_spec
 from chunkwise.spec.kvstores.adapter import AdapterKvStoreSpec
@@ -22,7 +23,7 @@ from chunkwise.spec.spec import Spec
 from chunkwise.spec.spec_members import kvstore_from_url
 from chunkwise.spec.url import is_url, spec_json_from_path, spec_json_from_url
 
-__all__ = ["Location", "LocationLike", "inside_file", "locate", "location_of"]
+__all__ = ["Location", "LocationLike", "inside_file", "instead_of", "locate", "location_of"]
 
 LocationLike: TypeAlias = (
     "str | os.PathLike[str] | Mapping[str, JSON] | Spec | StoreSpec | Locatable | KvStoreDriver | Location"
@@ -142,13 +143,21 @@ def locate(place: LocationLike, context: Context | None = None) -> Location:
             return _of_json({"driver": "object", "object": place}, type(place).__name__, context)
         raise TypeError(
             "expected a path, a URL, a spec, a KvStore, a location, or a store of zarr-python, obstore or "
-            f"fsspec, got {type(place).__name__}"
+            f"fsspec, got {type(place).__name__}{instead_of(place)}"
         )
     text = os.fspath(place)
     if not text:
         raise InvalidArgumentError("the path is empty")
     json = spec_json_from_url(text) if is_url(text) else spec_json_from_path(text)
     return _of_json(json, text, context)
+
+
+def instead_of(place: object) -> str:
+    """Return what to give in place of an array or a group of zarr-python."""
+    if type(place).__module__.partition(".")[0] != "zarr":
+        return ""
+    path = getattr(place, "path", "")
+    return f'; give its store, {{"driver": "object", "object": x.store, "path": {dump(path)}}}'
 
 
 def _is_store_object(place: object) -> bool:
@@ -159,6 +168,11 @@ def _is_store_object(place: object) -> bool:
 
 def _of_json(json: Mapping[str, JSON], text: str, context: Context | None) -> Location:
     kvstore = json.get("kvstore", json)
+    if "driver" not in json and "kvstore" not in json:
+        raise InvalidArgumentError(
+            'a dict is taken for a spec, but has neither "driver" nor "kvstore"; '
+            'to keep data in memory, give a URL such as "memory://name/"'
+        )
     if kvstore is json and (json.get("driver") in DRIVERS or "driver" not in json):
         raise InvalidArgumentError(f'"{text}" names a view of an array, not where one is stored')
     spec = parse_kvstore_spec(kvstore, kvstore_from_url)
@@ -193,7 +207,7 @@ def inside_file(
     if not location.path:
         return None
     try:
-        head = location.store.read(location.path[:-1], byte_range=ByteRange(0, 4)).value
+        head = read_bounded(location.store, location.path[:-1], byte_range=ByteRange(0, 4)).value
     except ChunkwiseError:  # it is shorter, or a directory
         return None
     kind = None if head is None else file_kind(bytes(head))

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from itertools import chain
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import chain, pairwise
 from pathlib import PurePath
 
 from chunkwise.binding import dump
 from chunkwise.driver.n5.document import is_marker
-from chunkwise.errors import AlreadyExistsError, FailedPreconditionError, PermissionDeniedError
+from chunkwise.errors import (
+    AlreadyExistsError,
+    ChunkwiseError,
+    FailedPreconditionError,
+    PermissionDeniedError,
+)
 from chunkwise.hierarchy.consolidated import update_consolidated
 from chunkwise.hierarchy.container import check_container, mark_container
 from chunkwise.hierarchy.location import Location
@@ -25,6 +32,7 @@ from chunkwise.hierarchy.node import (
 from chunkwise.hierarchy.own_keys import delete_own, is_made_here
 from chunkwise.hierarchy.walk import walk
 from chunkwise.kvstore.protocol import MISSING_GENERATION
+from chunkwise.kvstore.staging import is_staging
 
 __all__ = [
     "array_above",
@@ -33,11 +41,9 @@ __all__ = [
     "check_outside_arrays",
     "check_replaceable",
     "check_vacant",
-    "clear",
-    "clear_tree",
     "create_parents",
-    "format_by_name",
     "format_of_new",
+    "remove_groups",
     "suggested_format",
 ]
 
@@ -125,7 +131,9 @@ def check_outside_arrays(location: Location) -> None:
 
 def array_above(location: Location) -> Location | None:
     """Return the array that `location` is inside, None if it is in none."""
-    for at in location.parents:
+    for below, at in pairwise(chain((location,), location.parents)):
+        if is_staging(below.name):  # it is not where it is going to be
+            return None
         try:
             node = find_documented(at)
         except PermissionDeniedError:  # what lies so far above is somebody else's
@@ -133,19 +141,6 @@ def array_above(location: Location) -> Location | None:
         if node is not None:
             return at if node.kind == "array" else None
     return None
-
-
-def clear(location: Location) -> None:
-    """Delete the array or unfinished copy at `location`; raise if it is a group or has nodes below."""
-    if check_replaceable(location, "") and find_node(location) is not None:
-        delete_own(location)
-        update_consolidated(location.store, location.path)
-
-
-def clear_tree(node: Node) -> None:
-    """Delete a node and everything below it; raise if it is a directory that nothing says to be a group."""
-    check_declared(node)
-    delete_own(node.location)
 
 
 def check_declared(node: Node) -> None:
@@ -175,26 +170,37 @@ def create_parents(location: Location, format: str, *, text: bool = False) -> li
         node = find_documented(at)
         if node is not None:
             if node.format == format and node.kind == "group":
-                for between in reversed(missing):
-                    if between.store.write(between.path + key, document, if_equal=MISSING_GENERATION):
-                        made.append(between)
-                        update_consolidated(between.store, between.path)
+                try:
+                    for between in reversed(missing):
+                        if between.store.write(between.path + key, document, if_equal=MISSING_GENERATION):
+                            made.append(between)
+                            update_consolidated(between.store, between.path)
+                except BaseException:
+                    with suppress(ChunkwiseError):  # the store may have failed for good
+                        remove_groups(made)
+                    raise
             break
         missing.append(at)
     return made
 
 
+def remove_groups(made: Sequence[Location]) -> None:
+    """Remove groups that were made, from the last on, as long as nothing is in them."""
+    for location in reversed(made):
+        below = location.store.list_children(location.path)
+        if below.prefixes or not all(key[len(location.path) :] in DOCUMENTS for key in below.keys):
+            return
+        delete_own(location)
+        update_consolidated(location.store, location.path)
+
+
 def format_of_new(location: Location) -> FormatName:
-    """Return the format of a new node, for which none is given: that of the group above, else by its name."""
+    """Return the format of a new node, for which none is given: that of the group above, else by the name."""
+    # A part of the path says N5, such as "a.n5".
     for at in location.parents:
         group = _group_format(at)
         if group is not None:
             return FORMATS[DRIVERS[group]]
-    return format_by_name(location)
-
-
-def format_by_name(location: Location) -> FormatName:
-    """Return ``"n5"`` if a part of the path says so, such as ``a.n5``, else ``"zarr3"``."""
     return "n5" if any(name.endswith(".n5") for name in location.path.split("/")) else "zarr3"
 
 

@@ -15,6 +15,7 @@ from typing import Literal, TypeAlias
 
 from chunkwise.binding import JSON, dump
 from chunkwise.driver.auto.found_instead import found_instead
+from chunkwise.driver.chunked.usual_form import usual_form
 from chunkwise.driver.n5.document import is_dataset, load_document
 from chunkwise.errors import (
     ChunkwiseError,
@@ -27,6 +28,7 @@ from chunkwise.hierarchy.document import load_json
 from chunkwise.hierarchy.location import Location, inside_file
 from chunkwise.kvstore.protocol import Children, Stamped
 from chunkwise.kvstore.staging import is_staging
+from chunkwise.kvstore.value_bound import read_bounded
 
 __all__ = [
     "ARRAY_KEYS",
@@ -112,7 +114,7 @@ def find_documented(location: Location, inside: FormatName | None = None) -> Nod
     """Return the node at `location` that has a document, None if there is none; see `find_node`."""
     kv, path = location.store, location.path
     for key in _lookup_order(inside):
-        found = kv.read(path + key)
+        found = read_bounded(kv, path + key)
         if found.value is not None:
             node = node_of(location, key, found)
             # Other tools have files called "meta"; only one that says so is an array's.
@@ -176,10 +178,13 @@ def node_of(location: Location, key: str, found: Stamped) -> Node:
         document = load_document(found.value) if format == "n5" else load_json(found.value)
         if not isinstance(document, dict):
             document, error = {}, "Expected object"
+        elif format in ("zarr2", "zarr3"):
+            document = usual_form(document)
     except ChunkwiseError as e:
         error = e.message
-    if key == ".zgroup" and not error and document != {"zarr_format": 2}:
-        error = f'Expected no members but "zarr_format" of 2, but received: {dump(document)}'
+    # NCZarr and others have more members in it.
+    if key == ".zgroup" and not error and document.get("zarr_format") != 2:
+        error = f'Expected "zarr_format" of 2, but received: {dump(document)}'
     if kind is None:
         is_array = is_dataset(document) if format == "n5" else document.get("node_type") == "array"
         kind = "array" if is_array else "group"

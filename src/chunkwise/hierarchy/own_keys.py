@@ -8,12 +8,14 @@ group   and those of the nodes in it; of N5, directories that nothing is in
 array   and chunks: keys as the encoding of the array makes them, also beyond its present shape
 ======  ============================================================================================
 
-All else was put there by somebody: it is neither deleted nor replaced.  Lock files are no keys.
+All else was put there by somebody: it is neither deleted nor replaced.  Lock files are no keys.  Chunks whose
+array has lost its document are taken for what they are if nothing else is in the directory.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect
 from collections.abc import Callable, Mapping
 from functools import cache, partial
 from typing import Any, TypeAlias
@@ -23,8 +25,9 @@ from chunkwise.errors import ChunkwiseError
 from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.node import DOCUMENTS, node_of
 from chunkwise.kvstore.key_range import KeyRange, encode_key
-from chunkwise.kvstore.staging import is_staging
-from chunkwise.kvstore.take_place import delete_but
+from chunkwise.kvstore.protocol import ByteRange
+from chunkwise.kvstore.staging import COMPLETE, in_staging, is_staging
+from chunkwise.kvstore.take_place import delete_but, staging_paths
 
 __all__ = ["delete_own", "foreign_keys", "is_made_here"]
 
@@ -35,6 +38,8 @@ _DOCUMENTS = frozenset(DOCUMENTS) - {"meta", "attrs"} | {".nczarray", ".nczgroup
 _NODES = ("zarr.json", ".zarray", ".zgroup", "attributes.json", "meta")
 _ARRAY = re.compile(r"c|c[./](?:[0-9]+[./])*[0-9]+|(?:[0-9]+[./])*[0-9]+")
 """Keys of chunks in any format, for arrays whose metadata says nothing that is known."""
+_DIGITS = re.compile("[0-9]+")
+_ORPHAN = re.compile(r"(?:\A|/)(?:c(?:(?:/[0-9]+)+|(?:\.[0-9]+)+)|[0-9]+(?:\.[0-9]+)+|[0-9]+(?:/[0-9]+)+)\Z")
 _BEGUN = re.compile(rf"(?:\A|/)(?:{_ARRAY.pattern})\Z")
 
 
@@ -43,15 +48,48 @@ def foreign_keys(location: Location) -> list[str]:
     kv, path = location.store, location.path
     below = KeyRange.of_prefix(path)
     names = [key[len(path) :] for key in kv.list(below.start, below.stop)]
-    nodes = {directory for directory, last in map(_parts, names) if last in _NODES}
+    nodes = {
+        directory for directory, last in map(_parts, names) if last in _NODES and not in_staging(directory)
+    }
     arrays = {directory: _chunks_of(location, directory) for directory in sorted(nodes)}
     # What an unfinished copy has stored is as good as chunks; of a tree, documents come last.
     for directory, last in map(_parts, names):
         if last.startswith(".chunkwise-copy"):
             known = arrays.get(directory)
             arrays[directory] = _begun_chunk if known is None else _either(known, _begun_chunk)
+    if "" not in arrays and _was_replaced(location):
+        arrays[""] = _begun_chunk
     own = cache(partial(_nearest, arrays))
-    return sorted((path + name for name in names if not _is_own(name, own)), key=encode_key)
+    foreign = [name for name in names if not _is_own(name, own)]
+    orphans = _orphans(foreign)
+    return sorted((path + name for name in foreign if name not in orphans), key=encode_key)
+
+
+def _orphans(names: list[str]) -> set[str]:
+    """Return the keys of chunks whose array has lost its document, as when a deletion was interrupted."""
+    # Those are all that is in a directory, and alike: "c/0/1", "0.1" or "0/1".  A single number says nothing.
+    found: dict[str, dict[str, str]] = {}
+    for name in names:
+        chunk = _ORPHAN.search(name)
+        if chunk is not None:
+            found.setdefault(name[: chunk.start()], {})[name] = _DIGITS.sub("0", chunk[0])
+    ordered = sorted(names)
+    out: set[str] = set()
+    for directory, alike in found.items():
+        below = f"{directory}/" if directory else ""
+        n = bisect(ordered, below[:-1] + "0") - bisect(ordered, below) if below else len(ordered)
+        if n == len(alike) and len(set(alike.values())) == 1:
+            out.update(alike)
+    return out
+
+
+def _was_replaced(location: Location) -> bool:
+    """Return True if a replacement of what was here was interrupted, by then without a document."""
+    kv = location.store
+    return any(
+        kv.read(path + COMPLETE, byte_range=ByteRange(0, 0)).value is not None
+        for path in staging_paths(kv, location.path)
+    )
 
 
 def delete_own(location: Location) -> list[str]:

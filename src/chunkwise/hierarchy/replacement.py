@@ -38,7 +38,7 @@ from chunkwise.hierarchy.consolidated_tree import subtree_copies
 from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.node import DOCUMENTS, find_documented
 from chunkwise.hierarchy.own_keys import foreign_keys
-from chunkwise.kvstore.staging import COMPLETE, new_owner
+from chunkwise.kvstore.staging import COMPLETE, is_staging, new_owner
 from chunkwise.kvstore.take_place import (
     delete_all_below,
     remove_abandoned,
@@ -62,8 +62,8 @@ class Replacement:
         """Choose the place for the new data, and delete what killed processes have left there."""
         remove_abandoned(location.store, location.path, DOCUMENTS)
         owner = "" if resumable else new_owner()
-        path = staging_path(location.store, location.path, owner)
-        return cls(location, location.at(path))
+        staging = location.at(staging_path(location.store, location.path, owner))
+        return cls(location, staging if resumable else staging.alone())
 
     def commit(self) -> None:
         """Put the new data in the place of the old, of which what belongs to others stays."""
@@ -93,6 +93,13 @@ def replacing(location: Location) -> Iterator[Location]:
         raise
 
 
-def leftovers(location: Location) -> list[Location]:
-    """Return the places at a location where new data was written to, be it by somebody at work or not."""
-    return [location.at(path) for path in staging_paths(location.store, location.path)]
+def leftovers(location: Location, *, inside: bool = False) -> list[Location]:
+    """Return the places where new data for a location was written to, be it by somebody at work or not.
+
+    Those for what is right `inside` a group are returned, too.
+    """
+    paths = set(staging_paths(location.store, location.path))
+    if inside:
+        prefixes = location.store.list_children(location.path).prefixes
+        paths.update(prefix + "/" for prefix in prefixes if is_staging(prefix[len(location.path) :]))
+    return [location.at(path) for path in sorted(paths)]

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 from chunkwise.binding import JSON
+from chunkwise.driver.chunked.usual_form import usual_form
 from chunkwise.hierarchy.node import FormatName
 
 __all__ = ["Entry", "Snapshot", "parse_snapshot"]
@@ -82,7 +83,7 @@ def _zarr3_entries(document: Mapping[str, JSON]) -> dict[str, Entry] | None:
     for path, copy in copies.items():
         kind = copy.get("node_type") if isinstance(copy, dict) else None
         if kind in ("array", "group") and _is_path(path):
-            entries[path] = Entry(kind, "zarr.json", copy, None)
+            entries[path] = Entry(kind, "zarr.json", usual_form(copy), None)
     return entries
 
 
@@ -101,7 +102,7 @@ def _zarr2_entries(document: JSON) -> dict[str, Entry] | None:
         if key in _KINDS and isinstance(copy, dict) and (_is_path(path) if path else key == ".zgroup"):
             attributes = copies.get(name[: -len(key)] + ".zattrs")
             own = attributes if isinstance(attributes, dict) else {}
-            entries[path] = Entry(_KINDS[key], key, copy, own)
+            entries[path] = Entry(_KINDS[key], key, usual_form(copy), own)
     return entries
 
 

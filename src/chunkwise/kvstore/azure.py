@@ -21,10 +21,10 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from chunkwise.errors import CredentialsError, InvalidArgumentError
 from chunkwise.kvstore.bucket import Access, Provider, client_options
+from chunkwise.kvstore.key_range import quote_key
 from chunkwise.kvstore.object_failure import Failure
 from chunkwise.kvstore.request_limits import Retries
 
@@ -65,7 +65,7 @@ class AzureContainer:
 
     def url(self, key: str) -> str:
         """Return ``az://container/key``, with the account's URL if that is not Azure's."""
-        path = quote(key, safe="/-_.!~*'():@&=+$,;", errors="surrogateescape")
+        path = quote_key(key)
         endpoint = self._endpoint()
         if endpoint:
             return f"{endpoint.rstrip('/')}/{self.container}/{path}"
@@ -113,7 +113,10 @@ class AzureContainer:
         return library._store.AzureStore(
             self.container,
             config=config,
-            client_options={**client_options(retries), "allow_http": endpoint.startswith("http://")},
+            client_options={
+                **client_options(retries, endpoint),
+                "allow_http": endpoint.startswith("http://"),
+            },
             retry_config=retries.config(),
             credential_provider=self.provider if access.signed else None,
         )

@@ -12,6 +12,8 @@ from collections.abc import Callable, Hashable, Mapping
 from datetime import timedelta
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from chunkwise.binding import dump
 from chunkwise.errors import InvalidArgumentError
@@ -29,15 +31,28 @@ Provider: TypeAlias = Callable[[], Mapping[str, Any]]
 """Gives credentials that are valid now, with the names that obstore has for them."""
 
 
-def client_options(retries: Retries) -> dict[str, Any]:
+def client_options(retries: Retries, endpoint: str = "") -> dict[str, Any]:
     """Return obstore's options: time limits to connect, between two pieces of an answer, and in all."""
     return {
+        **_proxy_options(endpoint),
         "connect_timeout": timedelta(seconds=retries.connect_timeout),
         "read_timeout": timedelta(seconds=retries.request_timeout),
         "timeout": timedelta(seconds=max(ANSWER_TIMEOUT, retries.request_timeout)),
         # Less than servers wait before they close a connection: nginx 75 s, load balancers of AWS 60 s.
         "pool_idle_timeout": "30s",
         "user_agent": "chunkwise",
+    }
+
+
+def _proxy_options(endpoint: str) -> dict[str, Any]:
+    """Return obstore's options for an endpoint that ``no_proxy`` excepts; it knows no ``*`` and no ports."""
+    parts = urlsplit(endpoint)
+    proxy = getproxies().get(parts.scheme) if parts.hostname else None
+    if not proxy or not proxy_bypass(parts.netloc.rpartition("@")[2]):
+        return {}
+    return {
+        "proxy_url": proxy if "://" in proxy else f"http://{proxy}",
+        "proxy_excludes": parts.hostname,
     }
 
 

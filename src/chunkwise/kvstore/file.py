@@ -72,6 +72,7 @@ from chunkwise.kvstore.protocol import (
     Stamped,
 )
 from chunkwise.kvstore.traits import DEFAULT_TRAITS, IntoReader, StoreTraits
+from chunkwise.kvstore.value_bound import check_size
 
 __all__ = ["FileStore"]
 
@@ -148,6 +149,7 @@ class FileStore:
             io_limit=self.io_limit,
             open_writer=self.open_writer,
             open_into_reader=self.open_into_reader,
+            current_readers=True,
         )
 
     def describe(self, key: str) -> str:
@@ -169,6 +171,8 @@ class FileStore:
                 if generation == if_not_equal:
                     return Stamped(None, generation, now)
                 begin, end = (0, size) if byte_range is None else resolve_range(*byte_range, size)
+                if self.io_mode != "memmap":
+                    check_size(end - begin, path)
                 return Stamped(LOADERS[self.io_mode](fd, begin, end), generation, now)
             finally:
                 os.close(fd)

@@ -34,6 +34,7 @@ _FAILED = {
     errno.EDQUOT: "the disk quota is used up; free some space or write elsewhere",
     errno.EFBIG: "larger than the file system or the process limit (ulimit -f) allows",
     errno.EIO: "the device failed; look at the system log before trusting it again",
+    errno.ENXIO: "a FIFO, a device or a socket is in the place of a file",
     errno.EMFILE: "too many open files in this process; raise the limit (ulimit -n)",
     errno.ENFILE: "too many open files in the system",
     **dict.fromkeys(

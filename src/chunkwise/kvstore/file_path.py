@@ -34,7 +34,13 @@ def is_suspect(key: str) -> bool:
     """Return False if `key` is certainly valid; a cheap test for the many keys that are."""
     rooted = "/" + key
     return (
-        FOLDS_NAMES or "/." in rooted or "//" in rooted or rooted[-1] == "/" or "__lock" in key or "\0" in key
+        FOLDS_NAMES
+        or "/." in rooted
+        or "//" in rooted
+        or rooted[-1] == "/"
+        or "__lock" in key
+        or "\0" in key
+        or not key.isascii()
     )
 
 
@@ -53,7 +59,17 @@ def _fault(key: str) -> str:
             'expected path components that are not empty, "." or "..", have no NUL and do not end in '
             f'"{LOCK_SUFFIX}"'
         )
+    if not _has_bytes(key):
+        return "it has half of a surrogate pair, which no name of a file has"
     return next(filter(None, map(name_fault, parts)), "")
+
+
+def _has_bytes(path: str) -> bool:
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def check_key(root: str, key: str) -> None:
@@ -118,6 +134,8 @@ def root_directory(path: str | os.PathLike[Any]) -> str:
         text = os.fsdecode(text)
     if "\0" in text or ".." in text.replace(os.sep, "/").split("/"):
         raise InvalidArgumentError(f'Invalid path: {dump(text)}: expected no NUL and no component ".."')
+    if not (text.isascii() or _has_bytes(text)):
+        raise InvalidArgumentError(f"Invalid path: {dump(text)}: expected no half of a surrogate pair")
     tidy = text.startswith("/") and "//" not in text and "/." not in text and not WINDOWS
     absolute = text if tidy else os.path.abspath(text).replace(os.sep, "/")
     return absolute if absolute.endswith("/") else absolute + "/"

@@ -43,7 +43,7 @@ from contextlib import suppress
 from typing import TypeVar
 
 from chunkwise.binding import dump
-from chunkwise.errors import DeadlineExceededError
+from chunkwise.errors import DeadlineExceededError, FailedPreconditionError
 from chunkwise.kvstore.file_path import LOCK_SUFFIX
 from chunkwise.kvstore.platform import (
     CREATE,
@@ -60,6 +60,7 @@ from chunkwise.kvstore.platform import (
     sync_file,
 )
 from chunkwise.kvstore.protocol import MISSING_GENERATION
+from chunkwise.thread import is_within
 
 __all__ = [
     "attempt_under_lock",
@@ -106,6 +107,11 @@ def under_lock(
     lock = path + (LOCK_SUFFIX if locking != "none" else f"_{os.urandom(8).hex()}{LOCK_SUFFIX}")
     flags, pauses = lock_flags(locking), _pauses(lock, timeout)
     while not attempt_under_lock(path, lock, flags, work, value, sync, stamped):
+        if is_within(attempt_under_lock, lock=lock):
+            raise FailedPreconditionError(
+                f"Failed to write {dump(path)}: this thread is writing it already, and was interrupted by a "
+                "signal handler that writes it too; have the handler leave that to the program"
+            )
         next(pauses)
 
 

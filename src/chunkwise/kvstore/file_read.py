@@ -26,11 +26,13 @@ from typing import TypeAlias
 
 import numpy as np
 
+from chunkwise.errors import ChunkwiseError
 from chunkwise.kvstore.byte_range import check_range, resolve_range
 from chunkwise.kvstore.file_error import MISSING, file_error
 from chunkwise.kvstore.file_path import check_key, is_suspect
 from chunkwise.kvstore.platform import DIRECT, READ, VECTORED_READS, open_file, read_at
 from chunkwise.kvstore.protocol import Buffer, Reader
+from chunkwise.kvstore.value_bound import check_size
 
 __all__ = [
     "LOADERS",
@@ -77,12 +79,14 @@ def open_file_reader(root: str) -> Reader:
                     n = os_readv(fd, buffers)
                     if n % _SECTOR or (n < capacity and n == os_lseek(fd, 0, _SEEK_END)):
                         return view[:n]
-                    return read_rest(fd, n)
-                return read_range(fd, start, stop)
+                    return read_rest(fd, n, key)
+                return read_range(fd, start, stop, key)
             finally:
                 os_close(fd)
         except IsADirectoryError:
             return None
+        except ChunkwiseError:
+            raise
         except OSError as e:
             raise file_error(e, "read", root + key) from e
 
@@ -95,18 +99,20 @@ def open_file_reader(root: str) -> Reader:
             view = np.empty(-(-(size + (size >> 3)) // _SECTOR) * _SECTOR, np.uint8).data
             buffers[0], capacity = view, len(view)
 
-    def read_rest(fd: int, n: int) -> Buffer:
-        size = os_lseek(fd, 0, _SEEK_END)
+    def read_rest(fd: int, n: int, key: str) -> Buffer:
+        size = regular_status(fd).st_size
         if size > capacity:
+            check_size(size, root + key)
             grow(size + 1)  # with room for one more byte, the next file of this size is read at once
             n = 0
         return view[: n + read_fully(fd, view[n:size], n)]
 
-    def read_range(fd: int, start: int, stop: int | None) -> Buffer:
+    def read_range(fd: int, start: int, stop: int | None, key: str) -> Buffer:
         check_range(start, stop)
         if stop is None or stop == start or stop - start > capacity or stop > _MAX_OFFSET:
             # Also no memory is made for what a damaged index claims to be there.
             begin, end = resolve_range(start, stop, regular_status(fd).st_size)
+            check_size(end - begin, root + key)
             grow(end - begin)
         else:
             begin, end = start, stop
@@ -163,10 +169,12 @@ def read_fully(fd: int, out: memoryview, offset: int) -> int:
 
 
 def regular_status(fd: int) -> os.stat_result:
-    """Return the status of the open file; raise IsADirectoryError if it is a directory."""
+    """Return the status of the open file; raise IsADirectoryError or another OSError if it is none."""
     status = os.fstat(fd)
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.ENXIO, os.strerror(errno.ENXIO))
     return status
 
 
@@ -234,8 +242,10 @@ class OpenFile:
             (status.st_dev, status.st_ino, self.size, self._mtime, status.st_ctime_ns) if settled else None
         )
 
-    def read(self, starts: Sequence[int], stops: Sequence[int]) -> list[memoryview]:
-        """Return the bytes of each range."""
+    def read(
+        self, starts: Sequence[int], stops: Sequence[int], memory: memoryview | None = None
+    ) -> list[memoryview]:
+        """Return the bytes of each range, in `memory` if that is large enough."""
         size, fd, load = self.size, self._fd, self._load
         for start, stop in zip(starts, stops, strict=True):
             if not 0 <= start <= stop <= size:
@@ -243,7 +253,9 @@ class OpenFile:
         try:
             if load is not None:
                 return [memoryview(load(fd, *span)) for span in zip(starts, stops, strict=True)]
-            memory, out = np.empty(sum(stops) - sum(starts), np.uint8).data, []
+            out, n_bytes = [], sum(stops) - sum(starts)
+            if memory is None or len(memory) < n_bytes:
+                memory = np.empty(n_bytes, np.uint8).data
             at, preadv = 0, os.preadv
             for start, stop in zip(starts, stops, strict=True):
                 end = at + stop - start

@@ -16,9 +16,9 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from chunkwise.kvstore.bucket import Access, Provider, client_options
+from chunkwise.kvstore.key_range import quote_key
 from chunkwise.kvstore.object_failure import Failure
 from chunkwise.kvstore.request_limits import Retries
 
@@ -59,7 +59,7 @@ class GcsBucket:
 
     def url(self, key: str) -> str:
         """Return ``gs://bucket/key``."""
-        path = quote(key, safe="/-_.!~*'():@&=+$,;", errors="surrogateescape")
+        path = quote_key(key)
         return f"gs://{self.bucket}/{path}"
 
     def accesses(self) -> tuple[Access, ...]:
@@ -79,7 +79,7 @@ class GcsBucket:
 
     def connect(self, library: ModuleType, access: Access, retries: Retries) -> obstore.store.ObjectStore:
         """Return obstore's store."""
-        options: dict[str, Any] = client_options(retries)
+        options: dict[str, Any] = client_options(retries, _emulator())
         config: dict[str, Any] = {}
         if self.user_project:
             options["default_headers"] = {"x-goog-user-project": self.user_project}

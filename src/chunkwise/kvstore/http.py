@@ -19,7 +19,7 @@ import re
 import time
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import NamedTuple
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 from chunkwise.binding import dump
 from chunkwise.errors import (
@@ -30,7 +30,8 @@ from chunkwise.errors import (
     UnsupportedError,
 )
 from chunkwise.kvstore.byte_range import check_range, resolve_range
-from chunkwise.kvstore.http_request import Answer, Bounds, NoAnswerError, send
+from chunkwise.kvstore.http_request import Answer, Bounds, NoAnswerError, digits_in, send
+from chunkwise.kvstore.key_range import encode_key, quote_key
 from chunkwise.kvstore.object_failure import failure_of_answer
 from chunkwise.kvstore.protocol import (
     MISSING_GENERATION,
@@ -48,7 +49,7 @@ from chunkwise.kvstore.traits import DEFAULT_TRAITS, StoreTraits
 
 __all__ = ["HttpStore"]
 
-_CONTENT_RANGE = re.compile(r"bytes (?:(\d+)-(\d+)|\*)/(\d+)")
+_CONTENT_RANGE = re.compile(r"bytes (?:([0-9]{1,18})-([0-9]{1,18})|\*)/([0-9]{1,18})")
 _AGAIN = (408, 429, 500, 502, 503, 504)
 _MISSING = (404, 410)
 
@@ -83,7 +84,7 @@ class HttpStore:
         self._sent = [("Accept-Encoding", "identity"), ("User-Agent", "chunkwise")]
         self._sent = [h for h in self._sent if h[0].lower() not in own] + list(self.headers)
         if at:
-            token = base64.b64encode(unquote(user).encode()).decode()
+            token = base64.b64encode(encode_key(unquote(user))).decode()
             self._sent.append(("Authorization", f"Basic {token}"))
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -109,7 +110,7 @@ class HttpStore:
 
     def url(self, key: str) -> str:
         """Return the URL of a key, without user and password."""
-        path = quote(key, safe="/-_.!~*'():@&=+$,;", errors="surrogateescape")
+        path = quote_key(key)
         between = "/" if path and not path.startswith("/") and not self._root.endswith("/") else ""
         if path.startswith("/") and self._root.endswith("/"):
             path = path[1:]
@@ -170,9 +171,10 @@ class HttpStore:
             head = self._ask("HEAD", key, [])
             if head.status in _MISSING:
                 return _Part(None, MISSING_GENERATION)
-            if head.status != 200 or "Content-Length" not in head.headers:
+            length = digits_in(head.headers.get("Content-Length", ""))
+            if head.status != 200 or length is None:
                 raise self._error(key, answer)
-            size, headers = int(head.headers["Content-Length"]), head.headers
+            size, headers = length, head.headers
         else:
             size, headers = int(found[3]), answer.headers
         resolve_range(start, stop, size)
@@ -271,8 +273,8 @@ def _generation(headers: Mapping[str, str], size: int, whole: bytes | None = Non
 
 
 def _retry_after(answer: Answer) -> float:
-    value = answer.headers.get("Retry-After", "")
-    return min(float(value), 60.0) if value.isdigit() else 0.0
+    seconds = digits_in(answer.headers.get("Retry-After", ""))  # a date is not looked at
+    return 0.0 if seconds is None else min(float(seconds), 60.0)
 
 
 def _no_answer(url: str, error: NoAnswerError, n_attempts: int) -> ChunkwiseError:

@@ -7,6 +7,7 @@ must not be, and requests are made again by `chunkwise.kvstore.request_limits.At
 from __future__ import annotations
 
 import os
+import re
 import socket
 import ssl
 import time
@@ -23,9 +24,11 @@ from urllib3 import exceptions as failures
 from chunkwise.errors import ChunkwiseError, DeadlineExceededError, StorageError, UnsupportedError
 from chunkwise.kvstore.public_headers import is_public_header
 from chunkwise.kvstore.request_limits import ANSWER_TIMEOUT, DEFAULT_CONCURRENCY, Coalescing, Retries
+from chunkwise.kvstore.value_bound import check_size, largest_value
 
-__all__ = ["Answer", "Bounds", "NoAnswerError", "link_local_address", "send"]
+__all__ = ["Answer", "Bounds", "NoAnswerError", "digits_in", "link_local_address", "send"]
 
+_DIGITS = re.compile("[0-9]{1,18}")
 _MOST_REDIRECTS = 10  # as docs/remote.md says
 _REDIRECTS = (301, 302, 303, 307, 308)
 _MOST_CONNECTIONS = 4 * DEFAULT_CONCURRENCY  # kept open for each server, for those who raise that limit
@@ -100,6 +103,11 @@ def send(
     )
 
 
+def digits_in(text: str) -> int | None:
+    """Return the number that a header has in ASCII digits, of 64 bits at most; None for anything else."""
+    return int(text) if _DIGITS.fullmatch(text) else None
+
+
 def _origin(url: str) -> tuple[str, str, int]:
     parts = urlsplit(url)
     return parts.scheme, parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
@@ -171,14 +179,16 @@ def _exchange(
 
 def _body(response: Any, url: str, bounds: Bounds, part: int | None) -> bytes:
     """Return the body; of an answer that has no value the beginning."""
-    announced = response.headers.get("Content-Length", "")
+    announced = digits_in(response.headers.get("Content-Length", ""))
     has_value = response.status in (200, 206)
     if not has_value:
         most = _LARGEST_MESSAGE
     elif response.status == 206 and part is not None:
         most = part + _SLACK
     else:
-        most = int(announced) if announced.isdecimal() else bounds.largest
+        if announced is not None:
+            check_size(announced, _shown(url))
+        most = min(bounds.largest, largest_value()) if announced is None else announced
     pieces, size, end = [], 0, time.monotonic() + bounds.seconds
     while piece := response.read1(_PIECE):
         pieces.append(piece)

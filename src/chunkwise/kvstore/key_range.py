@@ -8,13 +8,25 @@ range: from ``p`` up to ``p`` with its last byte raised by one.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from urllib.parse import quote
 
-__all__ = ["KeyRange", "decode_key", "encode_key", "prefix_end"]
+from chunkwise.binding import dump
+from chunkwise.errors import InvalidArgumentError
+
+__all__ = ["KeyRange", "decode_key", "encode_key", "prefix_end", "quote_key"]
 
 
 def encode_key(key: str) -> bytes:
-    """Return the bytes of `key`."""
-    return key.encode("utf-8", "surrogateescape")
+    """Return the bytes of `key`; raise InvalidArgumentError if it stands for none."""
+    try:
+        return key.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raise InvalidArgumentError(f"{dump(key)} has half of a surrogate pair, which has no UTF-8") from None
+
+
+def quote_key(key: str, safe: str = "/-_.!~*'():@&=+$,;") -> str:
+    """Return `key` as it is written in a URL; raise InvalidArgumentError if it stands for no bytes."""
+    return quote(encode_key(key), safe=safe)
 
 
 def decode_key(key: bytes) -> str:

@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 
 from chunkwise.binding import dump
 from chunkwise.errors import AlreadyExistsError, FailedPreconditionError
-from chunkwise.fork import new_lock
+from chunkwise.fork import new_rlock
 from chunkwise.kvstore.byte_range import slice_range, slice_ranges
 from chunkwise.kvstore.key_range import KeyRange, encode_key
 from chunkwise.kvstore.protocol import (
@@ -40,12 +40,12 @@ _pickled: WeakValueDictionary[str, MemoryStore] = WeakValueDictionary()
 class MemoryStore:
     """Keys and values in a dict, for any number of threads."""
 
-    traits: ClassVar[StoreTraits] = DEFAULT_TRAITS
+    traits: ClassVar[StoreTraits] = DEFAULT_TRAITS._replace(current_readers=True)
 
     def __init__(self) -> None:
         self._values: dict[str, tuple[Buffer, bytes]] = {}
         self._next = 0
-        self._lock = new_lock()
+        self._lock = new_rlock()  # a signal handler may write too
         self._storage: object = object()
         self._name = os.urandom(16).hex()
 
@@ -116,18 +116,23 @@ class MemoryStore:
         # Without `copy` the store refers to `value`, which must not change any more.
         kept = bytes(value) if copy else memoryview(value).cast("B").toreadonly()
         with self._lock:
-            if if_equal and self._generation(key) != if_equal:
-                return None
-            generation = b"\0" + self._next.to_bytes(8, "little")
-            self._next += 1
-            self._values[key] = kept, generation
-        return generation
+            while True:
+                n = self._next
+                if if_equal and self._generation(key) != if_equal:
+                    return None
+                generation = b"\0" + n.to_bytes(8, "little")
+                # A signal handler that writes comes before this comparison, or after the assignments.
+                if n == self._next:
+                    self._next = n + 1
+                    self._values[key] = kept, generation
+                    return generation
 
     def delete(self, key: str, *, if_equal: bytes | None = None) -> bytes | None:
         """Delete `key`; return MISSING_GENERATION, None if `if_equal` is not the current generation."""
         with self._lock:
             if if_equal and self._generation(key) != if_equal:
                 return None
+            self._next += 1
             self._values.pop(key, None)
         return MISSING_GENERATION
 
@@ -223,7 +228,7 @@ class _AbsentStore(MemoryStore):
     # Unpickling must not fail: the workers of some executors would end, or hang.
     def __init__(self, process: ProcessName, name: str) -> None:
         self._next = 0
-        self._lock = new_lock()
+        self._lock = new_rlock()  # a signal handler may write too
         self._process, self._name = process, name
         self._storage = process, name
 

@@ -22,6 +22,7 @@ from chunkwise.kvstore.byte_range import check_range, resolve_range
 from chunkwise.kvstore.object_failure import failure_of
 from chunkwise.kvstore.protocol import MOST_LOST, Buffer
 from chunkwise.kvstore.request_limits import Retries
+from chunkwise.kvstore.value_bound import check_size
 
 if TYPE_CHECKING:
     import obstore.store
@@ -51,13 +52,15 @@ def fetch(
     suffix_ranges: bool,
     retries: Retries,
     unless: str | None = None,
+    name: str = "",
 ) -> Found:
     """Return a part of the object `key`; raise what obstore raises, OutOfRangeError outside the object."""
     # Of the version with the ETag `unless` nothing is sent.  `retries` are for answers that break off.
+    # `name` is the URL.
     check_range(start, stop)
     extra: dict[str, Any] = {} if unless is None else {"if_none_match": unless}
     if start == 0 and stop is None:
-        return _get(library, store, key, extra, retries)
+        return _get(library, store, key, extra, retries, name or key)
     refused: Any = None
     for _ in range(MOST_LOST):
         if start == stop or (start < 0 and not suffix_ranges):
@@ -69,7 +72,7 @@ def fetch(
         else:
             options = {"range": _range(start, stop), **extra}
         try:
-            found = _get(library, store, key, options, retries)
+            found = _get(library, store, key, options, retries, name or key)
         except Exception as e:
             kind = failure_of(e).kind
             if kind == "mismatch" and "if_match" in options:  # replaced since its size was told
@@ -101,13 +104,20 @@ def _range(start: int, stop: int | None) -> dict[str, int] | tuple[int, int]:
 
 
 def _get(
-    library: ModuleType, store: obstore.store.ObjectStore, key: str, options: dict[str, Any], retries: Retries
+    library: ModuleType,
+    store: obstore.store.ObjectStore,
+    key: str,
+    options: dict[str, Any],
+    retries: Retries,
+    name: str,
 ) -> Found:
     """Return the answer; one that breaks off is asked for again."""
     attempt = 0
     while True:
         result = library.get(store, key, options=options)
         meta = result.meta
+        begin, end = result.range
+        check_size(end - begin, name)  # obstore would end the process
         try:
             return Found(memoryview(result.bytes()), meta)
         except Exception:  # obstore names neither a type nor a cause of a body that breaks off

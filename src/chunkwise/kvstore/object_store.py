@@ -138,12 +138,20 @@ class ObjectStore:
         self, key: str, start: int, stop: int | None, unless: str | None = None
     ) -> tuple[Found | None, Failure | None]:
         check_object_key(key, self.bucket.refused_characters)
-        suffix, retries = self.bucket.suffix_ranges, self.limits.retries
+        suffix, retries, name = self.bucket.suffix_ranges, self.limits.retries, self.bucket.url(key)
         return self._requests.run(
             "read",
             key,
             lambda library, store: fetch(
-                library, store, key, start, stop, suffix_ranges=suffix, retries=retries, unless=unless
+                library,
+                store,
+                key,
+                start,
+                stop,
+                suffix_ranges=suffix,
+                retries=retries,
+                unless=unless,
+                name=name,
             ),
             _MISSING if unless is None else _CONDITIONAL,
         )

@@ -50,7 +50,14 @@ FOLDS_NAMES = WINDOWS or sys.platform == "darwin"
 DECOMPOSES_NAMES = sys.platform == "darwin"
 
 # Without O_BINARY Windows changes line ends.
-_COMMON = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOINHERIT", 0)
+# Opening a FIFO that is in the place of a file must not wait for its other end; other files are as usual.
+_COMMON = (
+    getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_BINARY", 0)
+    | getattr(os, "O_NOINHERIT", 0)
+    | getattr(os, "O_NONBLOCK", 0)
+    | getattr(os, "O_NOCTTY", 0)
+)
 VECTORED_READS = hasattr(os, "readv") and hasattr(os, "preadv")
 READ = os.O_RDONLY | _COMMON
 WRITE = os.O_WRONLY | _COMMON

@@ -152,8 +152,10 @@ class OpenValue(Protocol):
     @property
     def stamp(self) -> Hashable | None: ...
 
-    def read(self, starts: Sequence[int], stops: Sequence[int]) -> list[memoryview]:
-        """Return the bytes of each range.
+    def read(
+        self, starts: Sequence[int], stops: Sequence[int], memory: memoryview | None = None
+    ) -> list[memoryview]:
+        """Return the bytes of each range, which may lie in `memory`.
 
         Raises
         ------

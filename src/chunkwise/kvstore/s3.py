@@ -19,9 +19,9 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from chunkwise.kvstore.bucket import Access, Provider, client_options
+from chunkwise.kvstore.key_range import quote_key
 from chunkwise.kvstore.object_failure import Failure
 from chunkwise.kvstore.request_limits import Retries
 from chunkwise.kvstore.s3_credentials import (
@@ -72,7 +72,7 @@ class S3Bucket:
 
     def url(self, key: str) -> str:
         """Return ``s3://bucket/key``, or the URL at an endpoint of its own."""
-        path = quote(key, safe="/-_.!~*'():@&=+$,;", errors="surrogateescape")
+        path = quote_key(key)
         endpoint = self._endpoint()
         if not endpoint:
             return f"s3://{self.bucket}/{path}"
@@ -136,7 +136,7 @@ class S3Bucket:
         return library._store.S3Store(
             self.bucket or "bucket",
             config=config,
-            client_options={**client_options(retries), "allow_http": True},
+            client_options={**client_options(retries, endpoint), "allow_http": True},
             retry_config=retries.config(),
             credential_provider=None if credentials is None else credentials.provider,
         )

@@ -170,17 +170,16 @@ def _ranges_but(store: KvStoreDriver, path: str, keep: Sequence[str]) -> list[Ke
         return [below]
     kept = set(keep)
     out: list[KeyRange] = []
-    start: bytes | None = below.inclusive_min
-    # Ranges, not single keys: so lock files and emptied directories go too.
+    start, found = below.inclusive_min, False
+    # Ranges, not single keys, as long as they can be: so lock files and emptied directories go too.
     for key in sorted({*_list(store, path), *kept}, key=encode_key):
-        raw = encode_key(key)
         if key not in kept:
-            start = raw if start is None else start
-        elif start is not None:
-            if start != raw:
-                out.append(KeyRange(start, raw))
-            start = None
-    if start is not None:
+            found = True
+            continue
+        if found:
+            out.append(KeyRange(start, encode_key(key)))
+        start, found = encode_key(key) + b"\0", False
+    if found:
         out.append(KeyRange(start, below.exclusive_max))
     return out
 

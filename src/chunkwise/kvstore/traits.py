@@ -73,6 +73,9 @@ class StoreTraits(NamedTuple):
         ``open_writer()`` is a faster way to write many values.
     open_into_reader : callable or None
         ``open_into_reader()`` is a way to read values of known size into the caller's memory.
+    current_readers : bool
+        True if a reader, however old, gives what is stored when it is called; False if one may go on with
+        the version of the store that it began with.
     """
 
     request_concurrency: int | None = None
@@ -86,6 +89,7 @@ class StoreTraits(NamedTuple):
     shard_indexes: ShardIndexes | None = None
     open_writer: OpenWriter | None = None
     open_into_reader: OpenIntoReader | None = None
+    current_readers: bool = False
 
     def adapted(
         self,
@@ -112,6 +116,7 @@ class StoreTraits(NamedTuple):
             shard_indexes=shard_indexes,
             open_writer=open_writer,
             open_into_reader=open_into_reader,
+            current_readers=False,
         )
 
 

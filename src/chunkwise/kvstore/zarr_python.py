@@ -74,6 +74,11 @@ class ZarrPythonStore:
         )
         self._requests = ZarrPythonRequests(store, in_memory=self._in_memory)
 
+    @property
+    def nodes_only(self) -> bool:
+        """True if keys are those of nodes with metadata, and the store is a transaction of its own."""
+        return self._kind == "icechunk.IcechunkStore"
+
     def __reduce__(self) -> tuple[object, ...]:
         if self._in_memory:
             _pickled[id(self.store)] = self.store

@@ -7,7 +7,15 @@ from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from chunkwise.extras import needs
 
-__all__ = ["BloscLibrary", "Buffer", "Compress", "Library", "ZstdLibrary"]
+__all__ = [
+    "LARGEST_KEPT",
+    "MOST_KEPT",
+    "BloscLibrary",
+    "Buffer",
+    "Compress",
+    "Library",
+    "ZstdLibrary",
+]
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -15,6 +23,11 @@ Compress: TypeAlias = "Callable[[Buffer], Buffer | None]"
 """Returns a chunk, valid until the next call; None if it can't be made."""
 
 T = TypeVar("T")
+
+MOST_KEPT, LARGEST_KEPT = 8, 1 << 22
+"""Contexts of a kind that are kept for later, and bytes of one."""
+# The memory of a new context comes page by page from the system, which takes 0.2 ms for encoding, and each
+# read and write opens some.
 
 
 class BloscLibrary(NamedTuple):

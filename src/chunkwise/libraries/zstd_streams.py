@@ -5,13 +5,14 @@ Frames are decoded piece by piece into memory whose size bounds them, whatever t
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
 from chunkwise.errors import DataCorruptionError
-from chunkwise.libraries.library import Buffer, ZstdLibrary
+from chunkwise.libraries.library import LARGEST_KEPT, MOST_KEPT, Buffer, ZstdLibrary
 
-__all__ = ["standard_library", "zstandard_library"]
+__all__ = ["open_zstandard_encoder", "standard_library", "zstandard_library"]
 
 # What is fed at once where a frame's output can't be bounded: 1 KiB can expand to 32 MiB (4 bytes to a block
 # of 128 KiB).
@@ -40,12 +41,35 @@ def zstandard_library() -> ZstdLibrary:
 
         return decode
 
-    def open_encoder(level: int, checksum: bool) -> Callable[[Buffer], Buffer]:
-        context = zstandard.ZstdCompressor(level=level, write_checksum=checksum, write_content_size=True)
-        compress: Callable[[Buffer], Buffer] = context.compress
-        return compress
+    return ZstdLibrary(open_decoder, open_zstandard_encoder())
 
-    return ZstdLibrary(open_decoder, open_encoder)
+
+def open_zstandard_encoder() -> Callable[[int, bool], Callable[[Buffer], Buffer]]:
+    """Return ``open_encoder`` of ``zstandard``; contexts are kept for later."""
+    import zstandard
+
+    idle: dict[tuple[int, bool], list[Any]] = {}
+
+    def open_encoder(level: int, checksum: bool) -> Callable[[Buffer], Buffer]:
+        kept = idle.setdefault((level, checksum), [])
+        try:
+            context = kept.pop()
+        except IndexError:
+            context = zstandard.ZstdCompressor(level=level, write_checksum=checksum, write_content_size=True)
+        compress: Callable[[Buffer], Buffer] = context.compress
+
+        def encode(decoded: Buffer) -> Buffer:
+            return compress(decoded)
+
+        weakref.finalize(encode, _keep, kept, context).atexit = False
+        return encode
+
+    return open_encoder
+
+
+def _keep(kept: list[Any], context: Any) -> None:
+    if len(kept) < MOST_KEPT and context.memory_size() <= LARGEST_KEPT:
+        kept.append(context)
 
 
 def standard_library() -> ZstdLibrary:

@@ -123,15 +123,16 @@ def _of_view(store: TensorStore, axes: Sequence[ArrayAxis]) -> tuple[ArrayAxis, 
     """Return the axes of a view, given those of its array."""
     out = [ArrayAxis()] * store.rank
     for axis, output in zip(axes, store._transform.output, strict=True):
-        if output.method != OutputIndexMethod.single_input_dimension:
+        dim, stride = output.input_dimension, output.stride
+        if output.method != OutputIndexMethod.single_input_dimension or dim is None or stride is None:
             continue
         size, start = axis.size, axis.start
         if size is not None and start is not None:
             start += output.offset * size
-            size *= abs(output.stride)
-        if output.stride < 0:
+            size *= abs(stride)
+        if stride < 0:
             start = None
-        out[output.input_dimension] = replace(axis, size=size, start=start)
+        out[dim] = replace(axis, size=size, start=start)
     return tuple(out)
 
 
@@ -142,11 +143,10 @@ def _channels(store: TensorStore, axes: Sequence[ArrayAxis]) -> tuple[int, ...] 
             continue
         if output.method == OutputIndexMethod.constant:
             return (output.offset,)
-        if output.method == OutputIndexMethod.single_input_dimension:
-            dim = store.domain[output.input_dimension]
-            return tuple(
-                output.offset + output.stride * i for i in range(dim.inclusive_min, dim.exclusive_max)
-            )
+        dim, stride = output.input_dimension, output.stride
+        if output.method == OutputIndexMethod.single_input_dimension and dim is not None:
+            low, high = store.domain.inclusive_min[dim], store.domain.exclusive_max[dim]
+            return tuple(output.offset + (stride or 1) * i for i in range(low, high))
     return None
 
 

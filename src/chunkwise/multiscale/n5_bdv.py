@@ -14,6 +14,7 @@ from chunkwise.errors import InvalidArgumentError, NotFoundError
 from chunkwise.groups.group import Group
 from chunkwise.hierarchy.attributes import read_attributes
 from chunkwise.hierarchy.location import Location
+from chunkwise.kvstore.value_bound import read_bounded
 from chunkwise.multiscale.bdv_file import NO_FILE, BdvFile, parse_bdv_file
 from chunkwise.multiscale.image import MultiscaleImage
 from chunkwise.multiscale.joined import joined
@@ -99,7 +100,7 @@ def read_bdv_file(container: Location) -> BdvFile:
     if above is None:
         return NO_FILE
     key = f"{above.path}{container.name.removesuffix('.n5')}.xml"
-    value = above.store.read(key).value
+    value = read_bounded(above.store, key).value
     return NO_FILE if value is None else parse_bdv_file(bytes(value), above.store.describe(key))
 
 

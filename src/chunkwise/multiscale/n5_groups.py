@@ -44,7 +44,9 @@ def find_n5_images(group: Group) -> MultiscaleImage | ImageCollection | None:
         return n5_image(subgroup(group, "data"), "paintera", name=name, beside=attributes)
     stores, _ = n5_stores(group) if "multiscales" not in attributes else ({}, [])
     if stores or "multiscales" in attributes:
-        if attributes.get("multiScale") is True and group.location.name.startswith("timepoint"):
+        above = group.location.parent
+        in_setup = above is not None and re.fullmatch(r"setup\d+", above.name) is not None
+        if in_setup and re.fullmatch(r"timepoint\d+", group.location.name):
             return bdv_timepoint(group)
         is_cosem = "multiscales" in attributes or any("transform" in s.attrs for s in stores.values())
         paintera = attributes.get("multiScale") is True

@@ -32,14 +32,16 @@ def channels_of(omero: object, where: str, problems: list[str]) -> tuple[Channel
         listed = expect_members(omero, where).get("channels")
         return expect_list(listed, f"{where}: channels", "channels", empty=True) if listed is not None else []
 
+    none: list[Any] = []
     return tuple(
         _channel(entry, f"{where}: channels[{i}]", problems)
-        for i, entry in enumerate(_attempt(entries, [], problems))
+        for i, entry in enumerate(_attempt(entries, none, problems))
     )
 
 
 def _channel(entry: object, where: str, problems: list[str]) -> Channel:
-    channel = _attempt(lambda: expect_members(entry, where), {}, problems)
+    none: dict[str, Any] = {}
+    channel = _attempt(lambda: expect_members(entry, where), none, problems)
     label, active = channel.get("label"), channel.get("active")
     return Channel(
         "" if label is None else str(label),
@@ -94,7 +96,8 @@ def label_colors_of(value: object, where: str, problems: list[str]) -> dict[int,
         return expect_list(colors, f"{where}: colors", "colors", empty=True) if colors is not None else []
 
     out = {}
-    for i, entry in enumerate(_attempt(entries, [], problems)):
+    none: list[Any] = []
+    for i, entry in enumerate(_attempt(entries, none, problems)):
         found = _attempt(lambda: _label_color(entry, f"{where}: colors[{i}]"), None, problems)  # noqa: B023
         if found is not None:
             out[found[0]] = found[1]

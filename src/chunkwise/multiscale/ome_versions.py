@@ -18,7 +18,7 @@ from chunkwise.errors import UnsupportedError
 from chunkwise.multiscale.image_axes import axis_kind
 from chunkwise.multiscale.metadata import expect_members
 
-__all__ = ["check_version", "image_version", "named_axes", "ome_members"]
+__all__ = ["WITHOUT_SIZES", "check_version", "image_version", "named_axes", "ome_members"]
 
 WITHOUT_SIZES = ("0.1", "0.2", "0.3")
 """Versions that have no sizes of voxels."""

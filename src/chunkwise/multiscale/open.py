@@ -16,8 +16,9 @@ from chunkwise.binding import JSON
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
-from chunkwise.hierarchy.location import Location, LocationLike
+from chunkwise.hierarchy.location import Location, LocationLike, inside_file, locate
 from chunkwise.hierarchy.node import find_node
+from chunkwise.kvstore.value_bound import read_bounded
 from chunkwise.multiscale.bdv_file import parse_bdv_file
 from chunkwise.multiscale.image import MultiscaleImage
 from chunkwise.multiscale.image_axes import axis_kind, ngff_unit, unit_symbol
@@ -35,7 +36,7 @@ from chunkwise.multiscale.precomputed import precomputed_image
 from chunkwise.spec.context import Context
 from chunkwise.tools.new_array import open_array
 from chunkwise.tools.pictures import natural
-from chunkwise.tools.source import find_source, open_source, open_view
+from chunkwise.tools.source import open_source, open_view
 
 __all__ = ["Multiscale", "find_images", "open_multiscale", "single_array"]
 
@@ -55,8 +56,9 @@ def open_multiscale(
 ) -> Multiscale:
     """Open an image at several resolutions, or what holds such images.
 
-    OME-Zarr 0.4 and 0.5 are read, in directories and in archives (``*.ozx``, ``*.zip``); so are the layouts
-    of N5 that n5-viewer, COSEM, Paintera and BigDataViewer have, and neuroglancer's precomputed volumes.
+    OME-Zarr 0.1 to 0.5 is read, in directories and in archives (``*.ozx``, ``*.zip``); so are the layouts
+    of N5 that n5-viewer, COSEM, Paintera and BigDataViewer have, TIFF files, and neuroglancer's precomputed
+    volumes.
     Only the metadata of what is opened are read: levels, labels, wells and fields are opened when they are
     looked up.
 
@@ -112,8 +114,8 @@ def open_multiscale(
         return single_array(view)
     if isinstance(place, Group):
         group = place
-    else:
-        location = find_source(place, context)
+    elif not isinstance(place, TensorStore):
+        location = locate(place, context)
         if location.name.endswith(".xml"):
             location, format = _container_of(location), "n5"
         try:
@@ -125,6 +127,12 @@ def open_multiscale(
             node = find_node(location)
             if node is not None and node.kind != "array":
                 raise
+            archive = inside_file(location, context, archives=True) if node is None else None
+            inside = None if archive is None else find_node(archive)
+            if archive is not None and inside is not None and inside.kind == "group":
+                return open_multiscale(
+                    archive, name=name, strict=strict, drafts=drafts, format=format, context=context
+                )
             try:
                 return single_array(open_source(location, context))
             except NotFoundError:
@@ -151,7 +159,7 @@ def open_multiscale(
 def _container_of(location: Location) -> Location:
     """Return the N5 container that an XML file of BigDataViewer names."""
     key = location.path.rstrip("/")
-    value = location.store.read(key).value
+    value = read_bounded(location.store, key).value
     if value is None:
         raise NotFoundError(f"there is no {location.store.describe(key)}")
     file = location.store.describe(key)
@@ -209,7 +217,11 @@ def single_array(store: TensorStore) -> MultiscaleImage:
     kvstore = store.kvstore
     if kvstore is None:
         return _image_of_arrays({"": store}, "", "memory")
-    return _image_of_arrays({"": store}, kvstore.path.rstrip("/").rpartition("/")[2], store.url)
+    try:
+        location = store.url
+    except NotImplementedError:  # a store of another library
+        location = kvstore.path
+    return _image_of_arrays({"": store}, kvstore.path.rstrip("/").rpartition("/")[2], location)
 
 
 def _raw_image(group: Group) -> MultiscaleImage:

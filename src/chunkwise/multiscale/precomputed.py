@@ -9,6 +9,7 @@ from chunkwise.api.tensorstore import TensorStore
 from chunkwise.driver.neuroglancer_precomputed.members import INFO_KEY, parse_info
 from chunkwise.errors import InvalidArgumentError, prefix
 from chunkwise.hierarchy.location import Location
+from chunkwise.kvstore.value_bound import read_bounded
 from chunkwise.multiscale.image import MultiscaleImage
 from chunkwise.multiscale.metadata import Axis, ImageMetadata, LevelMetadata, Transformation
 from chunkwise.spec.context import Context
@@ -18,7 +19,7 @@ __all__ = ["precomputed_image"]
 
 def precomputed_image(location: Location, context: Context | None = None) -> MultiscaleImage | None:
     """Return the volume at `location`; None if there is no ``info`` of one."""
-    value = location.store.read(location.path + INFO_KEY).value
+    value = read_bounded(location.store, location.path + INFO_KEY).value
     if value is None:
         return None
     where = location.describe(INFO_KEY)

@@ -38,6 +38,8 @@ class PlanAxis(NamedTuple):
 
     def take(self, entries: slice) -> PlanAxis:
         """Return the set with some of its entries only."""
+        cells: tuple[tuple[int, ...], ...]
+        extents: tuple[tuple[int, ...], ...]
         if len(self.dims) == 1:
             cells, extents = (self.cells[0][entries],), (self.extents[0][entries],)
         else:

@@ -127,4 +127,4 @@ def _covers(inside: tuple[Indices, ...], extents: tuple[int, ...]) -> bool:
         return False
     places = np.ravel_multi_index(tuple(along.ravel() for along in inside), extents)
     places.sort()
-    return np.count_nonzero(places[1:] != places[:-1]) + 1 == n_elements
+    return bool(np.count_nonzero(places[1:] != places[:-1]) + 1 == n_elements)

@@ -127,8 +127,8 @@ def _group(axis: PlanAxis, counts: tuple[int, ...], strides: list[int]) -> Shard
         else:
             parts.append(_pick(axis, entries))
             offsets.append(added[entries])
-    cells = tuple(zip(*groups, strict=True)) if groups else ((),) * len(dims)
-    return ShardAxis(dims, cells, tuple(parts), tuple(offsets))
+    shards: tuple[tuple[int, ...], ...] = tuple(zip(*groups, strict=True)) if groups else ((),) * len(dims)
+    return ShardAxis(dims, shards, tuple(parts), tuple(offsets))
 
 
 def _pick(axis: PlanAxis, entries: list[int]) -> PlanAxis:

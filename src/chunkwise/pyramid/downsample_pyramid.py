@@ -5,7 +5,6 @@ The levels are planned: axes, factors, arrays (`chunkwise.pyramid.plan`); then `
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
@@ -26,6 +25,7 @@ from chunkwise.pyramid.pyramid_writer import Pyramid, PyramidProgress, PyramidWr
 from chunkwise.spec.unit import Unit
 from chunkwise.thread import start_thread
 from chunkwise.tools.executors import Workers, workers_of
+from chunkwise.tools.losses import warn_of_losses
 from chunkwise.tools.progress import check_progress, shown_progress
 from chunkwise.tools.source import open_source
 
@@ -125,7 +125,7 @@ def downsample_pyramid(
 
     Warns
     -----
-    UserWarning
+    LossWarning
         If the image that `array` is a level of has metadata that the convention has no place for; `Pyramid`
         lists them as `left_out`.
 
@@ -180,8 +180,7 @@ def downsample_pyramid(
         name = name or kept.name or None
     else:
         kept = NOTHING
-    for note in kept.left_out:
-        warnings.warn(note, stacklevel=2)
+    warn_of_losses([("", note) for note in kept.left_out])
     workers = workers_of(executor)
     if executor is None:
         workers = replace(workers, memory=DEFAULT_MEMORY)

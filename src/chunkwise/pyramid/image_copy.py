@@ -28,11 +28,12 @@ from chunkwise.spec.unit import Unit
 from chunkwise.tools.array_copy import ArrayCopy
 from chunkwise.tools.array_template import template_options
 from chunkwise.tools.copy_plan import CopyPlan
+from chunkwise.tools.copy_report import CopyReport
 from chunkwise.tools.copy_source import CopySource, check_apart
 from chunkwise.tools.destination import Destination
 from chunkwise.tools.executors import Workers, kept_open
 from chunkwise.tools.target import target_spec
-from chunkwise.tools.tree_copy import CopyReport, Progress
+from chunkwise.tools.tree_copy import Progress
 from chunkwise.tools.tree_plan import fitting_attributes
 
 __all__ = ["ImageCopy", "copy_array"]

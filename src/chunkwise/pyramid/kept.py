@@ -10,7 +10,10 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from chunkwise.binding import JSON
+from chunkwise.errors import ChunkwiseError
 from chunkwise.multiscale.array_axes import ArrayImage
+from chunkwise.multiscale.grey import contrast_level, contrast_of
+from chunkwise.multiscale.image import MultiscaleImage
 from chunkwise.multiscale.metadata import Channel
 from chunkwise.multiscale.ome_versions import ome_members
 from chunkwise.tools.tree_plan import fitting_attributes
@@ -67,7 +70,29 @@ def kept_attributes(found: ArrayImage, format: str) -> Kept:
         if image_label:
             notes.append("colours and properties of labels are left out: N5 has no place for them")
         omero, image_label = {}, {}
+    elif omero:
+        omero = {**omero, "channels": _with_windows(omero.get("channels", []), image, found.channels)}
     return Kept(image._metadata.name, omero, image_label, others, tuple(notes))
+
+
+def _with_windows(listed: list[JSON], image: MultiscaleImage, chosen: tuple[int, ...] | None) -> list[JSON]:
+    """Return channels with windows, which OME-Zarr demands: of those without one, that of their values."""
+    dim = next((dim for dim, axis in enumerate(image.axes) if axis.type == "channel"), None)
+    out = []
+    for number, channel in enumerate(listed):
+        index = number if chosen is None else chosen[number]
+        fixed = {} if dim is None else {dim: index}
+        if isinstance(channel, dict) and channel.get("window") is None:
+            try:
+                levels = [level.translate_to[(0,) * level.rank] for level in image.available().levels]
+                known = contrast_of(contrast_level(levels, fixed), fixed)
+            except ChunkwiseError:
+                out.append(channel)
+                continue
+            (low, high), (start, end) = known["range"], known["window"]
+            channel = {**channel, "window": {"min": low, "max": high, "start": start, "end": end}}
+        out.append(channel)
+    return out
 
 
 def _of_channels(

@@ -26,6 +26,7 @@ from chunkwise.multiscale.joined import are_alike, joined
 from chunkwise.multiscale.label_votes import most_voted
 from chunkwise.multiscale.metadata import Axis
 from chunkwise.multiscale.ome_groups import ImageCollection
+from chunkwise.multiscale.ome_versions import ome_members
 from chunkwise.multiscale.open import open_multiscale
 from chunkwise.pyramid.image_copy import copy_array
 from chunkwise.pyramid.kept import Kept, kept_attributes
@@ -34,11 +35,12 @@ from chunkwise.spec.unit import Unit
 from chunkwise.tools.array_copy import ArrayCopy
 from chunkwise.tools.array_template import ArrayTemplate, template_options
 from chunkwise.tools.copy_plan import CopyPlan
+from chunkwise.tools.copy_report import CopyReport
 from chunkwise.tools.copy_source import CopySource, check_apart, stored_source
 from chunkwise.tools.destination import Destination
 from chunkwise.tools.executors import Workers, kept_open
 from chunkwise.tools.target import target_spec
-from chunkwise.tools.tree_copy import CopyReport, Progress
+from chunkwise.tools.tree_copy import Progress
 
 __all__ = ["NgffCopy", "is_whole_image"]
 
@@ -64,12 +66,13 @@ class NgffCopy:
     """A copy of an image, or of several, planned and then made by `run`."""
 
     def __init__(
-        self, source: Location, destination: Location, format: FormatName, options: Mapping[str, Any]
+        self, source: Location, destination: Location, format: str, options: Mapping[str, Any]
     ) -> None:
         check_apart(source, destination)
         if format not in _VERSIONS:
             raise InvalidArgumentError(f"OME-Zarr is Zarr v3 or v2, not {format}")
-        self._where, self._format, self._version = destination, format, _VERSIONS[format]
+        self._where, self._version = destination, _VERSIONS[format]
+        self._format: FormatName = "zarr3" if format == "zarr3" else "zarr2"
         self._to = Destination(destination, destination)
         self._options = template_options(options)
         found = open_multiscale(source, drafts=True)
@@ -234,7 +237,7 @@ def _images_of(found: object, source: Location) -> list[tuple[str, MultiscaleIma
 
 def _with_channels(attributes: dict[str, JSON], parts: list[MultiscaleImage]) -> dict[str, JSON]:
     """Return the attributes of a container, with the names of its setups as those of channels."""
-    own = attributes.get("ome") if isinstance(attributes.get("ome"), dict) else attributes
+    own = ome_members(attributes, "")[0]
     names = [part.name for part in parts if part.convention == "bdv"]
     if "omero" in own or not names or all(re.fullmatch(r"setup\d+", name) for name in names):
         return attributes

@@ -77,10 +77,10 @@ def plan_pyramid(
             f"an image of convention {convention.name} has its axes in the order {names}, but this array has "
             f"{', '.join(axis.name for axis in found)}; give a destination to have it copied"
         )
-    axes, starts = [found[dim] for dim in order], [starts[dim] for dim in order]
+    ordered, starts = [found[dim] for dim in order], [starts[dim] for dim in order]
     if convention.name == "n5-viewer":
-        axes, starts = in_one_unit(axes, starts)
-    axes = tuple(axes)
+        ordered, starts = in_one_unit(ordered, starts)
+    axes = tuple(ordered)
     convention.check(axes, labels=options.labels, kind=array.dtype.kind)
     origin = [array.origin[dim] for dim in order]
     source = array.transpose(order).translate_to[(0,) * array.rank] if array.rank else array
@@ -90,8 +90,9 @@ def plan_pyramid(
     levels = [first]
     for step in choose_factors(first, axes, chunks, options.factors, options.levels):
         levels.append(next_level(first, levels[-1], step, centred=options.method != "stride"))
-    in_place = first_name is not None and known.image is not None
-    begin = first.translation if in_place and known.image.convention == "paintera" else (0.0,) * len(axes)
+    # Paintera has the place of an image at its group, whose attributes stay if levels are added.
+    is_placed = known.image is not None and known.image.convention == "paintera"
+    begin = first.translation if is_placed and first_name is not None else (0.0,) * len(axes)
     return PyramidPlan(
         convention,
         options.method,
@@ -116,8 +117,7 @@ def _axes(
         ]
     axes, starts = [], []
     for axis, own in zip(image_axes(array, options.axes or labels, units), known.axes, strict=True):
-        is_same = own.kind is not None and axis.name == own.name
-        axes.append(axis._replace(kind=own.kind) if is_same else axis)
+        axes.append(axis._replace(kind=own.kind) if own.kind and axis.name == own.name else axis)
         starts.append(own.start * axis.scale / own.size if own.start and own.size else 0.0)
     return axes, starts
 

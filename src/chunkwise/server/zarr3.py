@@ -15,6 +15,8 @@ from chunkwise.codec.chain import parse_codecs
 from chunkwise.driver.zarr3.format import FORMAT
 from chunkwise.errors import ChunkwiseError
 from chunkwise.multiscale.image_axes import AxisKind, ImageAxis
+from chunkwise.multiscale.ome_versions import WITHOUT_SIZES
+from chunkwise.pyramid.kept import omero_of
 from chunkwise.pyramid.ngff import ngff_image
 from chunkwise.server.content import Content, Document, StoredValue
 from chunkwise.server.encoded import EncodedArray, template_for
@@ -112,6 +114,9 @@ def _attributes(group: ServedGroup) -> dict[str, JSON]:
             return attributes
         return attributes | _ngff(image)
     own = {name: attributes.pop(name) for name in _NGFF if name in attributes}
+    image = image_of_group(group) if _is_without_sizes(own.get("multiscales")) else None
+    if image is not None:
+        return attributes | _ngff(image)
     if own:
         attributes["ome"] = {"version": "0.5", **{name: _unversioned(value) for name, value in own.items()}}
     return attributes
@@ -124,9 +129,17 @@ def _ngff(image: ServedImage) -> dict[str, JSON]:
     axes = [ImageAxis(axis.name, cast(AxisKind, axis.type), 1.0, axis.unit) for axis in image.axes]
     levels = list(zip(image.paths, image.scales, image.translations, strict=True))
     own: dict[str, JSON] = {"version": "0.5", "multiscales": [ngff_image(image.name, axes, levels)]}
+    own.update({"omero": omero} if (omero := omero_of(image.channels)) else {})
     if image.is_labels:
         own["image-label"] = {}
     return {"ome": own}
+
+
+def _is_without_sizes(multiscales: object) -> bool:
+    """Return True for an image of a version that has no sizes of voxels."""
+    first = multiscales[0] if isinstance(multiscales, list) and multiscales else None
+    version = str(first.get("version")) if isinstance(first, dict) else ""
+    return version.startswith(WITHOUT_SIZES)
 
 
 _ORDER = re.compile(r"(time )?(channel )?space space( space)?")

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeAlias
 
-from chunkwise.binding import JSON, MISSING, dump, expect_object, plain_json
+from chunkwise.binding import JSON, MISSING, dump, expect_object, not_too_deep, plain_json
 from chunkwise.catalogue import UNSUPPORTED_RESOURCES, context_resources
 from chunkwise.errors import InvalidArgumentError, SpecError, UnknownExtensionError, UnsupportedError, noted
 from chunkwise.fork import new_rlock
@@ -142,6 +142,7 @@ class ContextSpec:
 
     __slots__ = ("__weakref__", "_members")
 
+    @not_too_deep
     def __init__(self, json: JSON) -> None:
         self._members: dict[str, str | ResourceConfig | None] = {}
         for key, value in expect_object(plain_json(json)).items():
@@ -194,6 +195,7 @@ class Context:
 
     __slots__ = ("__weakref__", "_lock", "_parent", "_resources", "_spec")
 
+    @not_too_deep
     def __init__(
         self,
         json: ContextSpec | JSON = MISSING,

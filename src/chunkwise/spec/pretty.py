@@ -22,8 +22,12 @@ _LARGEST_POSITIONAL = 15  # digits; larger numbers have an exponent, as in Tenso
 
 
 def pretty_repr(name: str, value: Any) -> str:
-    """Return ``name(value)``, keys sorted, broken over lines where `value` doesn't fit on one."""
-    return f"{name}({pretty(value)})"
+    """Return ``name(value)``, keys sorted, broken over lines where it doesn't fit on one."""
+    # The value may be a function that returns it.
+    try:
+        return f"{name}({pretty(value() if callable(value) else value)})"
+    except RecursionError:  # attributes may be nested as deeply as their parser went
+        return f"{name}(...)"
 
 
 def pretty(value: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from chunkwise.binding import JSON, plain_json
+from chunkwise.binding import JSON, not_too_deep, plain_json
 from chunkwise.kvstore.key_range import decode_key
 from chunkwise.spec.context import Context
 from chunkwise.spec.kvstore_spec import KvStoreSpec, is_kvstore_object, parse_kvstore_spec
@@ -129,6 +129,7 @@ class Spec:
         return Spec._of, (self._record,)
 
 
+@not_too_deep
 def as_kvstore_spec(spec: JSON | Spec) -> KvStoreSpec:
     """Return the record that a spec, its JSON or a URL means."""
     if isinstance(spec, Spec):

@@ -7,7 +7,7 @@ from typing import Any, Unpack
 
 import numpy.typing as npt
 
-from chunkwise.binding import JSON, MISSING, plain_json
+from chunkwise.binding import JSON, MISSING, not_too_deep, plain_json
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.index_space import IndexDomain, IndexingMixin, IndexTransform, merge_domains
@@ -81,6 +81,7 @@ class Schema(IndexingMixin):
 
     __slots__ = ("__weakref__", *_MEMBERS)
 
+    @not_too_deep
     def __init__(self, json: JSON = MISSING, **keywords: Unpack[SchemaKeywords]) -> None:
         self._rank: int | None = None
         self._dtype: DataType | None = None

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Unpack
 
 from chunkwise.arguments import check_same_type
-from chunkwise.binding import JSON, Members, dump, expect_object, expect_string, plain_json
+from chunkwise.binding import JSON, Members, dump, expect_object, expect_string, not_too_deep, plain_json
 from chunkwise.catalogue import drivers
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.errors import (
@@ -63,6 +63,7 @@ class Spec(IndexingMixin):
     _driver: DriverSpec
     _transform: IndexTransform | None
 
+    @not_too_deep
     def __init__(self, json: JSON) -> None:
         if isinstance(json, Spec):
             self._driver, self._transform = json._driver, json._transform
@@ -205,6 +206,7 @@ class Spec(IndexingMixin):
 
     # -- JSON -------------------------------------------------------------------------------------
 
+    @not_too_deep
     def to_json(self, include_defaults: bool = False) -> dict[str, JSON]:
         """Return the JSON form; members that have their default are left out unless asked for.
 
@@ -236,7 +238,7 @@ class Spec(IndexingMixin):
 
     def __repr__(self) -> str:
         try:
-            return pretty_repr("Spec", self._named_json(False, None))
+            return pretty_repr("Spec", lambda: self._named_json(False, None))
         except UnsupportedError:  # functions have no JSON
             return "Spec(...)"
 

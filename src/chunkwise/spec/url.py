@@ -266,7 +266,7 @@ def _path(rest: str) -> str:
         raise InvalidArgumentError(f"Invalid percent-encoding at position {wrong.start()}: {dump(path)}")
     try:
         return unquote_to_bytes(path).decode()
-    except UnicodeDecodeError:
+    except UnicodeError:
         raise InvalidArgumentError(f"Invalid UTF-8 percent-encoding sequence: {dump(path)}") from None
 
 

@@ -34,6 +34,7 @@ from chunkwise.errors import (
     FailedPreconditionError,
     InvalidArgumentError,
 )
+from chunkwise.hierarchy.change import delete_below
 from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.new_location import check_free, check_outside_arrays
 from chunkwise.hierarchy.node import JOURNAL
@@ -52,6 +53,7 @@ from chunkwise.tools.journal_document import JournalDocument, read_journal
 from chunkwise.tools.narrowing import CASTS, Cast, MisfitError
 from chunkwise.tools.new_array import open_array
 from chunkwise.tools.parts import Part, PartJournals, n_parts
+from chunkwise.tools.sessions import is_session, journal_location
 from chunkwise.tools.task_stages import Stage
 from chunkwise.tools.work import Crew
 
@@ -91,6 +93,7 @@ class ArrayCopy:
             check_outside_arrays(destination)
         self._destination = found = Destination.choose(destination, overwrite=overwrite, go_on=go_on)
         self._location = location = found.place
+        self._journal_at, self._session = journal_location(location), is_session(location.store)
         # What is replaced may be read: it is there until the copy is whole.
         if source.uses(location, below=found.replacement is not None):
             raise InvalidArgumentError(_SAME if source.is_stored else _INSIDE)
@@ -143,10 +146,10 @@ class ArrayCopy:
         between = {} if plan.intermediate is None else {"intermediate": self._intermediate}
         self._task = {**task, "plan": plan.to_json(), **between}
         n_tasks = [blocks.n_blocks for blocks in plan.passes]
-        self._whole = self._journal = Journal(self._location, self._task, n_tasks)
+        self._whole = self._journal = Journal(self._journal_at, self._task, n_tasks)
         self._parts: PartJournals | None = None
         if task["number of parts"] is not None:
-            self._parts = PartJournals(self._location, self._task, n_tasks, task["number of parts"])
+            self._parts = PartJournals(self._journal_at, self._task, n_tasks, task["number of parts"])
         if self._part is not None and self._parts is not None:
             self._journal = self._parts.of(self._part)
 
@@ -155,7 +158,7 @@ class ArrayCopy:
         location, destination = self._location, self._destination
         if self._overwrite:
             destination.clear()
-        unfinished = location.store.read(location.path + JOURNAL).value is not None
+        unfinished = self._journal_at.store.read(location.path + JOURNAL).value is not None
         if unfinished and self._part is not None:
             self._begin_part()
             return
@@ -180,6 +183,9 @@ class ArrayCopy:
             self._before = frozenset(self._keys())
         if self._part is None:
             self._journal.begin()
+            if self._session:
+                self._destination.create_parents(self._format)
+                self._job.publish()
             return
         try:
             self._whole.begin(owned=False)
@@ -210,7 +216,7 @@ class ArrayCopy:
         keys = KeyRange.of_prefix(path) if path else KeyRange()
         return self._location.store.list(keys.start, keys.stop)
 
-    def run(self, advance: Callable[[int], None] = lambda nbytes: None) -> None:
+    def run(self, advance: Callable[[int], object] = lambda nbytes: None) -> None:
         """Copy the blocks that are left; `advance` gets the bytes of some, one after the other."""
         job, journal = self._job, self._journal
 
@@ -235,7 +241,7 @@ class ArrayCopy:
             self._check_passes()
 
     def _fence(self) -> Fence:
-        return Fence(self._location.store, self._journal.key, self._journal.owner)
+        return Fence(self._journal_at.store, self._journal.key, self._journal.owner)
 
     def _drive(self, stages: Callable[[Crew], Iterator[Stage]]) -> None:
         """Have stages done, one after the other, and what they have done checked."""
@@ -288,6 +294,10 @@ class ArrayCopy:
     def _interrupted(self, error: BaseException) -> None:
         if self.complete:  # and has no journal
             return
+        if self._session:
+            with suppress(ChunkwiseError):
+                delete_below(self._location)
+            return
         if isinstance(error, LostBlockError):
             self._journal.restart()
         # A copy with values that don't fit can be resumed with another rule only, so nothing of it is kept.
@@ -318,9 +328,11 @@ class ArrayCopy:
         if not self.complete:
             self._journal.write()  # or another process may have finished it
             self._job.check_source()
-            self._destination.create_parents(self._format)
+            if not self._session:
+                self._destination.create_parents(self._format)
             last = len(self._job.steps) - 1
-            self._job.publish(self._journal.fingerprint(last) if self._keep_fingerprint else None)
+            if not self._session or self._keep_fingerprint:
+                self._job.publish(self._journal.fingerprint(last) if self._keep_fingerprint else None)
             self._journal.delete()
             self._destination.commit()
         return open_array(self._destination.location)

@@ -27,6 +27,7 @@ from chunkwise.tools.copy_work import CopyStep
 from chunkwise.tools.executors import Workers
 from chunkwise.tools.narrowing import Narrowing
 from chunkwise.tools.plan_blocks import COPIES, Grid, least_memory, plan_blocks
+from chunkwise.tools.sessions import is_session
 
 __all__ = [
     "INTERMEDIATE",
@@ -117,18 +118,21 @@ class CopyArrays:
         whole = target.size * itemsize
         fixed = not target.dtype.memory_dtype.hasobject and target.rank > 0 and target.size > 0
         grid = _grid(target, target.chunk_layout.write_chunk.shape)
+        read = _grid(source, source.chunk_layout.read_chunk.shape)
         memory = room.memory
         if not room.is_limit:  # nobody asked for a limit that a chunk would have to fit in
-            memory = max(memory, least_memory(self._domain, itemsize, grid))
+            memory = max(memory, least_memory(self._domain, itemsize, read, grid))
         return plan_blocks(
             self._domain,
             itemsize,
-            _grid(source, source.chunk_layout.read_chunk.shape),
+            read,
             grid,
             memory=memory,
             n_at_once=room.n_at_once,
             wanted_nbytes=min(max(whole // _N_BLOCKS, _SMALLEST_NBYTES), BLOCK_NBYTES),
-            two_passes=fixed and _intermediate_metadata(target) is not None,
+            two_passes=fixed
+            and not is_session(self.location.store)
+            and _intermediate_metadata(target) is not None,
         )
 
     def is_small(self, room: Room) -> bool:

@@ -23,13 +23,13 @@ from chunkwise.errors import (
     InvalidArgumentError,
     prefix,
 )
-from chunkwise.hierarchy.attributes import write_first_attributes
+from chunkwise.hierarchy.attributes import change_attributes, write_first_attributes
 from chunkwise.hierarchy.location import Location
-from chunkwise.hierarchy.node import Node, node_of
+from chunkwise.hierarchy.node import Node, node_of, require_node
 from chunkwise.spec.context import Context
 from chunkwise.spec.open_mode import OpenMode
 from chunkwise.spec.spec import Spec
-from chunkwise.tools.array_template import ArrayTemplate
+from chunkwise.tools.array_template import FINGERPRINT, ArrayTemplate
 from chunkwise.tools.copy_arrays import copy_arrays, delete_intermediates
 from chunkwise.tools.copy_plan import CopyPlan
 from chunkwise.tools.copy_source import CopySource
@@ -37,6 +37,7 @@ from chunkwise.tools.copy_work import CopyStep, StepResult
 from chunkwise.tools.fence import Fence
 from chunkwise.tools.fingerprint import with_fingerprint
 from chunkwise.tools.narrowing import Cast, MisfitError, Narrowing, narrowing
+from chunkwise.tools.sessions import is_session
 from chunkwise.tools.target import Target, target_spec
 from chunkwise.tools.task_stages import Stage
 from chunkwise.tools.work import Crew, Work
@@ -189,6 +190,10 @@ class CopyJob:
         if self.plan.intermediate is not None:
             # First: an N5 array can't be made where a directory is.
             delete_intermediates(location)
+        if fingerprint is not None and is_session(location.store):  # there it is an array already
+            kept = {FINGERPRINT: f"{fingerprint:016x}"}
+            change_attributes(require_node(location), lambda own: {**own, **kept})
+            return
         if fingerprint is not None:
             wanted = with_fingerprint(wanted, self.format, fingerprint)
         write_first_attributes(location, self.format, wanted.attributes)

@@ -105,8 +105,8 @@ class CopyStep:
             raise prefix(e, f"Between {where}") from None
         total = self._sum(values, block)
         if self.kind == "copy":
-            needless = self._remote and self.fill is not None and self.between != "to"
-            if not (needless and _is_filled(values, self.fill)):
+            fill = self.fill if self._remote and self.between != "to" else None
+            if fill is None or not _is_filled(values, fill):
                 target[block].write(values).result()
         elif self.kind == "compare":
             _compare(values, read_plainly(views[1]), block)

@@ -21,6 +21,7 @@ from chunkwise.hierarchy.replacement import Replacement
 from chunkwise.hierarchy.walk import walk
 from chunkwise.kvstore.take_place import delete_all_below
 from chunkwise.tools.journal_document import JournalDocument, read_journal
+from chunkwise.tools.sessions import is_session
 
 __all__ = ["Destination", "begun_at"]
 
@@ -32,6 +33,7 @@ class Destination:
     location: Location
     place: Location
     replacement: Replacement | None = None
+    clears: bool = False  # whether what is there is deleted first: only in a session
 
     @classmethod
     def choose(cls, location: Location, *, overwrite: bool, go_on: bool, tree: bool = False) -> Self:
@@ -41,8 +43,10 @@ class Destination:
         """
         if overwrite:
             node = _replaceable(location, tree=tree)
+            if is_session(location.store):
+                return cls(location, location, clears=node is not None)
             return cls(location, location) if node is None else cls.replacing(location)
-        if go_on and read_journal(location) is None:
+        if go_on and not is_session(location.store) and read_journal(location) is None:
             beside = cls.replacing(location)
             if find_node(beside.place) is not None:
                 return beside
@@ -65,7 +69,7 @@ class Destination:
 
     def clear(self) -> None:
         """Delete what an unfinished copy has left in the place, if that is beside the location."""
-        if self.replacement is not None:
+        if self.replacement is not None or self.clears:
             delete_all_below(self.place.store, self.place.path)
 
     def create_parents(self, format: str) -> None:
@@ -86,7 +90,8 @@ class Destination:
 
 def begun_at(location: Location) -> tuple[Location, JournalDocument] | None:
     """Return where an unfinished copy to a location is, and what its journal says; None if there is none."""
-    for at in (location, Destination.replacing(location).place):
+    beside = [] if is_session(location.store) else [Destination.replacing(location).place]
+    for at in (location, *beside):
         journal = read_journal(at)
         if journal is not None:
             return at, journal

@@ -140,7 +140,9 @@ class Guard:
             for written in self._written:
                 written.undo()
             if self._written and self._passing and self._fence.has_ended():
-                delete_below(locate(self._passing[0].kvstore))
+                place = self._passing[0].kvstore
+                assert place is not None, "it is stored"
+                delete_below(locate(place))
         self._written.clear()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from chunkwise.kvstore.adapter.same_keys import SameKeysStore
 from chunkwise.kvstore.byte_range import read_ranges
@@ -54,10 +54,8 @@ class GuardedStore(SameKeysStore):
         self._check, self._note = check, note
         self._traits = super().traits
         opener = traits_of(base).open_writer
-        writer: object = None if opener is None else opener()
-        if offers(writer, _ConditionalWriter):
-            open_base: Callable[[], object] = opener  # type: ignore[assignment]
-            self._traits = self._traits._replace(open_writer=lambda: _Writer(self, open_base()))
+        if opener is not None and offers(opener(), _ConditionalWriter):
+            self._traits = self._traits._replace(open_writer=lambda: _Writer(self, opener()))
 
     @property
     def traits(self) -> StoreTraits:
@@ -133,10 +131,14 @@ class GuardedStore(SameKeysStore):
 class _Writer:
     """The writer of a guarded store, for one worker."""
 
-    def __init__(self, store: GuardedStore, writer: _ConditionalWriter) -> None:
-        self._store, self._writer = store, writer
-        self.delete, self.flush = store.delete, writer.flush
+    def __init__(self, store: GuardedStore, writer: Any) -> None:
+        self._store, self._write_if = store, writer.write_if
+        self.flush: Callable[[], None] = writer.flush
 
     def write(self, key: str, value: Buffer) -> None:
         """Replace the value of `key`, as the store does."""
-        self._store.replace(key, value, None, self._writer.write_if)
+        self._store.replace(key, value, None, self._write_if)
+
+    def delete(self, key: str) -> None:
+        """Delete `key`, as the store does."""
+        self._store.delete(key)

@@ -16,6 +16,7 @@ from chunkwise.hierarchy.document import load_json
 from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.node import JOURNAL
 from chunkwise.kvstore.protocol import Buffer
+from chunkwise.kvstore.value_bound import read_bounded
 
 __all__ = ["JournalDocument", "Ranges", "owner_text", "parse_journal", "read_journal"]
 
@@ -35,7 +36,7 @@ class JournalDocument(TypedDict):
 
 def read_journal(location: Location) -> JournalDocument | None:
     """Return what the journal at `location` says, None if there is none."""
-    value = location.store.read(location.path + JOURNAL).value
+    value = read_bounded(location.store, location.path + JOURNAL).value
     return None if value is None else parse_journal(value, location.describe(JOURNAL))
 
 

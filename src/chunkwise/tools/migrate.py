@@ -255,9 +255,10 @@ def change_documents(kv: KvStoreDriver, written: Mapping[str, bytes], removed: S
         if not _is_same_json(bytes(value), written[key]):
             raise AlreadyExistsError(f"{kv.describe(key)} exists already")
     new = {key: value for key, value in written.items() if key not in there}
-    if offers(kv, AtomicWritable):
+    store: object = kv
+    if offers(store, AtomicWritable):
         conditions = dict.fromkeys(new, MISSING_GENERATION)
-        changed = kv.write_all({**new, **dict.fromkeys(removed)}, conditions=conditions)
+        changed = store.write_all({**new, **dict.fromkeys(removed)}, conditions=conditions)
         if changed is not None:
             raise AlreadyExistsError(f"{kv.describe(changed)} exists already")
         return

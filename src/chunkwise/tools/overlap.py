@@ -106,7 +106,7 @@ def _place_of_zarr(value: Any) -> Location | None:
         root = locate(store)
     except (ChunkwiseError, AttributeError, NotImplementedError, TypeError, ValueError):
         return None
-    return root.at(f"{root.path}{value.path}/") if value.path else root
+    return root.at(f"{root.path}{value.path}/" if value.path else root.path)
 
 
 def _drivers(spec: DriverSpec | KvStoreSpec) -> Iterator[DriverSpec]:

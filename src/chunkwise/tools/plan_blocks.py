@@ -32,6 +32,9 @@ MOST_READ = 2.5
 COPIES = 4
 """Blocks that a task has in memory: as it is read, as it is to be written, encoded, and what codecs take."""
 
+_READ_COPIES = 2
+"""What reading a part of a chunk takes, in sizes of the chunk: as it is stored, and as it is decoded."""
+
 _MOST_COUNTED = 1 << 20  # blocks along a dimension; of more, the first stand for all
 
 
@@ -89,14 +92,23 @@ def plan_blocks(
     """
     shape = domain.shape
     unit = tuple(max(1, min(n, size)) for n, size in zip(target.shape, shape, strict=True))
-    needed = least_memory(domain, itemsize, target)
+    chunk = tuple(max(1, min(n, size)) for n, size in zip(source.shape, shape, strict=True))
+    least = prod(unit) * itemsize
+    if COPIES * least > memory:
+        raise InvalidArgumentError(
+            f"a block of {list(unit)} elements, which is written as one object, takes {COPIES * least:,} "
+            f"bytes of memory: {COPIES} times its {least:,} bytes; {memory:,} may be used"
+        )
+    chunk_read = _READ_COPIES * prod(chunk) * itemsize
+    needed = least_memory(domain, itemsize, source, target)
     if needed > memory:
         raise InvalidArgumentError(
-            f"a block of {list(unit)} elements, which is written as one object, takes {needed:,} bytes of "
-            f"memory: {COPIES} times its {prod(unit) * itemsize:,} bytes; {memory:,} may be used"
+            f"a chunk of {list(chunk)} elements of the source, which is read as a whole, takes "
+            f"{chunk_read:,} bytes of memory: {_READ_COPIES} times its {chunk_read // _READ_COPIES:,} bytes; "
+            f"{memory:,} may be used, of which a block that is written takes {least:,}"
         )
     n_at_once = max(1, min(n_at_once, memory // max(1, needed)))
-    most = memory // (COPIES * n_at_once)
+    most = _most(memory // n_at_once, chunk_read)
     size = min(most, wanted_nbytes or most)
     best, best_read = block_shape(shape, unit, source.shape, itemsize, size), float("inf")
     while True:
@@ -121,10 +133,9 @@ def plan_blocks(
     )
     if best_read <= MOST_READ or not two_passes:
         return direct
-    chunk = tuple(max(1, min(n, size)) for n, size in zip(source.shape, shape, strict=True))
     while n_at_once > 1 and prod(chunk) * itemsize > most:  # a chunk of the source is a block
         n_at_once -= 1
-        most = memory // (COPIES * n_at_once)
+        most = _most(memory // n_at_once, chunk_read)
     plan = _two_passes(domain, itemsize, source._replace(shape=chunk), target._replace(shape=unit), most)
     if plan is None or sum(plan[1]) + 1 >= best_read:
         return direct
@@ -137,10 +148,20 @@ def plan_blocks(
     )
 
 
-def least_memory(domain: IndexDomain, itemsize: int, target: Grid) -> int:
+def least_memory(domain: IndexDomain, itemsize: int, source: Grid, target: Grid) -> int:
     """Return the bytes that a task takes at least: one chunk of the target is a block."""
-    n = prod(max(1, min(n, size)) for n, size in zip(target.shape, domain.shape, strict=True))
-    return n * itemsize * COPIES
+    block, chunk = (
+        prod(max(1, min(n, size)) for n, size in zip(grid.shape, domain.shape, strict=True)) * itemsize
+        for grid in (target, source)
+    )
+    return max(COPIES * block, block + _READ_COPIES * chunk if chunk > block else 0)
+
+
+def _most(memory: int, read: int) -> int:
+    """Return how large a block may be, given the memory of a task and what reading a chunk takes of it."""
+    most = memory // COPIES
+    # A chunk that is smaller is read before there are the other copies of the block.
+    return most if read <= _READ_COPIES * most else max(1, min(most, memory - read))
 
 
 def _two_passes(

@@ -23,6 +23,7 @@ from chunkwise.tools.copy_work import StepResult
 from chunkwise.tools.fence import Guard, guard_of
 from chunkwise.tools.narrowing import Narrowing
 from chunkwise.tools.new_array import open_node
+from chunkwise.tools.sessions import is_session
 from chunkwise.tools.stored_node import check_node_visible
 from chunkwise.tools.target import Target
 
@@ -128,6 +129,9 @@ class SmallArrays:
             job = self.job(array)
             job.follow(job.arrays.plan_whole(), summed=self.summed, intermediate="")
             total = StepResult(0, 0, 0)
+            session = is_session(self.target.store)
+            if session:
+                job.publish()
             for step in job.steps:
                 blocks = range(step.blocks.n_blocks)
                 total = step.run(blocks if guard is None else guard.inside(blocks))
@@ -136,7 +140,8 @@ class SmallArrays:
                     step.run(range(step.blocks.n_blocks))
             if guard is not None:
                 guard.look()
-            job.publish(total.fingerprint if self.summed else None)
+            if not session or self.summed:
+                job.publish(total.fingerprint if self.summed else None)
         except Exception as e:
             prefix(e, f"Error copying {array.path or self.source.text}")
             raise

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
-from dataclasses import dataclass, field
 from typing import Any
 
 from chunkwise.errors import (
@@ -32,15 +31,16 @@ from chunkwise.hierarchy.tree import Tree
 from chunkwise.tools.array_template import template_options
 from chunkwise.tools.copy_arrays import intermediate_name, room_of
 from chunkwise.tools.copy_job import CopyJob
+from chunkwise.tools.copy_report import CopyReport
 from chunkwise.tools.copy_work import LostBlockError, StepResult
 from chunkwise.tools.destination import Destination
 from chunkwise.tools.executors import Workers, workers_of
 from chunkwise.tools.fence import Fence
 from chunkwise.tools.journal import Journal
 from chunkwise.tools.journal_document import read_journal
-from chunkwise.tools.losses import array_left_out, is_loss
 from chunkwise.tools.narrowing import CASTS, Cast, MisfitError, Narrowing
 from chunkwise.tools.parts import Part, PartJournals, n_parts
+from chunkwise.tools.sessions import is_session, journal_location
 from chunkwise.tools.small_arrays import SmallArrays
 from chunkwise.tools.task_stages import Chain, Stage
 from chunkwise.tools.tree_groups import Place, publish_groups
@@ -48,43 +48,11 @@ from chunkwise.tools.tree_journal import LARGE, SMALL, TreePasses, journalled_ro
 from chunkwise.tools.tree_plan import ArrayOptions, plan_tree
 from chunkwise.tools.work import Crew, Work
 
-__all__ = ["CopyReport", "Progress", "TreeCopy"]
+__all__ = ["Progress", "TreeCopy"]
 
-Progress = Callable[[str, int], None]
+Progress = Callable[[str, int], object]
 
 _COMMAND = "chunkwise cp -r --resume"
-
-
-@dataclass
-class CopyReport:
-    """Numbers of copied nodes, and notes on what could not be copied.
-
-    Attributes
-    ----------
-    n_groups, n_arrays, n_links : int
-    nbytes : int
-        Of all elements of the arrays, in memory.
-    notes : list of (str, str)
-        Path from the top of the copy, and what the target holds in another way there, or not at all.
-    left_out : list of (str, str)
-        Path of each array that the target can't hold, and why.
-    n_left : int or None
-        Of a copy in parts, how many tasks are left for others, if the tree isn't there yet.
-    """
-
-    n_groups: int = 0
-    n_arrays: int = 0
-    n_links: int = 0
-    nbytes: int = 0
-    notes: list[tuple[str, str]] = field(default_factory=list)
-    left_out: list[tuple[str, str]] = field(default_factory=list)
-    n_left: int | None = None
-
-    @property
-    def losses(self) -> list[tuple[str, str]]:
-        """What the copy lacks of its source: paths, and notes."""
-        lost = [(path, array_left_out(why)) for path, why in self.left_out]
-        return lost + [(path, note) for path, note in self.notes if is_loss(note)]
 
 
 class TreeCopy:
@@ -114,6 +82,7 @@ class TreeCopy:
         self._source, self._target, self._names = source, target, tuple(names)
         self._top = top = target.location(names)
         self._destination = destination or Destination(top, top)
+        self._journal_at, self._session = journal_location(top), is_session(top.store)
         here = source.node.location
         if here.store.identity == top.store.identity and top.path.startswith(here.path):
             raise InvalidArgumentError(f"{here.text} can't be copied to {top.text}, which is inside it")
@@ -165,8 +134,10 @@ class TreeCopy:
             **({} if parts is None else {"number of parts": parts}),
         }
         n_tasks = self._passes.n_tasks
-        self._whole = self._journal = Journal(top, task, n_tasks, command=_COMMAND)
-        self._parts = None if parts is None else PartJournals(top, task, n_tasks, parts, command=_COMMAND)
+        self._whole = self._journal = Journal(self._journal_at, task, n_tasks, command=_COMMAND)
+        self._parts = (
+            None if parts is None else PartJournals(self._journal_at, task, n_tasks, parts, command=_COMMAND)
+        )
         self._small = SmallArrays(
             here, top, format, plan.small, verify=self._verify, summed=self._summed, sync=self._sync
         )
@@ -196,6 +167,8 @@ class TreeCopy:
             )
             self._own = [] if done else self._place.free_names(self.plan.top_names())
             self._journal.begin()
+            if self._session:
+                self._publish_groups()
             for at, number in done:
                 self._journal.mark(number, at=at)
         if not self.complete:
@@ -232,9 +205,8 @@ class TreeCopy:
                     if report.n_left is None:
                         crew.run_all(self._chains(crew), self._journal.beat)
                         self._journal.write()  # or another process may have finished it
-                if report.n_left is None:
-                    place, consolidated = self._place, self._consolidated
-                    publish_groups(plan, place, self._target, self._names, consolidated=consolidated)
+                if report.n_left is None and not self._session:
+                    self._publish_groups()
             except BaseException as e:
                 self._interrupted(e)
                 raise
@@ -245,6 +217,10 @@ class TreeCopy:
         report.n_groups, report.n_links = len(plan.groups), len(plan.links)
         report.n_arrays, report.nbytes = len(plan.small) + len(plan.large), self.nbytes
         return report
+
+    def _publish_groups(self) -> None:
+        consolidated = self._consolidated and not self._session
+        publish_groups(self.plan, self._place, self._target, self._names, consolidated=consolidated)
 
     def _run_part(self, crew: Crew) -> int | None:
         """Do the share of a part, if it is one; return how many tasks are left, None for who goes on."""
@@ -349,6 +325,8 @@ class TreeCopy:
                 journal.restart(passes)
             name_array(error)
 
+        if self._session:
+            job.publish()
         yield from self._copying(crew, number, path, job, passes=range(len(job.steps)))
         try:
             journal.write()
@@ -357,7 +335,8 @@ class TreeCopy:
                 fence = self._fence(first)
                 yield from job.verify_stages(crew, fence, lambda nbytes: None, failed=distrust)
             job.check_source()
-            job.publish(journal.fingerprint(passes[-1]) if self._summed else None)
+            if not self._session or self._summed:
+                job.publish(journal.fingerprint(passes[-1]) if self._summed else None)
         except Exception as e:
             distrust(e)
             raise
@@ -373,7 +352,7 @@ class TreeCopy:
         return failed
 
     def _fence(self, first: int) -> Fence:
-        return Fence(self._top.store, self._journal.key, self._journal.owner, first=first)
+        return Fence(self._journal_at.store, self._journal.key, self._journal.owner, first=first)
 
     def _note_changes(self, path: str, narrowing: Narrowing | None, n_changed: int) -> None:
         """Note what became of values that the new type doesn't hold."""
@@ -385,7 +364,7 @@ class TreeCopy:
 
     def _interrupted(self, error: BaseException) -> None:
         # A copy with values that don't fit can be resumed with another rule only, so nothing of it is kept.
-        if isinstance(error, MisfitError) and self._own:
+        if (isinstance(error, MisfitError) or self._session) and self._own:
             for location in self._own:
                 delete_below(location)
             self._journal.delete()

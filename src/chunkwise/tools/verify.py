@@ -12,7 +12,7 @@ A task is a range of keys, which the worker lists: nobody has a list of all of t
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from itertools import pairwise, product
@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from chunkwise.binding import JSON
 from chunkwise.cached import cached_property
+from chunkwise.chunk_key.key_encoding import KeyEncoding, default_keys, v2_keys
 from chunkwise.driver.stored_array import StoredArray
 from chunkwise.errors import ChunkwiseError
 from chunkwise.grid.protocol import n_array_cells
@@ -28,6 +29,7 @@ from chunkwise.hierarchy.attributes import node_attributes
 from chunkwise.hierarchy.consolidated_tree import check_consolidated
 from chunkwise.hierarchy.location import Location, LocationLike, locate
 from chunkwise.hierarchy.node import DOCUMENTS, JOURNAL, FormatName, Node, require_node
+from chunkwise.hierarchy.replacement import leftovers
 from chunkwise.hierarchy.walk import walk
 from chunkwise.kvstore.key_range import KeyRange, encode_key
 from chunkwise.tools.executors import Workers, workers_of
@@ -123,6 +125,7 @@ class _Found:
     bad: list[BadKey] = field(default_factory=list)
     outside: _Some = field(default_factory=_Some)  # chunks beyond the shape of the array
     strays: _Some = field(default_factory=_Some)  # neither chunks nor metadata
+    misnamed: dict[str, _Some] = field(default_factory=dict)  # chunks by what the metadata should say of keys
     fingerprint: int = 0  # what stored chunks add to that of the fill value
 
 
@@ -205,6 +208,8 @@ def verify_nodes(
             else:
                 key = node.location.path + (".zmetadata" if node.format == "zarr2" else node.key)
                 report.bad += [BadKey(key, problem) for problem in check_consolidated(node)]
+            for place in leftovers(node.location, inside=True):
+                report.notes.append(f"new data for a replacement, left behind or in use: {place.text}")
             yield report
 
 
@@ -241,6 +246,7 @@ def _verify_array(node: Node, crew: Crew, advance: Callable[[int], None], share:
     if tasks == _NOTHING:
         return None
     outside, strays = _Some(), _Some()
+    misnamed: dict[str, _Some] = {}
 
     def done(start: int, stop: int, found: _Found) -> None:
         nonlocal total
@@ -252,6 +258,8 @@ def _verify_array(node: Node, crew: Crew, advance: Callable[[int], None], share:
         report.bad += found.bad
         outside.add(found.outside.keys, found.outside.n)
         strays.add(found.strays.keys, found.strays.n)
+        for form, some in found.misnamed.items():
+            misnamed.setdefault(form, _Some()).add(some.keys, some.n)
         advance(found.nbytes)
 
     crew.run(Work("verify", [step]), 0, [tasks], done)
@@ -259,6 +267,12 @@ def _verify_array(node: Node, crew: Crew, advance: Callable[[int], None], share:
         report.notes.append(_some("chunk", outside, location.path, "outside the shape of the array"))
     if strays.n:
         report.notes.append(_some("key", strays, location.path, "neither chunk nor metadata"))
+    for form, some in misnamed.items():
+        shown = _some("chunk", some, location.path, "stored")
+        reason = (
+            f"{shown}; but the metadata don't say {form}, so they are not found and read as the fill value"
+        )
+        report.bad.append(BadKey(location.path + node.key, reason))
     if kept is not None and not step.summed:
         report.notes.append("the fingerprint that was kept is of all parts, so it wasn't compared")
     elif kept is not None:
@@ -320,13 +334,43 @@ class VerifyStep:
             for key in kv.list(self.ranges[number].start, self.ranges[number].stop):
                 cell = array.keys.cell(key, array.grid.rank)
                 if cell is None:
-                    if key[len(node.location.path) :] not in (*DOCUMENTS, JOURNAL):
-                        out.strays.add([key])
+                    if key[len(node.location.path) :] in (*DOCUMENTS, JOURNAL):
+                        continue
+                    form = self._other_form(key, limits)
+                    (out.misnamed.setdefault(form, _Some()) if form else out.strays).add([key])
                 elif all(at < limit for at, limit in zip(cell, limits, strict=True)):
                     self._check(out, reader, key, cell)
                 else:
                     out.outside.add([key])
         return out
+
+    @cached_property
+    def _other_forms(self) -> list[tuple[str, KeyEncoding]]:
+        """The other forms of keys that the format has, with what the metadata say for each."""
+        format, own, path = self.node.format, self.array.keys, self.node.location.path
+        forms = []
+        for separator in (".", "/"):
+            if format in ("zarr2", "zarr3"):
+                said = "chunk_key_encoding" if format == "zarr3" else "dimension_separator"
+                text = (
+                    f'"{said}": "{separator}"'
+                    if format == "zarr2"
+                    else f'"{said}": v2, separator "{separator}"'
+                )
+                forms.append((text, v2_keys({"separator": separator})))
+            if format == "zarr3":
+                text = f'"{said}": default, separator "{separator}"'
+                forms.append((text, default_keys({"separator": separator})))
+        forms = [(text, form.under(path)._replace(inner=own.inner)) for text, form in forms]
+        return [(text, form) for text, form in forms if form != own]
+
+    def _other_form(self, key: str, limits: Sequence[int]) -> str:
+        """Return what the metadata would say if a key were a chunk's; empty if it can't be one."""
+        for text, form in self._other_forms:
+            cell = form.cell(key, self.array.grid.rank)
+            if cell is not None and all(at < limit for at, limit in zip(cell, limits, strict=True)):
+                return text
+        return ""
 
     def _check(self, out: _Found, reader: PlainReader, key: str, cell: tuple[int, ...]) -> None:
         """Read and decode the value of a key."""

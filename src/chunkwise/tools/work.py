@@ -195,6 +195,11 @@ class Crew:
         tally.n_begun += sum(max(0, stop - start) for start, stop in ranges)
 
         def counted(start: int, stop: int, result: object) -> None:
+            if result is None:
+                raise FailedPreconditionError(
+                    f"the executor gave None for tasks {start} to {stop} of {work.what}: the future that its "
+                    "submit() returns has to give what the function returns"
+                )
             tally.n_done += stop - start
             done(start, stop, result)
 

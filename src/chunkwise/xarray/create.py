@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -39,10 +40,14 @@ def plan_variable(location: Location, name: str, encoded: Encoded, format: str, 
             codec=_codec(encoded.layout.get("codec"), asked=asked),
             fill_value=None if format == "n5" else _fill_value(encoded, dtype, format, asked=asked),
             names=() if format == "zarr2" else names,
-            attributes=attributes,
+            attributes={} if format == "zarr3" else attributes,
         )
         given = [field for field in ("codec", "shards") if encoded.layout.get(field) is not None and asked]
         target = target_spec(template, format, given)
+        if format == "zarr3":  # NaN and infinities stay bare words if they are to
+            target.spec["metadata"]["attributes"].update(attributes)
+        for note in target.notes:
+            warnings.warn(f'variable "{name}": {note}', stacklevel=5)
         if format == "zarr2" and encoded.fill_value is None:
             # Any other fill value would stand for a missing one.
             target = replace(target, spec={**target.spec, "metadata": _with_null(target.spec["metadata"])})

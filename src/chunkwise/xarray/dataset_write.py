@@ -10,6 +10,7 @@ After an error in the steps 2 and 3 `undo` deletes what was made, and takes back
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Hashable, Iterator, Mapping
 from typing import Any, Literal
 
@@ -17,10 +18,11 @@ from chunkwise.api.tensorstore import TensorStore
 from chunkwise.dask.in_place import Written
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.hierarchy.attribute_value import NonFinite, to_json_value
+from chunkwise.tools.losses import finite_attributes
 from chunkwise.tools.overlap import places
 from chunkwise.xarray.coordinates import check_replaced, is_stored
 from chunkwise.xarray.create import plan_variable
-from chunkwise.xarray.encode import encode_variable
+from chunkwise.xarray.encode import check_no_multi_index, encode_variable
 from chunkwise.xarray.new_variable import NewVariable
 from chunkwise.xarray.place import Place, place_in
 from chunkwise.xarray.target import DatasetTarget
@@ -51,11 +53,18 @@ class DatasetWrite:
         self.added: list[tuple[str, Any, Place]] = []  # to arrays that are there
         encoding = encoding or {}
         variables, attributes = xr.conventions.encode_dataset_coordinates(dataset)
-        self._attributes = to_json_value(dict(attributes), "attributes of the dataset", non_finite)
+        values = to_json_value(dict(attributes), "attributes of the dataset", non_finite)
+        self._attributes: dict[str, Any] = values
+        notes: list[str] = []
+        if at.format == "n5":
+            self._attributes, notes = finite_attributes(values, at.format)
+        for note in notes:
+            warnings.warn(f"{at.location.text}: {note}", stacklevel=4)
         if region is not None:
             region = find_region(xr, dataset, region, at.require)
         members = at.members()
         for name, variable in variables.items():
+            check_no_multi_index(name, variable)
             asked = encoding.get(name)
             if mode == "r+" or region is not None or (append_dim is not None and name in at):
                 if asked is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -15,7 +16,16 @@ from chunkwise.hierarchy.missing_marker import FILL_VALUE, marker_to_json
 from chunkwise.xarray.attributes import hide_attributes
 from chunkwise.xarray.encoding_check import EncodingCheck
 
-__all__ = ["LAYOUT", "PACKING", "Encoded", "encode_by_cf", "encode_variable", "in_memory", "with_check"]
+__all__ = [
+    "LAYOUT",
+    "PACKING",
+    "Encoded",
+    "check_no_multi_index",
+    "encode_by_cf",
+    "encode_variable",
+    "in_memory",
+    "with_check",
+]
 
 LAYOUT = ("chunks", "shards", "codec", "fill_value")
 """Members of an encoding that say how an array is stored; those of CF are xarray's."""
@@ -49,6 +59,17 @@ class Encoded(NamedTuple):
         if self.fill_value is not None and format != "zarr2":
             attributes[FILL_VALUE] = marker_to_json(self.fill_value, self.element_type, format)
         return hide_attributes(attributes) if format == "n5" else attributes
+
+
+def check_no_multi_index(name: str, variable: Any) -> None:
+    """Raise InvalidArgumentError for a variable of a MultiIndex."""
+    # A level that is no index any more has the same kind of data.
+    is_index = type(variable).__name__ == "IndexVariable"
+    if is_index and type(variable._data).__name__ == "PandasMultiIndexingAdapter":
+        raise InvalidArgumentError(
+            f'variable "{name}" is of a MultiIndex, which has no stored form; dataset.reset_index(...) makes '
+            "variables of its levels"
+        )
 
 
 def encode_variable(
@@ -96,12 +117,17 @@ def in_memory(variable: Any, encoding: Mapping[str, Any]) -> Any:
 def encode_by_cf(xr: Any, name: str, variable: Any) -> Any:
     """Return a variable that xarray has encoded."""
     if variable.dtype.kind in "biu" and set(PACKING) & set(variable.encoding):
-        variable = variable.astype("f8")  # xarray divides in place
+        encoding, variable = variable.encoding, variable.astype("f8")  # xarray divides in place
+        variable.encoding = encoding
     try:
-        return xr.conventions.encode_cf_variable(variable, name=name)
+        with warnings.catch_warnings(), np.errstate(all="ignore"):  # what is lost is refused afterwards
+            warnings.filterwarnings("ignore", "saving variable .* with floating point data as an integer")
+            return xr.conventions.encode_cf_variable(variable, name=name)
     except OverflowError as e:  # of times, and of a `_FillValue`
         raise InvalidArgumentError(f'variable "{name}": {e}') from None
     except Exception as e:
+        if variable.dtype.kind in "mM":  # beyond all calendars, for one
+            raise InvalidArgumentError(f'variable "{name}" has times that can\'t be encoded: {e}') from None
         raise prefix(e, f'Error encoding variable "{name}"') from None
 
 

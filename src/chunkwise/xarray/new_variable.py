@@ -38,7 +38,9 @@ class NewVariable:
             location = self._replacement.staging
         elif find_node(location) is None:
             self._made = location
-        return create_array(location, self._target)
+        array = create_array(location.alone(), self._target)
+        # Tasks of dask can meet in one chunk.
+        return array if self.variable.chunks is None else open_array(location)
 
     def commit(self) -> None:
         """Let the array take the place of the one that it replaces."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
+from chunkwise.tools.new_array import open_array
 from chunkwise.xarray.members import Member
 
 __all__ = ["Place", "place_in"]
@@ -22,6 +23,7 @@ class Place:
     box: tuple[slice, ...]
     axis: int | None = None  # along which the array is to grow
     _grown: TensorStore | None = field(default=None, repr=False)
+    _grows: bool = field(default=False, repr=False)
 
     def view(self) -> TensorStore:
         """Return the view of the box, after making room for it."""
@@ -29,21 +31,23 @@ class Place:
         if self.axis is not None and self._grown is None:
             bounds: list[int | None] = [None] * store.rank
             bounds[self.axis] = self.box[self.axis].stop
+            self._grows = True
             self._grown = store.resize(exclusive_max=bounds, expand_only=True).result()
         store = self._grown or store
         return store[self.box] if self.box else store
 
     def undo(self) -> None:
         """Take away the room that was made, unless the array has grown further."""
-        if self._grown is None or self.axis is None:
+        node = self.store._find_node().node
+        if not self._grows or self.axis is None or node is None:
             return
         with suppress(ChunkwiseError):  # the store may have failed for good
-            now = self._grown.resolve().result()
+            now = open_array(node.location)  # the growth may be what has failed, when it was stored already
             if now.shape[self.axis] == self.box[self.axis].stop:
                 bounds: list[int | None] = [None] * now.rank
                 bounds[self.axis] = self.box[self.axis].start
                 now.resize(exclusive_max=bounds, shrink_only=True).result()
-        self._grown = None
+        self._grown, self._grows = None, False
 
 
 def place_in(

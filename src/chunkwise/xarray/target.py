@@ -165,7 +165,8 @@ class DatasetTarget:
             return
         elif self._root is None or not self._root.is_replaced:
             self._made = list(self._missing())
-        self._group = open_group(self.place, "a", format=self.format, non_finite=self._non_finite)
+        # Nobody else writes what this call makes.
+        self._group = open_group(self.place.alone(), "a", format=self.format, non_finite=self._non_finite)
 
     def _missing(self) -> Iterator[Location]:
         """Yield the groups that are made: this one, and those above it up to one that is there."""

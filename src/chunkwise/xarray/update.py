@@ -46,7 +46,6 @@ def encode_like(xr: Any, name: str, variable: Any, member: Member) -> Encoded:
     }
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Times can't be serialized faithfully")  # an error follows
-        warnings.filterwarnings("ignore", "saving variable .* with floating point data as an integer")
         encoded = encode_by_cf(xr, name, bare)
     if "units" in encoded.attrs and not _same_units(xr, encoded.attrs, stored.attrs):
         raise InvalidArgumentError(
@@ -62,7 +61,8 @@ def _cast(
     """Return an encoded variable in the type of the stored one, if that holds what was given."""
     element = {"ustring": "str", "string": "bytes"}.get(member.store.dtype.name, "")
     if encoded.dtype != stored.dtype:
-        encoded = encoded.astype(stored.dtype)
+        with np.errstate(all="ignore"):  # what is lost is refused
+            encoded = encoded.astype(stored.dtype)
     elif element and encoded.chunks is None and encoded._data is given._data:
         encoded = encoded.copy(deep=False, data=encoded.values.copy())  # compared: any object can be in it
     encoded = with_check(given, encoded, EncodingCheck(name, dict(attributes), element, is_added=True))

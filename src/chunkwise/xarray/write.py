@@ -101,14 +101,15 @@ def write_dataset(
     target : str, path-like, dict, Spec, KvStore or Group
         Where: a path, a URL, the spec of a kvstore, or an open group.
     format : {"zarr3", "zarr2", "n5"}, optional
-        By default that of the group that is there; failing that, ``n5`` if the name of the target ends in
-        ``.n5``, and else ``zarr3``.
+        By default that of the group that is there, or of the tree that it is in; failing that, ``n5`` if the
+        name of the target ends in ``.n5``, and else ``zarr3``.
     group : str, optional
         Path of the group in `target`.
     mode : {"w-", "w", "a", "r+"}, optional
-        ``"w-"`` makes a group, and fails if there is anything; ``"w"`` deletes what is there first;
-        ``"a"`` adds variables to a group, replacing those of the same name; ``"r+"`` changes values of
-        variables that are there.  By default ``"w-"``; ``"a"`` with `append_dim`, ``"r+"`` with `region`.
+        ``"w-"`` makes a group, and fails if there is anything; ``"w"`` replaces what is there, as soon as
+        the new group is whole; ``"a"`` adds variables to a group, replacing those of the same name;
+        ``"r+"`` changes values of variables that are there.  By default ``"w-"``; ``"a"`` with `append_dim`,
+        ``"r+"`` with `region`.
     encoding : dict, optional
         For each variable what takes the place of its own encoding: members of the CF conventions such as
         ``dtype``, ``scale_factor`` and ``_FillValue``, and ``chunks``, ``shards``, ``codec`` (such as
@@ -123,7 +124,8 @@ def write_dataset(
         Part of the stored arrays to write, along some dimensions; with ``"auto"`` the part where the
         coordinates of the dataset are stored.  Every variable must have one of these dimensions.
     compute : bool
-        Whether to write what dask computes; otherwise it is written when the result is computed.
+        Whether to write what dask computes; otherwise it is written when the result is computed, while the
+        new arrays are there at once.
     non_finite : {"literal", "string", "error"}
         Treatment of NaN and infinities in attributes, for which JSON has no words: bare words, which
         xarray's own engine writes, and which strict readers refuse; text; or an error.
@@ -141,7 +143,9 @@ def write_dataset(
     NotFoundError
         If there is no such group or variable, with mode ``"r+"``.
     InvalidArgumentError
-        If options contradict each other, or the format can't hold a variable or an attribute.
+        If options contradict each other, or the format can't hold a variable or an attribute, a stored type
+        can't hold a value, a coordinate is another one than is stored, or the dataset reads what is written
+        in place.
     """
     xr = load("xarray", "write_dataset")
     if not isinstance(dataset, xr.Dataset):

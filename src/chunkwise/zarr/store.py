@@ -11,7 +11,7 @@ import zarr.abc.store
 from zarr.abc.store import OffsetByteRequest, RangeByteRequest, SuffixByteRequest
 from zarr.core.buffer import Buffer, default_buffer_prototype
 
-from chunkwise.engine.pool import in_background
+from chunkwise.engine.background import in_background
 from chunkwise.errors import OutOfRangeError
 from chunkwise.hierarchy.location import Location, LocationLike, locate, location_of
 from chunkwise.kvstore.atomic import answers_at_once

@@ -7,6 +7,7 @@ that must not depend on the order of the requests.
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -71,7 +72,17 @@ def detect_format(path: str, describe: Callable[[str], str]) -> Flow[str]:
     if not found:
         probed = ", ".join(f'"{signature.key}"' for signature in SIGNATURES)
         raise NoFormatError(f"Failed to detect format for {where}: none of {probed} is there")
+    if found == ["zarr", "zarr3"]:
+        warnings.warn(
+            f"{where} has metadata of Zarr v2 and of Zarr v3; those of Zarr v3 are used "
+            '("|zarr2:" behind the path opens the others)',
+            stacklevel=2,
+        )
+        return "zarr3"
     if len(found) > 1:
-        names = ", ".join("zarr2" if name == "zarr" else name for name in sorted(found))
-        raise FailedPreconditionError(f"Multiple possible formats detected for {where}: {{{names}}}")
+        names = ["zarr2" if name == "zarr" else name for name in sorted(found)]
+        raise FailedPreconditionError(
+            f"Multiple possible formats detected for {where}: {{{', '.join(names)}}}; "
+            f'say which, by "driver" in a spec, or behind the path, such as "|{names[0]}:"'
+        )
     return found[0]

@@ -8,9 +8,11 @@ from typing import TypeVar
 
 from chunkwise.errors import ChunkwiseError
 from chunkwise.kvstore.protocol import ByteRange, KvStoreDriver
+from chunkwise.kvstore.staging import COMPLETE, is_staging
 from chunkwise.kvstore.traits import traits_of
+from chunkwise.kvstore.value_bound import read_bounded
 
-__all__ = ["database_instead", "file_kind", "found_instead", "group_instead"]
+__all__ = ["database_instead", "file_kind", "found_instead", "group_instead", "interrupted_instead"]
 
 T = TypeVar("T")
 
@@ -24,6 +26,13 @@ _KINDS = {
     b"MM\0+": "tiff_images",
 }
 _CALLED = {"zip": "a ZIP archive", "hdf5": "an HDF5 file", "tiff_images": "a TIFF file"}
+_UNREAD = {
+    **dict.fromkeys(
+        (b"CDF\1", b"CDF\2", b"CDF\5"),
+        "it is a NetCDF-3 file, which is not read here; `nccopy -k nc4` makes NetCDF-4 of it, which is",
+    ),
+    b"GRIB": "it is a GRIB file, which is not read here",
+}
 _SHOWN = 3
 
 
@@ -34,11 +43,13 @@ def file_kind(head: bytes) -> str | None:
 
 def found_instead(kv: KvStoreDriver, path: str, text: str) -> str:
     """Return the kind of node at `path`, which is empty or ends in "/" and has no document."""
-    head = _attempt(lambda: kv.read(path[:-1], byte_range=ByteRange(0, 4)).value) if path else None
+    head = _attempt(lambda: read_bounded(kv, path[:-1], byte_range=ByteRange(0, 4)).value) if path else None
     kind = None if head is None else file_kind(bytes(head))
     if kind is not None:
         scheme = kind.replace("_", "-")
         return f'it is {_CALLED[kind]}, what is in it is "{text.rstrip("/")}|{scheme}:"'
+    if head is not None and bytes(head) in _UNREAD:
+        return _UNREAD[bytes(head)]
     if head is not None or (path and _attempt(lambda: kv.read(path[:-1]).value) is not None):
         return "it is a file, expected a directory"
     database = database_instead(kv, path, text)
@@ -48,6 +59,8 @@ def found_instead(kv: KvStoreDriver, path: str, text: str) -> str:
     if children is None:
         return ""
     names = [name[len(path) :].rstrip("/") for name in (*children.prefixes, *children.keys)]
+    if interrupted := interrupted_instead(kv, path, text):
+        return interrupted
     if not names:
         return _inside_file(kv, path, text) or f"nothing is there{_near(kv, path)}"
     return f"it is a directory of something else: {_some(names)}"
@@ -74,7 +87,7 @@ def _inside_file(kv: KvStoreDriver, path: str, text: str) -> str:
         inside = "/".join(names[n:])
         if "." not in names[n - 1] or not text.rstrip("/").endswith(f"/{inside}"):
             continue
-        head = _attempt(lambda: kv.read("/".join(names[:n]), byte_range=ByteRange(0, 4)).value)  # noqa: B023
+        head = _attempt(lambda: read_bounded(kv, "/".join(names[:n]), byte_range=ByteRange(0, 4)).value)  # noqa: B023
         kind = None if head is None else file_kind(bytes(head))
         if kind is not None:
             file, scheme = text.rstrip("/").removesuffix(f"/{inside}"), kind.replace("_", "-")
@@ -84,17 +97,27 @@ def _inside_file(kv: KvStoreDriver, path: str, text: str) -> str:
 
 def database_instead(kv: KvStoreDriver, path: str, text: str) -> str:
     """Return that there is a database at `path`, and what to open; the empty string if there is none."""
-    head = _attempt(lambda: kv.read(f"{path}manifest.ocdbt", byte_range=ByteRange(0, 4)).value)
+    head = _attempt(lambda: read_bounded(kv, f"{path}manifest.ocdbt", byte_range=ByteRange(0, 4)).value)
     if head is None:
         return ""
     return f'it is an OCDBT database, what is in it is "{text.rstrip("/")}|ocdbt:"'
+
+
+def interrupted_instead(kv: KvStoreDriver, path: str, text: str) -> str:
+    """Return that new data has not taken its place at `path`, and where it is; else the empty string."""
+    children = _attempt(lambda: kv.list_children(path))
+    for prefix in [] if children is None else children.prefixes:
+        name = prefix[len(path) :]
+        if is_staging(name) and _attempt(lambda: kv.read(f"{prefix}/{COMPLETE}").value) is not None:  # noqa: B023
+            return f'its replacement was interrupted; all of the new data is at "{text.rstrip("/")}/{name}"'
+    return ""
 
 
 def group_instead(kv: KvStoreDriver, path: str, text: str) -> str:
     """Return that there is a group at `path`, and what to open; the empty string if there is none."""
 
     def document(key: str) -> bytes | None:
-        value = _attempt(lambda: kv.read(path + key).value)
+        value = _attempt(lambda: read_bounded(kv, path + key).value)
         return None if value is None else bytes(value)
 
     is_group = any(_is_group(key, document(key)) for key in ("zarr.json", ".zgroup", "attributes.json"))

@@ -27,6 +27,7 @@ from chunkwise.codec.chain import prepare_chain
 from chunkwise.codec.protocol import ChunkSpec, Codec, PreparedChain
 from chunkwise.codec.zarr2 import parse_zarr2_codecs
 from chunkwise.driver.chunked.record import Field
+from chunkwise.driver.chunked.usual_form import usual_form
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.dtypes.zarr2 import object_dtype, parse_fill_value_zarr2, parse_zarr2
 from chunkwise.errors import InvalidArgumentError, SpecError, prefix
@@ -102,6 +103,7 @@ class Zarr2Metadata:
 
 def parse_metadata(document: JSON) -> Zarr2Metadata:
     """Read a stored document; members that the specification doesn't name are kept and ignored."""
+    document = usual_form(expect_object(document))
     members = Members(document)
     members.take("zarr_format", lambda v: expect_int(v, 2, 2))
     shape = tuple(members.take("shape", lambda v: parse_array(v, lambda n: expect_int(n, 0))))
@@ -126,7 +128,7 @@ def parse_metadata(document: JSON) -> Zarr2Metadata:
     except InvalidArgumentError as e:
         raise prefix(e, 'Error parsing object member "filters" or "compressor"') from None
     return Zarr2Metadata(
-        document={**expect_object(document), "chunks": list(chunks)},
+        document={**document, "chunks": list(chunks)},
         shape=shape,
         chunks=chunks,
         dtype=dtype,

@@ -28,6 +28,7 @@ from chunkwise.chunk_key.key_encoding import KeyEncoding
 from chunkwise.codec.chain import Chain, parse_codecs, prepare_chain
 from chunkwise.codec.protocol import ChunkSpec, Codec
 from chunkwise.driver.chunked.record import Field
+from chunkwise.driver.chunked.usual_form import usual_form
 from chunkwise.driver.zarr3.codec_constraints import (
     check_byte_order,
     check_stored,
@@ -109,7 +110,7 @@ class Zarr3Metadata:
         if document.get("chunk_grid") != self.document["chunk_grid"]:
             return None
         _check_reach(self.grid, tuple(shape))
-        return replace(self, shape=tuple(shape), document=dict(document), attributes=dict(attributes))
+        return replace(self, shape=tuple(shape), document=usual_form(document), attributes=dict(attributes))
 
     def resized(self, shape: tuple[int, ...]) -> Zarr3Metadata:
         """Return the metadata of the array with another shape; a cell is added where the grid ends before."""
@@ -130,6 +131,7 @@ class Zarr3Metadata:
 
 def parse_metadata(document: JSON) -> Zarr3Metadata:
     """Read a stored document."""
+    document = usual_form(expect_object(document))
     members = Members(document)
     members.take("zarr_format", lambda v: expect_int(v, 3, 3))
     members.take("node_type", lambda v: expect_one_of(v, ("array",)))
@@ -158,7 +160,7 @@ def parse_metadata(document: JSON) -> Zarr3Metadata:
                 f'Unsupported metadata field {dump(name)} is not marked {{"must_understand": false}}'
             )
     return Zarr3Metadata(
-        document={**expect_object(document), "chunk_grid": grid_json},
+        document={**document, "chunk_grid": grid_json},
         shape=shape,
         dtype=dtype,
         grid=grid,

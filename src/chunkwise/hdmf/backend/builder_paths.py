@@ -57,9 +57,12 @@ class CopiedObjects:
     def __init__(self) -> None:
         self._builders: dict[int, tuple[Any, str]] = {}  # the builder is kept, so that its id stays its own
         self._paths: dict[tuple[str, str], str] = {}
+        self._identities: dict[str, str] = {}  # of all that is written
 
     def plan(self, root: GroupBuilder, is_copied: Callable[[Any], bool]) -> None:
         """Find the links below a root whose targets are copied."""
+        for builder, relative in _below(root):
+            self._note(builder, relative or "/")
         for kind in (GroupBuilder, DatasetBuilder):  # a dataset may be in one of the groups
             self._plan(root, kind, is_copied)
 
@@ -80,7 +83,13 @@ class CopiedObjects:
                     pending.append((target, place))
             pending += [(child, join_path(path, child.name)) for child in group.groups.values()]
 
+    def _note(self, builder: Any, path: str) -> None:
+        identity = identity_of(builder)
+        if identity is not None:
+            self._identities.setdefault(identity, path)
+
     def _add(self, builder: Any, path: str) -> None:
+        self._note(builder, path)
         self._builders.setdefault(id(builder), (builder, path))
         if builder.source is not None:
             self._paths.setdefault((canonical_source(builder.source), path_of(builder)), path)
@@ -89,6 +98,27 @@ class CopiedObjects:
         """Return the path of the copy of an object; None if it is not copied."""
         found = self._builders.get(id(builder))
         return None if found is None else found[1]
+
+    def path_like(self, builder: Any) -> str | None:
+        """Return the path of what is written of an object of another file that has this builder."""
+        relative = ""
+        while builder is not None and path_of(builder) != "/":
+            found = self._identities.get(identity_of(builder) or "")
+            if found is not None:
+                return found.rstrip("/") + relative
+            builder, relative = builder.parent, f"/{builder.name}{relative}"
+        return None
+
+    def path_of_stored(self, path: str, identity: Callable[[str], str | None]) -> str | None:
+        """Return the path of what is written of a stored object; `identity` gives that at a path."""
+        relative = ""
+        while path:
+            found = self._identities.get(identity(path) or "")
+            if found is not None:
+                return found.rstrip("/") + relative
+            path, _, name = path.rpartition("/")
+            relative = f"/{name}{relative}"
+        return None
 
     def path_at(self, source: str, path: str) -> str | None:
         """Return the path of the copy of what is at a path of another file; None if it is not copied."""

@@ -11,11 +11,10 @@ import numpy as np
 from hdmf.build import DatasetBuilder, GroupBuilder, ReferenceBuilder
 from hdmf.container import AbstractContainer
 
-from chunkwise.errors import InvalidArgumentError
+from chunkwise.errors import InvalidArgumentError, LossWarning
 from chunkwise.hdmf.backend.builder_paths import CopiedObjects, identity_of, path_of, target_of, top_of
 from chunkwise.hdmf.backend.h5_source import h5_dataset_of, region_of_h5
 from chunkwise.hdmf.model.attributes import data_type_of, object_id_of
-from chunkwise.hdmf.model.losses import LossWarning
 from chunkwise.hdmf.model.place import canonical_source, relative_source
 from chunkwise.hdmf.model.reference import Reference
 from chunkwise.hdmf.model.region import normalize_region, select_region
@@ -131,6 +130,9 @@ class BuilderReferences:
         if copied is not None:
             return Reference(copied, ".", identity_of(target), self.root_id, region)
         here = self.is_here(target)
+        found = None if here else self.places.path_like(target)
+        if found is not None:
+            return Reference(found, ".", identity_of(target), self.root_id, region)
         self._check_there(target, here)
         root_id = getattr(target, "root_id", None) or identity_of(top_of(target))
         if (
@@ -273,6 +275,10 @@ class BuilderReferences:
             return Reference(copied, ".", value.object_id, self.root_id, value.region)
         here = canonical_source(store.source) in (canonical_source(self.io.source), self.export_source)
         if not here:
+            nodes = store.tree.nodes
+            found = self.places.path_of_stored(path, lambda at: object_id_of(nodes[at].attributes))
+            if found is not None:
+                return Reference(found, ".", value.object_id, self.root_id, value.region)
             self._note_outside(store.source, path)
         own = object_id_of(store.tree.nodes[path].attributes)
         return Reference(

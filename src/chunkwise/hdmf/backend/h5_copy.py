@@ -14,7 +14,7 @@ import h5py
 import numpy as np
 from hdmf.spec import NamespaceCatalog
 
-from chunkwise.errors import InvalidArgumentError
+from chunkwise.errors import InvalidArgumentError, LossWarning
 from chunkwise.hdmf.backend.builder_streams import BuilderStreams
 from chunkwise.hdmf.backend.data_io import settings_of_h5
 from chunkwise.hdmf.backend.declared_types import declared_dtype
@@ -22,7 +22,6 @@ from chunkwise.hdmf.backend.h5_source import H5Source, attributes_of_h5
 from chunkwise.hdmf.backend.h5_values import naming
 from chunkwise.hdmf.backend.spec_cache import put_specification
 from chunkwise.hdmf.model.attributes import SPECLOC, dump_attributes
-from chunkwise.hdmf.model.losses import LossWarning
 from chunkwise.hdmf.model.reference import Reference, join_path
 from chunkwise.hdmf.storage.node_writer import NodeWriter
 from chunkwise.hdmf.storage.resolve import BrokenLinkWarning
@@ -172,7 +171,7 @@ class H5Copy:
     def write(
         self, writer: NodeWriter, streams: BuilderStreams, *, keep_types: bool, compat_regions: bool
     ) -> None:
-        """Write all but the documents of the root; broken links and references are left out."""
+        """Write all but specifications and the root's documents; broken links and references are left out."""
         self._dropping = True
         for text in self.broken:
             warnings.warn(f"{text}; it is left out", BrokenLinkWarning, stacklevel=2)
@@ -191,7 +190,6 @@ class H5Copy:
                 else:
                     writer.begin_group(each.at)
                     writer.group(each.at, attributes, self._links.get(each.at, {}))
-        self._write_specifications(writer)
 
     def _attributes(self, each: _Object) -> dict[str, Any]:
         out: dict[str, Any] = {}
@@ -220,7 +218,7 @@ class H5Copy:
             settings = replace(settings, fill_value=None)
         streams.copy_h5(each.at, source, settings, attributes)
 
-    def _write_specifications(self, writer: NodeWriter) -> None:
+    def write_specifications(self, writer: NodeWriter) -> None:
         """Copy the cached specifications as they are."""
         path = self._specloc
         if path is None:

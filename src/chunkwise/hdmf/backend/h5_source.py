@@ -226,10 +226,12 @@ def _attribute(holder: Any, value: Any, convert: Convert | None) -> Any:
         return reference_of_h5(holder, value, convert)
     if isinstance(value, bytes):
         return _decoded(value)
+    if isinstance(value, list):
+        return [_attribute(holder, item, convert) for item in value]
     if not isinstance(value, np.ndarray | np.void) or not value.dtype.hasobject:
         return value
     if value.dtype.names is None:
-        return [_attribute(holder, item, convert) for item in value] if value.ndim else value[()]
+        return _attribute(holder, value.tolist(), convert)
     out = np.array(value)
     for name in value.dtype.names:
         if value.dtype[name].hasobject:

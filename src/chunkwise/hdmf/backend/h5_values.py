@@ -12,10 +12,9 @@ import h5py
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.errors import ChunkwiseError, InvalidArgumentError, UnsupportedError, prefix
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError, LossWarning, UnsupportedError, prefix
 from chunkwise.hdmf.model.element import Element
 from chunkwise.hdmf.model.logical import map_objects
-from chunkwise.hdmf.model.losses import LossWarning
 from chunkwise.hdmf.model.reference import Reference
 from chunkwise.hdmf.model.region import parse_region
 
@@ -81,8 +80,9 @@ def h5_values(values: npt.NDArray[Any], element: Element, refer: Referring) -> n
     if not element.has_references:
         out[...] = values
         return out
-    for at in np.ndindex(values.shape):
-        out[at] = refer(values[at])
+    flat = out.reshape(-1)
+    for i, value in enumerate(values.reshape(-1).tolist()):
+        flat[i] = refer(value)
     return out
 
 

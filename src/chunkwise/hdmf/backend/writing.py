@@ -318,6 +318,7 @@ class StoreWriting(StoreReading):
         compat = writer.writer.compat_regions
         copy.write(writer.writer, writer.streams, keep_types=self._keep_types, compat_regions=compat)
         writer.copy_large()
+        copy.write_specifications(writer.writer)
         self._complete(catalog, True)
 
     def discard(self) -> None:

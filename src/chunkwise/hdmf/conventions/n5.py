@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -20,6 +21,7 @@ from chunkwise.driver.n5.members import ITEM_NBYTES
 from chunkwise.errors import DataCorruptionError, InvalidArgumentError, UnsupportedError
 from chunkwise.hdmf.conventions.base import Convention, NewArray
 from chunkwise.hdmf.conventions.zarr3 import text_of
+from chunkwise.hdmf.model.attributes import ATTR_DTYPES
 from chunkwise.hdmf.model.codecs import Settings
 from chunkwise.hdmf.model.declaration import n5_type
 from chunkwise.hdmf.model.element import Element, number
@@ -56,7 +58,7 @@ class N5Convention(Convention):
     def _node(
         path: str, is_array: bool, document: Mapping[str, Any], attributes: Mapping[str, Any]
     ) -> StoredNode:
-        attributes = dict(attributes)
+        attributes = _finite(attributes)
         document = {k: v for k, v in document.items() if k != "hdmf_attributes"}
         if attributes:
             document["hdmf_attributes"] = attributes
@@ -142,6 +144,35 @@ class N5Convention(Convention):
             else:
                 out += self.encoded(at, m.element, column, False, settings, {})
         return out
+
+
+def _finite(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return attributes with NaN and infinities as text, for which JSON has no numbers.
+
+    Readers of N5 refuse documents with anything else; the type is among those that are restored.
+    """
+    out = dict(attributes)
+    odd = [name for name, value in out.items() if _is_odd(value)]
+    if odd:
+        types = dict.fromkeys(odd, "float64") | dict(out.get(ATTR_DTYPES, {}))
+        out |= {name: _as_text(out[name]) for name in odd} | {ATTR_DTYPES: types}
+    return out
+
+
+def _is_odd(value: Any) -> bool:
+    if isinstance(value, float):
+        return not math.isfinite(value)
+    if isinstance(value, list):
+        return any(map(_is_odd, value))
+    return isinstance(value, dict) and any(map(_is_odd, value.values()))
+
+
+def _as_text(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, list):
+        return [_as_text(item) for item in value]
+    return {k: _as_text(v) for k, v in value.items()} if isinstance(value, dict) else value
 
 
 def _items(values: npt.NDArray[Any], element: Element) -> list[bytes]:

@@ -150,8 +150,8 @@ def _restored(value: Any, word: Any) -> Any:
     try:
         if isinstance(word, dict):
             shape = tuple(word["shape"])
-            rows = as_values(_as_rows(value, len(shape)), element_of_word(word["members"]), shape)
-            return rows[()]
+            element = element_of_word(word["members"])
+            return as_values(_as_rows(value, len(shape), element), element, shape)[()]
         if word == "bytes":
             return _as_bytes(value)
         dtype = np.dtype(word)
@@ -162,9 +162,18 @@ def _restored(value: Any, word: Any) -> Any:
         return value  # written by something else; what JSON says is the best there is
 
 
-def _as_rows(value: Any, depth: int) -> Any:
+def _as_rows(value: Any, depth: int, element: Element) -> Any:
     """Return lists of that depth with tuples in them, which records are made of."""
-    return [_as_rows(item, depth - 1) for item in value] if depth else tuple(value)
+    if depth:
+        return [_as_rows(item, depth - 1, element) for item in value]
+    return tuple(_as_member(item, m.element) for item, m in zip(value, element.members, strict=True))
+
+
+def _as_member(value: Any, element: Element) -> Any:
+    if element.kind == "compound":
+        return _as_rows(value, 0, element)
+    is_float = element.dtype is not None and element.dtype.kind == "f"
+    return float(value) if is_float and isinstance(value, str) else value  # N5 has "NaN"
 
 
 def _as_bytes(value: Any) -> Any:

@@ -23,6 +23,7 @@ from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.object_read import e_tag_in
 from chunkwise.kvstore.protocol import EntryListable, KvStoreDriver, Stamped, offers
 from chunkwise.kvstore.traits import traits_of
+from chunkwise.kvstore.value_bound import read_bounded
 
 __all__ = ["COPIES", "Proven", "dump_copies", "read_copies", "read_names", "read_values"]
 
@@ -99,7 +100,7 @@ def read_copies(kv: KvStoreDriver, root: str) -> Proven | None:
 
 def _load_copies(kv: KvStoreDriver, root: str) -> dict[str, tuple[str | None, bytes] | None] | None:
     """Return the copies at a root, each with the ETag that its key had; None if there are none."""
-    raw = kv.read(root + COPIES).value
+    raw = read_bounded(kv, root + COPIES).value
     if raw is None:
         return None
     try:

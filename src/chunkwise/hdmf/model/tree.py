@@ -22,6 +22,7 @@ from chunkwise.hierarchy.node import Node, find_documented, node_of
 from chunkwise.hierarchy.snapshot import parse_snapshot
 from chunkwise.hierarchy.walk import walk
 from chunkwise.kvstore.protocol import UNKNOWN_GENERATION, Stamped
+from chunkwise.kvstore.value_bound import read_bounded
 
 __all__ = ["Format", "StoredNode", "Tree", "detect_format", "read_tree"]
 
@@ -107,7 +108,7 @@ def detect_format(location: Location) -> Format | None:
     """Return the convention that the store at `location` follows; None if there is no store."""
     node = find_documented(location)
     if node is None or node.format == "zarr1" or (node.format == "n5" and "hdmf_n5" not in node.document):
-        has_copies = location.store.read(location.path + ".zmetadata").value is not None
+        has_copies = read_bounded(location.store, location.path + ".zmetadata").value is not None
         return "zarr2" if has_copies else None
     return node.format
 

@@ -48,7 +48,7 @@ class PrefixStore:
             shard_indexes=None if indexes is None else RenamedShardIndexes(indexes, self.rename),
             open_writer=None,
             open_into_reader=None,
-        )
+        )._replace(current_readers=base.current_readers)
 
     def rename(self, key: str) -> str:
         """Return the key of the base."""

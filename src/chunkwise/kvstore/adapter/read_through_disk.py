@@ -18,6 +18,7 @@ from contextlib import suppress
 
 from chunkwise.kvstore.adapter.read_through_memory import Entry, Part
 from chunkwise.kvstore.file_error import file_error
+from chunkwise.kvstore.file_path import root_directory
 from chunkwise.kvstore.key_range import encode_key
 
 __all__ = ["DiskEntries"]
@@ -37,7 +38,7 @@ class DiskEntries:
         self.namespace = namespace  # of the values; caches with different ones can share a directory
         self._unchecked = limit  # look at the directory with the first write
         try:
-            os.makedirs(self.directory, exist_ok=True)
+            os.makedirs(root_directory(self.directory), exist_ok=True)
         except OSError as e:
             raise file_error(e, "make cache directory", self.directory) from e
 

@@ -22,6 +22,7 @@ from chunkwise.binding import JSON
 __all__ = ["Filter", "add_filters", "can_add", "filter_documents", "is_suffix"]
 
 _BLOSC_COMPRESSORS = ("blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd")
+_SHUFFLE = 2
 _LITERALS = 32  # bytes of a run in LZF
 
 
@@ -82,6 +83,8 @@ def filter_documents(filters: Sequence[Filter], itemsize: int) -> list[JSON] | N
     for one in filters:
         make = _DOCUMENTS.get(one.number)
         document = None if make is None else make(one.values, itemsize)
+        if one.number == _SHUFFLE and out:
+            return None  # behind others it may have bytes that make up no element, which HDF5 leaves alone
         if document is None or (one.number in _PACKAGES and not _has_imagecodecs()):
             return None
         out.append(document)

@@ -41,7 +41,7 @@ __all__ = ["Hdf5Table", "load_hdf5"]
 _DEEPEST = 64  # groups one in the other
 
 
-_MOST_NODES = 4096
+_MOST_NODES = 16384
 _MOST_CHUNKS = 4_000_000  # 128 MB of indices
 
 

@@ -73,9 +73,11 @@ def describe_level(level: Any, sources: Mapping[int, Source], axes: str) -> Tiff
         )
     stored = np.dtype(page.parent.byteorder + page.dtype.char)
     shape, own = tuple(map(int, level.shape)), str(level.axes)
+    # Data in one piece may still have bits in reverse order, or differences in place of values.
+    final = bool(page.is_final)
     n_inner = len(page.shape)
     moved = sorted(axes) == sorted(own) and axes != own and axes[-n_inner:] == own[-n_inner:]
-    piece = level.dataoffset is not None  # the whole series lies in one piece
+    piece = level.dataoffset is not None and final  # the whole series lies in one piece
     one = piece and not moved
     inner = shape if one else tuple(map(int, page.shape))
     lead = shape[: len(shape) - len(inner)]
@@ -86,7 +88,7 @@ def describe_level(level: Any, sources: Mapping[int, Source], axes: str) -> Tiff
         order = tuple(own.index(letter) for letter in axes[: len(lead)])
         own = axes
     fill = page.nodata if isinstance(page.nodata, int | float) else 0
-    whole = piece or bool(page.is_contiguous)
+    whole = piece or final
     pages = _pages(level, sources, lead, one, whole, stored.itemsize * prod(inner))
     if whole:
         chunks = blocks_of(inner, stored.itemsize, BLOCK_NBYTES)

@@ -30,6 +30,7 @@ from chunkwise.kvstore.value_file import ValueFile
 
 __all__ = ["TiffTable", "load_tiff"]
 
+_LONGEST_KEPT = 1 << 20  # characters of OME-XML that are an attribute, so that copies lose none of it
 _MOST_IMAGES = 1000  # each makes documents and tables of its own
 _ORDER = "TCZYX"
 _KINDS = {"X": "space", "Y": "space", "Z": "space", "T": "time", "C": "channel"}
@@ -67,6 +68,10 @@ class TiffTable:
             self._add_image(front, series, sources, own)
         if not self._arrays:
             raise DataCorruptionError("TIFF file without images")
+        text = "" if root is None else str(tiff.pages.first.description)
+        if 0 < len(text) <= _LONGEST_KEPT:
+            attributes = json.loads(self._documents[".zattrs"])
+            self._documents[".zattrs"] = _dump({**attributes, "OME-XML": text})
         self._keys = SortedKeys([*self._documents])
 
     def _add_image(

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 from chunkwise.binding import JSON, Members, dump, expect_string, parse_array
 from chunkwise.errors import SpecError
 from chunkwise.kvstore.http import HttpStore
+from chunkwise.kvstore.key_range import quote_key
 from chunkwise.kvstore.protocol import KvStoreDriver
 from chunkwise.kvstore.public_headers import is_public_header
 from chunkwise.spec.kvstores.remote import RemoteKvStoreSpec
@@ -100,6 +101,6 @@ class HttpKvStoreSpec(RemoteKvStoreSpec):
     def to_url(self) -> str:
         """Return the URL; headers are not part of it."""
         base, question, query = self.base_url.partition("?")
-        path = quote(self.path, safe="/-_.!~*'():@&=+$,;", errors="surrogateescape")
+        path = quote_key(self.path)
         between = "/" if path and not path.startswith("/") else ""
         return f"{base}{between}{path}{question}{query}"

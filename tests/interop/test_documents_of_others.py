@@ -1,0 +1,154 @@
+"""Documents as other programs write them: read where the meaning is plain, and written as specified."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray
+
+import chunkwise as ts
+from chunkwise.errors import ChunkwiseError
+
+UTF8 = [{"id": "vlen-utf8"}]
+BYTES = [{"id": "vlen-bytes"}]
+
+
+def _zarr2(path: Path, stored: dict[str, bytes], **members: Any) -> Path:
+    document = {"zarr_format": 2, "shape": [4], "chunks": [2], "dtype": "<i4", "compressor": None}
+    document |= {"fill_value": 0, "order": "C", "filters": None, **members}
+    path.mkdir(parents=True)
+    (path / ".zarray").write_text(json.dumps(document))
+    for name, value in stored.items():
+        (path / name).write_bytes(value)
+    return path
+
+
+def _read(path: Path) -> Any:
+    return ts.open(str(path)).result().read().result()
+
+
+# Data type, filters, fill value, and the element that it is; as zarr-python 3.4 gives them, or 2.x where
+# that has only zeros.
+FILLS: list[tuple[Any, Any, Any, Any]] = [
+    ("|O", UTF8, 0, "0"),
+    ("|O", UTF8, 15, "15"),
+    ("|O", UTF8, 1.5, "1.5"),
+    ("|O", UTF8, "", ""),
+    ("|O", UTF8, "x", "x"),
+    ("|O", BYTES, 0, b""),
+    ("<U3", None, 0, ""),
+    ("|S3", None, 0, b""),
+    ("|V3", None, 0, b"\0\0\0"),
+    ([["a", "<i4"], ["b", "|S3"]], None, 0, (0, b"")),
+    ([["a", "<f4"], ["b", "<i2", [2]]], None, 0, (0.0, [0, 0])),
+    ("<i4", None, "0", 0),
+    (">i8", None, "-1152921504606846977", -(2**60) - 1),
+    ("|u1", None, "255", 255),
+    ("<f4", None, "1.5", 1.5),
+    ("|b1", None, 0, False),
+]
+
+
+@pytest.mark.parametrize(("dtype", "filters", "fill", "element"), FILLS)
+def test_fill_values_of_zarr2(tmp_path: Path, dtype: Any, filters: Any, fill: Any, element: Any) -> None:
+    """Of missing chunks; a new document has them as the specification does."""
+    path = _zarr2(tmp_path / "a", {}, dtype=dtype, filters=filters, fill_value=fill)
+    read = _read(path)[1]
+    assert _plain(read) == element
+    ts.copy(path, tmp_path / "b")
+    assert _plain(_read(tmp_path / "b")[1]) == element
+
+
+def _plain(value: Any) -> Any:
+    value = value.item() if isinstance(value, np.generic) else value
+    return tuple(map(np.ndarray.tolist, map(np.asarray, value))) if isinstance(value, tuple) else value
+
+
+@pytest.mark.parametrize(
+    ("dtype", "fill"),
+    [
+        ("<i4", "1.5"),
+        ("<i4", "x"),
+        ("|u1", "256"),
+        ("|u1", "-1"),
+        ("|b1", "0"),
+        ([["a", "<i4"]], 1),
+        ("<i4", True),
+    ],
+)
+def test_fill_values_of_two_readings_are_refused(tmp_path: Path, dtype: Any, fill: Any) -> None:
+    """Nothing is guessed."""
+    with pytest.raises(ChunkwiseError, match="fill_value"):
+        _read(_zarr2(tmp_path / "a", {}, dtype=dtype, fill_value=fill))
+
+
+def test_sizes_of_one_dimension_as_numbers(tmp_path: Path) -> None:
+    """The values, the summary, and what is written when the array grows."""
+    values = np.array([1, 2], "<i4")
+    path = _zarr2(tmp_path / "a", {"0": values[:1].tobytes(), "1": values[1:].tobytes()}, shape=2, chunks=1)
+    np.testing.assert_array_equal(_read(path), values)
+    ts.open(str(path), read=True, write=True).result().resize(exclusive_max=[3]).result()
+    document = json.loads((path / ".zarray").read_text())
+    assert (document["shape"], document["chunks"]) == ([3], [1])
+    np.testing.assert_array_equal(_read(path), [1, 2, 0])
+    assert not any(report.bad for report in ts.verify(path))
+
+
+def test_the_level_that_java_has_by_default(tmp_path: Path) -> None:
+    """Read, and written with."""
+    values = np.arange(4, dtype="<i4")
+    stored = gzip.compress(values.tobytes())
+    path = _zarr2(tmp_path / "a", {"0": stored}, chunks=[4], compressor={"id": "gzip", "level": -1})
+    np.testing.assert_array_equal(_read(path), values)
+    array = ts.open(str(path), read=True, write=True).result()
+    array[:] = values + 1
+    np.testing.assert_array_equal(_read(path), values + 1)
+
+
+@pytest.mark.parametrize("consolidated", [False, True])
+def test_members_of_nczarr_in_groups(tmp_path: Path, consolidated: bool) -> None:
+    """Of netCDF 4.8.1 to 4.9.2: in ``.zgroup`` and ``.zarray``; the group takes attributes all the same."""
+    values = np.array([1, 2], "<f4")
+    members = {"_NCZARR_ARRAY": {"dimrefs": ["/y"], "storage": "chunked"}}
+    _zarr2(tmp_path / "g/t", {"0": values.tobytes()}, shape=[2], dtype="<f4", fill_value=-9, **members)
+    group = {"zarr_format": 2, "_NCZARR_SUPERBLOCK": {"version": "2.0.0"}, "_NCZARR_GROUP": {"vars": ["t"]}}
+    (tmp_path / "g/.zgroup").write_text(json.dumps(group))
+    (tmp_path / "g/t/.zattrs").write_text('{"_FillValue": -9, "units": "K"}')
+    if consolidated:
+        ts.open_group(tmp_path / "g", "r+").consolidate()
+    dataset = xarray.open_dataset(tmp_path / "g", engine="chunkwise")
+    assert dataset.t.dims == ("y",) and dataset.t.attrs == {"units": "K"}
+    np.testing.assert_array_equal(dataset.t.values, values)
+    opened = ts.open_group(tmp_path / "g", "r+")
+    opened.attrs["title"] = "x"
+    assert json.loads((tmp_path / "g/.zgroup").read_text()) == group
+    for wrong in ({"zarr_format": 3}, {}, []):
+        (tmp_path / "g/.zgroup").write_text(json.dumps(wrong))
+        (tmp_path / "g/.zmetadata").unlink(missing_ok=True)
+        with pytest.raises(ChunkwiseError):
+            ts.open_group(tmp_path / "g")
+
+
+def test_nulls_and_numbers_in_zarr3(tmp_path: Path) -> None:
+    """Null for no names and no attributes, of arrays and groups, alone and consolidated; 0 for False."""
+    group = ts.create_group(tmp_path / "g")
+    group.create_array("a", np.array([True, False]), chunks=[1])
+    for path, changes in (
+        ("g/a", {"dimension_names": None, "attributes": None, "fill_value": 0, "shape": [3]}),
+        ("g", {"attributes": None}),
+    ):
+        file = tmp_path / path / "zarr.json"
+        file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
+    for _ in range(2):
+        opened = ts.open_group(tmp_path / "g")
+        assert dict(opened.attrs) == {} and dict(opened["a"].attrs) == {}
+        np.testing.assert_array_equal(opened["a"].read().result(), [True, False, False])
+        assert opened["a"].domain.labels == ("",)
+        ts.open_group(tmp_path / "g", "r+").consolidate()
+    ts.open_group(tmp_path / "g", "r+")["a"].attrs["x"] = 1
+    assert dict(ts.open(str(tmp_path / "g/a")).result().attrs) == {"x": 1}
