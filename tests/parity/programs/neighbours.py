@@ -1,4 +1,4 @@
-"""Program of test_checkpoints: what xarray-tensorstore and ngff-zarr read and write by a library named tensorstore.
+"""Program of test_libraries_on_tensorstore: xarray-tensorstore and ngff-zarr by a library named tensorstore.
 
     python neighbours.py {chunkwise,tensorstore} FOLDER
 
