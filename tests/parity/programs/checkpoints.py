@@ -1,4 +1,4 @@
-"""Program of test_checkpoints: saves and restores arrays of JAX in each way of orbax-checkpoint.
+"""Program of test_libraries_on_tensorstore: saves and restores arrays of JAX in each way of orbax-checkpoint.
 
     python checkpoints.py {chunkwise,tensorstore} FOLDER {save,load}
 
