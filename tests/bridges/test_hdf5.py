@@ -376,7 +376,16 @@ def test_an_nwb_file_is_one_in_zarr(tmp_path: Path) -> None:
     with pynwb.NWBHDF5IO(tmp_path / "x.nwb", "w") as io:
         io.write(written)
     run = [sys.executable, "-m", "chunkwise"]
-    copy = [*run, "cp", "-r", str(tmp_path / "x.nwb"), str(tmp_path / "a.zarr"), "--quiet"]
+    copy = [
+        *run,
+        "cp",
+        "-r",
+        str(tmp_path / "x.nwb"),
+        str(tmp_path / "a.zarr"),
+        "--format",
+        "zarr2",
+        "--quiet",
+    ]
     subprocess.run(copy, check=True, capture_output=True)
     convert = [*run, "nwb", "convert", str(tmp_path / "x.nwb"), str(tmp_path / "b.zarr"), "--format", "zarr2"]
     subprocess.run(convert, check=True, capture_output=True)

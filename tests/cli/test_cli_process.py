@@ -49,7 +49,7 @@ def test_streams_and_status(start: Start, tmp_path: Path) -> None:
 def test_ctrl_c_during_a_copy(start: Start, run: Run, tmp_path: Path) -> None:
     values = np.random.default_rng(0).poisson(20, (1 << 11, 1 << 11)).astype("u2")
     make(tmp_path / "a", "zarr3", values, (1 << 9, 1 << 9))
-    options = ["--format", "zarr2", "--chunk", "128,128", "--memory", "1MB", "--codec", "xz:9", "--no-sync"]
+    options = ["--format", "zarr2", "--chunk", "128,128", "--memory", "1.2MB", "--codec", "xz:9", "--no-sync"]
     process = start("cp", tmp_path / "a", tmp_path / "b", *options)
     journal = tmp_path / "b" / JOURNAL
     deadline = time.monotonic() + 30

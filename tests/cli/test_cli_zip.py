@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -150,8 +151,9 @@ def test_an_archive_waits_for_other_writers(tmp_path: Path) -> None:
     old = target.write("x.zip", b"old")
 
     def change(nbytes: int) -> None:
-        with pytest.raises(DeadlineExceededError):
-            FileStore(tmp_path, acquire_timeout=0.05).write("x.zip", b"theirs", if_equal=old)
+        other = FileStore(tmp_path, acquire_timeout=0.05)
+        with ThreadPoolExecutor(1) as pool, pytest.raises(DeadlineExceededError):
+            pool.submit(other.write, "x.zip", b"theirs", if_equal=old).result()
 
     export_archive(source, target, "x.zip", overwrite=True, progress=change)
     assert target.write("x.zip", b"theirs", if_equal=old) is None

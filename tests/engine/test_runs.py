@@ -106,7 +106,8 @@ def test_damage_and_absence(codecs, stored_array, request_of, tmp_path):
     with pytest.raises(NotFoundError, match="c/0/1"):
         read_into(array, store, request_of(shape), out, pool=pool, fill_missing=False).result()
     good = bytes(store.read("a/c/0/2").value)
-    for bad in (good[:-1], good + b"x", good[:3], b""):
+    # What lies behind a Blosc frame is ignored, as programs that write N5 leave something there.
+    for bad in (good[:-1], good[:3], b"", *([] if codecs == "blosc" else [good + b"x"])):
         store.write("a/c/0/2", bad)
         with pytest.raises(DataCorruptionError, match="c/0/2"):
             read_into(array, store, request_of(shape), out, pool=pool).result()

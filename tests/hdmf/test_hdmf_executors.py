@@ -150,7 +150,7 @@ def interrupted(source: Path, target: Path, **options: Any) -> int:
             raise Stop
 
     with pytest.raises(Stop):
-        convert(source, target, memory="5MB", progress=stop, **options)
+        convert(source, target, memory="10MB", progress=stop, **options)
     assert (target / JOURNAL).exists()
     with pytest.raises(NotFoundError, match="interrupted"):
         read_nwb(target)
@@ -162,7 +162,7 @@ def test_it_is_resumed_by_others(source: Path, tmp_path: Path) -> None:
     interrupted(source, target, format="zarr2")
     with pytest.raises(AlreadyExistsError):
         convert(source, target, format="zarr2")
-    for options in ({}, {"format": "zarr2", "codec": "gzip"}, {"format": "zarr2", "memory": "6MB"}):
+    for options in ({}, {"format": "zarr2", "codec": "gzip"}, {"format": "zarr2", "memory": "12MB"}):
         with pytest.raises(FailedPreconditionError, match="can't be resumed"):
             convert(source, target, resume=True, **options)  # type: ignore[arg-type]
     told: list[int] = []
@@ -208,7 +208,7 @@ _KILLED = """
 from chunkwise.testing.executor_faults import die_at_step
 from chunkwise.hdmf import convert
 die_at_step({step}, {where!r})
-convert({source!r}, {target!r}, memory="5MB")
+convert({source!r}, {target!r}, memory="10MB")
 """
 
 

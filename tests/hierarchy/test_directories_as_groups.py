@@ -127,7 +127,7 @@ def test_reserved_names_are_not_listed(tmp_path, capsys):
     assert cw.open_group(tmp_path / "x", consolidated=True).keys() == ["_b"]
 
 
-@pytest.mark.parametrize("value", ["null", "[]", "[1]", '"text"', "3", "false"])
+@pytest.mark.parametrize("value", ["[]", "[1]", '"text"', "3", "false"])
 def test_attributes_of_groups_are_objects(tmp_path, value):
     (tmp_path / "three").mkdir()
     (tmp_path / "three/zarr.json").write_text(f'{{"zarr_format":3,"node_type":"group","attributes":{value}}}')

@@ -338,5 +338,5 @@ def test_pictures_of_other_sizes_are_refused_before_they_are_decoded(tmp_path):
 
 def test_a_volume_has_the_size_that_it_has(tmp_path):
     array = cw.open({**new_spec("raw", "uint8", 1, None), "kvstore": f"file://{tmp_path}/"}).result()
-    with pytest.raises(NotImplementedError):
+    with pytest.raises(ValueError, match="Cannot change explicit upper bound"):
         array.resize(exclusive_max=[100, 100, 100, 1]).result()

@@ -62,7 +62,12 @@ def test_requests_are_counted_as_they_are_made(tmp_path: Path, capsys: pytest.Ca
 def test_chunks_in_several_blocks_are_read_several_times(size: int, blocks: int, pairs: int) -> None:
     domain = IndexDomain(shape=[100])
     plan = plan_blocks(
-        domain, 1, Grid((size,), (0,)), Grid((blocks,), (0,)), memory=4 * blocks, two_passes=False
+        domain,
+        1,
+        Grid((size,), (0,)),
+        Grid((blocks,), (0,)),
+        memory=max(4 * blocks, 2 * size + blocks),
+        two_passes=False,
     )
     assert plan.passes[0].shape == (blocks,)
     assert plan.n_gets == (pairs,)

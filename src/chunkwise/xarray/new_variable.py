@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from itertools import accumulate
 from typing import Any
 
 from chunkwise.api.tensorstore import TensorStore
@@ -39,8 +40,7 @@ class NewVariable:
         elif find_node(location) is None:
             self._made = location
         array = create_array(location.alone(), self._target)
-        # Tasks of dask can meet in one chunk.
-        return array if self.variable.chunks is None else open_array(location)
+        return array if _is_apart(self.variable, array) else open_array(location)
 
     def commit(self) -> None:
         """Let the array take the place of the one that it replaces."""
@@ -60,3 +60,14 @@ class NewVariable:
             elif self._made is not None:
                 delete_own(self._made)
                 update_consolidated(self._made.store, self._made.path)
+
+
+def _is_apart(variable: Any, array: TensorStore) -> bool:
+    """Return True if no two blocks of a variable meet in one chunk of an array."""
+    sizes = array.chunk_layout.write_chunk.shape
+    if variable.chunks is None:
+        return True
+    return sizes is not None and all(
+        size and not any(end % size for end in accumulate(blocks[:-1]))
+        for blocks, size in zip(variable.chunks, sizes, strict=True)
+    )
