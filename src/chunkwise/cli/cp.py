@@ -42,7 +42,9 @@ where it stopped.
 --overwrite replaces what is at DST when the copy is whole.  Until then it can be read, also by the copy: DST
 may be SRC.
 
-With -r a whole hierarchy is copied: groups, arrays, attributes and links.  An NWB file in HDF5, or for
+With -r a whole hierarchy is copied: groups, arrays, attributes and links.  --chunk time=90,lat=8 and --shard
+hold for each array along the dimensions that it has by these names; its other dimensions, and other arrays,
+stay as they are.  --codec is for all arrays, in JSON for all but those of text.  An NWB file in HDF5, or for
 another format, is converted as by `chunkwise nwb convert`.  Exit status 3 says that the copy
 lacks something which the new format can't hold; the messages, or "left_out" and "notes" in the JSON, say
 what.
@@ -57,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("destination", metavar="DST", help="where the copy is to be")
     parser.add_argument("-r", "--recursive", action="store_true", help="copy a group with all that is in it")
-    add_template_arguments(parser)
+    add_template_arguments(parser, named=True)
     parser.add_argument(
         "--layout",
         choices=("n5-viewer", "paintera", "bdv", "ome-zarr"),

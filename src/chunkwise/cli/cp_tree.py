@@ -27,7 +27,6 @@ INCOMPLETE = 3
 
 _ONE_ARRAY = {
     "region": "--region",
-    "chunk": "--chunk",
     "fill_value": "--fill-value",
     "names": "--dimension-names",
     "units": "--units",
@@ -42,10 +41,14 @@ def run_copy_tree(arguments: argparse.Namespace, source: Location, destination: 
     format = "n5" if for_viewer else choose_format(arguments, destination, root.format)
     to_ngff = _is_to_ngff(arguments, root.location, root.format, format)
     for option, name in _ONE_ARRAY.items():
-        if getattr(arguments, option) not in (None, False) and not (to_ngff and option == "chunk"):
+        if getattr(arguments, option) not in (None, False):
             raise UsageError(f"{name} is for single arrays; the arrays of a hierarchy keep theirs")
-    if arguments.shard not in (None, "none") and not to_ngff:
-        raise UsageError("--shard SIZES is for single arrays; in a hierarchy, only --shard none")
+    for option in ("chunk", "shard"):
+        if isinstance(getattr(arguments, option), tuple) and not to_ngff:
+            raise UsageError(
+                f"--{option}: sizes without names are for single arrays; in a hierarchy they go by dimension "
+                f"name, such as --{option} time=90,lat=8"
+            )
     if to_ngff or arguments.layout is not None:
         return _copy_image(arguments, root.location, destination, format if to_ngff else "n5")
     workers = workers_of(arguments)

@@ -19,6 +19,7 @@ __all__ = [
     "add_on",
     "parse_codec",
     "parse_json",
+    "parse_named_sizes",
     "parse_names",
     "parse_nbytes",
     "parse_sizes",
@@ -74,6 +75,24 @@ def parse_sizes(text: str, name: str, *, lowest: int = 1) -> tuple[int, ...]:
             )
         sizes.append(int(part))
     return tuple(sizes)
+
+
+def parse_named_sizes(text: str, name: str) -> tuple[int, ...] | dict[str, int]:
+    """Parse sizes as `parse_sizes` does, or by dimension name, such as ``time=90,lat=8``."""
+    if "=" not in text:
+        return parse_sizes(text, name)
+    out: dict[str, int] = {}
+    for part in text.split(","):
+        dimension, _, size = (word.strip() for word in part.rpartition("="))
+        if not dimension or not (size.isascii() and size.isdigit()) or int(size) < 1:
+            raise UsageError(
+                f"--{name}: expected sizes of at least 1 by dimension name, such as time=90,lat=8, "
+                f'but received "{text}"'
+            )
+        if dimension in out:
+            raise UsageError(f'--{name}: "{dimension}" occurs twice in "{text}"')
+        out[dimension] = int(size)
+    return out
 
 
 def parse_nbytes(text: str, name: str) -> int:

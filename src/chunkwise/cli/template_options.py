@@ -8,7 +8,7 @@ from typing import Any
 
 from chunkwise.binding import JSON
 from chunkwise.cli.command import UsageError
-from chunkwise.cli.options import parse_codec, parse_names, parse_sizes, sizes, units_of
+from chunkwise.cli.options import parse_codec, parse_named_sizes, parse_names, parse_sizes, units_of
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.dtypes.zarr3 import parse_fill_value_zarr3
 from chunkwise.errors import InvalidArgumentError
@@ -30,15 +30,27 @@ _NO_SHARDS = "none"
 _WORDS = {"nan": "NaN", "inf": "Infinity", "+inf": "Infinity", "-inf": "-Infinity"}
 
 
-def add_template_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what both commands have."""
+def add_template_arguments(parser: argparse.ArgumentParser, *, named: bool = False) -> None:
+    """Declare what both commands have; `named` if sizes may be by dimension name."""
+    parse = parse_named_sizes if named else parse_sizes
+    by_name = ", or by dimension name: time=90,lat=8" if named else ""
     parser.add_argument(
         "--format",
         choices=FORMATS,
         help="by default that of the group around it, or what the name says: *.n5, or *.zarr for zarr3",
     )
-    parser.add_argument("--chunk", metavar="SIZES", type=sizes("chunk"), help="chunk shape, such as 64,64,32")
-    parser.add_argument("--shard", metavar="SIZES", type=_shard, help="shard shape (zarr3), or none")
+    parser.add_argument(
+        "--chunk",
+        metavar="SIZES",
+        type=lambda text: parse(text, "chunk"),
+        help=f"chunk shape, such as 64,64,32{by_name}",
+    )
+    parser.add_argument(
+        "--shard",
+        metavar="SIZES",
+        type=lambda text: _NO_SHARDS if text.strip() == _NO_SHARDS else parse(text, "shard"),
+        help=f"shard shape (zarr3){by_name}, or none",
+    )
     parser.add_argument(
         "--codec",
         metavar="CODEC",
@@ -97,12 +109,8 @@ def check_ranks(options: dict[str, Any], rank: int) -> None:
     names = {"chunks": "chunk", "shards": "shard", "names": "dimension-names", "units": "units"}
     for field, name in names.items():
         values = options.get(field)
-        if values is not None and len(values) != rank:
+        if values is not None and not isinstance(values, dict) and len(values) != rank:
             raise UsageError(f"--{name} has {len(values)} values, but the array has {rank} dimensions")
-
-
-def _shard(text: str) -> tuple[int, ...] | str:
-    return _NO_SHARDS if text.strip() == _NO_SHARDS else parse_sizes(text, "shard")
 
 
 def _codec(text: str) -> Compressor | JSON:

@@ -82,7 +82,9 @@ def copy_tree(
         bar on stderr.
     **options
         Properties of the arrays that differ from the source: ``chunks``, ``shards``, ``codec``, ``checksum``,
-        ``fill_value``, ``dtype``.
+        ``fill_value``, ``dtype``.  ``chunks`` and ``shards`` are by dimension name: ``{"time": 90, "x": 8}``
+        holds for each array along the dimensions that it has by these names; its other dimensions, and other
+        arrays, stay as they are.  A sequence of sizes has to fit all arrays.
 
     Returns
     -------
@@ -93,7 +95,8 @@ def copy_tree(
     AlreadyExistsError
         If there is something at the destination.
     InvalidArgumentError
-        If one of the two places holds the other, or the format has no groups.
+        If one of the two places holds the other, the format has no groups, no array has a dimension of a
+        name, or shards can't be divided into chunks.
     FailedPreconditionError
         If the unfinished copy of an array is with other options, somebody is at work on it, or a worker
         doesn't see what it is to read and write.

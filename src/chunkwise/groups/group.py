@@ -129,7 +129,7 @@ class Group(WritableGroup):
             Path of the copy; groups above it are made.
         options : mapping, optional
             Properties of the arrays that differ from the source: ``chunks``, ``shards``, ``codec``,
-            ``checksum``, ``fill_value``, ``dtype``.
+            ``checksum``, ``fill_value``, ``dtype``; as for `chunkwise.copy_tree`.
         resume : bool
             Go on with an unfinished copy: what is there already is kept.
         verify : bool

@@ -32,6 +32,7 @@ from chunkwise.tools.copy_report import CopyReport
 from chunkwise.tools.copy_source import CopySource, check_apart
 from chunkwise.tools.destination import Destination
 from chunkwise.tools.executors import Workers, kept_open
+from chunkwise.tools.named_sizes import check_named, resolved_sizes
 from chunkwise.tools.target import target_spec
 from chunkwise.tools.tree_copy import Progress
 from chunkwise.tools.tree_plan import fitting_attributes
@@ -70,9 +71,11 @@ class ImageCopy:
         self._xml = self._xml_location() if layout == "bdv" else None
         self.nbytes = 0
         for number, level in enumerate(image.levels):
-            template = self._stack_source(number, next(iter(self._stacks()))).template.replaced(self._options)
+            template = self._stack_source(number, next(iter(self._stacks()))).template
+            check_named(self._options, template.names, "the image")
+            chosen = resolved_sizes(template, self._options)
             try:
-                target_spec(template, "n5", list(self._options))
+                target_spec(template.replaced(chosen), "n5", list(chosen))
             except InvalidArgumentError as e:
                 raise prefix(e, f"{source.text}: level {level.path}") from None
             self.nbytes += level.source.store.size * level.source.store.dtype.memory_dtype.itemsize

@@ -39,6 +39,7 @@ from chunkwise.tools.copy_report import CopyReport
 from chunkwise.tools.copy_source import CopySource, check_apart, stored_source
 from chunkwise.tools.destination import Destination
 from chunkwise.tools.executors import Workers, kept_open
+from chunkwise.tools.named_sizes import check_named, resolved_sizes
 from chunkwise.tools.target import target_spec
 from chunkwise.tools.tree_copy import Progress
 
@@ -135,9 +136,11 @@ class NgffCopy:
         rank = source.store.rank
         out = dict(self._options)
         for name in ("chunks", "shards"):
-            if out.get(name) is not None and len(out[name]) < rank:
-                out[name] = (*(1,) * (rank - len(out[name])), *out[name])
-        return out
+            sizes = out.get(name)
+            if sizes is not None and not isinstance(sizes, Mapping):
+                out[name] = (*(1,) * (rank - len(sizes)), *sizes)
+        check_named(out, source.template.names, "the image")
+        return resolved_sizes(source.template, out)
 
     def _part(self, path: str, image: MultiscaleImage) -> _Part:
         kept = kept_attributes(ArrayImage((), image.available()), self._format)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,7 @@ class ArrayTemplate:
         None  # of shape (): what stands for a missing value; None if nothing does
     )
     names: tuple[str | None, ...] = ()
+    lists_names: bool = False  # whether a scalar is said to have no names, without which xarray can't read it
     units: tuple[Unit | None, ...] = ()
     attributes: Mapping[str, JSON] = field(default_factory=dict)
     format: str | None = None  # of the array that this was read off
@@ -126,6 +128,21 @@ def template_options(options: Mapping[str, Any]) -> dict[str, Any]:
         out["codec"] = parse_compressor(out["codec"])
     if "dtype" in out:
         out["dtype"] = data_type(out["dtype"])
+    for name in ("chunks", "shards"):
+        if isinstance(out.get(name), Mapping):
+            out[name] = {key: _named_size(name, key, size) for key, size in out[name].items()}
+    return out
+
+
+def _named_size(option: str, name: object, size: object) -> int:
+    if not isinstance(name, str) or not name:
+        raise InvalidArgumentError(f"{option}: expected names of dimensions, not {name!r}")
+    try:
+        out = 0 if isinstance(size, bool) else index(size)  # type: ignore[arg-type]
+    except TypeError:
+        out = 0
+    if out < 1:
+        raise InvalidArgumentError(f"{option}: expected a size of at least 1 for {name!r}, not {size!r}")
     return out
 
 
@@ -137,12 +154,12 @@ def template_of(store: TensorStore, node: Node, attributes: Mapping[str, JSON]) 
     units = store.dimension_units
     kept = {name: value for name, value in attributes.items() if name != FINGERPRINT}
     marker = take_marker(node.format, node.document, store.fill_value, store.dtype, kept)
-    rank = store.rank
+    rank, lists_names = store.rank, node.format == "zarr3"  # where a scalar has no place for them
     if node.format == "zarr3" and isinstance(node.document.get("dimension_names"), list):
         names = tuple(node.document["dimension_names"])
     if node.format in ("zarr2", "zarr1"):
         if (found := _dimension_names(kept.get(NAMES), rank)) is not None:
-            names = found
+            names, lists_names = found, True
             del kept[NAMES]
         if (found_units := _dimension_units(kept.get(UNITS), rank)) is not None:
             units = found_units
@@ -166,6 +183,7 @@ def template_of(store: TensorStore, node: Node, attributes: Mapping[str, JSON]) 
         fill_value=store.fill_value,
         marker=marker,
         names=names,
+        lists_names=lists_names,
         units=units,
         attributes=kept,
         format=node.format,

@@ -148,7 +148,8 @@ def copy(
         Is told the bytes of blocks that are done, in the calling thread; True shows a bar on stderr.
     **options
         What the copy is to have other than the source: ``chunks``, ``shards``, ``codec``, ``checksum``,
-        ``fill_value``, ``dtype``.
+        ``fill_value``, ``dtype``.  ``chunks`` and ``shards`` may be by dimension name: ``{"time": 90}``
+        leaves the other dimensions as they are.
 
     Returns
     -------

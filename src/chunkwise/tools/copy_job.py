@@ -36,6 +36,7 @@ from chunkwise.tools.copy_source import CopySource
 from chunkwise.tools.copy_work import CopyStep, StepResult
 from chunkwise.tools.fence import Fence
 from chunkwise.tools.fingerprint import with_fingerprint
+from chunkwise.tools.named_sizes import check_named, resolved_sizes
 from chunkwise.tools.narrowing import Cast, MisfitError, Narrowing, narrowing
 from chunkwise.tools.sessions import is_session
 from chunkwise.tools.target import Target, target_spec
@@ -236,6 +237,8 @@ def planned_job(
     sync: bool = True,
 ) -> CopyJob:
     """Return how an array is copied to a format; raise if that can't hold it."""
+    check_named(options, options.get("names", source.template.names), "the array")
+    options = resolved_sizes(source.template, options)
     dtype = options.get("dtype")
     convert = None if dtype is None else narrowing(source.store, dtype, cast, extent)
     template = _with_options(source.template, options, convert)

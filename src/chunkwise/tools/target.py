@@ -95,7 +95,7 @@ def _zarr2(template: ArrayTemplate, format: str, given: Sequence[str], notes: li
         fill_value: npt.NDArray[Any] | None = template.fill_value
         if fill_value is None:
             fill_value = template.dtype.zero()
-        is_variable = template.marker is not None or any(template.names)
+        is_variable = template.marker is not None or any(template.names) or _is_named_scalar(template)
         if (
             is_variable
             and format == "zarr2"
@@ -126,6 +126,8 @@ def _zarr2(template: ArrayTemplate, format: str, given: Sequence[str], notes: li
 
 def _zarr2_attributes(template: ArrayTemplate, format: str, notes: list[str]) -> dict[str, JSON]:
     attributes = dict(template.attributes)
+    if format == "zarr2" and _is_named_scalar(template):
+        attributes.setdefault(NAMES, [])
     for name, values, what in (
         (NAMES, list(template.names), "dimension names"),
         (UNITS, [None if unit is None else str(unit) for unit in template.units], "dimension units"),
@@ -135,6 +137,10 @@ def _zarr2_attributes(template: ArrayTemplate, format: str, notes: list[str]) ->
             if template.format not in ("zarr2", "zarr1"):
                 notes.append(f'{format} has no {what}; they are in the attribute "{name}"')
     return attributes
+
+
+def _is_named_scalar(template: ArrayTemplate) -> bool:
+    return template.lists_names and not template.shape
 
 
 def _n5(template: ArrayTemplate, given: Sequence[str], notes: list[str]) -> dict[str, JSON]:

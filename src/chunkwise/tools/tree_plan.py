@@ -29,11 +29,13 @@ from chunkwise.hierarchy.node_name import check_new_names
 from chunkwise.hierarchy.resolve import ResolvedNode, source_location
 from chunkwise.hierarchy.tree import Tree
 from chunkwise.hierarchy.walk import UNREADABLE
+from chunkwise.tools.compressor import Compressor, compressor_to_json
 from chunkwise.tools.copy_arrays import Room
 from chunkwise.tools.copy_job import CopyJob, planned_job
 from chunkwise.tools.copy_source import tree_source
 from chunkwise.tools.executors import BlockThreads
 from chunkwise.tools.losses import finite_attributes
+from chunkwise.tools.named_sizes import SizesError, check_named, resolved_sizes
 from chunkwise.tools.narrowing import Cast
 from chunkwise.tools.small_arrays import SmallArray, location_below, small_array
 
@@ -104,6 +106,10 @@ def plan_tree(
 
     `root` is where the root of the tree will be; links say how other trees lie from there.
     """
+    if options.fields.get("shards") is not None and target.format != "zarr3":
+        raise InvalidArgumentError(f"{target.format} has no shards; Zarr v3 (zarr3) has")
+    if isinstance(codec := options.fields.get("codec"), Compressor):
+        compressor_to_json(codec, target.format)  # or each array would be left out for it
     return _Planning(source, target, names, options, root or target.root).plan()
 
 
@@ -134,6 +140,7 @@ class _Planning:
         self._top = target.location(names)
         self._made = TreePlan()
         self._digest = hashlib.sha256()
+        self._dimensions: set[str | None] = set()  # names of those of all arrays
 
     def plan(self) -> TreePlan:
         is_remote = self._source.node.location.store_spec.is_remote
@@ -156,6 +163,7 @@ class _Planning:
                 level = groups
         finally:
             threads.shutdown()
+        check_named(self._options.fields, self._dimensions, "the tree")
         self._made.digest = self._digest.hexdigest()
         return self._made
 
@@ -180,7 +188,7 @@ class _Planning:
         try:
             job = self._job(names, node)
         except ChunkwiseError as e:
-            if self._options.strict or not isinstance(e, UNREADABLE):
+            if self._options.strict or isinstance(e, SizesError) or not isinstance(e, UNREADABLE):
                 raise prefix(e, f"Error copying {node.location.text}") from None
             return found._replace(why_not=e.message)
         is_small = job.arrays.is_small(self._options.room)
@@ -198,11 +206,16 @@ class _Planning:
         options = self._options
         where = location_below(self._top, self._below(names))
         check_new_names(list(names[len(self._source.names) :]), self._target.format)
+        source = tree_source(self._source.tree, names, node)
+        self._dimensions.update(source.template.names)
+        fields = dict(options.fields)
+        if source.store.dtype.memory_dtype.hasobject and not isinstance(fields.get("codec"), Compressor):
+            fields.pop("codec", None)  # codecs in JSON may be for numbers only
         return planned_job(
-            tree_source(self._source.tree, names, node),
+            source,
             where,
             self._target.format,
-            dict(options.fields),
+            resolved_sizes(source.template, fields),
             cast=options.cast,
             sync=options.sync,
         )
