@@ -293,8 +293,8 @@ class ZipStore:
             self._load(archive, key, 0, None)  # which finds out
         if archive.n_front:
             raise FailedPreconditionError(
-                f"{self.base.describe(self.key)} has {archive.n_front} bytes in front of the archive, such as "
-                "a program that extracts it, and is for reading only; copy what is in it to another archive"
+                f"{self.base.describe(self.key)} has {archive.n_front} bytes in front of the archive, such "
+                "as a program that extracts it, and is only read; copy what is in it to another archive"
             )
 
     def _tail(self, known: bytes | None) -> Stamped:

@@ -70,7 +70,7 @@ class Member(NamedTuple):
 
 
 def read_directory(tail: bytes, get: Get, size: int | None = None) -> tuple[dict[str, Member], int]:
-    """Return the members by name, without directories, of two with one name the later; and where they begin."""
+    """Return the members by name, without directories, of two with one name the later; and the first byte."""
     # `tail` is the last `TAIL_SIZE` bytes of the file, or all of it; `get` reads others.  With the `size` of
     # the file, bytes in front of the archive are allowed for.
     at, n_entries, n_bytes, start = _find_end(tail, get)
