@@ -138,7 +138,7 @@ def open_group(
     node = find_node(location, wanted, others)
     if node is None and mode == "r":
         inside = find_source(place, context)
-        if inside != location:
+        if (inside.path, inside.text) != (location.path, location.text):
             return open_group(
                 inside,
                 format=format,
