@@ -17,7 +17,13 @@ import pytest
 import tensorstore as ts
 
 import chunkwise
-from chunkwise.errors import DataCorruptionError, InvalidArgumentError, OutOfRangeError, UnsupportedError
+from chunkwise.errors import (
+    DataCorruptionError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    OutOfRangeError,
+    UnsupportedError,
+)
 from chunkwise.kvstore.adapter.fault import Fault, FaultStore
 from chunkwise.kvstore.adapter.trace import TraceStore
 from chunkwise.kvstore.adapter.zip import ZipStore
@@ -435,3 +441,33 @@ def test_no_view_of_a_closed_archive_is_left(tmp_path):
         sys.unraisablehook = hook
     assert ignored == []
     assert type(make_archive([("k", b"1")])) is bytes  # what CPython 3.13 complains of is a view
+
+
+@pytest.mark.parametrize("n_front", [100, pytest.param(200_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("size", ["small", "large", "many"])
+@pytest.mark.parametrize("adjusted", [False, True], ids=["joined", "adjusted"])
+def test_bytes_in_front_of_the_archive(base, n_front, size, adjusted):
+    """They are read as `zipfile` reads them; a change would drop what is in front, and is refused."""
+    items = {"small": {"a": b"12", "b": b"3" * 50}, "large": {"a": bytes(range(256)) * 400, "b": b"45"}}
+    items["many"] = {f"{i:05}": b"=%d" % i for i in range(2000)}
+    file = io.BytesIO(b"#" * n_front)
+    if adjusted:
+        file.seek(n_front)
+        with zipfile.ZipFile(file, "a") as archive:
+            for name, value in items[size].items():
+                archive.writestr(name, value)
+    else:
+        file = io.BytesIO(b"#" * n_front + make_archive(items[size].items(), compression="store"))
+    raw = file.getvalue()
+    base.write("x.zip", raw)
+    expected = zipfile.ZipFile(io.BytesIO(raw))
+    store = ZipStore(base, "x.zip")
+    assert list(store.list()) == sorted(expected.namelist())
+    for name in expected.namelist()[::300]:
+        assert bytes(store.read(name).value) == expected.read(name)
+        read = ZipStore(base, "x.zip").open_reader()
+        assert bytes(read(name, 1, 2)) == expected.read(name)[1:2]
+    for change in ({"c": b"6"}, dict.fromkeys(expected.namelist())):
+        with pytest.raises(FailedPreconditionError, match=f"{n_front} bytes in front"):
+            ZipStore(base, "x.zip").write_all(change, conditions={})
+    assert bytes(base.read("x.zip").value) == raw

@@ -1,17 +1,22 @@
 """What a place names is the same in every command and function that reads: a table of places and entries."""
 
 import json
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import fsspec
 import h5py
 import numpy as np
 import pytest
 import tifffile
+import xarray as xr
 import zarr
 from PIL import Image
 
 import chunkwise as cw
 from chunkwise.cli.main import main
+from chunkwise.errors import InvalidArgumentError
 from chunkwise.napari.reader import get_reader
 from chunkwise.server.image import first_image
 from chunkwise.server.sources import sources_of
@@ -31,6 +36,7 @@ def folder(tmp_path_factory):
         with h5py.File(path / name, "w") as file:
             file["d"] = VALUES
     assert main(["zip", str(path / "a.zarr"), str(path / "a.zip"), "--quiet"]) == 0
+    (path / "front.zip").write_bytes(b"#!/bin/sh\n" + (path / "a.zip").read_bytes())
     volume = {
         "driver": "neuroglancer_precomputed",
         "kvstore": f"file://{path}/pre/",
@@ -85,8 +91,109 @@ def test_all_entries_take_all_places(folder, tmp_path, name, monkeypatch):
     (layer,) = get_reader(place)(place)
     data = layer[0][0] if isinstance(layer[0], list) else layer[0]
     assert sorted(np.asarray(data).shape)[-3:] == [4, 20, 30]
-    checked = 1 if name.startswith(("pre", "view", "planes")) else 0
-    assert main(["verify", place, "--quiet"]) == checked
+    _test_reading_commands(place, name, tmp_path)
+
+
+IS_NODE = ("a.", "a2.", "URL", "HTTP a.", "front.zip", "view.json", "HTTP view.json")
+"""Places of an array or group; the others are arrays that only a driver of their own opens."""
+
+
+def _test_reading_commands(place, name, tmp_path):
+    """What the place holds is shown, compared, copied and verified, or an error says why not."""
+    is_node = name.startswith(IS_NODE)
+    in_file = is_node and any(kind in name for kind in (".tif", ".h5", ".nc")) and "|" not in name
+    assert main(["tree", place]) == main(["plan", place]) == 0
+    assert main(["attrs", place]) == (0 if is_node else 2)
+    assert main(["diff", place, place]) == 0
+    on_web = name == "HTTP a.zarr"  # whose chunks can't be listed
+    assert main(["verify", place, "--quiet"]) == (1 if on_web else 0)
+    copied = "d.zarr/0" if in_file and name.endswith(".tif") else "d.zarr/d" if in_file else "d.zarr"
+    volume = name.endswith("pre")
+    assert main(["cp", place, "d.zarr", "--quiet", *(["-r"] if in_file else [])]) == 0
+    values = zarr.open_array(tmp_path / copied, mode="r")[...]
+    np.testing.assert_array_equal(values, VALUES.T[..., None] if volume else VALUES)
+    if volume or (in_file and name.endswith(".tif")):
+        assert main(["cp", "-r", place, "e.zarr", "--quiet", "--layout", "ome-zarr"]) == 0
+        np.testing.assert_array_equal(
+            cw.open_multiscale("e.zarr").levels[0].read().result().squeeze(), VALUES
+        )
+    elif not is_node:
+        assert main(["cp", "-r", place, "e.zarr", "--quiet"]) == 2
+    for function in (cw.open_group, partial(xr.open_dataset, engine="chunkwise"), _open_datatree):
+        if in_file:
+            assert list(function(place))
+        else:
+            with pytest.raises(InvalidArgumentError, match=r"not a group.*chunkwise\.open"):
+                function(place)
+
+
+def _open_datatree(place):
+    return xr.open_datatree(place, engine="chunkwise").to_dataset()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "HTTP a.tif",
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("HTTP a.zarr", "HTTP a.h5", "HTTP a.zip", "HTTP pre", "HTTP view.json", "front.zip")
+        ),
+    ],
+)
+def test_reading_commands_take_the_web(folder, web, tmp_path, name, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    _test_reading_commands(
+        f"{web}/{name[5:]}" if name.startswith("HTTP ") else f"{folder}/{name}", name, tmp_path
+    )
+
+
+@pytest.fixture(scope="module")
+def web(folder):
+    """URL of a server of the files."""
+
+    class Handler(SimpleHTTPRequestHandler):
+        def log_message(self, *args):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(folder))) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_groups_in_archives_are_the_same_in_every_entry(tmp_path, capsys):
+    """With bytes in front of the archive, too."""
+    group = zarr.create_group(tmp_path / "g.zarr")
+    group.create_array("v", data=VALUES, dimension_names=["z", "y", "x"])
+    assert main(["zip", str(tmp_path / "g.zarr"), str(tmp_path / "g.zip"), "--quiet"]) == 0
+    (tmp_path / "front.zip").write_bytes(b"#!/bin/sh\n" + (tmp_path / "g.zip").read_bytes())
+    for place in (str(tmp_path / "g.zip"), str(tmp_path / "front.zip")):
+        assert list(cw.open_group(place)) == ["v"]
+        np.testing.assert_array_equal(xr.open_dataset(place, engine="chunkwise").v, VALUES)
+        assert list(xr.open_datatree(place, engine="chunkwise").data_vars) == ["v"]
+        np.testing.assert_array_equal(cw.open(f"{place}|zip:v").result(), VALUES)
+        assert main(["tree", place]) == 0 and "v" in capsys.readouterr().out
+        assert main(["diff", place, str(tmp_path / "g.zarr")]) == 0
+
+
+def test_damaged_pictures_of_a_stack_are_bad(folder, tmp_path, capsys):
+    for path in (folder / "planes").iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes()[: -100 if path.name == "z9.tif" else None])
+    assert main(["verify", str(tmp_path), "--quiet"]) == 1
+    assert "z9.tif" in capsys.readouterr().out
+
+
+def test_differences_of_what_is_no_node(folder, tmp_path, capsys):
+    changed = VALUES.copy()
+    changed[1, 2, 3] += 1
+    for z, plane in enumerate(changed):
+        tifffile.imwrite(tmp_path / f"z{z}.tif", plane)
+    assert main(["diff", str(folder / "planes"), str(tmp_path)]) == 1
+    assert "1 of 2,400 differ" in capsys.readouterr().out
+    assert main(["diff", str(folder / "planes"), str(folder / "a.zarr")]) == 0
 
 
 @pytest.mark.parametrize("kind", ["zarr", "fsspec", "spec", "kvstore", "path", "location"])

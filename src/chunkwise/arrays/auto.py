@@ -95,7 +95,7 @@ def _head(kvstore: KvStoreSpec) -> bytes:
 
 def _inside_file(kvstore: KvStoreSpec, head: bytes, live: Context) -> KvStoreSpec | None:
     """Return the root of what is in the file that `kvstore` is the path of; None if it is no such file."""
-    kind = file_kind(head)
+    kind = file_kind(head, kvstore.path)
     if kind is None:
         return None
     path = {"path": "0/"} if kind == "tiff_images" else {}  # of a pyramid the largest level

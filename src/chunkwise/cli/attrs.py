@@ -15,6 +15,7 @@ from chunkwise.hierarchy.attributes import check_changeable, read_attributes
 from chunkwise.hierarchy.location import Location, locate
 from chunkwise.hierarchy.node import require_node
 from chunkwise.hierarchy.node_attributes import Attributes, with_path
+from chunkwise.tools.source import find_array, find_source, what_is
 
 __all__ = ["add_arguments", "run"]
 
@@ -49,7 +50,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    location = locate(arguments.path)
+    reads = arguments.action in (None, "get")
+    array = find_array(arguments.path) if reads else None
+    if array is not None:
+        raise UsageError(
+            f"{arguments.path} is {what_is(array)}, and has no attributes of its own; "
+            "`chunkwise info` says what it is"
+        )
+    location = find_source(arguments.path) if reads else locate(arguments.path)
     if arguments.action == "get":
         value = _get(location, arguments.key)
         show(arguments, value, _text(value))

@@ -6,7 +6,14 @@ import argparse
 
 from chunkwise.binding import JSON
 from chunkwise.cli.command import UsageError, message, show
-from chunkwise.cli.cp_tree import INCOMPLETE, copy_options, run_copy_tree, show_copy, show_left
+from chunkwise.cli.cp_tree import (
+    INCOMPLETE,
+    copy_options,
+    run_copy_tree,
+    run_copy_volume,
+    show_copy,
+    show_left,
+)
 from chunkwise.cli.nwb_copy import is_converted, run_conversion
 from chunkwise.cli.options import add_memory, add_on, workers_of
 from chunkwise.cli.progress import add_quiet, progress_of
@@ -20,13 +27,13 @@ from chunkwise.cli.template_options import (
 from chunkwise.hierarchy.location import Location, locate
 from chunkwise.hierarchy.node import require_node
 from chunkwise.tools.array_copy import ArrayCopy
-from chunkwise.tools.copy_source import CopySource, source_in_file, stored_source
+from chunkwise.tools.copy_source import CopySource, stored_source, view_source
 from chunkwise.tools.losses import is_loss
 from chunkwise.tools.narrowing import CASTS, MisfitError, measure
 from chunkwise.tools.parts import parse_part
 from chunkwise.tools.prices import PRICES, Prices, parse_prices, price_json, price_lines
 from chunkwise.tools.quantities import format_duration, format_nbytes, format_pace, format_ratio
-from chunkwise.tools.spec_file import read_spec_file
+from chunkwise.tools.source import find_array, find_source, what_is
 from chunkwise.tools.stored_node import occupancy, stored_array
 
 __all__ = ["add_arguments", "run"]
@@ -127,9 +134,11 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.cast == "scale":
             raise UsageError("with --cast scale each part would read the whole source first")
     destination = locate(arguments.destination)
-    spec = read_spec_file(arguments.source)
-    if spec is None:
-        location = locate(arguments.source)
+    view = find_array(arguments.source)
+    if view is not None and arguments.recursive and what_is(view) == "a precomputed volume":
+        return run_copy_volume(arguments, find_source(arguments.source), destination)
+    if view is None:
+        location = find_source(arguments.source)
         if require_node(location).kind == "group":
             if not arguments.recursive:
                 raise UsageError(f"{arguments.source} is a group; -r copies it with all that is in it")
@@ -140,9 +149,9 @@ def run(arguments: argparse.Namespace) -> int:
             raise UsageError(f"{arguments.source} is an array; --layout takes the group of an OME-Zarr image")
         source = stored_source(location)
     elif arguments.recursive:
-        raise UsageError(f"{arguments.source} is the spec of one array; -r copies groups")
+        raise UsageError(f"{arguments.source} is {what_is(view)}; -r copies groups")
     else:
-        source = source_in_file(arguments.source, spec)
+        source = view_source(arguments.source, view)
     if arguments.region is not None:
         source = source.part(index_of(source.store, arguments.region))
     return _copy(arguments, source, destination)

@@ -20,7 +20,7 @@ from chunkwise.tools.losses import array_left_out, is_loss
 from chunkwise.tools.quantities import format_nbytes, format_pace, plural
 from chunkwise.tools.tree_plan import TreePlan
 
-__all__ = ["INCOMPLETE", "copy_options", "run_copy_tree", "show_copy", "show_left"]
+__all__ = ["INCOMPLETE", "copy_options", "run_copy_tree", "run_copy_volume", "show_copy", "show_left"]
 
 INCOMPLETE = 3
 """Exit status of a copy that lacks something of the source, since the format has no place for it."""
@@ -40,15 +40,7 @@ def run_copy_tree(arguments: argparse.Namespace, source: Location, destination: 
     for_viewer = arguments.layout not in (None, "ome-zarr")
     format = "n5" if for_viewer else choose_format(arguments, destination, root.format)
     to_ngff = _is_to_ngff(arguments, root.location, root.format, format)
-    for option, name in _ONE_ARRAY.items():
-        if getattr(arguments, option) not in (None, False):
-            raise UsageError(f"{name} is for single arrays; the arrays of a hierarchy keep theirs")
-    for option in ("chunk", "shard"):
-        if isinstance(getattr(arguments, option), tuple) and not to_ngff:
-            raise UsageError(
-                f"--{option}: sizes without names are for single arrays; in a hierarchy they go by dimension "
-                f"name, such as --{option} time=90,lat=8"
-            )
+    _check_options(arguments, to_ngff=to_ngff)
     if to_ngff or arguments.layout is not None:
         return _copy_image(arguments, root.location, destination, format if to_ngff else "n5")
     workers = workers_of(arguments)
@@ -77,6 +69,31 @@ def run_copy_tree(arguments: argparse.Namespace, source: Location, destination: 
         show_left(arguments, [report.n_left])
         return 0
     return _report(arguments, format, report, progress.seconds)
+
+
+def run_copy_volume(arguments: argparse.Namespace, source: Location, destination: Location) -> int:
+    """Copy the precomputed volume at `source` with all its scales, as an image of OME-Zarr."""
+    format = choose_format(arguments, destination, None)
+    if format not in ("zarr3", "zarr2") or arguments.layout not in (None, "ome-zarr"):
+        raise UsageError(
+            f"{arguments.source} is a precomputed volume; -r copies its scales to OME-Zarr, and without -r "
+            "the first one is copied as an array"
+        )
+    _check_options(arguments, to_ngff=True)
+    return _copy_image(arguments, source, destination, format)
+
+
+def _check_options(arguments: argparse.Namespace, *, to_ngff: bool) -> None:
+    """Raise UsageError for options that are for single arrays."""
+    for option, name in _ONE_ARRAY.items():
+        if getattr(arguments, option) not in (None, False):
+            raise UsageError(f"{name} is for single arrays; the arrays of a hierarchy keep theirs")
+    for option in ("chunk", "shard"):
+        if isinstance(getattr(arguments, option), tuple) and not to_ngff:
+            raise UsageError(
+                f"--{option}: sizes without names are for single arrays; in a hierarchy they go by dimension "
+                f"name, such as --{option} time=90,lat=8"
+            )
 
 
 def copy_options(arguments: argparse.Namespace) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from chunkwise.api.tensorstore import TensorStore
 from chunkwise.binding import JSON
 from chunkwise.cli.command import UsageError, show
 from chunkwise.errors import ChunkwiseError, UnavailableError
@@ -14,11 +15,14 @@ from chunkwise.groups.drawing import branch, rails
 from chunkwise.groups.open_group import open_group
 from chunkwise.hierarchy.attributes import node_attributes
 from chunkwise.hierarchy.link import parse_links, without_links
-from chunkwise.hierarchy.location import Location, locate
+from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.node import Node, node_or_file
 from chunkwise.hierarchy.tree import Tree
 from chunkwise.hierarchy.walk import walk
+from chunkwise.multiscale.image import MultiscaleImage
+from chunkwise.multiscale.open import open_multiscale
 from chunkwise.tools.quantities import format_nbytes, format_shape, plural
+from chunkwise.tools.source import find_array, find_source
 from chunkwise.tools.stored_node import Occupancy, array_nbytes, occupancy, stored_array
 from chunkwise.tools.summary import shape_text, summarize
 
@@ -44,7 +48,11 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     if arguments.depth is not None and arguments.depth < 0:
         raise UsageError("--depth: expected 0 or more levels")
-    nodes = _shown_nodes(locate(arguments.path), consolidated=not arguments.no_consolidated)
+    array = find_array(arguments.path)
+    if array is not None:
+        _show_array(arguments, array)
+        return 0
+    nodes = _shown_nodes(find_source(arguments.path), consolidated=not arguments.no_consolidated)
     walked = [
         shown
         for shown in nodes
@@ -54,6 +62,33 @@ def run(arguments: argparse.Namespace) -> int:
     title = arguments.path.rstrip("/") or arguments.path
     show(arguments, [line.json for line in lines], *_draw(title, walked, lines))
     return 1 if nodes[0].node.error else 0
+
+
+def _show_array(arguments: argparse.Namespace, array: TensorStore) -> None:
+    """Draw an array that is no node; of a volume its scales."""
+    title = arguments.path.rstrip("/") or arguments.path
+    kind = str(array.spec().to_json()["driver"])
+    if kind != "neuroglancer_precomputed":
+        show(arguments, [_array_json("", kind, array)], f"{title}  {_array_text(kind, array)}")
+        return
+    image = open_multiscale(arguments.path)
+    assert isinstance(image, MultiscaleImage)
+    scales = dict(zip(image.paths, image.levels, strict=True))
+    lines = [f"{title}  precomputed volume"]
+    for name, scale in scales.items():
+        end = "└── " if name == image.paths[-1] else "├── "
+        lines.append(f"{end}{name}  {_array_text(kind, scale)}")
+    out: list[dict[str, JSON]] = [{"name": "", "kind": "volume", "format": kind}]
+    show(arguments, out + [_array_json(*at) for at in ((n, kind, s) for n, s in scales.items())], *lines)
+
+
+def _array_text(kind: str, array: TensorStore) -> str:
+    return f"{kind} array  {array.dtype.name}  {shape_text(array.shape)}  {format_nbytes(array.nbytes)}"
+
+
+def _array_json(name: str, kind: str, array: TensorStore) -> dict[str, JSON]:
+    out = {"name": name, "kind": "array", "format": kind, "dtype": array.dtype.name}
+    return {**out, "shape": list(array.shape), "bytes": array.nbytes}
 
 
 class _ShownNode(NamedTuple):

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 
+from chunkwise.api.tensorstore import TensorStore
 from chunkwise.cli.command import show
 from chunkwise.cli.options import add_on, workers_of
 from chunkwise.cli.progress import add_quiet, progress_of
 from chunkwise.hdmf.check_links import broken_links
-from chunkwise.hierarchy.node import require_node
-from chunkwise.tools.parts import parse_part
+from chunkwise.hierarchy.node import Node, require_node
+from chunkwise.tools.executors import Workers
+from chunkwise.tools.parts import Part, parse_part
 from chunkwise.tools.quantities import format_duration, format_nbytes, plural
-from chunkwise.tools.source import find_source
+from chunkwise.tools.source import find_array, find_source
 from chunkwise.tools.verify import NodeReport, verify_nodes
+from chunkwise.tools.verify_view import verify_view
 
 __all__ = ["add_arguments", "run"]
 
@@ -32,26 +35,40 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command; the exit status is 1 if anything is bad."""
-    location = find_source(arguments.path)
-    root = require_node(location)
     part = None if arguments.part is None else parse_part(arguments.part)
     workers = workers_of(arguments)
+    array = find_array(arguments.path)
+    root = None if array is not None else require_node(find_source(arguments.path))
+    path = "" if root is None else root.location.path
     reports: list[NodeReport] = []
     with progress_of(arguments, "verifying", None, workers=workers) as progress:
-        for report in verify_nodes(root, workers, progress.advance, part):
+        for report in _reports(array, root, workers, progress.advance, part):
             reports.append(report)
             if not arguments.json:
                 progress.clear()
-                _show(report, root.location.path)
-    with_links = root.kind == "group" and (part is None or part.number == 1)
+                _show(report, path)
+    with_links = root is not None and root.kind == "group" and (part is None or part.number == 1)
     broken = broken_links(arguments.path) if with_links else []
     n_bad = sum(len(report.bad) for report in reports) + len(broken)
     is_empty = part is None and not any(report.kind == "array" for report in reports)
-    out = [_as_json(report, location.path) for report in reports]
+    out = [_as_json(report, path) for report in reports]
     out += [{"name": link.where, "kind": "link", "bad": [{"reason": link.reason}]} for link in broken]
     summary = f"{_summary(reports, n_bad)} ({format_duration(progress.seconds)})"
     show(arguments, out, *(f"  BAD   {link}" for link in broken), summary)
     return 1 if n_bad or is_empty else 0
+
+
+def _reports(
+    array: TensorStore | None,
+    root: Node | None,
+    workers: Workers | None,
+    progress: Callable[[int], None],
+    part: Part | None,
+) -> Iterator[NodeReport]:
+    if root is not None:
+        yield from verify_nodes(root, workers, progress, part)
+    elif array is not None:
+        yield verify_view(array, workers, progress, part)
 
 
 def _summary(reports: Sequence[NodeReport], n_bad: int) -> str:

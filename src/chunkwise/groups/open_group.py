@@ -22,7 +22,7 @@ from chunkwise.hierarchy.attribute_value import NonFinite, check_non_finite
 from chunkwise.hierarchy.container import check_container, container_root, create_container, mark_container
 from chunkwise.hierarchy.create import group_attributes, make_group, write_group
 from chunkwise.hierarchy.document import load_json
-from chunkwise.hierarchy.location import Location, LocationLike, inside_file, locate
+from chunkwise.hierarchy.location import Location, LocationLike, locate
 from chunkwise.hierarchy.new_location import (
     array_above,
     check_declared,
@@ -38,6 +38,7 @@ from chunkwise.hierarchy.snapshot import parse_snapshot
 from chunkwise.hierarchy.tree import ExternalLinks, Tree, check_format, check_group
 from chunkwise.kvstore.value_bound import read_bounded
 from chunkwise.spec.context import Context, as_context
+from chunkwise.tools.source import find_array, find_source, what_is
 
 __all__ = ["Mode", "create_group", "open_group"]
 
@@ -136,8 +137,8 @@ def open_group(
     others: list[str] = []
     node = find_node(location, wanted, others)
     if node is None and mode == "r":
-        inside = inside_file(location, context)
-        if inside is not None:
+        inside = find_source(place, context)
+        if (inside.path, inside.text) != (location.path, location.text):
             return open_group(
                 inside,
                 format=format,
@@ -155,6 +156,12 @@ def open_group(
             node = None
     if mode == "w" and (node is not None or others):
         return _replace(node, wanted or format_of_new(location), attributes or {}, options)
+    if mode == "r" and (node is None or node.undeclared):
+        array = find_array(place, context)
+        if array is not None:
+            raise InvalidArgumentError(
+                f"{location.text} is {what_is(array)}, not a group; chunkwise.open_multiscale opens it"
+            )
     is_missing = node is None or (node.implicit and mode in ("a", "w-"))
     if node is None or is_missing:
         if mode in ("r", "r+"):
@@ -198,7 +205,9 @@ def _opened(node: Node, wanted: FormatName | None, options: dict[str, Any], *, w
         raise FailedPreconditionError(f"{location.describe(node.key)}: {node.error}")
     holds_nodes = node.is_container and not writable  # a container, as found
     if node.kind == "array" and not holds_nodes:
-        raise InvalidArgumentError(f"{location.text} is an array, not a group ({node.format})")
+        raise InvalidArgumentError(
+            f"{location.text} is an array, not a group ({node.format}); chunkwise.open is for arrays"
+        )
     check_group(node)
     if node.is_container:
         check_version(node.document["n5"])

@@ -210,7 +210,7 @@ def inside_file(
         head = read_bounded(location.store, location.path[:-1], byte_range=ByteRange(0, 4)).value
     except ChunkwiseError:  # it is shorter, or a directory
         return None
-    kind = None if head is None else file_kind(bytes(head))
+    kind = None if head is None else file_kind(bytes(head), location.path[:-1])
     if kind is None or (kind == "zip" and not archives):
         return None
     base = location.kvstore()

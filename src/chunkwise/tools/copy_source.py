@@ -16,12 +16,12 @@ from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.node import Node, require_node
 from chunkwise.hierarchy.tree import Tree
 from chunkwise.index_space import d, newaxis
+from chunkwise.spec.url import is_url
 from chunkwise.tools.array_template import ArrayTemplate, template_of
 from chunkwise.tools.new_array import open_array, open_node
 from chunkwise.tools.overlap import store_and_path, uses
-from chunkwise.tools.source import open_source
 
-__all__ = ["CopySource", "check_apart", "source_in_file", "stored_source", "tree_source"]
+__all__ = ["CopySource", "check_apart", "stored_source", "tree_source", "view_source"]
 
 
 class CopySource(NamedTuple):
@@ -81,9 +81,9 @@ def tree_source(tree: Tree, names: Sequence[str], node: Node) -> CopySource:
     return CopySource(store, template, node.location.kvstore_json(), _digest(dict(node.document)), node)
 
 
-def source_in_file(path: str, spec: dict[str, JSON]) -> CopySource:
-    """Return the array of a spec that was read from the file `path`; its bounds begin at 0 in the copy."""
-    store = open_source(path)
+def view_source(path: str, store: TensorStore) -> CopySource:
+    """Return the array that `path` names, which is no node; its bounds begin at 0 in the copy."""
+    spec = store.spec().to_json()
     store = store.translate_to[(0,) * store.rank] if store.rank else store
     chunks = store.chunk_layout.read_chunk.shape
     template = ArrayTemplate(
@@ -94,7 +94,7 @@ def source_in_file(path: str, spec: dict[str, JSON]) -> CopySource:
         names=tuple(label or None for label in store.domain.labels),
         units=tuple(store.dimension_units),
     )
-    return CopySource(store, template, os.path.abspath(path), _digest(spec), None)
+    return CopySource(store, template, path if is_url(path) else os.path.abspath(path), _digest(spec), None)
 
 
 def check_apart(source: Location, destination: Location) -> None:

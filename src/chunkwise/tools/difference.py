@@ -19,12 +19,13 @@ from chunkwise.dtypes.fill_value import same_fill
 from chunkwise.errors import FailedPreconditionError
 from chunkwise.hierarchy.attributes import node_attributes
 from chunkwise.hierarchy.link import Link, parse_links, without_links
-from chunkwise.hierarchy.location import Location, LocationLike, locate
+from chunkwise.hierarchy.location import LocationLike
 from chunkwise.hierarchy.node import Node, require_node
 from chunkwise.hierarchy.walk import walk
-from chunkwise.tools.array_template import ArrayTemplate, template_of
+from chunkwise.tools.array_template import ArrayTemplate
+from chunkwise.tools.copy_source import CopySource, stored_source, view_source
 from chunkwise.tools.executors import Workers, workers_of
-from chunkwise.tools.new_array import open_array
+from chunkwise.tools.source import find_array, find_source
 from chunkwise.tools.value_difference import as_json, compare_values, same_json
 from chunkwise.tools.work import Crew
 
@@ -111,12 +112,12 @@ def diff(
     values
     """
     workers = workers_of(executor)
-    return _differences(locate(left), locate(right), attributes, values, layout, workers, progress)
+    return _differences(left, right, attributes, values, layout, workers, progress)
 
 
 def _differences(
-    left: Location,
-    right: Location,
+    left: LocationLike,
+    right: LocationLike,
     attributes: bool,
     values: bool,
     layout: bool,
@@ -125,12 +126,12 @@ def _differences(
 ) -> Iterator[Difference]:
     """Yield the differences in the order of the names."""
     with Crew(workers) as crew:
-        nodes = [_nodes(location) for location in (left, right)]
+        nodes = [_nodes(place) for place in (left, right)]
         for name in sorted({*nodes[0], *nodes[1]}, key=lambda name: name.split("/")):
             a, b = nodes[0].get(name), nodes[1].get(name)
-            if a is None or b is None or a.kind != b.kind:
-                yield Difference(name, "structure", a and a.kind, b and b.kind)
-            elif a.kind == "array":
+            if a is None or b is None or _kind(a) != _kind(b):
+                yield Difference(name, "structure", a and _kind(a), b and _kind(b))
+            elif isinstance(a, CopySource) or isinstance(b, CopySource) or a.kind == "array":
                 yield from _arrays(name, a, b, attributes, values, layout, crew, progress)
             else:
                 if layout and a.format != b.format:
@@ -141,14 +142,21 @@ def _differences(
                     yield from _attributes(name, *map(without_links, found))
 
 
-def _nodes(location: Location) -> dict[str, Node]:
-    nodes = {}
-    for name, node in walk(require_node(location)):
+def _nodes(place: LocationLike) -> dict[str, Node | CopySource]:
+    array = find_array(place)
+    if array is not None:
+        return {"": view_source("", array)}
+    nodes: dict[str, Node | CopySource] = {}
+    for name, node in walk(require_node(find_source(place))):
         if node.error:
             where = node.location.describe(node.key)
             raise FailedPreconditionError(f"{where}: {node.error}")
         nodes[name] = node
     return nodes
+
+
+def _kind(node: Node | CopySource) -> str:
+    return "array" if isinstance(node, CopySource) else node.kind
 
 
 def _group_attributes(node: Node) -> dict[str, JSON]:
@@ -165,18 +173,16 @@ def _links(name: str, a: Mapping[str, Link], b: Mapping[str, Link]) -> Iterator[
 
 def _arrays(
     name: str,
-    a: Node,
-    b: Node,
+    a: Node | CopySource,
+    b: Node | CopySource,
     attributes: bool,
     values: bool,
     layout: bool,
     crew: Crew,
     progress: Progress,
 ) -> Iterator[Difference]:
-    stores = [open_array(node.location, read=True) for node in (a, b)]
-    x, y = (
-        template_of(store, node, node_attributes(node)) for store, node in zip(stores, (a, b), strict=True)
-    )
+    sources = [at if isinstance(at, CopySource) else stored_source(at.location) for at in (a, b)]
+    x, y = (source.template for source in sources)
     if x.shape != y.shape:
         yield Difference(name, "shape", x.shape, y.shape)
     if x.dtype != y.dtype:
@@ -190,7 +196,7 @@ def _arrays(
     if layout:
         yield from _layouts(name, x, y)
     if values and x.shape == y.shape and x.dtype == y.dtype:
-        yield from _values(name, stores[0], stores[1], crew, progress)
+        yield from _values(name, sources[0].store, sources[1].store, crew, progress)
 
 
 def _layouts(name: str, x: ArrayTemplate, y: ArrayTemplate) -> Iterator[Difference]:

@@ -16,10 +16,16 @@ from chunkwise.api.open import open as open_spec
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.binding import JSON
 from chunkwise.catalogue import DRIVERS
-from chunkwise.errors import ChunkwiseError, FailedPreconditionError, InvalidArgumentError, prefix
+from chunkwise.driver.auto.detect import NoFormatError
+from chunkwise.errors import (
+    ChunkwiseError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    prefix,
+)
 from chunkwise.hierarchy.attributes import node_attributes
 from chunkwise.hierarchy.location import Location, LocationLike, inside_file, locate
-from chunkwise.hierarchy.node import Node, find_node, nothing_at
+from chunkwise.hierarchy.node import FORMATS, Node, find_documented, find_node, nothing_at
 from chunkwise.hierarchy.walk import walk
 from chunkwise.spec.context import Context
 from chunkwise.spec.spec import Spec
@@ -29,17 +35,34 @@ from chunkwise.tools.spec_file import read_spec_file
 
 _SHOWN = 10
 
-__all__ = ["Place", "find_source", "open_source", "open_view"]
+__all__ = ["Place", "find_array", "find_source", "open_source", "open_view", "what_is"]
 
 Place: TypeAlias = "LocationLike | TensorStore"
 
 
 def find_source(place: LocationLike, context: Context | None = None) -> Location:
     """Return the location that `place` names: of a file with nodes in it, that of the root of these."""
+    stored = _stored_array(place, context)
+    if stored is not None:
+        return stored
     location = locate(place, context)
     if find_node(location) is not None:
         return location
     return inside_file(location, context, archives=True) or location
+
+
+def _stored_array(place: object, context: Context | None) -> Location | None:
+    """Return where the whole array is stored whose spec the file `place` has; None for others."""
+    if not isinstance(place, str | os.PathLike):
+        return None
+    spec = read_spec_file(place)
+    if spec is None or not {"driver", "kvstore"} <= spec.keys() <= {"driver", "kvstore", "path"}:
+        return None
+    location = locate(spec, context)
+    node = find_documented(location)
+    if node is None or node.kind != "array" or FORMATS.get(spec["driver"]) not in (None, node.format):
+        return None
+    return location._replace(text=os.fspath(place))
 
 
 def open_view(place: object, context: Context | None = None) -> TensorStore | None:
@@ -64,6 +87,42 @@ def open_view(place: object, context: Context | None = None) -> TensorStore | No
 
 def _is_array_spec(json: object) -> bool:
     return isinstance(json, Mapping) and json.get("driver") in DRIVERS and json.get("driver") != "auto"
+
+
+def find_array(place: LocationLike, context: Context | None = None) -> TensorStore | None:
+    """Open what is an array but no node, so a view, pictures, or a volume; None for a node, or nothing."""
+    if _stored_array(place, context) is not None:
+        return None
+    view = open_view(place, context)
+    if view is not None:
+        return view
+    location = find_source(place, context)
+    node = find_node(location)
+    if node is not None and not node.undeclared:
+        return None
+    try:
+        return _open_detected(location, node, context)
+    except NoFormatError:
+        return None
+    except ChunkwiseError:
+        if node is None:  # a picture or a volume that is damaged
+            raise
+        return None
+
+
+def _open_detected(location: Location, node: Node | None, context: Context | None) -> TensorStore:
+    """Open the array at a location with the driver that its files call for."""
+    kvstore = location.kvstore()
+    if node is None:
+        kvstore = kvstore.with_path(kvstore.path.rstrip("/"))
+    spec: dict[str, JSON] = {"driver": "auto", "kvstore": kvstore}
+    return named_axes(open_spec(spec, read=True, context=context).result())
+
+
+def what_is(array: TensorStore) -> str:
+    """Return what an array that is no node is, for messages."""
+    driver = str(array.spec().to_json()["driver"])
+    return "a precomputed volume" if driver == "neuroglancer_precomputed" else f"one array ({driver})"
 
 
 def _only_array(root: Node, context: Context | None) -> TensorStore:
@@ -98,12 +157,8 @@ def open_source(place: Place, context: Context | None = None) -> TensorStore:
             return open_array(inside, read=True, context=context)
         if find_node(inside.child("0")) is None or "multiscales" not in node_attributes(root):
             return _only_array(root, context)
-    kvstore = location.kvstore()
-    if node is None:
-        kvstore = kvstore.with_path(kvstore.path.rstrip("/"))
-    spec: dict[str, JSON] = {"driver": "auto", "kvstore": kvstore}
     try:
-        return named_axes(open_spec(spec, read=True, context=context).result())
+        return _open_detected(location, node, context)
     except ChunkwiseError as e:
         if node is not None:
             raise InvalidArgumentError(f"{location.text} is a group, not an array (a directory)") from None

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from chunkwise.binding import JSON
 from chunkwise.errors import FailedPreconditionError, NotFoundError
+from chunkwise.hierarchy.location import locate
+from chunkwise.kvstore.value_bound import read_bounded
 from chunkwise.spec.url import is_url
 
 __all__ = ["read_spec_file", "replacing", "write_spec_file"]
@@ -18,12 +20,22 @@ _SUFFIX = ".json"
 
 
 def read_spec_file(place: str | os.PathLike[str]) -> dict[str, JSON] | None:
-    """Return the spec in a local file called ``*.json``; None if `place` is no such file."""
+    """Return the spec in a file called ``*.json``, perhaps a URL; None if `place` is no such file."""
     text = os.fspath(place)
-    if is_url(text) or not text.endswith(_SUFFIX) or not os.path.isfile(text):
+    if not text.endswith(_SUFFIX):
+        return None
+    if is_url(text):
+        location = locate(text)
+        try:
+            raw = read_bounded(location.store, location.path.rstrip("/")).value
+        except FailedPreconditionError:  # a directory of this name
+            raw = None
+    else:
+        raw = Path(text).read_bytes() if os.path.isfile(text) else None
+    if raw is None:
         return None
     try:
-        spec = json.loads(Path(text).read_text(encoding="utf-8"))
+        spec = json.loads(bytes(raw))
     except (ValueError, RecursionError) as e:
         raise FailedPreconditionError(f"{text}: Invalid JSON: {e}") from None
     if not isinstance(spec, dict) or not isinstance(spec.get("driver"), str):

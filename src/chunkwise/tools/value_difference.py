@@ -13,6 +13,7 @@ from chunkwise.api.copy import divide
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.binding import JSON
 from chunkwise.dtypes.fill_value import same_fill, same_object
+from chunkwise.errors import UnsupportedError
 from chunkwise.plan.blocks import Blocks
 from chunkwise.tools.plain_read import read_plainly
 from chunkwise.tools.stored_node import check_array_visible
@@ -84,9 +85,7 @@ class _DiffStep:
         for number in tasks:
             block = self.blocks.block(number)
             views = self.left[block], self.right[block]
-            if same_fills and all(
-                view.storage_statistics(query_not_stored=True).result().not_stored for view in views
-            ):
+            if same_fills and all(map(_is_not_stored, views)):
                 continue
             x, y = map(read_plainly, views)
             nbytes += x.nbytes
@@ -100,6 +99,13 @@ class _DiffStep:
             if first is None or where < first.where:
                 first = FirstDifference(where, as_json(x[at]), as_json(y[at]))
         return ValueDifferences(nbytes, n_different, first)
+
+
+def _is_not_stored(view: TensorStore) -> bool:
+    try:
+        return bool(view.storage_statistics(query_not_stored=True).result().not_stored)
+    except UnsupportedError:  # a stack, or pictures
+        return False
 
 
 def _different(x: npt.NDArray[Any], y: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:

@@ -48,7 +48,7 @@ def group_at(
             pass
     for name in names:
         location = location.child(name)
-    return open_group(location, "r", format=format, consolidated=consolidated)
+    return open_group(location if names else place, "r", format=format, consolidated=consolidated)
 
 
 def _below(group: Group, names: list[str]) -> Group:

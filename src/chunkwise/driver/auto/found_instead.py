@@ -36,15 +36,18 @@ _UNREAD = {
 _SHOWN = 3
 
 
-def file_kind(head: bytes) -> str | None:
-    """Return the kvstore for what is in a file that begins with these bytes; None if there is none."""
-    return _KINDS.get(head[:4])
+def file_kind(head: bytes, name: str) -> str | None:
+    """Return the kvstore for what is in a file of this name and first bytes; None if there is none."""
+    kind = _KINDS.get(head[:4])
+    if kind is None and len(head) >= 4 and name.lower().endswith(".zip"):
+        return "zip"  # with a program in front, which extracts it
+    return kind
 
 
 def found_instead(kv: KvStoreDriver, path: str, text: str) -> str:
     """Return the kind of node at `path`, which is empty or ends in "/" and has no document."""
     head = _attempt(lambda: read_bounded(kv, path[:-1], byte_range=ByteRange(0, 4)).value) if path else None
-    kind = None if head is None else file_kind(bytes(head))
+    kind = None if head is None else file_kind(bytes(head), path[:-1])
     if kind is not None:
         scheme = kind.replace("_", "-")
         return f'it is {_CALLED[kind]}, what is in it is "{text.rstrip("/")}|{scheme}:"'
@@ -88,7 +91,7 @@ def _inside_file(kv: KvStoreDriver, path: str, text: str) -> str:
         if "." not in names[n - 1] or not text.rstrip("/").endswith(f"/{inside}"):
             continue
         head = _attempt(lambda: read_bounded(kv, "/".join(names[:n]), byte_range=ByteRange(0, 4)).value)  # noqa: B023
-        kind = None if head is None else file_kind(bytes(head))
+        kind = None if head is None else file_kind(bytes(head), names[n - 1])
         if kind is not None:
             file, scheme = text.rstrip("/").removesuffix(f"/{inside}"), kind.replace("_", "-")
             return f'{file} is {_CALLED[kind]}, what is in it is "{file}|{scheme}:{inside}"'

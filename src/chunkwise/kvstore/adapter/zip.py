@@ -25,11 +25,19 @@ from chunkwise.errors import (
     AbortedError,
     ChunkwiseError,
     DataCorruptionError,
+    FailedPreconditionError,
     OutOfRangeError,
     prefix,
 )
 from chunkwise.fork import new_lock
-from chunkwise.kvstore.adapter.zip_read import TAIL_SIZE, Get, Member, read_directory, read_member
+from chunkwise.kvstore.adapter.zip_read import (
+    TAIL_SIZE,
+    Get,
+    Member,
+    MisplacedError,
+    read_directory,
+    read_member,
+)
 from chunkwise.kvstore.adapter.zip_write import Compression, check_member_name, make_archive
 from chunkwise.kvstore.byte_range import slice_ranges
 from chunkwise.kvstore.key_range import KeyRange, encode_key
@@ -62,6 +70,8 @@ class _Archive(NamedTuple):
     generation: bytes
     time: float
     positions: dict[int, int]  # of data that were found behind their headers
+    n_front: int = 0  # bytes in front of the first member
+    measured: bool = True  # whether these were allowed for, by the size of the file
 
 
 class ZipStore:
@@ -188,6 +198,7 @@ class ZipStore:
             new = {key: value for key, value in values.items() if value is not None}
             if not gone and not new:
                 return None, archive.generation
+            self._check_front(archive)
             items: dict[str, Buffer] = {
                 key: bytes(self._load(archive, key, 0, None))
                 for key in members
@@ -232,17 +243,59 @@ class ZipStore:
                     if known is not None and tail.generation == known.generation:
                         self._known = known._replace(time=tail.time)
                         return self._known
-                    members = {}
-                    if tail.value is not None:
-                        get = self._open_get(tail.generation)
-                        members = read_directory(bytes(tail.value), get)
-                    self._known = _Archive(members, tail.generation, tail.time, {})
+                    self._known = self._directory(tail)
                     return self._known
                 except _ReplacedError:
                     continue
                 except ChunkwiseError as e:
                     raise prefix(e, f"Error reading {self.base.describe(self.key)}") from None
         raise AbortedError(f"{self.base.describe(self.key)} was replaced {MOST_LOST} times while it was read")
+
+    def _directory(self, tail: Stamped, nbytes: int | None = None) -> _Archive:
+        """Return the archive that ends with `tail`, in a file whose size is known if it is small."""
+        if tail.value is None:
+            return _Archive({}, tail.generation, tail.time, {})
+        raw, get = bytes(tail.value), self._open_get(tail.generation)
+        nbytes = len(raw) if len(raw) < TAIL_SIZE else nbytes
+        try:
+            members, n_front = read_directory(raw, get, nbytes)
+        except MisplacedError:
+            return self._directory(tail, self._nbytes())
+        return _Archive(members, tail.generation, tail.time, {}, n_front, nbytes is not None)
+
+    def _measure(self, archive: _Archive) -> None:
+        """Read the table of contents again, with what the size of the file says about its positions."""
+        with self._lock:
+            tail = self._tail(None)
+            if tail.generation == archive.generation:
+                self._known = self._directory(tail, self._nbytes())
+
+    def _nbytes(self) -> int:
+        """Return the size of the file, of which a store tells only that there is nothing beyond it."""
+        low, high = TAIL_SIZE, 2 * TAIL_SIZE
+        while self._reaches(high):
+            low, high = high, 2 * high
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self._reaches(middle) else (low, middle)
+        return low
+
+    def _reaches(self, nbytes: int) -> bool:
+        try:
+            self.base.read(self.key, byte_range=ByteRange(nbytes - 1, nbytes))
+        except OutOfRangeError:
+            return False
+        return True
+
+    def _check_front(self, archive: _Archive) -> None:
+        """Raise FailedPreconditionError if a new archive would be without what lies in front of this one."""
+        for key in list(archive.members)[:1] if not archive.measured else ():
+            self._load(archive, key, 0, None)  # which finds out
+        if archive.n_front:
+            raise FailedPreconditionError(
+                f"{self.base.describe(self.key)} has {archive.n_front} bytes in front of the archive, such "
+                "as a program that extracts it, and is only read; copy what is in it to another archive"
+            )
 
     def _tail(self, known: bytes | None) -> Stamped:
         try:
@@ -273,6 +326,11 @@ class ZipStore:
             return read_member(archive.members[key], start, stop, get, archive.positions, self.slots)
         except OutOfRangeError:
             raise
+        except MisplacedError as e:
+            if not archive.measured:
+                self._measure(archive)
+                raise _ReplacedError from None
+            raise prefix(e, f"Error reading {self.describe(key)}") from None
         except ChunkwiseError as e:
             raise prefix(e, f"Error reading {self.describe(key)}") from None
 

@@ -3,10 +3,13 @@
 Specification
 -------------
 APPNOTE 6.3.10: 4.3.7 local file header, 4.3.14 and 4.3.15 the ZIP64 end records, 4.3.16 end of central
-directory.  Archives over several disks and archives with something in front of them are not supported.
+directory.  Archives over several disks are not supported.
 
 Notes
 -----
+An archive may have bytes in front of it, such as a program that extracts it, which its positions leave out.
+How many they are follows from the size of the file.  It is asked for only where nothing is found without it.
+
 The entries of the central directory are read by `zipfile`.  It is not used for the rest: it needs the
 size of the archive, which a read of its end doesn't tell; it takes the end record's signature in a
 comment for the record; and it decodes without bound.
@@ -34,7 +37,7 @@ from chunkwise.kvstore.key_range import decode_key
 from chunkwise.kvstore.protocol import Buffer
 from chunkwise.kvstore.request_limits import Slots
 
-__all__ = ["TAIL_SIZE", "Get", "Member", "read_directory", "read_member"]
+__all__ = ["TAIL_SIZE", "Get", "Member", "MisplacedError", "read_directory", "read_member"]
 
 _END = Struct("<4s4H2LH")
 _LOCATOR = Struct("<4sLQL")
@@ -50,6 +53,10 @@ Get: TypeAlias = Callable[[int, int], Buffer]
 """``get(start, stop)``: bytes of the archive, valid until the next call."""
 
 
+class MisplacedError(DataCorruptionError):
+    """A header isn't at its position, since bytes lie in front of the archive or the archive is damaged."""
+
+
 class Member(NamedTuple):
     """A file in the archive."""
 
@@ -62,17 +69,24 @@ class Member(NamedTuple):
     encrypted: bool  # needs a password
 
 
-def read_directory(tail: bytes, get: Get) -> dict[str, Member]:
-    """Return the members by name, without directories; of two with one name the later."""
-    # `tail` is the last `TAIL_SIZE` bytes of the archive, or all of it; `get` reads others.
+def read_directory(tail: bytes, get: Get, size: int | None = None) -> tuple[dict[str, Member], int]:
+    """Return the members by name, without directories, of two with one name the later; and the first byte."""
+    # `tail` is the last `TAIL_SIZE` bytes of the file, or all of it; `get` reads others.  With the `size` of
+    # the file, bytes in front of the archive are allowed for.
     at, n_entries, n_bytes, start = _find_end(tail, get)
+    front = 0 if size is None else max(0, size - len(tail) + at - n_bytes - start)
+    start += front
     table = tail[at - n_bytes : at] if n_bytes <= at else bytes(get(start, start + n_bytes))
+    if size is None and n_entries and table[:4] != b"PK\x01\x02":
+        raise MisplacedError("Failed to read ZIP central directory: none where the end record says")
     entries = _parse_entries(table)
     if (len(entries) - n_entries) & 0xFFFF:  # some writers store no more than 16 bits of the number
         raise DataCorruptionError(
             f"Failed to read ZIP central directory: it has {len(entries)} entries, expected {n_entries}"
         )
-    return {name: member for name, member in map(_member, entries) if not name.endswith("/")}
+    members = [_member(entry, front) for entry in entries]
+    first = min((member.header for _, member in members), default=front)
+    return {name: member for name, member in members if not name.endswith("/")}, first
 
 
 def _find_end(tail: bytes, get: Get) -> tuple[int, int, int, int]:
@@ -118,7 +132,7 @@ def _parse_entries(table: bytes) -> list[ZipInfo]:
         raise UnsupportedError(f"Failed to read ZIP central directory: {e}") from e
 
 
-def _member(entry: ZipInfo) -> tuple[str, Member]:
+def _member(entry: ZipInfo, front: int) -> tuple[str, Member]:
     raw = entry.orig_filename.encode("utf-8" if entry.flag_bits & _UTF8 else "latin-1")
     name = decode_key(raw)
     if b"\0" in raw or any(part in ("", "..") for part in name.removesuffix("/").split("/")):
@@ -127,7 +141,7 @@ def _member(entry: ZipInfo) -> tuple[str, Member]:
             '".." or NUL'
         )
     return name, Member(
-        entry.header_offset,
+        entry.header_offset + front,
         _LOCAL.size + len(raw) + len(entry.extra),
         entry.compress_size,
         entry.file_size,
@@ -179,6 +193,6 @@ def _stored_bytes(member: Member, get: Get) -> memoryview:
 def _data_start(header: Buffer) -> int:
     """Return the distance in bytes from a local header to the data of its member."""
     if len(header) < _LOCAL.size or header[:4] != b"PK\x03\x04":
-        raise DataCorruptionError("no ZIP local header where the central directory says")
+        raise MisplacedError("no ZIP local header where the central directory says")
     *_, n_name, n_extra = _LOCAL.unpack_from(header)
     return _LOCAL.size + int(n_name) + int(n_extra)
