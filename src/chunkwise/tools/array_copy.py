@@ -178,7 +178,7 @@ class ArrayCopy:
             raise AlreadyExistsError(f"{location.text} holds another copy, which --overwrite deletes")
         if not unfinished:
             check_outside_arrays(destination.location)
-            check_free(location, self._format)
+            check_free(location, self._format, among_others=self._overwrite)
         if self.narrowing is not None and not unfinished and self._part is None:
             self._before = frozenset(self._keys())
         if self._part is None:
