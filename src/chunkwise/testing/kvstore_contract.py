@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from chunkwise.errors import InvalidArgumentError, OutOfRangeError
+from chunkwise.errors import InvalidArgumentError, OutOfRangeError, PermissionDeniedError
 from chunkwise.kvstore.protocol import (
     MISSING_GENERATION,
     ByteRange,
@@ -155,7 +155,8 @@ class KvStoreContract(RangeContract):
         store.write("a/k", b"hello")
         value = opener.open_value("a/k")
         assert value is not None and value.size == 5
-        store.write("a/k", b"other value")
+        with suppress(PermissionDeniedError):  # where an open file can't be replaced
+            store.write("a/k", b"other value")
         found = [bytes(part) for part in value.read((1, 0, 5), (3, 5, 5))]
         assert found == [b"el", b"hello", b""] or value.changed()
         with pytest.raises(OutOfRangeError):
