@@ -15,7 +15,7 @@ from chunkwise.groups.drawing import branch, rails
 from chunkwise.groups.open_group import open_group
 from chunkwise.hierarchy.attributes import node_attributes
 from chunkwise.hierarchy.link import parse_links, without_links
-from chunkwise.hierarchy.location import Location
+from chunkwise.hierarchy.location import Location, locate
 from chunkwise.hierarchy.node import Node, node_or_file
 from chunkwise.hierarchy.tree import Tree
 from chunkwise.hierarchy.walk import walk
@@ -48,11 +48,14 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     if arguments.depth is not None and arguments.depth < 0:
         raise UsageError("--depth: expected 0 or more levels")
-    array = find_array(arguments.path)
-    if array is not None:
-        _show_array(arguments, array)
-        return 0
-    nodes = _shown_nodes(find_source(arguments.path), consolidated=not arguments.no_consolidated)
+    nodes = None if arguments.no_consolidated else _consolidated_nodes(locate(arguments.path))
+    if nodes is None:
+        array = find_array(arguments.path)
+        if array is not None:
+            _show_array(arguments, array)
+            return 0
+        root = node_or_file(find_source(arguments.path))
+        nodes = [_ShownNode(name, node) for name, node in walk(root)]
     walked = [
         shown
         for shown in nodes
@@ -110,18 +113,15 @@ class _ShownNode(NamedTuple):
             return {}  # that they can't be read is what `attrs` and `verify` say
 
 
-def _shown_nodes(location: Location, *, consolidated: bool) -> list[_ShownNode]:
-    """Return a node and all below it, each group before its children."""
-    if consolidated:
-        try:
-            tree = open_group(location, "r", consolidated=True)._tree
-            return list(_from_snapshot(tree, ()))
-        except UnavailableError:
-            raise
-        except ChunkwiseError:
-            pass  # there are none, or they are damaged: the nodes themselves are read
-    root = node_or_file(location)
-    return [_ShownNode(name, node) for name, node in walk(root)]
+def _consolidated_nodes(location: Location) -> list[_ShownNode] | None:
+    """Return a group and all below it, each before its children; None without consolidated metadata."""
+    try:
+        tree = open_group(location, "r", consolidated=True)._tree
+        return list(_from_snapshot(tree, ()))
+    except UnavailableError:
+        raise
+    except ChunkwiseError:
+        return None  # there are none, or they are damaged: the nodes themselves are read
 
 
 def _from_snapshot(tree: Tree, names: tuple[str, ...]) -> Iterator[_ShownNode]:
