@@ -157,7 +157,8 @@ def open_group(
     if mode == "w" and (node is not None or others):
         return _replace(node, wanted or format_of_new(location), attributes or {}, options)
     if mode == "r" and (node is None or node.undeclared):
-        array = find_array(place, context)
+        found = database_instead(location.store, location.path, location.text)
+        array = None if found else find_array(place, context)
         if array is not None:
             raise InvalidArgumentError(
                 f"{location.text} is {what_is(array)}, not a group; chunkwise.open_multiscale opens it"
