@@ -37,10 +37,9 @@ def make(path, data, **options):
 
 
 def opened(path, monkeypatch, *, settled=True):
-    """Return an array, and what is asked of its files, which count as old if `settled`."""
+    """Return an array, and what is asked of its files, which count as old if `settled`, else as new."""
     asked = []
-    if settled:
-        monkeypatch.setattr("chunkwise.kvstore.file_read._SETTLED", -(10**18))
+    monkeypatch.setattr("chunkwise.kvstore.file_read._SETTLED", -(10**18) if settled else 10**18)
     read = OpenFile.read
 
     def recorded(file, starts, stops, memory=None):
