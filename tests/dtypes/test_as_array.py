@@ -10,6 +10,7 @@ import tensorstore
 from hypothesis import given
 from hypothesis import strategies as st
 
+import chunkwise
 from chunkwise.dtypes.as_array import as_array
 from chunkwise.dtypes.data_type import dtype, dtypes
 
@@ -174,3 +175,25 @@ json_values = st.recursive(
 @given(json_values)
 def test_any_json_value_can_be_an_element(value):
     assert json.dumps(as_array(value, dtypes["json"], 0)[()]) == json.dumps(value)
+
+
+class _Subclass(np.ndarray):
+    pass
+
+
+@pytest.mark.parametrize("format", ["zarr2", "zarr3", "n5", "memory"])
+def test_arrays_of_subclasses_are_stored_and_masks_are_refused(tmp_path, format):
+    """What NumPy's subclasses hold is stored as plain values; a mask has no place in an array."""
+    values = np.arange(6.0).reshape(2, 3)
+    if format == "memory":
+        array = chunkwise.array(np.zeros((2, 3)))
+    else:
+        array = chunkwise.create_array(tmp_path / "a", np.zeros((2, 3)), format=format)
+    for array_like in (values.view(_Subclass), np.ma.masked_array(values)):
+        array[...] = 0
+        array.write(array_like).result()
+        np.testing.assert_array_equal(array.read().result(), values)
+    for write in (array.write, lambda masked: array.__setitem__(..., masked)):
+        with pytest.raises(ValueError, match="1 of 6 values are masked"):
+            write(np.ma.masked_array(values * 2, mask=values == 2))
+    np.testing.assert_array_equal(array.read().result(), values)

@@ -1,6 +1,7 @@
 """``create_array`` and ``read``: an array by its place alone, as other libraries read and write it."""
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -102,3 +103,43 @@ def test_any_kvstore():
     assert store.chunk_layout.read_chunk.shape == (4, 3)
     np.testing.assert_array_equal(cw.read(place, context=context), VALUES)
     np.testing.assert_array_equal(store[2:4].read().result(), VALUES[2:4])
+
+
+@pytest.mark.parametrize("format", ["zarr2", "zarr3"])
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [
+        ("int32", math.nan),
+        ("int32", 1.5),
+        ("uint8", 300),
+        ("uint8", np.int64(300)),
+        ("uint8", -1),
+        ("int32", "abc"),
+        ("float32", 1e300),
+        ("float32", 1j),
+        ("bool", 2),
+        ("complex64", "x"),
+        ("float32", [1, 2]),
+    ],
+)
+def test_a_fill_value_that_the_type_cannot_hold_is_refused(tmp_path, format, dtype, value):
+    with pytest.raises(ValueError, match=r"^fill_value: "):
+        cw.create_array(tmp_path / "a", shape=(2,), dtype=dtype, fill_value=value, format=format)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [
+        ("float32", 0.1),
+        ("float32", math.inf),
+        ("float32", "NaN"),
+        ("bool", 1),
+        ("int64", 2.0**53),
+        ("uint64", 2**64 - 1),
+    ],
+)
+def test_a_fill_value_is_what_the_type_holds(tmp_path, dtype, value):
+    array = cw.create_array(tmp_path / "a", shape=(2,), dtype=dtype, fill_value=value)
+    expected = np.array([float(value) if isinstance(value, str) else value] * 2, dtype)
+    np.testing.assert_array_equal(array.read().result(), expected)

@@ -9,6 +9,7 @@ from typing import Any
 
 import dask.array as da
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 import zarr
@@ -336,6 +337,8 @@ REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
     "name": (xr.Dataset({"a/b": ((), 1)}), {"mode": "a"}, "path"),
     "reserved": (xr.Dataset({"zarr.json": ((), 1)}), {"mode": "a"}, "metadata document"),
     "objects": (xr.Dataset({"o": ("x", np.array([{}, 1], object))}), {"mode": "a"}, "neither numbers"),
+    "categories": (xr.Dataset({"o": ("x", pd.Categorical(["a", "b"]))}), {"mode": "w"}, "data type category"),
+    "nullable": (xr.Dataset({"o": ("x", pd.array([1, None], "Int64"))}), {"mode": "w"}, "data type Int64"),
     "bytes in N5": (xr.Dataset({"o": ("x", [b"a"])}), {"mode": "w", "format": "n5"}, "no data type"),
     "attribute": (xr.Dataset({"o": ("x", [1], {"k": b"x"})}), {"mode": "a"}, "JSON can't hold"),
     "region dimension": (series(0, 2), {"region": {"zz": slice(0, 1)}}, 'no dimension "zz"'),

@@ -11,6 +11,7 @@ from chunkwise.binding import plain_json
 from chunkwise.dtypes.convert_text import fitted, objects
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.dtypes.integer import is_small, sign_extended
+from chunkwise.errors import InvalidArgumentError
 
 __all__ = ["as_array"]
 
@@ -20,12 +21,24 @@ def as_array(value: Any, dtype: DataType, max_rank: int | None = None) -> npt.ND
     # Arrays are converted if NumPy calls that safe.  Python scalars and lists are converted one by one, so
     # that 1.7 becomes the integer 1.  NumPy scalars are converted unchecked.  Lists below `max_rank` are
     # elements for json.
+    if isinstance(value, np.ndarray) and type(value) is not np.ndarray:
+        value = _plain(value)
     array = _objects(value, dtype, max_rank) if dtype.memory_dtype.hasobject else _fixed(value, dtype)
     if max_rank is not None and array.ndim > max_rank:
         raise ValueError(
             f"object too deep for desired array: it has rank {array.ndim}, and at most {max_rank} is possible"
         )
     return array
+
+
+def _plain(value: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return an array of a subclass as one of NumPy's own; raise if it has masked elements."""
+    if np.ma.is_masked(value):
+        raise InvalidArgumentError(
+            f"{np.ma.count_masked(value)} of {value.size} values are masked, and an array keeps no mask; "
+            "say what stands for them, as with values.filled(0)"
+        )
+    return np.asarray(value)
 
 
 def _is_array(value: Any) -> bool:

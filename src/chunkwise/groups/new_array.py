@@ -119,7 +119,7 @@ def new_array(
             )
         given["checksum"] = True
     if fill_value is not None:
-        given["fill_value"] = as_array(fill_value, template.dtype).reshape(())
+        given["fill_value"] = _fill_value(fill_value, template.dtype)
     if dimension_names is not None:
         given["names"] = tuple(dimension_names)
     if dimension_units is not None:
@@ -164,6 +164,23 @@ def new_array(
         make_parents(text)
     whole = {"driver": spec["driver"], "kvstore": spec["kvstore"], "open": True}
     return open_spec(whole, context=options.get("context")).result()
+
+
+def _fill_value(value: npt.ArrayLike, dtype: DataType) -> npt.NDArray[Any]:
+    """Return a fill value as an array without dimensions; raise unless the data type can hold it."""
+    try:
+        out = as_array(value, dtype).reshape(())
+    except (ValueError, OverflowError, TypeError) as e:
+        raise InvalidArgumentError(f"fill_value: {value!r} is no value of {dtype.name}: {e}") from None
+    kind, asked = out.dtype.kind, np.asarray(value)
+    if kind in "iufcb" and asked.dtype.kind in "iufcb":
+        with np.errstate(all="ignore"):
+            is_kept = (
+                bool((out == asked).all()) if kind in "iub" else np.isinf(out) == np.isinf(asked)
+            ) or bool((asked != asked).all() and (out != out).all())
+        if not is_kept:
+            raise InvalidArgumentError(f"fill_value: {dtype.name} can't hold {value!r}")
+    return out
 
 
 def _auto(outer: Sequence[int], dtype: DataType, *, exact: bool) -> tuple[int, ...]:

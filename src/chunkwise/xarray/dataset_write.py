@@ -22,7 +22,7 @@ from chunkwise.tools.losses import finite_attributes
 from chunkwise.tools.overlap import places
 from chunkwise.xarray.coordinates import check_replaced, is_stored
 from chunkwise.xarray.create import plan_variable
-from chunkwise.xarray.encode import check_no_multi_index, encode_variable
+from chunkwise.xarray.encode import check_storable, encode_variable
 from chunkwise.xarray.new_variable import NewVariable
 from chunkwise.xarray.place import Place, place_in
 from chunkwise.xarray.target import DatasetTarget
@@ -64,7 +64,7 @@ class DatasetWrite:
             region = find_region(xr, dataset, region, at.require)
         members = at.members()
         for name, variable in variables.items():
-            check_no_multi_index(name, variable)
+            check_storable(name, variable)
             asked = encoding.get(name)
             if mode == "r+" or region is not None or (append_dim is not None and name in at):
                 if asked is not None:

@@ -20,7 +20,7 @@ __all__ = [
     "LAYOUT",
     "PACKING",
     "Encoded",
-    "check_no_multi_index",
+    "check_storable",
     "encode_by_cf",
     "encode_variable",
     "in_memory",
@@ -61,8 +61,14 @@ class Encoded(NamedTuple):
         return hide_attributes(attributes) if format == "n5" else attributes
 
 
-def check_no_multi_index(name: str, variable: Any) -> None:
-    """Raise InvalidArgumentError for a variable of a MultiIndex."""
+def check_storable(name: str, variable: Any) -> None:
+    """Raise InvalidArgumentError for a variable of a MultiIndex, or of a data type of pandas' own."""
+    dtype = variable.dtype
+    if not isinstance(dtype, np.dtype) and dtype.name not in ("string", "str"):
+        raise InvalidArgumentError(
+            f'variable "{name}" is of pandas\' data type {dtype}, which has no stored form; convert it with '
+            "astype() to one of NumPy's"
+        )
     # A level that is no index any more has the same kind of data.
     is_index = type(variable).__name__ == "IndexVariable"
     if is_index and type(variable._data).__name__ == "PandasMultiIndexingAdapter":
