@@ -35,7 +35,7 @@ def _plain(value: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return an array of a subclass as one of NumPy's own; raise if it has masked elements."""
     if np.ma.is_masked(value):
         raise InvalidArgumentError(
-            f"{np.ma.count_masked(value)} of {value.size} values are masked, and an array keeps no mask; "
+            f"{int(np.ma.getmaskarray(value).sum())} of {value.size} values are masked, and an array keeps no mask; "
             "say what stands for them, as with values.filled(0)"
         )
     return np.asarray(value)
