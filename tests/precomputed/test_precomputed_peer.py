@@ -5,6 +5,8 @@ import json
 import numpy as np
 import pytest
 import tensorstore as ts
+from hypothesis import given
+from hypothesis import strategies as st
 
 import chunkwise as cw
 
@@ -340,3 +342,50 @@ def test_a_volume_has_the_size_that_it_has(tmp_path):
     array = cw.open({**new_spec("raw", "uint8", 1, None), "kvstore": f"file://{tmp_path}/"}).result()
     with pytest.raises(ValueError, match="Cannot change explicit upper bound"):
         array.resize(exclusive_max=[100, 100, 100, 1]).result()
+
+
+@given(
+    size=st.tuples(*[st.integers(1, 70)] * 3),
+    chunk=st.tuples(*[st.sampled_from([1, 4, 16])] * 3),
+    bits=st.tuples(*[st.integers(0, 4)] * 3),
+    hash=st.sampled_from(["identity", "murmurhash3_x86_128"]),
+)
+def test_write_chunks_of_sharded_volumes(size, chunk, bits, hash):
+    """They are TensorStore's; where the chunks of a shard lie apart, ours are unknown, not the whole."""
+    sharding = dict(zip(("preshift_bits", "minishard_bits", "shard_bits"), bits, strict=True))
+    spec = {
+        "driver": "neuroglancer_precomputed",
+        "kvstore": "memory://",
+        "multiscale_metadata": {"type": "image", "data_type": "uint8", "num_channels": 1},
+        "scale_metadata": {
+            "size": size,
+            "resolution": [4, 4, 40],
+            "encoding": "raw",
+            "chunk_size": chunk,
+            "sharding": {"@type": "neuroglancer_uint64_sharded_v1", "hash": hash, **sharding},
+        },
+    }
+    ours, theirs = (
+        (
+            library.Spec(spec).schema.chunk_layout.write_chunk.shape,
+            library.open(spec, create=True).result().chunk_layout.write_chunk.shape,
+        )
+        for library in (cw, ts)
+    )
+    assert ours[0] == theirs[0]
+    whole = tuple(-(-n // c) * c for n, c in zip(size, chunk, strict=True))
+    assert ours[1] == theirs[1] or (None in ours[1] and theirs[1][:3] == whole)
+
+
+def test_verify_counts_the_chunks_of_shards(tmp_path):
+    """Where no box of voxels is in one shard, each chunk is looked at all the same."""
+    volume = {"scale_metadata": {"size": [20, 30, 10], "chunk_size": [8, 8, 8], "resolution": [1, 1, 1]}}
+    sharding = {"@type": "neuroglancer_uint64_sharded_v1", "hash": "murmurhash3_x86_128"}
+    bits = {"preshift_bits": 1, "minishard_bits": 1, "shard_bits": 2}
+    volume["scale_metadata"] |= {"encoding": "raw", "sharding": {**sharding, **bits}}
+    spec = {"driver": "neuroglancer_precomputed", "kvstore": f"file://{tmp_path}/", "create": True, **volume}
+    multiscale = {"type": "image", "data_type": "uint8", "num_channels": 1}
+    array = cw.open({**spec, "multiscale_metadata": multiscale}).result()
+    array.write(np.ones(array.shape, "u1")).result()
+    (report,) = [report for report in cw.verify(tmp_path) if report.n_chunks]
+    assert (report.n_chunks, report.bad) == (3 * 4 * 2, [])

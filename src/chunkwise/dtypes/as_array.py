@@ -34,9 +34,10 @@ def as_array(value: Any, dtype: DataType, max_rank: int | None = None) -> npt.ND
 def _plain(value: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return an array of a subclass as one of NumPy's own; raise if it has masked elements."""
     if np.ma.is_masked(value):
+        n_masked = int(np.ma.getmaskarray(value).sum())
         raise InvalidArgumentError(
-            f"{int(np.ma.getmaskarray(value).sum())} of {value.size} values are masked, and an array keeps no mask; "
-            "say what stands for them, as with values.filled(0)"
+            f"{n_masked} of {value.size} values are masked, and an array keeps no mask; say what "
+            "stands for them, as with values.filled(0)"
         )
     return np.asarray(value)
 

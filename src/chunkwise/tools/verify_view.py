@@ -35,7 +35,9 @@ def verify_view(
     report = NodeReport("", "array", None)
     chunk = store.chunk_layout.read_chunk.shape
     # What has no chunks of its own, such as a stack of pictures, is read in blocks.
-    blocks = divide(store, store, 1) if chunk and None not in chunk else divide(store, store)
+    blocks = divide(store, store)
+    if chunk and None not in chunk:
+        blocks = blocks._replace(shape=tuple(max(1, n or 1) for n in chunk))
     start, stop = (part or Part(1, 1)).share(blocks.n_blocks)
 
     def done(start: int, stop: int, found: _Found) -> None:

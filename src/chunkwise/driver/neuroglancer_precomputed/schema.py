@@ -135,6 +135,7 @@ def constraint_schema(constraints: PrecomputedConstraints, schema: Schema) -> Sc
     write = chunk if sharding is None else None
     if sharding and chunk is not None and constraints.size is not None:
         write = _shard_shape(constraints.size, chunk, sharding)
+        write = None if write is None else tuple(map(min, write, constraints.size))
     own = _layout(domain, n_channels, chunk, write, constraints.block_size)
     data_encoding = sharding.data_encoding if sharding else None
     out.update(
@@ -158,12 +159,10 @@ def morton_keys(size: Sequence[int], chunk: Sequence[int]) -> MortonKeys:
 
 def _shard_shape(size: Sequence[int], chunk: Sequence[int], sharding: Sharding) -> tuple[int, ...] | None:
     """Return the extent of what is in one shard; None if that is no box."""
-    if sharding.hash != "identity" and sharding.shard_bits:
-        return None
     keys = morton_keys(size, chunk)
-    shared = keys.n_bits if not sharding.shard_bits else sharding.preshift_bits + sharding.minishard_bits
-    if shared + sharding.shard_bits < keys.n_bits and sharding.shard_bits:
-        return None  # bits that have no place in the number of the shard: distant chunks are together
+    shared = sharding.preshift_bits + sharding.minishard_bits
+    if sharding.hash != "identity" or shared + sharding.shard_bits < keys.n_bits:
+        return None  # distant chunks are together
     shape = keys.shard_shape(shared)
     return tuple(c * n for c, n in zip(chunk, shape, strict=True))
 
@@ -174,6 +173,8 @@ def scale_schema(info: Info, scale: Scale, chunk: Sequence[int]) -> Schema:
     write: Sizes | None = chunk
     if scale.sharding is not None:
         write = _shard_shape(scale.size, chunk, scale.sharding)
+        if scale.sharding.shard_bits == 0:  # all chunks are in one, wherever their minishards are
+            write = tuple(-(-n // c) * c for n, c in zip(scale.size, chunk, strict=True))
     return Schema(
         dtype=info.dtype,
         domain=domain,
