@@ -93,7 +93,8 @@ if _TYPE_CHECKING:
     from chunkwise.tools.copy_report import CopyReport
     from chunkwise.tools.difference import Difference, diff
     from chunkwise.tools.migrate import Migration, migrate
-    from chunkwise.tools.verify import BadKey, NodeReport, verify
+    from chunkwise.tools.verify import BadKey, NodeReport
+    from chunkwise.tools.verify_place import verify
 
 dtype = DataType
 # One line each, so that type checkers know them.
@@ -267,7 +268,8 @@ _later = _Later(
         "chunkwise.groups.copy_tree": ["copy_tree"],
         "chunkwise.tools.copy": ["ArrayCopyReport", "copy", "plan_copy"],
         "chunkwise.tools.difference": ["Difference", "diff"],
-        "chunkwise.tools.verify": ["BadKey", "NodeReport", "verify"],
+        "chunkwise.tools.verify": ["BadKey", "NodeReport"],
+        "chunkwise.tools.verify_place": ["verify"],
         "chunkwise.tools.copy_plan": ["CopyPlan"],
         "chunkwise.tools.migrate": ["Migration", "migrate"],
         "chunkwise.tools.copy_report": ["CopyReport"],

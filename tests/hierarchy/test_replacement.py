@@ -17,6 +17,7 @@ import pytest
 from failing_store import FailingStore, contents, place_in
 
 import chunkwise
+from chunkwise import verify
 from chunkwise.errors import AlreadyExistsError, FailedPreconditionError, StorageError
 from chunkwise.hierarchy.location import Location, locate
 from chunkwise.hierarchy.node import find_node
@@ -29,7 +30,6 @@ from chunkwise.kvstore.file import FileStore
 from chunkwise.kvstore.memory import MemoryStore
 from chunkwise.kvstore.protocol import KvStoreDriver
 from chunkwise.kvstore.staging import COMPLETE, is_abandoned, is_staging, new_owner, staging_name
-from chunkwise.tools.verify import verify
 
 STORES = ("file", "memory", "zip", "plain")
 

@@ -77,10 +77,9 @@ def _pyramid_of(image: Any, target: Location, format: str) -> None:
 
 def _elements(target: Location) -> Any:
     """Return all that a reader finds at a location: elements of arrays, attributes of groups."""
-    try:
-        group = cw.open_group(target)
-    except ChunkwiseError:
+    with suppress(ChunkwiseError):  # the root of an N5 container may be an array, and a group as well
         return {"": cw.read(target).tolist()}
+    group = cw.open_group(target)
     found: dict[str, Any] = {"attributes": json.loads(json.dumps(dict(group.attrs)))}
     for name, node in group.walk():
         found[name] = node.read().result().tolist() if isinstance(node, cw.TensorStore) else dict(node.attrs)

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 
-from chunkwise.api.tensorstore import TensorStore
 from chunkwise.cli.command import show
 from chunkwise.cli.options import add_on, workers_of
 from chunkwise.cli.progress import add_quiet, progress_of
 from chunkwise.hdmf.check_links import broken_links
-from chunkwise.hierarchy.node import Node, require_node
-from chunkwise.tools.executors import Workers
-from chunkwise.tools.parts import Part, parse_part
+from chunkwise.hierarchy.node import require_node
+from chunkwise.tools.parts import parse_part
 from chunkwise.tools.quantities import format_duration, format_nbytes, plural
 from chunkwise.tools.source import find_array, find_source
-from chunkwise.tools.verify import NodeReport, verify_nodes
-from chunkwise.tools.verify_view import verify_view
+from chunkwise.tools.verify import NodeReport
+from chunkwise.tools.verify_place import reports_of
 
 __all__ = ["add_arguments", "run"]
 
@@ -42,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
     path = "" if root is None else root.location.path
     reports: list[NodeReport] = []
     with progress_of(arguments, "verifying", None, workers=workers) as progress:
-        for report in _reports(array, root, workers, progress.advance, part):
+        for report in reports_of(array, root, workers, progress.advance, part):
             reports.append(report)
             if not arguments.json:
                 progress.clear()
@@ -56,19 +54,6 @@ def run(arguments: argparse.Namespace) -> int:
     summary = f"{_summary(reports, n_bad)} ({format_duration(progress.seconds)})"
     show(arguments, out, *(f"  BAD   {link}" for link in broken), summary)
     return 1 if n_bad or is_empty else 0
-
-
-def _reports(
-    array: TensorStore | None,
-    root: Node | None,
-    workers: Workers | None,
-    progress: Callable[[int], None],
-    part: Part | None,
-) -> Iterator[NodeReport]:
-    if root is not None:
-        yield from verify_nodes(root, workers, progress, part)
-    elif array is not None:
-        yield verify_view(array, workers, progress, part)
 
 
 def _summary(reports: Sequence[NodeReport], n_bad: int) -> str:

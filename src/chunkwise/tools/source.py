@@ -89,8 +89,10 @@ def _is_array_spec(json: object) -> bool:
     return isinstance(json, Mapping) and json.get("driver") in DRIVERS and json.get("driver") != "auto"
 
 
-def find_array(place: LocationLike, context: Context | None = None) -> TensorStore | None:
+def find_array(place: Place, context: Context | None = None) -> TensorStore | None:
     """Open what is an array but no node, so a view, pictures, or a volume; None for a node, or nothing."""
+    if isinstance(place, TensorStore):
+        return place
     if _stored_array(place, context) is not None:
         return None
     view = open_view(place, context)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from itertools import pairwise, product
 from math import prod
@@ -27,19 +26,19 @@ from chunkwise.errors import ChunkwiseError
 from chunkwise.grid.protocol import n_array_cells
 from chunkwise.hierarchy.attributes import node_attributes
 from chunkwise.hierarchy.consolidated_tree import check_consolidated
-from chunkwise.hierarchy.location import Location, LocationLike, locate
-from chunkwise.hierarchy.node import DOCUMENTS, JOURNAL, FormatName, Node, require_node
+from chunkwise.hierarchy.location import Location
+from chunkwise.hierarchy.node import DOCUMENTS, JOURNAL, FormatName, Node
 from chunkwise.hierarchy.replacement import leftovers
 from chunkwise.hierarchy.walk import walk
 from chunkwise.kvstore.key_range import KeyRange, encode_key
 from chunkwise.tools.executors import Workers, workers_of
 from chunkwise.tools.fingerprint import chunk_fingerprint, fill_fingerprint, kept_fingerprint
-from chunkwise.tools.parts import Part, parse_part
+from chunkwise.tools.parts import Part
 from chunkwise.tools.plain_read import PlainReader
 from chunkwise.tools.stored_node import check_node_visible, stored_array
 from chunkwise.tools.work import Crew, Work
 
-__all__ = ["BadKey", "NodeReport", "verify", "verify_nodes"]
+__all__ = ["BadKey", "NodeReport", "verify_nodes"]
 
 _SHOWN = 3
 _TASK_KEYS = 64
@@ -127,58 +126,6 @@ class _Found:
     strays: _Some = field(default_factory=_Some)  # neither chunks nor metadata
     misnamed: dict[str, _Some] = field(default_factory=dict)  # chunks by what the metadata should say of keys
     fingerprint: int = 0  # what stored chunks add to that of the fill value
-
-
-def verify(
-    location: LocationLike,
-    *,
-    executor: Executor | None = None,
-    progress: Callable[[int], None] = lambda nbytes: None,
-    part: str | None = None,
-) -> Iterator[NodeReport]:
-    """Read and decode every stored chunk of an array, or of all arrays of a tree.
-
-    Chunks are read one by one and decoded codec by codec, not the way that reads go.
-
-    Parameters
-    ----------
-    location : str, path-like, Spec, KvStore, KvStore.Spec or JSON
-    executor : concurrent.futures.Executor, optional
-        Who does it, as for `chunkwise.copy`.  By default threads of this process.
-    progress : callable
-        Is told the stored bytes of what is done, in the calling thread.
-    part : str, optional
-        ``"I/N"``: a share of the keys.  N processes that each do one of them do all.  A fingerprint that was
-        kept is of all elements, so a part doesn't compare it; a note says so.
-
-    Yields
-    ------
-    NodeReport
-        Of each node, groups before what they hold; of a part, of those of which it has done something.
-
-    Raises
-    ------
-    NotFoundError
-        If there is no array or group.
-    InvalidArgumentError
-        If `part` is none.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import numpy as np
-    >>> import chunkwise
-    >>> path = tempfile.mkdtemp() + "/a.zarr"
-    >>> _ = chunkwise.create_array(path, np.arange(6), chunks=[3], checksum=True)
-    >>> with open(path + "/c/1", "r+b") as chunk:
-    ...     _ = chunk.write(b"bad")
-    >>> (report,) = chunkwise.verify(path)
-    >>> report.n_chunks, [bad.key.endswith("c/1") for bad in report.bad]
-    (2, [True])
-    """
-    own = None if part is None else parse_part(part)
-    root = require_node(locate(location))
-    return verify_nodes(root, workers_of(executor), progress, own)
 
 
 def verify_nodes(
