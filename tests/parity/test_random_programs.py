@@ -127,6 +127,12 @@ KNOWN: dict[str, list[tuple[str, Callable[[Difference], bool]]]] = {
             lambda d: any("delete_existing" in s for s in d.steps) and "'delete_existing'" in str(d.ours),
         ),
     ],
+    "codecs": [],
+    "computed": [],
+    "batches": [],
+    "pipelines": [],
+    "images": [],
+    "precomputed": [],
     "documents": [
         (
             "a number that JSON has no word for is read back as null, which is what is stored",

@@ -11,6 +11,7 @@ from chunkwise.catalogue import KVSTORES, arrays, drivers, kvstores
 from chunkwise.codec.pictures import sniff
 from chunkwise.driver.auto.detect import NoFormatError, detect_format
 from chunkwise.driver.auto.found_instead import file_kind, found_instead, group_instead
+from chunkwise.driver.auto.one_picture import is_one_picture
 from chunkwise.driver.auto.spec import AutoSpec
 from chunkwise.driver.flow import run
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OutOfRangeError, prefix
@@ -93,10 +94,18 @@ def _head(kvstore: KvStoreSpec) -> bytes:
     return b""
 
 
+def _part(kvstore: KvStoreSpec, at: int, n: int) -> bytes:
+    store, key = kvstore.open_driver()
+    try:
+        return bytes(read_bounded(store, key, byte_range=ByteRange(at, at + n)).value or b"")
+    except OutOfRangeError:
+        return b""
+
+
 def _inside_file(kvstore: KvStoreSpec, head: bytes, live: Context) -> KvStoreSpec | None:
     """Return the root of what is in the file that `kvstore` is the path of; None if it is no such file."""
     kind = file_kind(head, kvstore.path)
-    if kind is None:
+    if kind is None or (kind == "tiff_images" and is_one_picture(lambda at, n: _part(kvstore, at, n))):
         return None
     path = {"path": "0/"} if kind == "tiff_images" else {}  # of a pyramid the largest level
     return _inside(kind, kvstore, live, **path)

@@ -123,6 +123,8 @@ def open_image(
     """Open the picture of a bound spec."""
     if spec.kvstore is None:
         raise InvalidArgumentError('"kvstore" must be specified')
+    if writable and not readable:
+        raise InvalidArgumentError("only reading is supported")
     store, key = spec.kvstore.open_driver()
     pool = pool_of(spec.resource("data_copy_concurrency"))
     return ImageArray(spec, cached(spec, store, key), key, pool)

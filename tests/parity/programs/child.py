@@ -39,13 +39,14 @@ def plain(value, folder):
         )
         return ["array", array.dtype.name, list(array.shape), _numbers(wide.tolist(), folder)]
     if isinstance(value, dict):
-        return {str(key): plain(item, folder) for key, item in value.items()}
+        # Each database has a name of its own.
+        return {str(key): "" if key == "uuid" else plain(item, folder) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
         return [plain(item, folder) for item in value]
     if type(value).__name__ == "TensorStore":
         return ["TensorStore", str(value.domain), value.dtype.name]
     name = type(value).__name__
-    if name in ("Context", "KvStore", "Transaction"):
+    if name in ("Batch", "Context", "Future", "KvStore", "Transaction"):
         return [name]
     if name in ("dtype", "DataType"):
         return ["dtype", value.name]
@@ -72,7 +73,7 @@ def _numbers(value, folder):
 
 def run(steps, ts, folder):
     """Return the outcome of each step up to the first that fails."""
-    scope = {"ts": ts, "np": np, "D": folder}
+    scope = {"ts": ts, "np": np, "json": json, "D": folder}
     out = []
     for step in steps:
         name, equals, expression = step.partition(" = ")

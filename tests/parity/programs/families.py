@@ -6,72 +6,20 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
+from tests.parity.programs.computed import batches, computed
+from tests.parity.programs.formats import codecs, images, pipelines, precomputed
+from tests.parity.programs.parts import (
+    DRIVERS,
+    SMALL,
+    TYPES,
+    UNITS,
+    expression,
+    index_of,
+    shape_of,
+    values_of,
+)
+
 __all__ = ["FAMILIES"]
-
-TYPES = [
-    "bool",
-    "int8",
-    "uint8",
-    "int16",
-    "uint16",
-    "int32",
-    "uint32",
-    "int64",
-    "uint64",
-    "float16",
-    "bfloat16",
-    "float32",
-    "float64",
-    "complex64",
-]
-SMALL = ("int4", "float8_e4m3fn", "float8_e5m2", "float8_e4m3b11fnuz")
-UNITS = ("'4 nm'", "'um'", "None", "(5, 's')", "''", "'2.5e-3 m'")
-DRIVERS = ("zarr3", "zarr", "n5")
-
-
-def _shape(r: Random, rank: int, low: int = 1, high: int = 6) -> list[int]:
-    return [r.randint(low, high) for _ in range(rank)]
-
-
-def _values(r: Random, shape: list[int], dtype: str) -> str:
-    n = 1
-    for size in shape:
-        n *= size
-    numbers = [r.choice((0, 1, 2, 3, 5, 7, 100)) for _ in range(n)]
-    return f"np.array({numbers}, 'f8').reshape({shape}).astype(ts.{dtype}.numpy_dtype)"
-
-
-def _index(r: Random, rank: int) -> str:
-    """Return a NumPy-like index, mostly within bounds of arrays of extent 6."""
-    terms = []
-    for _ in range(r.randint(0, rank)):
-        a, b = sorted((r.randint(0, 5), r.randint(0, 6)))
-        terms.append(
-            r.choice(
-                (str(a), f"{a}:{b}", f"{a}:", f":{b}", ":", f"{a}:{b}:2", "None", "...", f"[{a},{b % 5}]")
-            )
-        )
-    return ",".join(terms) or "..."
-
-
-def _expression(r: Random, rank: int) -> str:
-    """Return a dimension expression."""
-    dims = r.sample(range(rank), r.randint(1, rank)) if rank else []
-    if not dims:
-        return "ts.d[()]"
-    n, chosen = len(dims), ",".join(map(str, dims))
-    one = [
-        f".translate_by[{r.randint(-3, 3)}]",
-        f".translate_to[{r.randint(-3, 3)}]",
-        f".stride[{r.choice((1, 2, 3, -1, -2))}]",
-        f".label[{','.join(repr(x) for x in r.sample('abcdef', n))}]",
-        f".transpose[{r.randint(0, rank - n)}:]" if n < rank else ".transpose[:]",
-        ".diagonal",
-        f"[{r.randint(0, 3)}:{r.randint(2, 6)}]",
-        f"[{r.randint(0, 4)}]",
-        f".mark_bounds_implicit[{r.choice(('True', 'False'))}]",
-    ]
-    return f"ts.d[{chosen}]{r.choice(one)}"
 
 
 def _layout(r: Random, rank: int) -> str:
@@ -129,7 +77,7 @@ def layouts(r: Random) -> list[str]:
         "a.inner_order",
     ]
     steps += [
-        f"ts.Schema(rank={rank}, chunk_layout=a)[{_expression(r, rank)}]",
+        f"ts.Schema(rank={rank}, chunk_layout=a)[{expression(r, rank)}]",
         "a == b",
         "a.read_chunk_template",
     ]
@@ -141,12 +89,12 @@ def _schema_member(r: Random, rank: int) -> str:
         (
             f"dtype=ts.{r.choice(TYPES)}",
             f"rank={r.choice((rank, rank, rank + 1))}",
-            f"shape={_shape(r, rank)}",
+            f"shape={shape_of(r, rank)}",
             f"fill_value={r.choice((0, 1, 3, 7.5, True))}",
             f"dimension_units=[{', '.join(r.choice(UNITS) for _ in range(rank))}]",
             f"chunk_layout={_layout(r, rank)}",
             f"domain=ts.IndexDomain(labels={r.sample('xyzw', rank)})",
-            f"domain=ts.IndexDomain(shape={_shape(r, rank)}, labels={r.sample(['x', 'y', 'z', ''], rank)})",
+            f"domain=ts.IndexDomain(shape={shape_of(r, rank)}, labels={r.sample(['x', 'y', 'z', ''], rank)})",
             "codec=ts.CodecSpec({'driver': 'zarr3', 'codecs': [{'name': 'gzip'}]})",
             "codec=ts.CodecSpec({'driver': 'zarr', 'compressor': {'id': 'zlib', 'level': 3}})",
             "codec=ts.CodecSpec({'driver': 'n5', 'compression': {'type': 'raw'}})",
@@ -160,12 +108,12 @@ def schemas(r: Random) -> list[str]:
     some = [_schema_member(r, rank) for _ in range(r.randint(0, 3))]
     steps = [f"s = ts.Schema({', '.join({m.partition('=')[0]: m for m in some}.values())})"]
     steps += [f"s.update({_schema_member(r, rank)})" for _ in range(r.randint(0, 2))]
-    steps += ["s", "s.rank", "s.domain", "s.fill_value", "s.dimension_units", f"s[{_expression(r, rank)}]"]
+    steps += ["s", "s.rank", "s.domain", "s.fill_value", "s.dimension_units", f"s[{expression(r, rank)}]"]
     spec = {"driver": driver, "kvstore": "memory://a/"}
     steps += [f"spec = ts.Spec({spec!r})", "spec.update(schema=s)", "spec", "spec.chunk_layout"]
     steps += [
         f"t = ts.open(spec, create=True, dtype=s.dtype or ts.{r.choice(TYPES)}, "
-        f"shape=None if s.domain is not None else {_shape(r, rank)}).result()",
+        f"shape=None if s.domain is not None else {shape_of(r, rank)}).result()",
         "t.schema",
         "t.spec()",
     ]
@@ -173,23 +121,23 @@ def schemas(r: Random) -> list[str]:
 
 
 def _array(r: Random, dtype: str | None = None, rank: int | None = None) -> str:
-    shape = _shape(r, r.randint(1, 3) if rank is None else rank, 1, 5)
-    return f"ts.array({_values(r, shape, dtype or r.choice(TYPES))})"
+    shape = shape_of(r, r.randint(1, 3) if rank is None else rank, 1, 5)
+    return f"ts.array({values_of(r, shape, dtype or r.choice(TYPES))})"
 
 
 def stacks(r: Random) -> list[str]:
     """Layers put together in each way, read and written in parts."""
     rank, dtype = r.randint(1, 2), r.choice(TYPES)
-    shape = _shape(r, rank, 1, 4)
+    shape = shape_of(r, rank, 1, 4)
     layers = []
     for i in range(r.randint(1, 4)):
-        own = shape if r.random() < 0.7 else _shape(r, rank, 1, 4)
-        layer = f"ts.array({_values(r, own, dtype if r.random() < 0.95 else r.choice(TYPES))})"
-        layers.append(f"a{i} = {layer}" + (f"[{_expression(r, rank)}]" if r.random() < 0.4 else ""))
+        own = shape if r.random() < 0.7 else shape_of(r, rank, 1, 4)
+        layer = f"ts.array({values_of(r, own, dtype if r.random() < 0.95 else r.choice(TYPES))})"
+        layers.append(f"a{i} = {layer}" + (f"[{expression(r, rank)}]" if r.random() < 0.4 else ""))
     names = ", ".join(f"a{i}" for i in range(len(layers)))
     axis = r.choice((0, 0, rank - 1, -1, rank))
     label = r.choice(("'a'", "'b'", str(axis)))
-    options = r.choice(("", "", f", domain=ts.IndexDomain(shape={_shape(r, rank)})", f", dtype=ts.{dtype}"))
+    options = r.choice(("", "", f", domain=ts.IndexDomain(shape={shape_of(r, rank)})", f", dtype=ts.{dtype}"))
     made = r.choice(
         (
             f"ts.overlay([{names}]{options})",
@@ -197,7 +145,7 @@ def stacks(r: Random) -> list[str]:
             f"ts.concat([{names}], axis={label})",
         )
     )
-    index = _index(r, rank)
+    index = index_of(r, rank)
     return [
         *layers,
         f"s = {made}",
@@ -222,7 +170,7 @@ def casts(r: Random) -> list[str]:
         "c.read().result()",
     ]
     steps += [
-        f"c[{_index(r, 2)}].read().result()",
+        f"c[{index_of(r, 2)}].read().result()",
         f"c.write({r.choice((0, 1, 3))}).result()",
         "a.read().result()",
     ]
@@ -235,14 +183,14 @@ def casts(r: Random) -> list[str]:
 def downsampled(r: Random) -> list[str]:
     """Each method over each type, also of regions and shifted domains."""
     dtype, rank = r.choice((*TYPES, *SMALL)), r.randint(1, 2)
-    shape = _shape(r, rank, 1, 7)
+    shape = shape_of(r, rank, 1, 7)
     factors = [r.choice((1, 2, 2, 3)) for _ in range(rank)]
     method = r.choice(("stride", "mean", "min", "max", "median", "mode"))
-    steps = [f"a = ts.array({_values(r, shape, dtype)})"]
+    steps = [f"a = ts.array({values_of(r, shape, dtype)})"]
     if r.random() < 0.5:
-        steps.append(f"a = a[{_expression(r, rank)}]")
+        steps.append(f"a = a[{expression(r, rank)}]")
     steps += [f"d = ts.downsample(a, {factors}, {method!r})", "d.domain", "d.read().result()", "d.schema"]
-    return [*steps, f"d[{_index(r, rank)}].read().result()", "d.spec()"]
+    return [*steps, f"d[{index_of(r, rank)}].read().result()", "d.spec()"]
 
 
 def stored(r: Random) -> list[str]:
@@ -250,7 +198,7 @@ def stored(r: Random) -> list[str]:
     rank, driver = r.randint(1, 3), r.choice(DRIVERS)
     dtype = r.choice([t for t in TYPES if t not in ("bool", "complex64", "float16", "bfloat16")])
     kvstore = r.choice(("'memory://a/'", "{'driver': 'file', 'path': D + '/a/'}", "'memory://a.zip|zip:x/'"))
-    shape, chunk = _shape(r, rank), _shape(r, rank, 1, 4)
+    shape, chunk = shape_of(r, rank), shape_of(r, rank, 1, 4)
     steps = [
         "c = ts.Context()",
         f"k = {{'driver': {driver!r}, 'kvstore': {kvstore}}}",
@@ -258,16 +206,16 @@ def stored(r: Random) -> list[str]:
         f"chunk_layout=ts.ChunkLayout(chunk_shape={chunk})).result()",
     ]
     for _ in range(r.randint(1, 5)):
-        size = _shape(r, rank, 0, 7)
+        size = shape_of(r, rank, 0, 7)
         steps.append(
             r.choice(
                 (
-                    f"a[{_index(r, rank)}].write({r.randint(0, 9)}).result()",
-                    f"a[{_index(r, rank)}].read().result()",
+                    f"a[{index_of(r, rank)}].write({r.randint(0, 9)}).result()",
+                    f"a[{index_of(r, rank)}].read().result()",
                     f"a.resize(exclusive_max={size}{r.choice(('', '', ', expand_only=True', ', shrink_only=True', ', resize_metadata_only=True'))}).result()",
                     "a.resolve().result().domain",
                     "ts.open(k, context=c).result().read().result()",
-                    f"a[{_expression(r, rank)}].read().result()",
+                    f"a[{expression(r, rank)}].read().result()",
                     "a.storage_statistics(query_not_stored=True, query_fully_stored=True).result().fully_stored",
                 )
             )
@@ -384,7 +332,7 @@ def specs(r: Random) -> list[str]:
     if r.random() < 0.6:
         steps = [
             f"a = ts.open({{'driver': {driver!r}, 'kvstore': 'memory://a/'}}, create=True, dtype='uint16', "
-            f"shape={_shape(r, rank)}).result()[{_index(r, rank)}]",
+            f"shape={shape_of(r, rank)}).result()[{index_of(r, rank)}]",
             f"u = a.spec({r.choice(('', 'minimal_spec=True', 'retain_context=True', 'unbind_context=True', 'open_mode=ts.OpenMode(create=True)'))})",
         ]
         for _ in range(r.randint(0, 2)):
@@ -392,7 +340,7 @@ def specs(r: Random) -> list[str]:
                 f"u.update({r.choice((_schema_member(r, rank), 'open=True', 'create=True', 'delete_existing=True', 'recheck_cached=False', 'unbind_context=True'))})"
             )
         steps += ["u.to_json()", "u.rank", "u.open_mode", "u.chunk_layout", "u.fill_value", "u.url"]
-    return [*steps, "ts.Spec(u.to_json()).to_json() == u.to_json()", f"u[{_expression(r, rank)}]"]
+    return [*steps, "ts.Spec(u.to_json()).to_json() == u.to_json()", f"u[{expression(r, rank)}]"]
 
 
 def documents(r: Random) -> list[str]:
@@ -437,5 +385,22 @@ def documents(r: Random) -> list[str]:
 
 FAMILIES: dict[str, Callable[[Random], list[str]]] = {
     f.__name__: f
-    for f in (layouts, schemas, stacks, casts, downsampled, stored, transactions, keys, specs, documents)
+    for f in (
+        layouts,
+        schemas,
+        codecs,
+        stacks,
+        casts,
+        downsampled,
+        computed,
+        stored,
+        transactions,
+        batches,
+        keys,
+        pipelines,
+        specs,
+        documents,
+        images,
+        precomputed,
+    )
 }

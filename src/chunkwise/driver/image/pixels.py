@@ -18,6 +18,7 @@ __all__ = ["picture_shape", "read_pixels"]
 Shape: TypeAlias = tuple[int, int, int]
 
 _CHANNELS = {"L": 1, "LA": 2, "RGB": 3, "RGBA": 4}
+_UNSUPPORTED = {"P": "palette", "1": "one bit for a pixel"}
 _PNG_DEPTH = 24  # position of the number of bits of a sample
 
 
@@ -89,6 +90,8 @@ def _count_channels(format: str, picture: Any, data: Buffer) -> int:
         raise DataCorruptionError("Failed to decode JPEG: Expected 1 or 3 components, but received: 4")
     if mode in _CHANNELS:
         return _CHANNELS[mode]
-    if format in ("bmp", "tiff") and mode == "P":
-        raise DataCorruptionError(f"Unsupported {format.upper()} configuration (palette)")
+    if format == "tiff" and mode == "P":
+        raise DataCorruptionError("Unsupported TIFF configuration (palette)")
+    if format == "bmp":
+        raise DataCorruptionError(f"Unsupported BMP configuration ({_UNSUPPORTED.get(mode, mode)})")
     raise UnsupportedError(f'"{format}" driver only supports uint8 images, and this one is {mode}')

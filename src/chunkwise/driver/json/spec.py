@@ -58,6 +58,7 @@ class JsonSpec(SingleValueSpec):
 
     def with_schema(self, schema: Schema) -> Self:
         """Return the spec with further constraints."""
+        _check_schema(schema)
         own = self.schema.merged(schema)
         if own.fill_value is not None:
             raise InvalidArgumentError("fill_value not supported by json driver")
@@ -90,20 +91,22 @@ _UNQUOTED = "/-_.!~*'()$&+,:;=@"
 def parse_json(members: Members, common: SpecMembers) -> JsonSpec:
     """Take the members of a spec of this driver."""
     of_all = take_members(members, common)
-    schema = common.schema.copy()
-    if schema.rank not in (None, 0):
-        raise SpecError(
-            f"Rank specified by rank (0) does not match existing rank specified by schema ({schema.rank})"
-        )
-    if schema.dtype is not None and schema.dtype is not _JSON:
-        raise SpecError(f"Specified dtype (json) does not match existing value ({schema.dtype.name})")
     pointer = members.take("json_pointer", _pointer, "")
     spec = JsonSpec(
         schema=Schema(dtype=_JSON, rank=0),
         pointer=pointer,
         **of_all,
     )
-    return spec.with_schema(schema)
+    return spec.with_schema(common.schema)
+
+
+def _check_schema(schema: Schema) -> None:
+    if schema.rank not in (None, 0):
+        raise SpecError(
+            f"Rank specified by rank (0) does not match existing rank specified by schema ({schema.rank})"
+        )
+    if schema.dtype is not None and schema.dtype is not _JSON:
+        raise SpecError(f"Specified dtype (json) does not match existing value ({schema.dtype.name})")
 
 
 def _pointer(value: JSON) -> str:
