@@ -359,6 +359,8 @@ def _explicit(transform: IndexTransform) -> IndexDomain:
 
 def _broadcast(values: npt.NDArray[Any], transform: IndexTransform) -> npt.NDArray[Any]:
     """Return `values` repeated to the shape of the domain of `transform`, aligned at the last dimension."""
+    if transform.domain.size >= inf:
+        raise InvalidArgumentError(f"Write requires a finite domain, got {_explicit(transform)}")
     try:
         return np.broadcast_to(values, transform.input_shape)
     except ValueError:

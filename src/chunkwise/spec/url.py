@@ -70,10 +70,10 @@ def is_url(text: str) -> bool:
     return _SCHEME.match(text) is not None and not (WINDOWS and _DRIVE.match(text))
 
 
-def quote_path(path: str) -> str:
-    """Return `path` percent-encoded for a URL."""
+def quote_path(path: str, more: str = "") -> str:
+    """Return `path` percent-encoded for a URL, in which the characters of `more` may stand too."""
     try:
-        return quote(path, safe="/-_.!~*'():&=+$,;")
+        return quote(path, safe="/-_.!~*'():&=+$,;" + more)
     except UnicodeEncodeError:
         raise InvalidArgumentError(f"Path is not valid UTF-8, so it has no URL: {dump(path)}") from None
 

@@ -148,8 +148,6 @@ def batches(r: Random) -> list[str]:
             )
         )
         pending.append(name)
-        if r.random() < 0.2:
-            steps.append(f"a[{index_of(r, rank)}].write({r.randint(0, 9)}).result()")
     steps += [r.choice(("b.submit()", "b.submit()", "b.__enter__()", "b.__exit__(None, None, None)"))]
     if steps[-1] == "b.__enter__()":
         steps.append("b.__exit__(None, None, None)")
@@ -160,7 +158,6 @@ def batches(r: Random) -> list[str]:
             (
                 "b.submit()",
                 f"a[{index_of(r, rank)}].read(batch=b).result()",
-                "a.read(batch=ts.Batch()).done()",
                 "a.write(1, batch=b)",
                 "b == b",
                 "a.read(batch=1)",

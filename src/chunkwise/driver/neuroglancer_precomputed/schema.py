@@ -136,7 +136,10 @@ def constraint_schema(constraints: PrecomputedConstraints, schema: Schema) -> Sc
     if sharding and chunk is not None and constraints.size is not None:
         write = _shard_shape(constraints.size, chunk, sharding)
         write = None if write is None else tuple(map(min, write, constraints.size))
-    own = _layout(domain, n_channels, chunk, write, constraints.block_size)
+    block: Any = constraints.block_size
+    if block is None and constraints.encoding.name == "compressed_segmentation":
+        block = (None,) * 3
+    own = _layout(domain, n_channels, chunk, write, block)
     data_encoding = sharding.data_encoding if sharding else None
     out.update(
         domain=domain,

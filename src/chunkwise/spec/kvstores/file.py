@@ -77,8 +77,8 @@ def file_url(path: str, *, windows: bool = WINDOWS) -> str:
     if not below.startswith("/"):
         raise InvalidArgumentError(f'file: URIs do not support relative paths: "{path}"')
     if drive.startswith("//"):
-        return "file:" + quote_path(path)
-    return f"file:///{drive}{quote_path(below)}" if drive else "file://" + quote_path(path)
+        return "file:" + quote_path(path, "@")
+    return f"file:///{drive}{quote_path(below, '@')}" if drive else "file://" + quote_path(path, "@")
 
 
 def _is_valid_path(path: str) -> bool:
