@@ -1,4 +1,4 @@
-"""Libraries that import tensorstore, by either library: checkpoints of JAX, xarray-tensorstore, ngff-zarr."""
+"""Libraries that import tensorstore, by either library: checkpoints of JAX, xarray-tensorstore, webknossos."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 CHECKPOINTS = ("orbax-checkpoint==0.12.8", "jax==0.12.0.1", "jaxlib==0.12.0.1")
 OURS = ("numcodecs", "isal", "deflate", "fastcrc", "ml_dtypes", "xxhash", "urllib3")
 PROGRAMS = Path(__file__).with_name("programs")
+APPLICATIONS = {"neuroglancer": ("neuroglancer==2.41.2", 2), "webknossos": ("webknossos==4.3.3", 3)}  # steps
 NEIGHBOURS = ("xarray-tensorstore==0.3.0", "ngff-zarr[tensorstore,dask-image]==0.50.0", "zarr==3.4.2")
 
 
@@ -59,4 +60,14 @@ def test_xarray_tensorstore_and_ngff_zarr(tmp_path):
     for library in ("tensorstore", "chunkwise"):
         found = run(python, "neighbours.py", library, tmp_path / library)
         assert len(found) == 6
+        assert set(found.values()) == {"ok"}, (library, found)
+
+
+@pytest.mark.parametrize("name", APPLICATIONS)
+def test_applications(tmp_path, name):
+    package, n_steps = APPLICATIONS[name]
+    python = environment(name, package)
+    for library in ("tensorstore", "chunkwise"):
+        found = run(python, "applications.py", library, tmp_path / library, name)
+        assert len(found) == n_steps
         assert set(found.values()) == {"ok"}, (library, found)

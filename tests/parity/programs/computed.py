@@ -12,12 +12,11 @@ _TYPES = ("uint8", "int32", "float32", "bool")
 _READERS = (
     "lambda d, o, p: (log.append(str(d)), o.__setitem__(..., sum(d.origin) % 7))[1]",
     "lambda d, o, p: o.__setitem__(..., np.indices(d.shape).sum(0))",
-    "lambda d, o, p: (log.append(sorted(x for x in dir(p) if x[0] != '_')), None)[1]",
-    "lambda d, o, p: log.append((o.shape, o.dtype.name, o.flags.writeable, d.rank))",
+    "lambda d, o, p: (log.append(sorted(x for x in dir(p) if x[0] != '_')), o.__setitem__(..., 1))[1]",
+    "lambda d, o, p: (log.append((o.shape, o.dtype.name, o.flags.writeable)), o.__setitem__(..., 2))[1]",
     "lambda d, o, p: 1 // 0",
-    "lambda d, o, p: ts.Promise.new()[1]",
     "lambda d, o, p: (o.__setitem__(..., 4), ts.KvStore.TimestampedStorageGeneration(b'g', 1.0))[1]",
-    "lambda d, o: None",
+    "lambda d, o: o.__setitem__(..., 1)",
 )
 _WRITERS = (
     "lambda d, o, p: log.append((str(d), o.tolist()))",

@@ -129,7 +129,9 @@ _EMPTY = (
 
 def _is_reopened(d: Difference) -> bool:
     deleted = [i for i, step in enumerate(d.steps) if "update(delete_existing=True)" in step]
-    opened = [i for i, step in enumerate(d.steps) if "update(open=True)" in step or "update(create=True)" in step]
+    opened = [
+        i for i, step in enumerate(d.steps) if "update(open=True)" in step or "update(create=True)" in step
+    ]
     after = bool(deleted and opened and deleted[0] < opened[-1])
     return after and list(d.members.values()) == [(_NONE, True)] and "/delete_existing" in d.members
 
@@ -204,7 +206,22 @@ KNOWN: dict[str, list[tuple[str, Callable[[Difference], bool]]]] = {
         ),
         (
             "Blosc and codecs around shards, which TensorStore refuses",
-            lambda d: d.step.startswith("a = ts.open(") and not _failed(d.ours) and ("Sharding codec" in d.text or "resolving codec" in d.text),
+            lambda d: (
+                d.step.startswith("a = ts.open(")
+                and not _failed(d.ours)
+                and ("Sharding codec" in d.text or "resolving codec" in d.text)
+            ),
+        ),
+        (
+            "a shape of shards that the inner chunks divide is chosen, TensorStore takes one that they don't",
+            lambda d: "does not evenly divide chunk shape" in d.text and not _failed(d.ours),
+        ),
+        (
+            "Blosc behind a codec of bytes shuffles bits of bytes",
+            lambda d: (
+                _all_members(d, r".*/configuration/(shuffle|typesize)")
+                and ("noshuffle", "bitshuffle") in d.members.values()
+            ),
         ),
         (
             "a codec's default that chunkwise leaves out",
@@ -291,6 +308,10 @@ KNOWN: dict[str, list[tuple[str, Callable[[Difference], bool]]]] = {
     ],
     "specs": [
         *_FILLS,
+        (
+            "a layout with hard shapes, for a view by an index array that has no such dimension",
+            lambda d: not _failed(d.theirs) and "No output dimension corresponds" in d.our_text,
+        ),
         (
             "labels for an empty view with strides",
             lambda d: "labels=" in d.step and not _failed(d.theirs) and "non-unit-stride" in d.our_text,

@@ -14,10 +14,22 @@ __all__ = ["is_one_picture"]
 Read: TypeAlias = Callable[[int, int], bytes]  # the bytes from a position, and how many
 
 _WIDTH, _HEIGHT, _BITS, _COMPRESSION, _PHOTOMETRIC = 256, 257, 258, 259, 262
-_SAMPLES, _PLANAR, _FORMAT = 277, 284, 339
-_TAKEN = (_WIDTH, _HEIGHT, _BITS, _COMPRESSION, _PHOTOMETRIC, _SAMPLES, _PLANAR, _FORMAT)
+_FILL_ORDER, _SAMPLES, _PLANAR, _PREDICTOR, _FORMAT = 266, 277, 284, 317, 339
+_TAKEN = (
+    _WIDTH,
+    _HEIGHT,
+    _BITS,
+    _COMPRESSION,
+    _PHOTOMETRIC,
+    _FILL_ORDER,
+    _SAMPLES,
+    _PLANAR,
+    _PREDICTOR,
+    _FORMAT,
+)
 _COMPRESSIONS = (1, 5, 7, 8, 32773, 32946, 50000)  # none, LZW, JPEG, Deflate, PackBits, Deflate, Zstandard
 _PHOTOMETRICS = (0, 1, 2, 6)  # grey, RGB and YCbCr; not palettes
+_PREDICTED = (5, 8, 32946, 50000)  # pictures of others have no predictor, whatever their tag says
 _SIZES = {1: "B", 3: "H", 4: "I", 16: "Q"}
 _MOST_ENTRIES = 1000
 _MOST_PIXELS = 1 << 26  # larger ones are read by tiles
@@ -36,7 +48,9 @@ def is_one_picture(read: Read) -> bool:
         1 <= n_samples <= 4
         and tags.get(_BITS, 1) == 8
         and tags.get(_FORMAT, 1) == 1
+        and tags.get(_FILL_ORDER, 1) == 1
         and tags.get(_COMPRESSION, 1) in _COMPRESSIONS
+        and (tags.get(_PREDICTOR, 1) == 1 or tags.get(_COMPRESSION, 1) in _PREDICTED)
         and tags.get(_PHOTOMETRIC) in _PHOTOMETRICS
         and (n_samples == 1 or tags.get(_PLANAR, 1) == 1)
     )

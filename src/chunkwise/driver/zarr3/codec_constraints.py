@@ -174,9 +174,7 @@ def _only_shards(chain: SplitChain) -> bool:
     return not chain.array_to_array and not chain.bytes_to_bytes
 
 
-def _merge_views(
-    a: list[dict[str, JSON]], b: list[dict[str, JSON]], strict: bool
-) -> list[dict[str, JSON]]:
+def _merge_views(a: list[dict[str, JSON]], b: list[dict[str, JSON]], strict: bool) -> list[dict[str, JSON]]:
     """Merge array -> array codecs; a transposition more at the end is one that an inner order asks for."""
     n = min(len(a), len(b))
     more = [*a[n:], *b[n:]]
