@@ -1,4 +1,4 @@
-"""Libraries that import tensorstore, by either library: checkpoints of JAX, xarray-tensorstore, webknossos."""
+"""Libraries that import tensorstore, by each library: checkpoints of JAX, xarray-tensorstore, webknossos."""
 
 from __future__ import annotations
 

@@ -302,6 +302,10 @@ KNOWN: dict[str, list[tuple[str, Callable[[Difference], bool]]]] = {
             ),
         ),
         (
+            "a spec that is made of a spec is not checked again",
+            lambda d: "Invalid file path" in d.text and d.step.startswith("ts.KvStore.Spec(a.kvstore.spec()"),
+        ),
+        (
             "a path behind neuroglancer-precomputed:",
             lambda d: "Invalid TensorStore URL" in d.text and "neuroglancer-precomputed:" in d.text,
         ),

@@ -48,7 +48,7 @@ LABELS = ("x", "y", "z", "channel")
 _UNIT = "nm"
 _MINISHARD_BITS = 9  # chunks of one minishard, as a power of two
 _SEGMENT_TYPES = ("uint32", "uint64")
-_DEFAULT_BLOCK = 8
+_BLOCK_VOXELS = 8 * 8 * 8
 
 Sizes = Sequence[int | None]
 
@@ -284,16 +284,14 @@ def _new_scale(
     check_encoding(encoding.name, dtype, n_channels)
     own = _layout(domain, n_channels, constraints.chunk_size, None, None)
     layout = _merged_layout(own, schema.chunk_layout)
-    block: Any = None
-    if encoding.name == "compressed_segmentation":
-        sizes = layout.codec_chunk.sizes or (None,) * 4
-        chosen = tuple(_DEFAULT_BLOCK if c is None or c.value < 1 else c.value for c in sizes[:3])
-        block = constraints.block_size or chosen
-    elif any(n is not None for n in layout.codec_chunk.shape or ()):
-        raise InvalidArgumentError(f"codec_chunk_shape not supported by {encoding.name} encoding")
     alone = ChunkLayout(rank=4)
     alone.update(read_chunk=layout.read_chunk)
     chunk: Any = choose_chunk_shape(alone, domain.shape)[:3]
+    block: Any = None
+    if encoding.name == "compressed_segmentation":
+        block = constraints.block_size or _choose_block(layout, chunk)
+    elif any(n is not None for n in layout.codec_chunk.shape or ()):
+        raise InvalidArgumentError(f"codec_chunk_shape not supported by {encoding.name} encoding")
     sharding = _choose_sharding(
         constraints.sharding, codec.shard_data_encoding, encoding, size, chunk, layout
     )
@@ -309,6 +307,15 @@ def _new_scale(
         block_size=block,
         sharding=sharding,
     )
+
+
+def _choose_block(layout: ChunkLayout, chunk: Sequence[int]) -> tuple[int, ...]:
+    """Return the shape of blocks of about 8 × 8 × 8 voxels: that of small chunks, or what a schema wants."""
+    alone = ChunkLayout(rank=4)
+    alone.update(read_chunk=layout.codec_chunk)
+    if layout.codec_chunk.elements is None:
+        alone.update(read_chunk=ChunkLayout.Grid(elements_soft_constraint=_BLOCK_VOXELS))
+    return choose_chunk_shape(alone, [*chunk, 1])[:3]
 
 
 def _choose_sharding(
