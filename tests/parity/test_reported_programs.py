@@ -139,3 +139,73 @@ def test_an_open_ocdbt_database_tells_its_configuration(library, tmp_path):
         shape=[2],
     ).result()
     assert array.spec().to_json()["kvstore"]["config"] == config
+
+
+BOTH = pytest.mark.parametrize("library", [ts, tensorstore], ids=["chunkwise", "tensorstore"])
+BYTES = {"name": "bytes", "configuration": {"endian": "little"}}
+TURNED = {"name": "transpose", "configuration": {"order": [1, 0]}}
+SHARDS = {"name": "sharding_indexed", "configuration": {"chunk_shape": [2, 2], "codecs": [BYTES]}}
+
+
+@BOTH
+@pytest.mark.parametrize(("stored", "wanted"), [([TURNED, BYTES], [BYTES]), ([SHARDS], [BYTES])])
+def test_chains_are_merged_in_a_schema_and_compared_in_metadata(library, stored, wanted):
+    spec, context = {"driver": "zarr3", "kvstore": "memory://a/"}, library.Context()
+    library.open(
+        {**spec, "metadata": {"codecs": stored}}, context=context, create=True, dtype="int32", shape=[4, 4]
+    ).result()
+    codec = library.CodecSpec({"driver": "zarr3", "codecs": wanted})
+    assert library.open(spec, context=context, codec=codec).result().shape == (4, 4)
+    with pytest.raises(ValueError, match='Mismatch in "codecs"'):
+        library.open({**spec, "metadata": {"codecs": wanted}}, context=context).result()
+
+
+@BOTH
+def test_codecs_behind_shards_are_not_merged_into_them(library):
+    schema = library.Schema(codec=library.CodecSpec({"driver": "zarr3", "codecs": []}))
+    behind = {"driver": "zarr3", "codecs": [{"name": "sharding_indexed"}, {"name": "gzip"}]}
+    with pytest.raises(ValueError, match="Cannot merge codec spec"):
+        schema.update(codec=library.CodecSpec(behind))
+
+
+@BOTH
+@pytest.mark.parametrize("option", [{"dtype": "int16"}, {"rank": 1}, {"shape": [2]}])
+def test_what_a_json_value_cannot_be_is_refused_in_a_url_too(library, option):
+    with pytest.raises(ValueError, match="does not match existing"):
+        library.open("memory://j|json:", create=True, **option).result()
+
+
+@BOTH
+def test_writes_to_a_domain_without_bounds_are_refused(library):
+    array = library.virtual_chunked(
+        write_function=lambda domain, chunk, parameters: None,
+        dtype=library.uint8,
+        rank=1,
+        chunk_layout=library.ChunkLayout(chunk_shape=[3]),
+    )
+    for target in (array, array[3:], array.with_transaction(library.Transaction())):
+        with pytest.raises(ValueError, match=r"finite|unbounded"):
+            target.write(1).result()
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("chunk", "block"), [((64, 64, 64), (8, 8, 8)), ((12, 4, 8), (12, 4, 8)), ((16, 20, 7), (8, 8, 7))]
+)
+def test_blocks_of_compressed_segmentation(library, chunk, block):
+    array = library.open(
+        {"driver": "neuroglancer_precomputed", "kvstore": "memory://v/"},
+        create=True,
+        dtype="uint32",
+        shape=[100, 100, 100, 1],
+        chunk_layout=library.ChunkLayout(chunk_shape=[*chunk, 1]),
+        codec=library.CodecSpec(
+            {"driver": "neuroglancer_precomputed", "encoding": "compressed_segmentation"}
+        ),
+    ).result()
+    assert array.chunk_layout.codec_chunk.shape == (*block, 1)
+
+
+@BOTH
+def test_urls_of_files_keep_at_signs(library):
+    assert library.KvStore.Spec({"driver": "file", "path": "/a@b/c#d/"}).url == "file:///a@b/c%23d/"

@@ -15,7 +15,7 @@ from chunkwise.dtypes.data_type import DataType
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError
 from chunkwise.hierarchy.node_attributes import ArrayNode, Attributes, array_node
 from chunkwise.html import chunk_drawing, panel, table
-from chunkwise.index_space import IndexDomain, IndexTransform, WritableIndexingMixin, inf
+from chunkwise.index_space import IndexDomain, IndexTransform, WritableIndexingMixin
 from chunkwise.kvstore.byte_range import stored_nbytes
 from chunkwise.kvstore.file import FileStore
 from chunkwise.kvstore.memory import MemoryStore
@@ -233,7 +233,8 @@ def array_html(view: ArrayView) -> str:
     rows: list[tuple[str, object]] = [(name, _text(value)) for name, value in info.items()]
     rows[-1] = ("size", f"{_size(view.nbytes)} in memory")
     chunks = view.chunks
-    if chunks is not None and view.domain.size < inf:
+    is_finite = all(dim.finite for dim in view.domain)
+    if chunks is not None and is_finite:
         n = prod(-(-size // chunk) if chunk else 0 for size, chunk in zip(view.shape, chunks, strict=True))
         rows.append(("number", f"{n:,} chunks"))
         if n <= _MOST_LISTED and _is_near(view):
@@ -242,7 +243,7 @@ def array_html(view: ArrayView) -> str:
             rows.append(("stored", f"{_size(stored)}{ratio}"))
     title = "TensorStore" if view.path in (None, "") else f"TensorStore {view.name}"
     drawing = ""
-    if all(size < inf for size in view.shape):
+    if is_finite:
         drawing = chunk_drawing(view.shape, chunks, info.get("shards"), view.domain.labels)
     return panel(title, table(rows), drawing)
 

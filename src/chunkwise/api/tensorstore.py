@@ -172,7 +172,7 @@ class TensorStore(StoredView):
         try:
             check_open(self._transaction)
             transform = self._array.bounded(self._transform)
-            if transform.domain.size >= inf:
+            if not _is_finite(transform):
                 raise InvalidArgumentError(f"Read requires a finite domain, got {_explicit(transform)}")
             if out is not None:
                 check_result(out, transform.input_shape, self._array.numpy_dtype(), order)
@@ -353,13 +353,18 @@ class TensorStore(StoredView):
 Indexable.register(TensorStore)
 
 
+def _is_finite(transform: IndexTransform) -> bool:
+    domain = transform.domain
+    return all(a > -inf and b <= inf for a, b in zip(domain.inclusive_min, domain.exclusive_max, strict=True))
+
+
 def _explicit(transform: IndexTransform) -> IndexDomain:
     return transform.mark_bounds_implicit[False].domain
 
 
 def _broadcast(values: npt.NDArray[Any], transform: IndexTransform) -> npt.NDArray[Any]:
     """Return `values` repeated to the shape of the domain of `transform`, aligned at the last dimension."""
-    if transform.domain.size >= inf:
+    if not _is_finite(transform):
         raise InvalidArgumentError(f"Write requires a finite domain, got {_explicit(transform)}")
     try:
         return np.broadcast_to(values, transform.input_shape)

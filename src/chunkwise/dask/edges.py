@@ -11,7 +11,6 @@ from typing import Any
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.grid.protocol import ChunkGrid
-from chunkwise.index_space import inf
 from chunkwise.spec.layout_view import Link, one_to_one
 
 __all__ = ["LARGEST_N_BLOCKS", "aligned_sizes"]
@@ -25,7 +24,7 @@ def aligned_sizes(view: TensorStore) -> tuple[tuple[int, ...] | None, ...]:
     array: Any = view._array
     transform = array.bounded(view._transform).mark_bounds_implicit[False]
     domain = transform.domain
-    if domain.size >= inf:
+    if not all(dim.finite for dim in domain):
         raise InvalidArgumentError(f"Blocks require a finite domain, got {domain}")
     links = one_to_one(transform)
     stored = getattr(array, "stored", None)

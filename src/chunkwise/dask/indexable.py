@@ -9,7 +9,6 @@ import numpy.typing as npt
 
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.errors import InvalidArgumentError, OutOfBoundsError
-from chunkwise.index_space import inf
 
 __all__ = ["Indexable", "forward_slice"]
 
@@ -39,7 +38,7 @@ class Indexable:
         transform = array.bounded(view._transform)
         if any((*transform.domain.implicit_lower_bounds, *transform.domain.implicit_upper_bounds)):
             transform = transform.mark_bounds_implicit[False]
-        if transform.domain.size >= inf:
+        if not all(dim.finite for dim in transform.domain):
             raise InvalidArgumentError(f"Blocks require a finite domain, got {transform.domain}")
         self.view = TensorStore._make(array, transform, view.transaction, view._node)
         self.shape: tuple[int, ...] = self.view.shape

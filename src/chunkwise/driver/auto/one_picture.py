@@ -61,6 +61,8 @@ def _only_page(read: Read) -> dict[int, int] | None:
     head = read(0, 16)
     order = "<" if head[:2] == b"II" else ">"
     is_big = struct.unpack_from(order + "H", head, 2)[0] == 43
+    if is_big and order == ">":
+        return None  # which Pillow can't read
     count, size, offset = ("Q", 20, "Q") if is_big else ("H", 12, "I")
     (start,) = struct.unpack_from(order + offset, head, 8 if is_big else 4)
     width = struct.calcsize(count)

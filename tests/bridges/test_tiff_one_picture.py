@@ -1,0 +1,81 @@
+"""TIFF files of one page of `uint8` are opened as TensorStore opens them; all others are images."""
+
+from __future__ import annotations
+
+import struct
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorstore
+import tifffile
+
+import chunkwise as ts
+from chunkwise.driver.auto.one_picture import is_one_picture
+
+GREY = np.arange(20 * 30, dtype="u1").reshape(20, 30)
+COLOUR = np.stack([GREY, GREY + 1, GREY + 2], axis=-1)
+LARGEST = 1 << 26
+
+FILES: dict[str, tuple[Any, dict[str, Any], bool]] = {
+    "grey": (GREY, {}, True),
+    "colour": (COLOUR, {"photometric": "rgb"}, True),
+    "tiles": (GREY, {"tile": (16, 16)}, True),
+    "big endian": (GREY, {"byteorder": ">"}, True),
+    "BigTIFF": (COLOUR, {"bigtiff": True, "photometric": "rgb"}, True),
+    "predictor": (GREY, {"compression": "lzw", "predictor": True}, True),
+    **{name: (GREY, {"compression": name}, True) for name in ("lzw", "deflate", "zstd", "packbits", "jpeg")},
+    "lzma": (GREY, {"compression": "lzma"}, False),
+    "planes": (COLOUR.transpose(2, 0, 1), {"photometric": "rgb", "planarconfig": "separate"}, False),
+    "pages": (np.stack([GREY, GREY]), {"photometric": "minisblack"}, False),
+    "bits": (GREY > 9, {}, False),
+    **{name: (GREY.astype(name), {}, False) for name in ("i1", "u2", "f4")},
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_by_content_as_tensorstore(name):
+    values, options, is_picture = FILES[name]
+    file = BytesIO()
+    tifffile.imwrite(file, values, **options)
+    opened = []
+    for library in (tensorstore, ts):
+        context = library.Context()
+        library.KvStore.open("memory://", context=context).result()["x"] = file.getvalue()
+        if library is ts or is_picture:
+            opened.append(library.open("memory://x", context=context).result())
+        else:
+            with pytest.raises((ValueError, NotImplementedError)):
+                library.open("memory://x", context=context).result()
+    ours = opened[-1]
+    image = ts.open("memory://x|tiff-images:0", context=context).result()
+    np.testing.assert_array_equal(image.read().result(), tifffile.imread(BytesIO(file.getvalue())))
+    if is_picture:
+        theirs = opened[0]
+        assert ours.spec().to_json() == theirs.spec().to_json()
+        np.testing.assert_array_equal(ours.read().result(), theirs.read().result())
+    else:
+        assert ours.domain == image.domain
+        assert ours.spec() == image.spec()
+
+
+@pytest.mark.parametrize(("width", "expected"), [(LARGEST // 20, True), (LARGEST // 20 + 1, False)])
+def test_large_pictures_are_read_by_tiles(width, expected):
+    file = BytesIO()
+    tifffile.imwrite(file, GREY)
+    old, new = (struct.pack("<HHII", 256, 4, 1, n) for n in (30, width))
+    short = struct.pack("<HHIHH", 256, 3, 1, 30, 0)
+    content = file.getvalue()
+    assert (old in content) != (short in content)
+    content = content.replace(old, new).replace(short, new)
+    assert is_one_picture(lambda at, n: content[at : at + n]) == expected
+
+
+def test_damaged_tables():
+    file = BytesIO()
+    tifffile.imwrite(file, GREY)
+    content = file.getvalue()
+    for length in range(200):
+        cut = content[:length]
+        is_one_picture(lambda at, n, cut=cut: cut[at : at + n])  # raises nothing
