@@ -102,7 +102,7 @@ def computed(r: Random) -> list[str]:
                 "a.storage_statistics(query_not_stored=True).result()",
                 "ts.downsample(a, [1] * a.rank, 'mean').read().result()",
                 "ts.cast(a, ts.float64).read().result()",
-                "ts.stack([a, a]).read().result()",
+                "ts.stack([a]).read().result()",
                 "a.base",
             )
         ),

@@ -148,25 +148,23 @@ def sharding_levels(chain: Sequence[dict[str, JSON]]) -> int:
     return levels
 
 
-def merge_chains(
-    a: list[dict[str, JSON]], b: list[dict[str, JSON]], *, strict: bool = False
-) -> list[dict[str, JSON]]:
-    """Return the chain that satisfies both constraints; if `strict`, codec by codec."""
+def merge_chains(a: list[dict[str, JSON]], b: list[dict[str, JSON]]) -> list[dict[str, JSON]]:
+    """Return the chain that satisfies both constraints."""
     # Where one is a shard of more levels than the other, the shallower one constrains the inner chunks.
     split_a, split_b = split_chain(a), split_chain(b)
     levels_a, levels_b = sharding_levels(a), sharding_levels(b)
-    if not strict and levels_a > levels_b and _only_shards(split_a):
+    if levels_a > levels_b and _only_shards(split_a):
         return _merge_into_shard(split_a, b)
-    if not strict and levels_b > levels_a and _only_shards(split_b):
+    if levels_b > levels_a and _only_shards(split_b):
         return _merge_into_shard(split_b, a)
-    out = _merge_views(split_a.array_to_array, split_b.array_to_array, strict)
+    out = _merge_views(split_a.array_to_array, split_b.array_to_array)
     if split_a.array_to_bytes is None or split_b.array_to_bytes is None:
         a2b = split_a.array_to_bytes or split_b.array_to_bytes
     else:
-        a2b = _merge_entry(split_a.array_to_bytes, split_b.array_to_bytes, strict)
+        a2b = _merge_entry(split_a.array_to_bytes, split_b.array_to_bytes)
     if a2b is not None:
         out.append(a2b)
-    out += _merge_lists(split_a.bytes_to_bytes, split_b.bytes_to_bytes, "bytes -> bytes", strict)
+    out += _merge_lists(split_a.bytes_to_bytes, split_b.bytes_to_bytes, "bytes -> bytes")
     return out
 
 
@@ -174,13 +172,13 @@ def _only_shards(chain: SplitChain) -> bool:
     return not chain.array_to_array and not chain.bytes_to_bytes
 
 
-def _merge_views(a: list[dict[str, JSON]], b: list[dict[str, JSON]], strict: bool) -> list[dict[str, JSON]]:
+def _merge_views(a: list[dict[str, JSON]], b: list[dict[str, JSON]]) -> list[dict[str, JSON]]:
     """Merge array -> array codecs; a transposition more at the end is one that an inner order asks for."""
     n = min(len(a), len(b))
     more = [*a[n:], *b[n:]]
-    if not strict and len(more) == 1 and more[0]["name"] == "transpose":
-        return [*_merge_lists(a[:n], b[:n], "array -> array", strict), *more]
-    return _merge_lists(a, b, "array -> array", strict)
+    if len(more) == 1 and more[0]["name"] == "transpose":
+        return [*_merge_lists(a[:n], b[:n], "array -> array"), *more]
+    return _merge_lists(a, b, "array -> array")
 
 
 def _merge_into_shard(outer: SplitChain, inner: list[dict[str, JSON]]) -> list[dict[str, JSON]]:
@@ -191,18 +189,16 @@ def _merge_into_shard(outer: SplitChain, inner: list[dict[str, JSON]]) -> list[d
     return [{"name": SHARDING, "configuration": configuration}]
 
 
-def _merge_lists(
-    a: list[dict[str, JSON]], b: list[dict[str, JSON]], kind: str, strict: bool
-) -> list[dict[str, JSON]]:
+def _merge_lists(a: list[dict[str, JSON]], b: list[dict[str, JSON]], kind: str) -> list[dict[str, JSON]]:
     if len(a) != len(b):
         raise FailedPreconditionError(
             f"Cannot merge zarr codec constraints {dump(a)} and {dump(b)}: "
             f"Mismatch in number of {kind} codecs ({len(a)} vs {len(b)})"
         )
-    return [_merge_entry(x, y, strict) for x, y in zip(a, b, strict=True)]
+    return [_merge_entry(x, y) for x, y in zip(a, b, strict=True)]
 
 
-def _merge_entry(a: dict[str, JSON], b: dict[str, JSON], strict: bool) -> dict[str, JSON]:
+def _merge_entry(a: dict[str, JSON], b: dict[str, JSON]) -> dict[str, JSON]:
     text = f"Cannot merge zarr codec constraints {dump(a)} and {dump(b)}"
     if a["name"] != b["name"]:
         raise FailedPreconditionError(text)
@@ -210,7 +206,7 @@ def _merge_entry(a: dict[str, JSON], b: dict[str, JSON], strict: bool) -> dict[s
     merged = {**config_a, **config_b}
     for name in config_a.keys() & config_b.keys():
         if name in ("codecs", "index_codecs"):
-            merged[name] = merge_chains(config_a[name], config_b[name], strict=strict)
+            merged[name] = merge_chains(config_a[name], config_b[name])
         elif _normal(name, config_a[name], config_b[name]) != _normal(name, config_b[name], config_a[name]):
             raise FailedPreconditionError(
                 f'{text}: Incompatible "{name}": {dump(config_a[name])} vs {dump(config_b[name])}'
