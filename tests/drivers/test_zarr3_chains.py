@@ -167,13 +167,20 @@ def test_nothing_is_left_of_an_array_that_is_not_what_was_asked_for(tmp_path: Pa
     spec = {
         "driver": "zarr3",
         "kvstore": f"file://{tmp_path}/",
-        "metadata": {"shape": [4, 4], "data_type": "int8"},
+        "metadata": {"shape": [4, 4], "data_type": "int8", "codecs": [LITTLE]},
     }
-    # The order makes a transpose, and then the chain has one codec more than the schema's.
-    schema = {"codec": {"driver": "zarr3", "codecs": [LITTLE]}, "chunk_layout": {"inner_order": [1, 0]}}
-    with pytest.raises(ValueError, match="array -> array codecs"):
+    schema: dict[str, Any] = {"codec": {"driver": "zarr3", "codecs": [LITTLE, {"name": "gzip"}]}}
+    with pytest.raises(ValueError, match="bytes -> bytes codecs"):
         ts.open({**spec, "schema": schema}, create=True, open=True).result()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_transposition_of_an_order_is_no_codec_too_many() -> None:
+    spec = {"driver": "zarr3", "kvstore": "memory://a/", "metadata": {"shape": [4, 4], "data_type": "int8"}}
+    schema = {"codec": {"driver": "zarr3", "codecs": [LITTLE]}, "chunk_layout": {"inner_order": [1, 0]}}
+    for library in (tensorstore, ts):
+        array = library.open({**spec, "schema": schema}, create=True, open=True).result()
+        assert [codec["name"] for codec in array.codec.to_json()["codecs"]] == ["transpose", "bytes"]
 
 
 @pytest.mark.parametrize(
