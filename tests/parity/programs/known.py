@@ -277,7 +277,23 @@ KNOWN: dict[str, list[tuple[str, Callable[[Difference], bool]]]] = {
         (
             "a commit writes no chunk that was only read",
             lambda d: (
-                d.before("t.commit_sync()") and d.step == "sorted(map(str, log))" and not d.before(".write(")
+                not d.before(".write(")
+                and (
+                    (d.before("t.commit_sync()") and d.step == "sorted(map(str, log))")
+                    or (d.step == "t.commit_sync()" and _failed(d.theirs) and d.ours is None)
+                )
+            ),
+        ),
+        (
+            "chunks are asked for at each read, in TensorStore not twice at one reading of the clock",
+            lambda d: d.step == "sorted(map(str, log))" and set(d.theirs) == set(d.ours),
+        ),
+        (
+            "a read function whose generation stays after a write is asked again",
+            lambda d: (
+                d.before("TimestampedStorageGeneration")
+                and d.before(".write(")
+                and d.step.endswith(".read().result()")
             ),
         ),
         (
