@@ -1,7 +1,8 @@
 """Documents of Zarr in the form that the specification has, where other programs write another.
 
-Zarr v2: ``shape`` and ``chunks`` of one dimension as a number, which zarr-python reads.  Zarr v3:
-``attributes`` and ``dimension_names`` of null, for none.  All that reads documents has the usual form.
+``shape`` of one dimension as a number, and ``chunks`` in Zarr v2, as zarr-python reads them.  Zarr v3:
+``attributes``, ``dimension_names`` and ``storage_transformers`` of null, for none.  All that reads documents
+has the usual form.
 """
 
 from __future__ import annotations
@@ -13,16 +14,16 @@ from chunkwise.binding import JSON
 __all__ = ["usual_form"]
 
 _SIZES = ("shape", "chunks")
-_OPTIONAL = ("attributes", "dimension_names")
+_OPTIONAL = ("attributes", "dimension_names", "storage_transformers")
 
 
 def usual_form(document: Mapping[str, JSON]) -> dict[str, JSON]:
     """Return a document of Zarr v2 or v3 with its members in the usual form."""
     out = dict(document)
     version = out.get("zarr_format")
-    if version == 2:
-        out.update({name: [out[name]] for name in _SIZES if type(out.get(name)) is int})
-    elif version == 3:
+    if version in (2, 3):
+        out.update({name: [out[name]] for name in _SIZES[: 4 - version] if type(out.get(name)) is int})
+    if version == 3:
         for name in _OPTIONAL:
             if name in out and out[name] is None:
                 del out[name]
