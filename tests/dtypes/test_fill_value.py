@@ -383,12 +383,3 @@ def test_booleans_may_be_numbers(value):
         assert parse(value, dtype("bool")).item() is bool(value)
         with pytest.raises(ValueError, match="Expected boolean"):
             parse(2, dtype("bool"))
-
-
-@pytest.mark.parametrize("parse", [parse_fill_value_zarr2, parse_fill_value_zarr3])
-def test_integers_may_be_text(parse):
-    """Other programs write them so, and zarr-python reads them in both versions."""
-    assert [parse(text, dtype("int16")).item() for text in ("0", "-7", "0012")] == [0, -7, 12]
-    for wrong in ("", "x", "1.5", "0x10", "40000"):
-        with pytest.raises(ValueError, match="Expected integer in the range"):
-            parse(wrong, dtype("int16"))

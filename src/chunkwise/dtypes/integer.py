@@ -96,8 +96,8 @@ def show(value: JSON) -> str:
 
 
 def parse_int(value: JSON, dtype: DataType, notation: Notation) -> npt.NDArray[Any]:
-    """Return a fill value; a string of digits, as some programs write it, will do too."""
-    number = read_int(value, dtype, strings=True)
+    """Return a fill value; in a schema a string of digits will do too."""
+    number = read_int(value, dtype, strings=notation == "json")
     if is_small(dtype):
         return sign_extended(np.array(number, dtype.memory_dtype), dtype)
     return np.array(number, dtype.memory_dtype)

@@ -33,6 +33,7 @@ __all__ = [
 _PLAIN = {
     name: d for name, d in dtypes.items() if d.kind in ("int", "float") and d.memory_dtype.isbuiltin != 1
 }
+_DIGITS = re.compile(r"-?[0-9]{1,20}")
 _TYPE_STRING = re.compile(r"([<>|])([biufcSUVmM])([0-9]+)(\[[^\]]*\])?")
 
 
@@ -141,11 +142,13 @@ def parse_fill_value_zarr2(
     """Return member ``fill_value`` of a Zarr v2 array as an array of shape ``()``; None for null."""
     # `stored` is the type with its byte order from `parse_zarr2`; by default little-endian.  Base64 of
     # structured and complex values is of the bytes as stored.  zarr-python wrote 0 for none, before it wrote
-    # base64; of text of any length it reads numbers as their digits.
+    # base64; of text of any length it reads numbers as their digits, and numbers of others as text.
     if type(value) is int and value == 0 and dtype.kind in ("bytes", "text", "raw", "struct", "string"):
         return dtype.zero()
     if dtype.kind == "ustring" and type(value) in (int, float):
         value = str(value)
+    if dtype.kind == "int" and isinstance(value, str) and _DIGITS.fullmatch(value):
+        value = int(value)
     return None if value is None else parse_element(value, dtype, "zarr2", stored)
 
 

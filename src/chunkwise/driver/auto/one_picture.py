@@ -1,6 +1,7 @@
 """Which TIFF files are one picture, as TensorStore's driver ``tiff`` opens them when it finds one.
 
-Only the tables of the file are read.  All other files are images of any type and of any number of pages.
+Only the tables of the file are read.  All other files are images of any type and of any number of pages, and
+so is a picture with a scale: OME-XML, what ImageJ writes, or a resolution in inches or centimetres.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ Read: TypeAlias = Callable[[int, int], bytes]  # the bytes from a position, and 
 
 _WIDTH, _HEIGHT, _BITS, _COMPRESSION, _PHOTOMETRIC = 256, 257, 258, 259, 262
 _FILL_ORDER, _SAMPLES, _PLANAR, _PREDICTOR, _FORMAT = 266, 277, 284, 317, 339
+_DESCRIPTION, _RESOLUTION_UNIT = 270, 296
 _TAKEN = (
     _WIDTH,
     _HEIGHT,
@@ -26,12 +28,16 @@ _TAKEN = (
     _PLANAR,
     _PREDICTOR,
     _FORMAT,
+    _RESOLUTION_UNIT,
 )
 _COMPRESSIONS = (1, 5, 7, 8, 32773, 32946, 50000)  # none, LZW, JPEG, Deflate, PackBits, Deflate, Zstandard
 _PHOTOMETRICS = (0, 1, 2, 6)  # grey, RGB and YCbCr; not palettes
 _PREDICTED = (5, 8, 32946, 50000)  # pictures of others have no predictor, whatever their tag says
 _SIZES = {1: "B", 3: "H", 4: "I", 16: "Q"}
+_UNITS = (2, 3)  # inch, centimetre
+_ASCII = 2
 _MOST_ENTRIES = 1000
+_DESCRIPTION_NBYTES = 4096  # OME-XML and ImageJ say what they are before
 _MOST_PIXELS = 1 << 26  # larger ones are read by tiles
 
 
@@ -53,11 +59,14 @@ def is_one_picture(read: Read) -> bool:
         and (tags.get(_PREDICTOR, 1) == 1 or tags.get(_COMPRESSION, 1) in _PREDICTED)
         and tags.get(_PHOTOMETRIC) in _PHOTOMETRICS
         and (n_samples == 1 or tags.get(_PLANAR, 1) == 1)
+        and tags.get(_RESOLUTION_UNIT) not in _UNITS
+        and _DESCRIPTION not in tags
     )
 
 
 def _only_page(read: Read) -> dict[int, int] | None:
-    """Return the first values of the tags of the only page; None if there are several."""
+    """Return the first values of the tags of the only page, the description if it has a scale."""
+    # None if there are several pages.
     head = read(0, 16)
     order = "<" if head[:2] == b"II" else ">"
     is_big = struct.unpack_from(order + "H", head, 2)[0] == 43
@@ -79,6 +88,12 @@ def _tags(read: Read, table: bytes, order: str, size: int) -> dict[int, int]:
     found = {}
     for at in range(0, len(table), size):
         tag, kind, n = struct.unpack_from(f"{order}HH{count}", table, at)
+        if tag == _DESCRIPTION and kind == _ASCII and n > room:
+            (place,) = struct.unpack(order + ("Q" if room == 8 else "I"), table[at + size - room : at + size])
+            text = read(place, min(n, _DESCRIPTION_NBYTES))
+            if text.startswith(b"ImageJ=") or b"<OME" in text:
+                found[_DESCRIPTION] = 1
+            continue
         if tag not in _TAKEN or kind not in _SIZES or n == 0:
             continue
         one, value = order + _SIZES[kind], table[at + size - room : at + size]
