@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas
 import pytest
+import tifffile
 import xarray
 import zarr
 
@@ -58,3 +60,27 @@ def test_a_multi_index_is_named(tmp_path: Path) -> None:
         write_dataset(dataset, tmp_path / "a")
     assert not (tmp_path / "a").exists()
     write_dataset(dataset.reset_index("i"), tmp_path / "a")
+
+
+def test_files_with_specs_and_pictures(tmp_path: Path) -> None:
+    """A spec in a file is opened, as it is now; for other files and pictures an error says what to do."""
+    (tmp_path / "pictures").mkdir()
+    for i in range(2):
+        ts.create_array(tmp_path / str(i), np.full(3, i))
+        tifffile.imwrite(tmp_path / f"pictures/{i}.tif", np.zeros((4, 5), "u2"))
+        spec = {"driver": "zarr3", "kvstore": {"driver": "file", "path": f"{tmp_path}/{i}/"}}
+        (tmp_path / "s.json").write_text(json.dumps(spec))
+        for place in (tmp_path / "s.json", str(tmp_path / "s.json"), f"file://{tmp_path}/s.json"):
+            np.testing.assert_array_equal(ts.open(place).result().read().result(), [i] * 3)
+    for text, message in (
+        ("{", "Invalid JSON"),
+        ("[]", '"driver"'),
+        ('{"version": 1, "refs": {}}', r"s\.json\|reference:"),
+    ):
+        (tmp_path / "s.json").write_text(text)
+        opening = ts.open(tmp_path / "s.json")
+        with pytest.raises(ValueError, match=message):
+            opening.result()
+    with pytest.raises(ValueError, match="open_multiscale opens pictures as a stack"):
+        ts.open(tmp_path / "pictures").result()
+    assert ts.open_multiscale(tmp_path / "pictures").levels[0].shape == (2, 4, 5)

@@ -329,3 +329,22 @@ def test_a_reference_file_that_is_replaced(tmp_path: Path) -> None:
     Path(place).unlink()
     with pytest.raises(NotFoundError, match="there are no references: neither"):
         kv["a"]
+
+
+@pytest.mark.parametrize("compressor", [None, {"id": "zlib", "level": 1}])
+def test_grib_messages_say_what_is_missing(tmp_path: Path, compressor: Any) -> None:
+    """The codec of kerchunk for GRIB comes last: the shape is known, values need the library of ECMWF."""
+    array = {"zarr_format": 2, "shape": [2], "chunks": [2], "dtype": "<f4", "order": "C", "fill_value": 0}
+    document = {**array, "compressor": compressor, "filters": [{"id": "grib", "var": "t"}]}
+    refs = {".zgroup": '{"zarr_format":2}', "t/.zarray": json.dumps(document), "t/0": ["x.grib", 0, 10]}
+    (tmp_path / "refs.json").write_text(json.dumps({"version": 1, "refs": refs}))
+    (tmp_path / "x.grib").write_bytes(b"GRIB" + bytes(6))
+    place = f"{tmp_path}/refs.json|reference:t"
+    if compressor is not None:
+        with pytest.raises(ValueError, match='"grib" codec is supported as the last codec only'):
+            ts.open(place).result()
+        return
+    opened = ts.open(place).result()
+    assert opened.shape == (2,)
+    with pytest.raises(NotImplementedError, match=r'"grib" codec needs a package .*eccodes'):
+        opened.read().result()

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from chunkwise.api.file_axes import with_axes_of_file
 from chunkwise.api.kvstore import KvStore
 from chunkwise.api.spec_cache import cache_spec, cached_spec, spec_key
+from chunkwise.api.spec_file import read_spec_file
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.api.transaction import Transaction, check_transaction, not_open, wrap_of
 from chunkwise.arguments import as_sequence
@@ -120,9 +121,10 @@ def open(
     Parameters
     ----------
     spec : Spec, JSON, str or path-like
-        The array to open: a spec, its JSON, a URL, or the path of a local array, whose format is detected.  A
-        store of zarr-python or obstore, a file system or mapper of fsspec, a path of universal_pathlib and
-        an object with the methods of a kvstore are taken as the store that has the array at its root.
+        The array to open: a spec, its JSON, a file ``*.json`` that has it, a URL, or the path of a local
+        array, whose format is detected.  A store of zarr-python or obstore, a file system or mapper of
+        fsspec, a path of universal_pathlib and an object with the methods of a kvstore are taken as the store
+        that has the array at its root.
     read, write : bool, optional
         Access to open it for; by default all that it allows.
     open_mode, open, create, delete_existing, assume_metadata, assume_cached_metadata
@@ -169,6 +171,11 @@ def open(
         transaction = _common_transaction(transaction, kvstore.transaction)
         kvstore = kvstore.spec(retain_context=True)
     flags = (open, create, delete_existing, assume_metadata, assume_cached_metadata)
+    if isinstance(spec, str | os.PathLike):
+        try:
+            spec = read_spec_file(spec) or spec
+        except ChunkwiseError as e:
+            return Future.failed(e)
     others = (open_mode, kvstore, recheck_cached_metadata, recheck_cached_data, recheck_cached, rank, dtype,
               domain, shape, chunk_layout, codec, fill_value, dimension_units, schema)  # fmt: skip
     key = None

@@ -6,6 +6,7 @@ import argparse
 from collections import Counter
 from collections.abc import Sequence
 
+from chunkwise.api.spec_file import read_spec_file
 from chunkwise.arrays.stack import StackArray
 from chunkwise.binding import JSON
 from chunkwise.cli.command import UsageError, message, rows_as_lines, show
@@ -20,7 +21,6 @@ from chunkwise.multiscale.ome_groups import Options
 from chunkwise.multiscale.open import find_images, open_multiscale
 from chunkwise.tools.quantities import format_nbytes, format_ratio, format_shape, plural
 from chunkwise.tools.source import find_source, open_source
-from chunkwise.tools.spec_file import read_spec_file
 from chunkwise.tools.stack_report import report_stack
 from chunkwise.tools.stored_node import Occupancy, occupancy, stored_array
 from chunkwise.tools.summary import ArraySummary, summarize

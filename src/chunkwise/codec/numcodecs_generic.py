@@ -49,7 +49,7 @@ _OF_BYTES = {
     for name in ("bitorder", "delta", "deflate", "lz4", "lz4h5", "lzf", "lzma", "lzw", "szip", "zlib", "zstd")
 }
 # Packages that implement the codecs whose names begin so.
-_PACKAGES = {"imagecodecs_": "imagecodecs", "zfpy": "zfpy", "pcodec": "pcodec"}
+_PACKAGES = {"imagecodecs_": "imagecodecs", "zfpy": "zfpy", "pcodec": "pcodec", "grib": "kerchunk"}
 
 
 def _get(id: str, configuration: Frozen) -> Any:
@@ -74,7 +74,7 @@ def _missing(id: str, package: str) -> UnsupportedError:
     return UnsupportedError(needs(f'"{id}" codec', package))
 
 
-def find_numcodecs(value: JSON, *, is_compressor: bool, serialized: bool) -> Codec | None:
+def find_numcodecs(value: JSON, *, is_last: bool, serialized: bool) -> Codec | None:
     """Return the codec that NumCodecs has for a Zarr v2 codec object; None if it has none."""
     members = Members(expect_object(value))
     id = members.take("id", expect_string)
@@ -85,8 +85,8 @@ def find_numcodecs(value: JSON, *, is_compressor: bool, serialized: bool) -> Cod
     _get(id, configuration)
     if serialized or id in _OF_BYTES:
         return NumcodecsCompressor(configuration, id)
-    if not is_compressor:
-        raise UnsupportedError(f'"{id}" codec is supported as compressor only, not as filter')
+    if not is_last:
+        raise UnsupportedError(f'"{id}" codec is supported as the last codec only, not before another')
     return NumcodecsSerializer(configuration, id)
 
 
@@ -182,6 +182,8 @@ class NumcodecsSerializer(ArrayToBytes):
 def _run(id: str, function: Callable[[Any], Any], value: Any, error: type[CodecError]) -> Any:
     try:
         return function(value)
+    except ImportError as e:  # of a package that the codec's own calls, such as eccodes for GRIB
+        raise UnsupportedError(f'"{id}" codec needs a package that is not installed: {e}') from e
     except Exception as e:
         # A codec of another package may raise anything for data it does not like.
         raise error(f'"{id}" codec: {type(e).__name__}: {e}') from e

@@ -50,9 +50,9 @@ def parse_zarr2(
     steps: list[tuple[str, JSON]] = [(f"filters/{i}", f) for i, f in enumerate(filters or ())]
     if compressor is not None:
         steps.append(("compressor", compressor))
-    for where, step in steps:
+    for n, (where, step) in enumerate(steps, 1):
         try:
-            codec = parse_zarr2_step(step, is_compressor=where == "compressor", serialized=serialized)
+            codec = parse_zarr2_step(step, is_last=n == len(steps), serialized=serialized)
         except InvalidArgumentError as e:
             raise prefix(e, f'Error parsing object member "{where}"') from None
         if isinstance(codec, BytesToBytes) and not serialized:
@@ -70,15 +70,16 @@ def parse_zarr2(
     return codecs
 
 
-def parse_zarr2_step(value: JSON, *, is_compressor: bool, serialized: bool) -> Codec:
+def parse_zarr2_step(value: JSON, *, is_last: bool, serialized: bool) -> Codec:
     """Return the codec of a filter or compressor; `serialized` if a codec before it has made bytes."""
+    # The last one may make bytes of elements whose form it keeps, such as the codecs of pictures and of GRIB.
     try:
         return parse_codec(value, "zarr2")
     except UnknownExtensionError as unknown:
         # NumCodecs has a registry of its own, for instance of image codecs.
         from chunkwise.codec.numcodecs_generic import find_numcodecs
 
-        found = find_numcodecs(value, is_compressor=is_compressor, serialized=serialized)
+        found = find_numcodecs(value, is_last=is_last, serialized=serialized)
         if found is None:
             raise unknown
         return found

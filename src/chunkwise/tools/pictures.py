@@ -10,6 +10,7 @@ from glob import glob
 from chunkwise.api.open import open as open_spec
 from chunkwise.api.stack import stack
 from chunkwise.api.tensorstore import TensorStore
+from chunkwise.driver.auto.found_instead import PICTURE_SUFFIXES
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, prefix
 from chunkwise.index_space import d
 from chunkwise.spec.url import is_url
@@ -25,7 +26,6 @@ __all__ = [
     "stack_planes",
 ]
 
-_SUFFIXES = (".tif", ".tiff", ".png", ".jpg", ".jpeg", ".bmp", ".webp", ".avif")
 _DRIVERS = ("png", "jpeg", "tiff", "webp", "avif", "bmp")
 
 
@@ -68,7 +68,7 @@ def pictures_at(place: object) -> list[str] | None:
 
 def is_picture(path: str) -> bool:
     """Return True for the name of a file with one picture."""
-    return path.lower().endswith(_SUFFIXES) and not path.lower().endswith((".ome.tif", ".ome.tiff"))
+    return path.lower().endswith(PICTURE_SUFFIXES) and not path.lower().endswith((".ome.tif", ".ome.tiff"))
 
 
 def natural(name: str) -> list[tuple[int, str]]:

@@ -13,6 +13,7 @@ from itertools import islice
 from typing import TypeAlias
 
 from chunkwise.api.open import open as open_spec
+from chunkwise.api.spec_file import read_spec_file
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.binding import JSON
 from chunkwise.catalogue import DRIVERS
@@ -31,7 +32,6 @@ from chunkwise.spec.context import Context
 from chunkwise.spec.spec import Spec
 from chunkwise.tools.new_array import open_array
 from chunkwise.tools.pictures import named_axes, open_pictures, pictures_at
-from chunkwise.tools.spec_file import read_spec_file
 
 _SHOWN = 10
 

@@ -12,7 +12,14 @@ from chunkwise.kvstore.staging import COMPLETE, is_staging
 from chunkwise.kvstore.traits import traits_of
 from chunkwise.kvstore.value_bound import read_bounded
 
-__all__ = ["database_instead", "file_kind", "found_instead", "group_instead", "interrupted_instead"]
+__all__ = [
+    "PICTURE_SUFFIXES",
+    "database_instead",
+    "file_kind",
+    "found_instead",
+    "group_instead",
+    "interrupted_instead",
+]
 
 T = TypeVar("T")
 
@@ -33,6 +40,9 @@ _UNREAD = {
     ),
     b"GRIB": "it is a GRIB file, which is not read here",
 }
+PICTURE_SUFFIXES = (".tif", ".tiff", ".png", ".jpg", ".jpeg", ".bmp", ".webp", ".avif")
+"""How the names of files with pictures end, in lower case."""
+
 _SHOWN = 3
 
 
@@ -66,7 +76,9 @@ def found_instead(kv: KvStoreDriver, path: str, text: str) -> str:
         return interrupted
     if not names:
         return _inside_file(kv, path, text) or f"nothing is there{_near(kv, path)}"
-    return f"it is a directory of something else: {_some(names)}"
+    are_pictures = all(name.lower().endswith(PICTURE_SUFFIXES) for name in names)
+    hint = "; open_multiscale opens pictures as a stack" if are_pictures else ""
+    return f"it is a directory of something else: {_some(names)}{hint}"
 
 
 def _near(kv: KvStoreDriver, path: str) -> str:

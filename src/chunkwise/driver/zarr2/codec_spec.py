@@ -34,7 +34,7 @@ def parse_filters(value: JSON) -> list[dict[str, JSON]] | None:
 
 
 def _canonical(value: JSON, *, is_compressor: bool) -> dict[str, JSON]:
-    codec = parse_zarr2_step(value, is_compressor=is_compressor, serialized=not is_compressor)
+    codec = parse_zarr2_step(value, is_last=is_compressor, serialized=not is_compressor)
     return codec_to_json(codec, "zarr2")
 
 

@@ -1,0 +1,47 @@
+"""Files called ``*.json`` with the spec of an array, such as a stack."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from chunkwise.binding import JSON
+from chunkwise.errors import FailedPreconditionError
+from chunkwise.hierarchy.location import locate
+from chunkwise.kvstore.value_bound import read_bounded
+from chunkwise.spec.url import is_url
+
+__all__ = ["read_spec_file"]
+
+_SUFFIX = ".json"
+
+
+def read_spec_file(place: str | os.PathLike[str]) -> dict[str, JSON] | None:
+    """Return the spec in a file called ``*.json``, perhaps a URL; None if `place` is no such file."""
+    text = os.fspath(place)
+    if not text.endswith(_SUFFIX):
+        return None
+    if is_url(text):
+        location = locate(text)
+        try:
+            raw = read_bounded(location.store, location.path.rstrip("/")).value
+        except FailedPreconditionError:  # a directory of this name
+            raw = None
+    else:
+        raw = Path(text).read_bytes() if os.path.isfile(text) else None
+    if raw is None:
+        return None
+    try:
+        spec = json.loads(bytes(raw))
+    except (ValueError, RecursionError) as e:
+        raise FailedPreconditionError(f"{text}: Invalid JSON: {e}") from None
+    if isinstance(spec, dict) and ("refs" in spec or ".zgroup" in spec):
+        raise FailedPreconditionError(
+            f'{text} has references, as kerchunk writes them: what they are about is "{text}|reference:"'
+        )
+    if not isinstance(spec, dict) or not isinstance(spec.get("driver"), str):
+        raise FailedPreconditionError(
+            f'{text}: expected the spec of an array, a JSON object with the member "driver"'
+        )
+    return spec
