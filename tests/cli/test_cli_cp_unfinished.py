@@ -65,7 +65,7 @@ def test_interrupted_and_resumed(
     assert run("info", target).status == 1
     assert "unfinished copy" in run("tree", tmp_path).out
     verified = run("verify", target)
-    assert verified.status == 1 and "unfinished copy" in verified.err
+    assert verified.status == 1 and "unfinished copy" in verified.out
 
     again = run(*arguments)
     assert again.status == 1 and "--resume" in again.err

@@ -9,7 +9,7 @@ from chunkwise.cli.command import show
 from chunkwise.cli.options import add_on, workers_of
 from chunkwise.cli.progress import add_quiet, progress_of
 from chunkwise.hdmf.check_links import broken_links
-from chunkwise.hierarchy.node import require_node
+from chunkwise.hierarchy.node import node_or_file
 from chunkwise.tools.parts import parse_part
 from chunkwise.tools.quantities import format_duration, format_nbytes, plural
 from chunkwise.tools.source import find_array, find_source
@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     part = None if arguments.part is None else parse_part(arguments.part)
     workers = workers_of(arguments)
     array = find_array(arguments.path)
-    root = None if array is not None else require_node(find_source(arguments.path))
+    root = None if array is not None else node_or_file(find_source(arguments.path))
     path = "" if root is None else root.location.path
     reports: list[NodeReport] = []
     with progress_of(arguments, "verifying", None, workers=workers) as progress:

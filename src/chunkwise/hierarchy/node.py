@@ -27,7 +27,7 @@ from chunkwise.hierarchy.container import container_root
 from chunkwise.hierarchy.document import load_json
 from chunkwise.hierarchy.location import Location, inside_file
 from chunkwise.kvstore.protocol import Children, Stamped
-from chunkwise.kvstore.staging import is_staging
+from chunkwise.kvstore.staging import JOURNAL, is_staging
 from chunkwise.kvstore.value_bound import read_bounded
 
 __all__ = [
@@ -65,9 +65,6 @@ ARRAY_KEYS: dict[FormatName, str] = {
 
 DOCUMENTS = ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata", "attributes.json", "meta", "attrs")
 """All keys, relative to a node, that are metadata in some format."""
-
-JOURNAL = ".chunkwise-copy.json"
-"""Key, relative to a node, that says that a copy to it was begun and not finished."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,13 +14,25 @@ from functools import cache
 
 from chunkwise.kvstore.platform import WINDOWS
 
-__all__ = ["ASIDE", "COMPLETE", "in_staging", "is_abandoned", "is_staging", "new_owner", "staging_name"]
+__all__ = [
+    "ASIDE",
+    "COMPLETE",
+    "JOURNAL",
+    "in_staging",
+    "is_abandoned",
+    "is_staging",
+    "new_owner",
+    "staging_name",
+]
 
 COMPLETE = ".chunkwise-complete"
 """Key, relative to a place, that says that all of the new data is there, while it takes its place."""
 
 ASIDE = "-old"
 """Ending of the name that old data has for a moment where two directories can't be exchanged at once."""
+
+JOURNAL = ".chunkwise-copy.json"
+"""Key, relative to a node, that says that a copy to it was begun and not finished."""
 
 _NAME = re.compile(r"\A(?:\..*)?\.chunkwise-new(?:-(?P<owner>\w+-[0-9]+-\w+))?(?:-old)?\Z", re.DOTALL)
 _LONGEST = 100  # bytes of a name that is kept; the names of files have 255

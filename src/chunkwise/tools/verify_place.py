@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 
 from chunkwise.api.tensorstore import TensorStore
-from chunkwise.hierarchy.node import Node, require_node
+from chunkwise.hierarchy.node import Node, node_or_file
 from chunkwise.tools.executors import Workers, workers_of
 from chunkwise.tools.parts import Part, parse_part
 from chunkwise.tools.source import Place, find_array, find_source
@@ -69,7 +69,7 @@ def verify(
     array, root = find_array(place), None
     if array is None:
         assert not isinstance(place, TensorStore)
-        root = require_node(find_source(place))
+        root = node_or_file(find_source(place))
     return reports_of(array, root, workers_of(executor), progress, own)
 
 

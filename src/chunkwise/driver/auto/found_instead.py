@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from chunkwise.errors import ChunkwiseError
 from chunkwise.kvstore.protocol import ByteRange, KvStoreDriver
-from chunkwise.kvstore.staging import COMPLETE, is_staging
+from chunkwise.kvstore.staging import COMPLETE, JOURNAL, is_staging
 from chunkwise.kvstore.traits import traits_of
 from chunkwise.kvstore.value_bound import read_bounded
 
@@ -76,6 +76,8 @@ def found_instead(kv: KvStoreDriver, path: str, text: str) -> str:
         return interrupted
     if not names:
         return _inside_file(kv, path, text) or f"nothing is there{_near(kv, path)}"
+    if JOURNAL in names:
+        return "it is an unfinished copy: its command goes on with --resume"
     are_pictures = all(name.lower().endswith(PICTURE_SUFFIXES) for name in names)
     hint = "; open_multiscale opens pictures as a stack" if are_pictures else ""
     return f"it is a directory of something else: {_some(names)}{hint}"

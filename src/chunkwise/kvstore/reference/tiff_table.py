@@ -30,7 +30,7 @@ from chunkwise.kvstore.value_file import ValueFile
 
 __all__ = ["TiffTable", "load_tiff"]
 
-_LONGEST_KEPT = 1 << 20  # characters of OME-XML that are an attribute, so that copies lose none of it
+_LONGEST_KEPT = 1 << 24  # characters of OME-XML that are an attribute, so that copies lose none of it
 _MOST_IMAGES = 1000  # each makes documents and tables of its own
 _ORDER = "TCZYX"
 _KINDS = {"X": "space", "Y": "space", "Z": "space", "T": "time", "C": "channel"}
