@@ -354,8 +354,8 @@ Indexable.register(TensorStore)
 
 
 def _is_finite(transform: IndexTransform) -> bool:
-    domain = transform.domain
-    return all(a > -inf and b <= inf for a, b in zip(domain.inclusive_min, domain.exclusive_max, strict=True))
+    lower, upper = transform.input_inclusive_min, transform.input_exclusive_max
+    return min(lower, default=0) > -inf and max(upper, default=0) <= inf
 
 
 def _explicit(transform: IndexTransform) -> IndexDomain:
