@@ -98,7 +98,9 @@ def test_statuses(name: str, statuses: list[int], monkeypatch: pytest.MonkeyPatc
 
     def answers(target: str, head: str) -> Iterator[bytes]:
         body = b"" if head.startswith("HEAD") else now[1]
-        yield answer(body, now[0], ETag='"e"', Last_Modified="Mon, 01 Jan 2024 00:00:00 GMT")
+        yield answer(
+            body, now[0], ETag='"e"', Last_Modified="Mon, 01 Jan 2024 00:00:00 GMT", Connection="close"
+        )
 
     requests = READS if name == "http" else {**READS, **OTHERS}
     wrong = []
