@@ -42,6 +42,10 @@ def is_within(function: Callable[..., object], **variables: object) -> bool:
 
 
 def _run(work: Callable[[*Ts], object], arguments: tuple[*Ts]) -> None:
-    sys.settrace(threading.gettrace())
-    sys.setprofile(threading.getprofile())
+    # A new thread has neither.  Python raises RuntimeError where two threads set one at the same time.
+    trace, profile = threading.gettrace(), threading.getprofile()
+    if trace is not None:
+        sys.settrace(trace)
+    if profile is not None:
+        sys.setprofile(profile)
     work(*arguments)
