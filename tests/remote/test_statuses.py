@@ -98,9 +98,7 @@ def test_statuses(name: str, statuses: list[int], monkeypatch: pytest.MonkeyPatc
 
     def answers(target: str, head: str) -> Iterator[bytes]:
         body = b"" if head.startswith("HEAD") else now[1]
-        yield answer(
-            body, now[0], ETag='"e"', Last_Modified="Mon, 01 Jan 2024 00:00:00 GMT", Connection="close"
-        )
+        yield answer(body, now[0], ETag='"e"', Last_Modified="Mon, 01 Jan 2024 00:00:00 GMT")
 
     requests = READS if name == "http" else {**READS, **OTHERS}
     wrong = []

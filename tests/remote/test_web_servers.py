@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import socket
 import socketserver
 import subprocess
@@ -68,6 +69,9 @@ def web(answers: Answers) -> Iterator[Web]:
                             return
                         head += line
                     found.requests.append(head)
+                    length = re.search(r"(?im)^content-length: *([0-9]+)", head)
+                    if length:  # a body may look like the head of another request
+                        self.rfile.read(int(length[1]))
                     for piece in answers(head.split(" ")[1], head):
                         self.wfile.write(piece)
             except OSError:  # the client has had enough

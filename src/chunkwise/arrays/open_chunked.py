@@ -54,7 +54,7 @@ def open_chunked(
     if opened.written:
         try:
             metadata_written(spec, request, store, wrap)
-        except BaseException:
+        except BaseException:  # an interrupt too
             if wrap is None and not mode.delete_existing:  # what fails leaves nothing
                 with suppress(ChunkwiseError):
                     store.delete(request.key, if_equal=opened.generation)

@@ -112,5 +112,5 @@ class _Finder(_Pickler):  # type: ignore[misc]
             reduced = obj.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
             self._usual.add(type(obj))
             return reduced
-        except Exception:
+        except Exception:  # the code of any class may have run
             return int, ()

@@ -140,7 +140,7 @@ class Pool:
                 after(earlier, begin)
             else:
                 begin()  # one call, so that an interrupt comes before all steps or after
-        except BaseException:
+        except BaseException:  # Ctrl-C, and the caller has no future to cancel
             job.stop.append(None)  # it may still begin after others
             if job in _jobs:
                 give_up(future)

@@ -72,7 +72,7 @@ def wait(future: Future[Any], left: float | None, n_forks: Callable[[], int]) ->
 
     try:
         in_time = _wait_until(is_over, future, left)
-    except BaseException:
+    except BaseException:  # Ctrl-C; what nobody waits for any more is given up
         if forks == n_forks():
             give_up(future)
         raise

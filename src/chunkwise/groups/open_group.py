@@ -316,7 +316,7 @@ def _create(format: FormatName, attributes: Mapping[str, Any], options: dict[str
             found = find_node(location, format)
             assert found is not None
             node = found
-    except BaseException:
+    except BaseException:  # an interrupt too
         with suppress(ChunkwiseError):  # the store may have failed for good
             remove_groups(made)
         raise

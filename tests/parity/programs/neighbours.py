@@ -5,8 +5,6 @@
 Prints a JSON object with the outcome of each step: "ok", "wrong values" or the error.
 """
 
-import json
-import os
 import sys
 from pathlib import Path
 
@@ -22,6 +20,7 @@ import tensorstore  # noqa: E402
 import xarray as xr  # noqa: E402
 import xarray_tensorstore as xt  # noqa: E402
 import zarr  # noqa: E402
+from steps import report  # noqa: E402
 
 RNG = np.random.default_rng(0)
 
@@ -82,14 +81,5 @@ STEPS = {
 }
 
 
-def outcome(step):
-    try:
-        return "ok" if step() else "wrong values"
-    except Exception as e:
-        return f"{type(e).__name__}: {e}"[:500]
-
-
 if __name__ == "__main__":
-    where = Path(tensorstore.__file__).parent.name
-    print(json.dumps({"library": where, **{name: outcome(step) for name, step in STEPS.items()}}), flush=True)
-    os._exit(0)  # threads of TensorStore may outlive what they use
+    report(tensorstore, STEPS)
