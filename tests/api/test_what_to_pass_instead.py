@@ -81,6 +81,11 @@ def test_files_with_specs_and_pictures(tmp_path: Path) -> None:
         opening = ts.open(tmp_path / "s.json")
         with pytest.raises(ValueError, match=message):
             opening.result()
+    context = ts.Context()
+    kvstore = ts.KvStore.open("memory://", context=context).result()
+    kvstore["s.json"], kvstore["d"] = json.dumps(spec).encode(), b'{"a.json": 5}'
+    assert ts.open("memory://s.json", context=context).result().shape == (3,)
+    assert ts.open("memory://d|json:/a.json", context=context).result().read().result() == 5
     with pytest.raises(ValueError, match="open_multiscale opens pictures as a stack"):
         ts.open(tmp_path / "pictures").result()
     assert ts.open_multiscale(tmp_path / "pictures").levels[0].shape == (2, 4, 5)

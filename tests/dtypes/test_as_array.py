@@ -197,3 +197,9 @@ def test_arrays_of_subclasses_are_stored_and_masks_are_refused(tmp_path, format)
         with pytest.raises(ValueError, match="1 of 6 values are masked"):
             write(np.ma.masked_array(values * 2, mask=values == 2))
     np.testing.assert_array_equal(array.read().result(), values)
+
+
+def test_a_masked_array_has_no_view():
+    """What is kept in memory would lose its mask too."""
+    with pytest.raises(ValueError, match="1 of 3 values are masked"):
+        chunkwise.array(np.ma.masked_array([1, 2, 3], mask=[0, 1, 0]))

@@ -118,8 +118,14 @@ def test_any_kvstore():
         ("float32", 1e300),
         ("float32", 1j),
         ("bool", 2),
+        ("bool", "false"),
         ("complex64", "x"),
         ("float32", [1, 2]),
+        ("int4", 20),
+        ("uint2", 1.5),
+        ("bfloat16", 1e300),
+        ("float8_e4m3fn", 1000),
+        ("float8_e4m3fn", math.inf),
     ],
 )
 def test_a_fill_value_that_the_type_cannot_hold_is_refused(tmp_path, format, dtype, value):
@@ -137,6 +143,7 @@ def test_a_fill_value_that_the_type_cannot_hold_is_refused(tmp_path, format, dty
         ("bool", 1),
         ("int64", 2.0**53),
         ("uint64", 2**64 - 1),
+        ("complex64", 1 + 2j),
     ],
 )
 def test_a_fill_value_is_what_the_type_holds(tmp_path, dtype, value):

@@ -75,7 +75,7 @@ def array(
         array = np.array(array)
         element_type = _natural(array)
     else:
-        array = np.asarray(array)
+        array = np.asanyarray(array)
         element_type = _natural(array)
     values = as_array(array, element_type)
     shared = given is not None and values is given

@@ -173,7 +173,7 @@ def open(
     flags = (open, create, delete_existing, assume_metadata, assume_cached_metadata)
     if isinstance(spec, str | os.PathLike):
         try:
-            spec = read_spec_file(spec) or spec
+            spec = read_spec_file(spec, context) or spec
         except ChunkwiseError as e:
             return Future.failed(e)
     others = (open_mode, kvstore, recheck_cached_metadata, recheck_cached_data, recheck_cached, rank, dtype,

@@ -7,9 +7,11 @@ import os
 from pathlib import Path
 
 from chunkwise.binding import JSON
-from chunkwise.errors import FailedPreconditionError
+from chunkwise.catalogue import DRIVERS
+from chunkwise.errors import ChunkwiseError, FailedPreconditionError
 from chunkwise.hierarchy.location import locate
 from chunkwise.kvstore.value_bound import read_bounded
+from chunkwise.spec.context import Context
 from chunkwise.spec.url import is_url
 
 __all__ = ["read_spec_file"]
@@ -17,17 +19,18 @@ __all__ = ["read_spec_file"]
 _SUFFIX = ".json"
 
 
-def read_spec_file(place: str | os.PathLike[str]) -> dict[str, JSON] | None:
+def read_spec_file(place: str | os.PathLike[str], context: Context | None = None) -> dict[str, JSON] | None:
     """Return the spec in a file called ``*.json``, perhaps a URL; None if `place` is no such file."""
     text = os.fspath(place)
-    if not text.endswith(_SUFFIX):
+    scheme = text.rpartition("|")[2].partition(":")[0] if "|" in text else ""
+    if not text.endswith(_SUFFIX) or scheme.replace("-", "_") in DRIVERS:  # such as "|json:/a.json"
         return None
     if is_url(text):
-        location = locate(text)
         try:
+            location = locate(text, context)
             raw = read_bounded(location.store, location.path.rstrip("/")).value
-        except FailedPreconditionError:  # a directory of this name
-            raw = None
+        except ChunkwiseError:  # a directory of this name, no access, ...: opening says what is wrong
+            return None
     else:
         raw = Path(text).read_bytes() if os.path.isfile(text) else None
     if raw is None:

@@ -7,6 +7,7 @@ an array before it is one.
 
 from __future__ import annotations
 
+import cmath
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -172,15 +173,22 @@ def _fill_value(value: npt.ArrayLike, dtype: DataType) -> npt.NDArray[Any]:
         out = as_array(value, dtype).reshape(())
     except (ValueError, OverflowError, TypeError) as e:
         raise InvalidArgumentError(f"fill_value: {value!r} is no value of {dtype.name}: {e}") from None
-    kind, asked = out.dtype.kind, np.asarray(value)
-    if kind in "iufcb" and asked.dtype.kind in "iufcb":
-        with np.errstate(all="ignore"):
-            is_kept = (
-                bool((out == asked).all()) if kind in "iub" else np.isinf(out) == np.isinf(asked)
-            ) or bool((asked != asked).all() and (out != out).all())
-        if not is_kept:
-            raise InvalidArgumentError(f"fill_value: {dtype.name} can't hold {value!r}")
+    asked, kinds = np.asarray(value), "iufcb"
+    if (asked.dtype.kind in kinds and not _holds(asked.item(), out[()], dtype)) or (
+        dtype.kind == "bool" and asked.dtype.kind not in kinds  # NumPy takes any text for true
+    ):
+        raise InvalidArgumentError(f"fill_value: {dtype.name} can't hold {value!r}")
     return out
+
+
+def _holds(asked: complex, stored: Any, dtype: DataType) -> bool:
+    """Return True if a number has kept its value, or for floating point, has been rounded."""
+    if dtype.kind in ("bool", "int"):
+        return int(stored) == asked
+    if dtype.kind not in ("float", "complex"):
+        return True
+    found = complex(stored) if dtype.kind == "complex" else complex(float(stored))
+    return cmath.isfinite(found) == cmath.isfinite(asked) and cmath.isnan(found) == cmath.isnan(asked)
 
 
 def _auto(outer: Sequence[int], dtype: DataType, *, exact: bool) -> tuple[int, ...]:

@@ -55,7 +55,7 @@ def _stored_array(place: object, context: Context | None) -> Location | None:
     """Return where the whole array is stored whose spec the file `place` has; None for others."""
     if not isinstance(place, str | os.PathLike):
         return None
-    spec = read_spec_file(place)
+    spec = read_spec_file(place, context)
     if spec is None or not {"driver", "kvstore"} <= spec.keys() <= {"driver", "kvstore", "path"}:
         return None
     location = locate(spec, context)
@@ -70,7 +70,7 @@ def open_view(place: object, context: Context | None = None) -> TensorStore | No
     if isinstance(place, TensorStore):
         return place
     if isinstance(place, str | os.PathLike):
-        spec = read_spec_file(place)
+        spec = read_spec_file(place, context)
         if spec is not None:
             try:
                 return open_spec(spec, read=True, context=context).result()
