@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pynwb
 import pytest
 from hdmf.build import DatasetBuilder, GroupBuilder, ReferenceBuilder
 from nwb_content import file_of, new_file
@@ -152,8 +155,8 @@ def test_a_conversion_to_hdf5_holds_what_links_lead_to(tmp_path: Path, format: s
 
 
 @pytest.fixture(scope="module")
-def pairs(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """A type with records that refer to series."""
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A type with records that refer to series, which pynwb knows as long as these tests run."""
     folder = tmp_path_factory.mktemp("pairs")
     namespace = NWBNamespaceBuilder("pairs", "ndx-pairs-of-a-test", version="0.1.0", author="a", contact="c")
     namespace.include_namespace("core")
@@ -168,8 +171,10 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> Any:
         "d", neurodata_type_def="Pairs", neurodata_type_inc="NWBDataInterface", datasets=[rows, codes]
     )
     export_spec(namespace, [spec], str(folder))
-    load_namespaces(str(folder / "ndx-pairs-of-a-test.namespace.yaml"))
-    return get_class("Pairs", "ndx-pairs-of-a-test")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pynwb, "__TYPE_MAP", deepcopy(vars(pynwb)["__TYPE_MAP"]))
+        load_namespaces(str(folder / "ndx-pairs-of-a-test.namespace.yaml"))
+        yield get_class("Pairs", "ndx-pairs-of-a-test")
 
 
 @pytest.mark.parametrize("kind", KINDS)
