@@ -177,7 +177,10 @@ def test_it_is_resumed_by_others(source: Path, tmp_path: Path) -> None:
 def test_the_file_may_not_change_before_it_is_resumed(source: Path, tmp_path: Path) -> None:
     changed, target = tmp_path / "a.nwb", tmp_path / "b"
     changed.write_bytes(source.read_bytes())
-    interrupted(changed, target)
+    with ThreadPoolExecutor(
+        2
+    ) as executor:  # whose tasks have ended when it has; a late one takes back its chunk
+        interrupted(changed, target, executor=executor)
     write(changed, {**DATA, "signal": DATA["signal"] + 1})
     before = {path: path.read_bytes() for path in target.rglob("*") if path.is_file()}
     with pytest.raises(FailedPreconditionError, match="source is another one"):
