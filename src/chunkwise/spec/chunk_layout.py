@@ -9,6 +9,7 @@ from chunkwise.binding import JSON, MISSING, plain_json
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.grid.rectilinear import RectilinearGrid, Sizes, sizes_to_json
 from chunkwise.index_space import Dim, IndexDomain
+from chunkwise.index_space.interval import sized
 from chunkwise.spec.chunk_grid_constraints import GridConstraints
 from chunkwise.spec.chunk_layout_json import layout_to_json, parse_layout
 from chunkwise.spec.chunk_layout_keywords import (
@@ -346,11 +347,16 @@ class ChunkLayout:
         sizes = hard_part(self._grids[usage].sizes, self._rank)
         origins = hard_part(self._grid_origin, self._rank)
         return IndexDomain(
-            [
-                Dim(implicit_lower=False, implicit_upper=False) if o is None or n is None else Dim(o, o + n)
-                for o, n in zip(origins, sizes, strict=True)
-            ]
+            [_extent(dim, o, n) for dim, (o, n) in enumerate(zip(origins, sizes, strict=True))]
         )
+
+
+def _extent(dim: int, origin: int | None, size: int | None) -> Dim:
+    """Return the extent of a chunk along a dimension, unbounded where it isn't known."""
+    if origin is None or size is None:
+        return Dim(implicit_lower=False, implicit_upper=False)
+    with prefixed(f"Incompatible grid origin/chunk shape for dimension {dim}"):
+        return Dim(*sized(origin, size))
 
 
 def _fits(origin: int, size: int) -> bool:
