@@ -13,7 +13,7 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 import numpy as np
 
-from chunkwise.errors import InvalidArgumentError, SpecError, nearest, noted, prefix
+from chunkwise.errors import FailedPreconditionError, InvalidArgumentError, SpecError, nearest, noted, prefix
 
 __all__ = [
     "JSON",
@@ -29,6 +29,7 @@ __all__ = [
     "expect_object",
     "expect_one_of",
     "expect_string",
+    "load_json",
     "not_too_deep",
     "parse_array",
     "plain_json",
@@ -133,6 +134,14 @@ def dump_bytes(value: JSON) -> bytes:
         return dump(value).encode()
     except UnicodeEncodeError:
         return json.dumps(value, separators=(",", ":"), sort_keys=True).encode()
+
+
+def load_json(raw: bytes | bytearray | memoryview) -> JSON:
+    """Return the JSON value of a stored document; raise FailedPreconditionError if it isn't JSON."""
+    try:
+        return json.loads(bytes(raw))
+    except (ValueError, RecursionError) as e:
+        raise FailedPreconditionError(f"Invalid JSON: {e}") from None
 
 
 def _expected(what: str, value: JSON) -> SpecError:

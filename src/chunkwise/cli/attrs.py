@@ -85,7 +85,7 @@ def _pairs(words: list[str]) -> list[tuple[str, JSON]]:
 
 def _get(location: Location, key: str) -> JSON:
     node = require_node(location)
-    if node.format == "n5":  # what makes a dataset can be looked at too
+    if node.rules.own_members(node.kind):  # what makes a dataset can be looked at too
         value = get_attribute(dict(node.document), key)
     else:
         attributes = Attributes(node)
@@ -97,14 +97,14 @@ def _get(location: Location, key: str) -> JSON:
 
 def _set(location: Location, pairs: list[tuple[str, JSON]]) -> None:
     node = require_node(location)
-    in_n5 = node.format == "n5"
+    keeps_null = node.rules.keeps_null
 
     def change(stored: dict[str, JSON]) -> dict[str, JSON]:
         for key, value in pairs:
-            if key in stored and not in_n5:
+            if key in stored and keeps_null:
                 stored = {**stored, key: value}
             else:
-                stored = with_path(stored, key, value, keep_nulls=not in_n5)
+                stored = with_path(stored, key, value, keep_nulls=keeps_null)
         return stored
 
     Attributes(node, non_finite="literal").change(change)
@@ -112,11 +112,11 @@ def _set(location: Location, pairs: list[tuple[str, JSON]]) -> None:
 
 def _remove(location: Location, key: str) -> None:
     node = require_node(location)
-    attributes, in_n5 = Attributes(node, non_finite="literal"), node.format == "n5"
-    for name in parse_attribute_path(key)[:1] if in_n5 else ():
+    attributes = Attributes(node, non_finite="literal")
+    for name in parse_attribute_path(key)[:1]:
         check_changeable(str(name), node)
     try:
-        if key in attributes and not in_n5:
+        if key in attributes and node.rules.keeps_null:
             attributes.pop(key)
         else:
             attributes.remove_path(key)

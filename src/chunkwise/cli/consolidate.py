@@ -6,10 +6,14 @@ import argparse
 
 from chunkwise.binding import JSON
 from chunkwise.cli.command import UsageError, message, show
-from chunkwise.hierarchy.consolidated_tree import check_consolidated, consolidate, remove_consolidated
+from chunkwise.hierarchy.consolidated_tree import (
+    check_consolidated,
+    consolidate,
+    is_consolidated,
+    remove_consolidated,
+)
 from chunkwise.hierarchy.location import locate
 from chunkwise.hierarchy.node import Node, require_node
-from chunkwise.kvstore.value_bound import read_bounded
 from chunkwise.tools.quantities import plural
 
 __all__ = ["add_arguments", "run"]
@@ -35,7 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command; with ``--check`` the exit status is 1 if they are missing or not true."""
     location = locate(arguments.path)
     node = require_node(location)
-    if node.kind != "group" or node.implicit or node.format not in ("zarr2", "zarr3"):
+    if node.kind != "group" or node.implicit or not node.rules.consolidated_key:
         what = "a directory" if node.implicit else f"{node.format} {node.kind}"
         raise UsageError(f"{arguments.path} is no Zarr group that could have consolidated metadata ({what})")
     if arguments.check:
@@ -46,10 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
         text = "deleted" if out["removed"] else "there were none"
     else:
         gathered = consolidate(location)
-        # Documents of Zarr v2 have keys, those of v3 paths of nodes.
-        documents = gathered.documents
-        names = {key.rpartition("/")[0] for key in documents} if node.format == "zarr2" else set(documents)
-        out["nodes"], out["left_out"] = len(names - {""}), gathered.left_out
+        out["nodes"], out["left_out"] = gathered.n_below, gathered.left_out
         text = f"metadata of {plural(out['nodes'], 'node')}"
         for path in gathered.left_out:
             message(f"{path} is left out: it has another format")
@@ -58,9 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace, node: Node) -> int:
-    key = ".zmetadata" if node.format == "zarr2" else "zarr.json"
-    raw = read_bounded(node.location.store, node.location.path + key).value
-    there = raw is not None and (node.format == "zarr2" or "consolidated_metadata" in node.document)
+    there = is_consolidated(node)
     problems = check_consolidated(node, below=True) if there else ["there are none"]
     out = {"path": arguments.path, "format": node.format, "exists": there, "problems": problems}
     show(arguments, out, *(f"{arguments.path}: {problem}" for problem in problems or ["all true"]))

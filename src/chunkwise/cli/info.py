@@ -27,8 +27,6 @@ from chunkwise.tools.summary import ArraySummary, summarize
 
 __all__ = ["add_arguments", "run"]
 
-_FORMATS = {"zarr3": "Zarr v3", "zarr2": "Zarr v2", "zarr1": "Zarr v1", "n5": "N5"}
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
@@ -146,7 +144,7 @@ def _group(node: Node, arguments: argparse.Namespace) -> int:
         "attributes": attributes,
         **({"image": dict(image)} if image else {}),
     }
-    format = _FORMATS[node.format] if node.format else "directory"
+    format = node.rules.title if node.format else "directory"
     rows = [
         ("format", f"{format} group{' (implicit)' if node.implicit else ''}"),
         ("contains", f"{plural(n_arrays, 'array')}, {plural(n_groups, 'group')}"),
@@ -185,14 +183,14 @@ def _rows(
     node: Node, summary: ArraySummary, attributes: dict[str, JSON], stored: Occupancy | None
 ) -> list[tuple[str, str]]:
     assert node.format is not None
-    rows = [("format", _FORMATS[node.format])]
+    rows = [("format", node.rules.title)]
     rows.append(("shape", "?" if summary.shape is None else format_shape(summary.shape)))
     rows.append(("dtype", summary.dtype or "?"))
     rows.append(("chunks", "?" if summary.chunks is None else format_shape(summary.chunks)))
     if summary.shards is not None:
         rows.append(("shards", format_shape(summary.shards)))
     rows.append(("codecs", ", ".join(summary.codecs) or "none"))
-    if node.format != "n5":
+    if node.rules.has_fill_value:
         rows.append(("fill value", "null" if summary.fill_value is None else str(summary.fill_value)))
     rows += _named(summary.dimension_names, summary.dimension_units)
     rows.append(("attributes", str(len(attributes))))

@@ -80,7 +80,7 @@ def _check_home(node: Node, destination: Location) -> None:
         if above is not None and not above.implicit:
             if above.kind == "array":
                 raise UsageError(f"{at.text} is an array; nothing can be below it")
-            if (above.format == "n5") != (node.format == "n5"):
+            if above.rules.has_containers != node.rules.has_containers:
                 raise UsageError(
                     f"{at.text} is {above.format}, {node.location.text} is {node.format}; copy it (cp -r)"
                 )

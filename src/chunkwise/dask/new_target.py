@@ -10,11 +10,12 @@ from chunkwise.api.open import open as open_spec
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.binding import JSON
 from chunkwise.dask.reads import reads_of
+from chunkwise.driver.tree_formats import FORMATS
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.hierarchy.consolidated import update_consolidated
 from chunkwise.hierarchy.location import Location, locate
 from chunkwise.hierarchy.new_location import check_replaceable
-from chunkwise.hierarchy.node import FORMATS, find_documented
+from chunkwise.hierarchy.node import find_documented
 from chunkwise.hierarchy.own_keys import delete_own
 from chunkwise.hierarchy.replacement import replacing
 from chunkwise.spec.spec import Spec

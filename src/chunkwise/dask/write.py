@@ -22,10 +22,10 @@ from chunkwise.dask.box_writes import BoxWrites
 from chunkwise.dask.in_place import Written, check_sources, ranges_of
 from chunkwise.dask.indexable import Indexable
 from chunkwise.dask.new_target import create_and_write
+from chunkwise.driver.tree_formats import DRIVERS
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extras import load
 from chunkwise.hierarchy.location import locate
-from chunkwise.hierarchy.node import DRIVERS
 from chunkwise.spec.chunk_layout import ChunkLayout
 from chunkwise.spec.url import is_url
 from chunkwise.tools.overlap import places

@@ -9,9 +9,10 @@ from typing import Any
 from chunkwise.arguments import as_nbytes
 from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, UnsupportedError
 from chunkwise.groups.open_group import open_group
+from chunkwise.hierarchy.consolidated_tree import is_consolidated
 from chunkwise.hierarchy.location import Location, LocationLike, locate
 from chunkwise.hierarchy.new_location import suggested_format
-from chunkwise.hierarchy.node import JOURNAL, Node, find_node, require_node
+from chunkwise.hierarchy.node import JOURNAL, find_node, require_node
 from chunkwise.hierarchy.resolve import ResolvedNode
 from chunkwise.hierarchy.tree import Tree, check_format
 from chunkwise.tools.copy_report import CopyReport
@@ -178,7 +179,7 @@ def prepare_tree_copy(
         resume=resume,
         overwrite=overwrite,
         destination=to,
-        consolidated=wanted != "n5" and _is_consolidated(root),
+        consolidated=bool(target.rules.consolidated_key) and is_consolidated(root),
         part=None if part is None else parse_part(part),
         **how,
     )
@@ -186,10 +187,3 @@ def prepare_tree_copy(
 
 def _no_other(location: Location, tree: Tree) -> Tree:
     raise UnsupportedError("links out of a copy aren't followed while it is made")
-
-
-def _is_consolidated(root: Node) -> bool:
-    if root.format == "zarr3":
-        return "consolidated_metadata" in root.document
-    kv, path = root.location.store, root.location.path
-    return root.format == "zarr2" and kv.read(path + ".zmetadata").value is not None

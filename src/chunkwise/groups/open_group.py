@@ -7,9 +7,10 @@ from contextlib import suppress
 from typing import Any, Literal, TypeAlias
 
 from chunkwise.arguments import check_choice
-from chunkwise.binding import not_too_deep
+from chunkwise.binding import load_json, not_too_deep
 from chunkwise.driver.auto.found_instead import database_instead, interrupted_instead
 from chunkwise.driver.n5.document import check_version
+from chunkwise.driver.tree_format import FormatName
 from chunkwise.errors import (
     AlreadyExistsError,
     ChunkwiseError,
@@ -21,7 +22,6 @@ from chunkwise.groups.group import Group
 from chunkwise.hierarchy.attribute_value import NonFinite, check_non_finite
 from chunkwise.hierarchy.container import check_container, container_root, create_container, mark_container
 from chunkwise.hierarchy.create import group_attributes, make_group, write_group
-from chunkwise.hierarchy.document import load_json
 from chunkwise.hierarchy.location import Location, LocationLike, locate
 from chunkwise.hierarchy.new_location import (
     array_above,
@@ -32,7 +32,7 @@ from chunkwise.hierarchy.new_location import (
     format_of_new,
     remove_groups,
 )
-from chunkwise.hierarchy.node import FormatName, Node, find_node, node_of, nothing_at
+from chunkwise.hierarchy.node import Node, find_node, node_of, nothing_at
 from chunkwise.hierarchy.replacement import replacing
 from chunkwise.hierarchy.snapshot import parse_snapshot
 from chunkwise.hierarchy.tree import ExternalLinks, Tree, check_format, check_group
@@ -211,8 +211,8 @@ def _opened(node: Node, wanted: FormatName | None, options: dict[str, Any], *, w
         )
     check_group(node)
     if node.is_container:
-        check_version(node.document["n5"])
-    elif node.format == "n5":
+        check_version(node.document[node.rules.container_member])
+    elif node.rules.has_containers:
         check_container(location)
     tree = Tree(format=node.format or wanted or format_of_new(location), writable=writable, **options)
     return Group._make(tree, (), node)
@@ -300,15 +300,15 @@ def _create(format: FormatName, attributes: Mapping[str, Any], options: dict[str
     location: Location = options["root"]
     tree = Tree(format=format, writable=True, **options)
     check_outside_arrays(location)
-    if format == "n5":
+    if tree.rules.has_containers:
         check_container(location)
     # The group itself must not be there before it is made: in N5 the container above is what is marked.
-    above = location.parent if format == "n5" else location
+    above = location.parent if tree.rules.has_containers else location
     made = [] if above is None else create_parents(above, format)
     try:
         node = make_group(tree, (), attributes)
         made.append(location)
-        if format == "n5":
+        if tree.rules.has_containers:
             if container_root(location) is None:
                 create_container(location)
             else:
@@ -332,16 +332,16 @@ def _replace(
     if there is not None:
         check_declared(there)
     check_outside_arrays(location)
-    if format == "n5":
+    if tree.rules.has_containers:
         check_container(location)
     values = group_attributes(tree, attributes)
     above = location.parent
-    root = None if above is None or format != "n5" else container_root(above)
+    root = None if above is None or not tree.rules.has_containers else container_root(above)
     with replacing(location) as staging:
         write_group(staging, format, values)
-        if format == "n5" and root is None:
+        if tree.rules.has_containers and root is None:
             create_container(staging)
-        parents = above if format == "n5" else location
+        parents = above if tree.rules.has_containers else location
         if parents is not None:
             create_parents(parents, format)
     node = find_node(location, format)

@@ -109,7 +109,7 @@ class ReadableGroup:
     @classmethod
     def _open(cls, found: ResolvedNode) -> Self | TensorStore:
         tree, names, node = found
-        if node.kind == "group" or (not names and node.format == "n5"):
+        if node.kind == "group" or (not names and node.rules.has_containers):
             return cls._make(tree, names, node)
         entry = None if tree.snapshot is None else tree.snapshot.find("/".join(names))
         return open_node(tree, names, node) if entry is None else lazy_array(tree, names, entry)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from chunkwise.api.tensorstore import TensorStore
+from chunkwise.driver.tree_formats import tree_format
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.groups.new_array import new_array
 from chunkwise.groups.readable_group import ReadableGroup
@@ -139,7 +140,7 @@ class WritableGroup(ReadableGroup):
         known = self._known(names)
         kind = check_format(format) if format else self._tree.format
         check_new_names(names[known:], kind)
-        if (kind == "n5") != (self._tree.format == "n5"):
+        if tree_format(kind).has_containers != self._tree.rules.has_containers:
             raise InvalidArgumentError(f"format: an {kind} array can't be in an {self._tree.format} tree")
         if not names:
             raise InvalidArgumentError("the root of a tree is a group; an array needs a name")

@@ -6,6 +6,7 @@ import os
 import zipfile
 from typing import Literal
 
+from chunkwise.binding import load_json
 from chunkwise.engine.pool import Pool
 from chunkwise.errors import ChunkwiseError, NotFoundError
 from chunkwise.hdmf.model.attributes import SPECLOC
@@ -13,7 +14,6 @@ from chunkwise.hdmf.model.place import Place, place_of, source_name
 from chunkwise.hdmf.model.tree import Format, Tree, detect_format, read_tree
 from chunkwise.hdmf.replacement import read_replacement, replace_encoded
 from chunkwise.hdmf.storage.store import HdmfStore
-from chunkwise.hierarchy.document import load_json
 from chunkwise.hierarchy.location import Location
 from chunkwise.kvstore.value_bound import read_bounded
 from chunkwise.spec.url import is_url

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy.typing as npt
 
+from chunkwise.binding import load_json
 from chunkwise.driver.n5.document import load_document
 from chunkwise.errors import FailedPreconditionError, NotFoundError
 from chunkwise.hdmf.model.attributes import REPLACING
@@ -31,7 +32,7 @@ from chunkwise.hdmf.storage.dataset import Dataset
 from chunkwise.hdmf.storage.node_writer import NodeWriter
 from chunkwise.hdmf.storage.store import HdmfStore
 from chunkwise.hierarchy.consolidated import with_copies
-from chunkwise.hierarchy.document import change_document, load_json
+from chunkwise.hierarchy.document import change_document
 from chunkwise.hierarchy.location import Location
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import KvStoreDriver

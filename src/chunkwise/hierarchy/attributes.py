@@ -19,35 +19,25 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from chunkwise.binding import JSON, dump
-from chunkwise.driver.chunked.usual_form import usual_form
-from chunkwise.driver.n5.document import is_dataset, load_document
+from chunkwise.binding import JSON, dump, load_json
+from chunkwise.driver.tree_formats import tree_format
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError
 from chunkwise.hierarchy.consolidated import update_consolidated
-from chunkwise.hierarchy.document import change_document, dump_like, load_json, read_document
+from chunkwise.hierarchy.document import change_document, dump_like, read_document
 from chunkwise.hierarchy.location import Location, locate
 from chunkwise.hierarchy.node import Node, require_node
 from chunkwise.kvstore.protocol import MISSING_GENERATION, ByteRange, TypedAttributes, offers
 
 __all__ = [
-    "ATTRIBUTES_KEYS",
-    "DATASET_NAMES",
     "change_attributes",
     "check_changeable",
     "left_out_attributes",
-    "n5_names",
     "node_attributes",
     "read_attributes",
     "user_attributes",
     "with_number_types",
     "write_first_attributes",
 ]
-
-DATASET_NAMES = ("dimensions", "blockSize", "dataType", "compression", "compressionType", "codecs")
-"""Members of ``attributes.json`` that say how the blocks of an N5 dataset are stored."""
-
-ATTRIBUTES_KEYS = {"zarr2": ".zattrs", "zarr1": "attrs"}
-"""Keys of the documents that attributes are in, where that is not the node's own."""
 
 _Change: TypeAlias = Callable[[dict[str, JSON]], dict[str, JSON]]
 
@@ -59,8 +49,8 @@ def read_attributes(place: str | os.PathLike[str] | Location) -> dict[str, JSON]
 
 def node_attributes(node: Node) -> dict[str, JSON]:
     """Return all attributes of a node; reads nothing if they are in its document."""
-    key = ATTRIBUTES_KEYS.get(node.format or "")
-    if key is None:
+    key = node.rules.attributes_key
+    if not key:
         return user_attributes(node)
     location = node.location
     attributes = read_document(location.store, location.path + key, missing={})
@@ -83,20 +73,13 @@ def left_out_attributes(node: Node) -> Mapping[str, str]:
 
 def user_attributes(node: Node) -> dict[str, JSON]:
     """Return the attributes in the node's own document: those of Zarr v3 and N5 nodes."""
-    if node.format == "zarr3":
-        attributes = node.document.get("attributes", {})
-        return dict(attributes) if isinstance(attributes, Mapping) else {}
-    if node.format == "n5":
-        # "axes", "units" and "resolution" count as attributes, as for other N5 software, and so does "n5".
-        own = DATASET_NAMES if node.kind == "array" else ()
-        return {name: value for name, value in node.document.items() if name not in own}
-    return {}
+    return node.rules.attributes_of(node.document, node.kind)
 
 
 def write_first_attributes(location: Location, format: str, attributes: Mapping[str, JSON]) -> None:
     """Write the attributes of an array, in formats that keep them beside its metadata, before that."""
-    key = ATTRIBUTES_KEYS.get(format)
-    if key is None or not attributes:
+    key = tree_format(format).attributes_key
+    if not key or not attributes:
         return
     kv, key = location.store, location.path + key
     if kv.write(key, dump_like(dict(attributes), b""), if_equal=MISSING_GENERATION) is None:
@@ -112,15 +95,11 @@ def _changeable(node: Node) -> Node:
     return node
 
 
-def n5_names(node: Node) -> tuple[str, ...]:
-    """Return the members of ``attributes.json`` that are not attributes, for a node of that kind."""
-    return (*DATASET_NAMES, "n5") if node.kind == "array" else ("n5",)
-
-
 def check_changeable(name: str, node: Node) -> None:
-    """Raise InvalidArgumentError if `name` is a member of an N5 document that is no attribute."""
-    if name in n5_names(node):
-        what = "the version of the container" if name == "n5" else "how blocks are stored"
+    """Raise InvalidArgumentError if `name` is a member of the document that is no attribute."""
+    if name in node.rules.own_members(node.kind):
+        is_version = name == node.rules.container_member
+        what = "the version of the container" if is_version else "how blocks are stored"
         raise InvalidArgumentError(f"{dump(name)} says {what} and can't be changed as an attribute")
 
 
@@ -134,37 +113,14 @@ def change_attributes(node: Node, change: _Change) -> dict[str, JSON]:
         out = change(attributes)
         return out
 
-    def replace_n5(document: dict[str, JSON]) -> dict[str, JSON]:
-        own = {name: value for name, value in document.items() if name in n5_names(node)}
-        after = replace({name: value for name, value in document.items() if name not in own})
-        for name in after:
-            check_changeable(name, node)
-        both = {**own, **after}
-        merged = {**{name: both[name] for name in document if name in both}, **both}
-        if node.kind == "group" and is_dataset(merged):
-            raise InvalidArgumentError(
-                f"{node.location.text}: these attributes would make a dataset of an N5 group: "
-                f"{dump([name for name in merged if name in DATASET_NAMES])}"
-            )
-        return merged
-
-    _change_members(node, replace_n5 if node.format == "n5" else replace)
+    _change_attributes(node, replace)
     return out
 
 
-def _change_members(node: Node, change: _Change) -> None:
-    """Change the members of the document that attributes are in, and of N5 whatever else is in it."""
-    location = node.location
-    if node.format == "n5":
-        change_document(
-            location.store,
-            location.path + "attributes.json",
-            lambda document: change(_n5_members(node, document)),
-            load=load_document,
-        )
-        return
-    key = ATTRIBUTES_KEYS.get(node.format or "")
-    if key is not None:
+def _change_attributes(node: Node, change: _Change) -> None:
+    location, rules = node.location, node.rules
+    key = rules.attributes_key
+    if key:
         nothing = ByteRange(0, 0)  # reading it says if the key is there
         if node.key and location.store.read(location.path + node.key, byte_range=nothing).value is None:
             raise FailedPreconditionError(f"{location.text} was deleted meanwhile")
@@ -175,26 +131,40 @@ def _change_members(node: Node, change: _Change) -> None:
             load=lambda raw: _expect_object(load_json(raw), location, key),
         )
     else:
+        key = node.key or rules.group_key
         change_document(
-            location.store, location.path + "zarr.json", lambda d: _with_attributes(location, d, change)
+            location.store,
+            location.path + key,
+            lambda document: _with_attributes(node, key, document, change),
+            load=rules.load,
         )
-    update_consolidated(location.store, location.path)
+    if rules.consolidated_key:
+        update_consolidated(location.store, location.path)
 
 
-def _n5_members(node: Node, document: JSON) -> dict[str, JSON]:
+def _with_attributes(node: Node, key: str, document: JSON, change: _Change) -> JSON:
+    """Return the document of a node with what `change` makes of the attributes in it."""
+    location, rules = node.location, node.rules
     if document is None and node.key:
-        raise FailedPreconditionError(f"{node.location.text} was deleted meanwhile")
-    return _expect_object({} if document is None else document, node.location, "attributes.json")
-
-
-def _with_attributes(location: Location, document: JSON, change: _Change) -> JSON:
-    if not isinstance(document, dict):
-        raise FailedPreconditionError("zarr.json was deleted or replaced meanwhile")
-    document = usual_form(document)
-    attributes = change(dict(_expect_object(document.get("attributes", {}), location, "zarr.json")))
-    if "attributes" in document or attributes:
-        document = {**document, "attributes": attributes}
-    return document
+        raise FailedPreconditionError(f"{location.text} was deleted meanwhile")
+    document = rules.usual_form(_expect_object({} if document is None else document, location, key))
+    member = rules.attributes_member
+    if member:
+        attributes = change(dict(_expect_object(document.get(member, {}), location, key)))
+        return {**document, member: attributes} if member in document or attributes else document
+    own = {name: document[name] for name in document if name in rules.own_members(node.kind)}
+    after = change({name: value for name, value in document.items() if name not in own})
+    for name in after:
+        check_changeable(name, node)
+    both = {**own, **after}
+    merged = {**{name: both[name] for name in document if name in both}, **both}
+    if rules.kind_of(key, merged)[0] != node.kind:
+        members = [name for name in merged if name in rules.own_members("array")]
+        raise InvalidArgumentError(
+            f"{location.text}: these attributes would make a dataset of an {rules.title} group: "
+            f"{dump(members)}"
+        )
+    return merged
 
 
 def _expect_object(value: JSON, location: Location, key: str) -> dict[str, JSON]:

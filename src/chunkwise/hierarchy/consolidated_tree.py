@@ -26,6 +26,7 @@ from chunkwise.hierarchy.document import change_document, read_document
 from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.node import Node, find_node, require_node
 from chunkwise.hierarchy.walk import walk
+from chunkwise.kvstore.value_bound import read_bounded
 
 __all__ = [
     "Gathered",
@@ -33,6 +34,7 @@ __all__ = [
     "consolidate",
     "copies_of",
     "gather",
+    "is_consolidated",
     "remove_consolidated",
     "subtree_copies",
 ]
@@ -46,6 +48,7 @@ class Gathered(NamedTuple):
     documents: dict[str, JSON]
     left_out: list[str]
     groups: list[tuple[str, Node]]  # below, with their paths; they may have copies of their own
+    n_below: int = 0  # nodes below that there are copies of
 
     def below(self, path: str) -> dict[str, JSON]:
         """Return the copies that the group at a path would have."""
@@ -73,6 +76,14 @@ def consolidate(location: Location, *, alone: bool = False) -> Gathered:
             update_consolidated(location.store, location.path)
             return gathered
     raise AbortedError(f"{location.text} was changed by others {_ATTEMPTS} times while it was gone through")
+
+
+def is_consolidated(node: Node) -> bool:
+    """Return True if a group has copies of the documents below it, whatever they say."""
+    key = node.rules.consolidated_key
+    if key == node.key:
+        return bool(key) and "consolidated_metadata" in node.document
+    return bool(key) and read_bounded(node.location.store, node.location.path + key).value is not None
 
 
 def remove_consolidated(location: Location) -> bool:
@@ -152,7 +163,7 @@ def gather(node: Node, *, errors: bool = True) -> Gathered:
     for _, name, below in found:
         if name or node.format == "zarr2":  # a zarr.json has no copy of itself
             documents.update(copies_of(name, below))
-    return Gathered(documents, left_out, groups)
+    return Gathered(documents, left_out, groups, sum(1 for _, name, _ in found if name))
 
 
 def subtree_copies(location: Location) -> dict[str, dict[str, JSON]]:

@@ -18,12 +18,16 @@ from chunkwise.driver.n5.document import (
     load_document,
     parse_version,
 )
+from chunkwise.driver.tree_format import FormatName
 from chunkwise.errors import FailedPreconditionError, PermissionDeniedError, SpecError
 from chunkwise.hierarchy.document import change_document, read_document
 from chunkwise.hierarchy.location import Location, locate
 
-__all__ = ["check_container", "container_root", "create_container", "mark_container"]
+__all__ = ["CONTAINER_FORMAT", "check_container", "container_root", "create_container", "mark_container"]
 
+
+CONTAINER_FORMAT: FormatName = "n5"
+"""The format that has containers."""
 
 _SUFFIX = ".n5"
 

@@ -13,15 +13,16 @@ from contextlib import suppress
 from typing import Any
 
 from chunkwise.binding import JSON
-from chunkwise.driver.n5.document import is_dataset
-from chunkwise.errors import AlreadyExistsError, ChunkwiseError, InvalidArgumentError
+from chunkwise.driver.tree_format import FormatName
+from chunkwise.driver.tree_formats import tree_format
+from chunkwise.errors import AlreadyExistsError, ChunkwiseError
 from chunkwise.hierarchy.attribute_value import attributes_to_json
 from chunkwise.hierarchy.consolidated import update_consolidated
 from chunkwise.hierarchy.document import change_document
 from chunkwise.hierarchy.link import remove_link
 from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.new_location import check_vacant, remove_groups
-from chunkwise.hierarchy.node import FormatName, Node, find_node
+from chunkwise.hierarchy.node import Node, find_node
 from chunkwise.hierarchy.node_name import check_new_names
 from chunkwise.hierarchy.replacement import replacing
 from chunkwise.hierarchy.resolve import group_links
@@ -44,7 +45,9 @@ def make_groups(tree: Tree, names: Sequence[str], known: int = 0) -> list[Locati
     try:
         for end, node in _missing(tree, names, known):
             at = tree.location(names[:end])
-            if (node is None or tree.format != "n5") and write_group(at, tree.format, {}):
+            if (node is None or not tree_format(tree.format).directories_are_groups) and write_group(
+                at, tree.format, {}
+            ):
                 made.append(at)
     except BaseException:
         with suppress(ChunkwiseError):  # the store may have failed for good
@@ -126,7 +129,7 @@ def make_group(
 def group_attributes(tree: Tree, attributes: Mapping[str, Any]) -> dict[str, JSON]:
     """Return the attributes of a group that is to be made as JSON; raise if it can't be."""
     values = attributes_to_json(attributes, tree.non_finite)
-    _check_attributes(tree.format, values)
+    tree.rules.check_group_attributes(values)
     return values
 
 
@@ -161,22 +164,15 @@ def write_group(
     """Write the documents of a group unless it has them; return True if this call made the group."""
     # Consolidated metadata above `follow`.  A group that can't be made as it should be is not there.
     kv, path = location.store, location.path
-    _check_attributes(format, attributes)
-    if format == "n5":
-        return _write_new(kv, path + "attributes.json", dict(attributes))
-    document: JSON = {"zarr_format": 2}
-    if format != "zarr2":
-        document = {"zarr_format": 3, "node_type": "group", "attributes": dict(attributes)}
-    made = _write_new(kv, path + (".zgroup" if format == "zarr2" else "zarr.json"), document)
+    rules = tree_format(format)
+    rules.check_group_attributes(attributes)
+    (key, document), *beside = rules.group_documents(attributes).items()
+    made = _write_new(kv, path + key, document)
     try:
-        if (
-            made
-            and format == "zarr2"
-            and attributes
-            and not _write_new(kv, path + ".zattrs", dict(attributes))
-        ):
-            change_document(kv, path + ".zattrs", lambda before: {**(before or {}), **attributes})
-        if follow:
+        for other, _ in beside if made else ():
+            if not _write_new(kv, path + other, dict(attributes)):
+                change_document(kv, path + other, lambda before: {**(before or {}), **attributes})
+        if follow and rules.consolidated_key:
             update_consolidated(kv, path)
     except BaseException:
         with suppress(ChunkwiseError):  # the store may have failed for good
@@ -184,14 +180,6 @@ def write_group(
                 remove_groups([location])
         raise
     return made
-
-
-def _check_attributes(format: FormatName, attributes: Mapping[str, JSON]) -> None:
-    """Raise InvalidArgumentError if a group of N5 would be something else with these attributes."""
-    if format == "n5" and "n5" in attributes:
-        raise InvalidArgumentError('"n5" says the version of the container; it is no attribute')
-    if format == "n5" and is_dataset({**attributes}):
-        raise InvalidArgumentError("these attributes would make a dataset of an N5 group")
 
 
 def _write_new(kv: KvStoreDriver, key: str, document: JSON) -> bool:

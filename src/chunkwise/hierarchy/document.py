@@ -6,22 +6,14 @@ import json
 import re
 from collections.abc import Callable
 
-from chunkwise.binding import JSON
-from chunkwise.errors import FailedPreconditionError, GenerationMismatchError, prefix
+from chunkwise.binding import JSON, load_json
+from chunkwise.errors import GenerationMismatchError, prefix
 from chunkwise.kvstore.protocol import MOST_LOST, KvStoreDriver
 from chunkwise.kvstore.value_bound import read_bounded
 
-__all__ = ["change_document", "dump_like", "load_json", "read_document"]
+__all__ = ["change_document", "dump_like", "read_document"]
 
 _INDENT = re.compile(rb"\A\s*[{\[][ \t]*\r?\n([ \t]*)")
-
-
-def load_json(raw: bytes | bytearray | memoryview) -> JSON:
-    """Return the JSON value of a document; raise FailedPreconditionError if it isn't JSON."""
-    try:
-        return json.loads(bytes(raw))
-    except (ValueError, RecursionError) as e:
-        raise FailedPreconditionError(f"Invalid JSON: {e}") from None
 
 
 def read_document(

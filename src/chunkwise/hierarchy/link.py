@@ -22,6 +22,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from chunkwise.binding import JSON, dump
+from chunkwise.driver.tree_formats import tree_format
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.hierarchy.attributes import change_attributes, node_attributes
 from chunkwise.hierarchy.node import Node
@@ -42,8 +43,6 @@ __all__ = [
 
 LINK_ATTRIBUTES = ("zarr_link", "_LINKS")
 """Attributes of groups that links are in."""
-
-_OWN = {"zarr2": "zarr_link", "zarr3": "_LINKS", "n5": "_LINKS"}
 
 
 class Link(NamedTuple):
@@ -108,9 +107,9 @@ def without_links(attributes: Mapping[str, JSON]) -> dict[str, JSON]:
     return {name: value for name, value in attributes.items() if name not in LINK_ATTRIBUTES}
 
 
-def with_link(attributes: Mapping[str, JSON], name: str, link: Link, format: str) -> dict[str, JSON]:
+def with_link(attributes: Mapping[str, JSON], name: str, link: Link, format: str | None) -> dict[str, JSON]:
     """Return the attributes of a group of a format with one link more."""
-    own = _OWN[format]
+    own = tree_format(format).link_attribute
     entry = {"name": name, "path": link.path, "source": link.source}
     return {**attributes, own: [*attributes.get(own, []), entry]}
 
@@ -122,10 +121,10 @@ def add_link(node: Node, name: str, link: Link) -> None:
 
     def add(attributes: dict[str, JSON]) -> dict[str, JSON]:
         attributes = _without(attributes, name)
-        own = _OWN[node.format or "zarr3"]
+        own = node.rules.link_attribute
         if not isinstance(attributes.get(own, []), list):
             raise InvalidArgumentError(f"{node.location.text}: attribute {dump(own)} is no list of links")
-        return with_link(attributes, name, link, node.format or "zarr3")
+        return with_link(attributes, name, link, node.format)
 
     change_attributes(node, add)
 

@@ -9,6 +9,8 @@ from pathlib import PurePath
 
 from chunkwise.binding import dump
 from chunkwise.driver.n5.document import is_marker
+from chunkwise.driver.tree_format import FormatName
+from chunkwise.driver.tree_formats import tree_format
 from chunkwise.errors import (
     AlreadyExistsError,
     ChunkwiseError,
@@ -16,19 +18,10 @@ from chunkwise.errors import (
     PermissionDeniedError,
 )
 from chunkwise.hierarchy.consolidated import update_consolidated
-from chunkwise.hierarchy.container import check_container, mark_container
+from chunkwise.hierarchy.container import CONTAINER_FORMAT, check_container, mark_container
+from chunkwise.hierarchy.document import dump_like
 from chunkwise.hierarchy.location import Location
-from chunkwise.hierarchy.node import (
-    DOCUMENTS,
-    DRIVERS,
-    FORMATS,
-    JOURNAL,
-    FormatName,
-    Node,
-    find_documented,
-    find_node,
-    nodes_below,
-)
+from chunkwise.hierarchy.node import DOCUMENTS, JOURNAL, Node, find_documented, find_node, nodes_below
 from chunkwise.hierarchy.own_keys import delete_own, is_made_here
 from chunkwise.hierarchy.walk import walk
 from chunkwise.kvstore.protocol import MISSING_GENERATION
@@ -47,17 +40,12 @@ __all__ = [
     "suggested_format",
 ]
 
-_GROUPS = {
-    "zarr3": ("zarr.json", b'{"zarr_format":3,"node_type":"group","attributes":{}}'),
-    "zarr2": (".zgroup", b'{"zarr_format":2}'),
-}
-
 
 def check_free(location: Location, format: str, *, among_others: bool = False) -> None:
     """Raise AlreadyExistsError unless an array of `format` can be made at `location`."""
     # A group must not be hidden; only an N5 container with nothing in it can become a dataset.  Files that
     # belong to no node are in the way too, unless the array is to be `among_others`.
-    if format == "n5":
+    if format == CONTAINER_FORMAT:
         check_container(location)
     others: list[str] = []
     node = find_node(location, None, others)
@@ -72,7 +60,7 @@ def check_free(location: Location, format: str, *, among_others: bool = False) -
     if node.implicit and not nodes_below(location):  # an empty directory, or one with files, in N5
         _check_no_others(location, others)
         return
-    is_bare = format == "n5" == node.format and is_marker(node.document)
+    is_bare = format == CONTAINER_FORMAT == node.format and is_marker(node.document)
     if is_bare and not nodes_below(location):
         return
     if node.implicit:
@@ -104,7 +92,7 @@ def check_replaceable(location: Location, format: str) -> bool:
     """Return True if there is something in whose place an array of `format` can be put; raise if it can't."""
     others: list[str] = []
     node = find_node(location, None, others)
-    if format == "n5":
+    if format == CONTAINER_FORMAT:
         check_container(location)
     if node is None or (node.implicit and not _holds_nodes(node)):
         return bool(others) or (node is not None and bool(nodes_below(location)))
@@ -157,12 +145,14 @@ def create_parents(location: Location, format: str, *, text: bool = False) -> li
     """Make the Zarr groups between an array and the nearest group above, or mark its N5 container."""
     # Returns the groups that were made, from the top down.
     made: list[Location] = []
-    if format == "n5":
+    if format == CONTAINER_FORMAT:
         mark_container(location, text=text)
         return made
-    if format not in _GROUPS:
+    rules = tree_format(format)
+    if not rules.group_key:
         return made
-    key, document = _GROUPS[format]
+    ((key, group),) = rules.group_documents({}).items()
+    document = dump_like(group, b"")
     missing: list[Location] = []
     for at in location.parents:
         if not at.path:
@@ -200,7 +190,7 @@ def format_of_new(location: Location) -> FormatName:
     for at in location.parents:
         group = _group_format(at)
         if group is not None:
-            return FORMATS[DRIVERS[group]]
+            return group
     return "n5" if any(name.endswith(".n5") for name in location.path.split("/")) else "zarr3"
 
 
@@ -221,7 +211,7 @@ def suggested_format(location: Location, source: str | None = None) -> str | Non
     return source
 
 
-def _group_format(location: Location) -> str | None:
+def _group_format(location: Location) -> FormatName | None:
     try:
         node = find_documented(location)
     except PermissionDeniedError:  # what lies so far above is somebody else's

@@ -11,59 +11,37 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Literal
 
-from chunkwise.binding import JSON, dump
+from chunkwise.binding import JSON
 from chunkwise.driver.auto.found_instead import found_instead
-from chunkwise.driver.chunked.usual_form import usual_form
-from chunkwise.driver.n5.document import is_dataset, load_document
+from chunkwise.driver.tree_format import FormatName, TreeFormat
+from chunkwise.driver.tree_formats import TREE_FORMATS, tree_format
 from chunkwise.errors import (
     ChunkwiseError,
     FailedPreconditionError,
     NotFoundError,
     UnsupportedError,
 )
-from chunkwise.hierarchy.container import container_root
-from chunkwise.hierarchy.document import load_json
+from chunkwise.hierarchy.container import CONTAINER_FORMAT, container_root
 from chunkwise.hierarchy.location import Location, inside_file
 from chunkwise.kvstore.protocol import Children, Stamped
 from chunkwise.kvstore.staging import JOURNAL, is_staging
 from chunkwise.kvstore.value_bound import read_bounded
 
 __all__ = [
-    "ARRAY_KEYS",
     "DOCUMENTS",
-    "DRIVERS",
-    "FORMATS",
     "JOURNAL",
-    "FormatName",
     "Node",
     "find_documented",
     "find_node",
-    "is_listed",
     "node_of",
     "node_or_file",
     "nodes_below",
     "require_node",
 ]
 
-FormatName: TypeAlias = Literal["zarr3", "zarr2", "zarr1", "n5"]
-
-FORMATS: dict[str, FormatName] = {"zarr3": "zarr3", "zarr": "zarr2", "zarr1": "zarr1", "n5": "n5"}
-"""Format of each driver of arrays that are nodes."""
-
-DRIVERS: dict[str, str] = {format: driver for driver, format in FORMATS.items()}
-"""Name of the driver of each format."""
-
-ARRAY_KEYS: dict[FormatName, str] = {
-    "zarr3": "zarr.json",
-    "zarr2": ".zarray",
-    "zarr1": "meta",
-    "n5": "attributes.json",
-}
-"""Key, relative to an array, of its metadata document."""
-
-DOCUMENTS = ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata", "attributes.json", "meta", "attrs")
+DOCUMENTS = tuple(key for format in TREE_FORMATS.values() for key in format.documents)
 """All keys, relative to a node, that are metadata in some format."""
 
 
@@ -91,12 +69,18 @@ class Node:
     @property
     def undeclared(self) -> bool:
         """True for a directory that only what lies below it makes a group; in N5 every directory is one."""
-        return not self.key and self.format != "n5"
+        return not self.key and not self.rules.directories_are_groups
+
+    @property
+    def rules(self) -> TreeFormat:
+        """How the format of the node keeps trees."""
+        return tree_format(self.format)
 
     @property
     def is_container(self) -> bool:
         """True for the root of an N5 container, which may be a dataset and have nodes below it."""
-        return self.format == "n5" and "n5" in self.document
+        member = self.rules.container_member
+        return bool(member) and member in self.document
 
 
 def find_node(
@@ -114,20 +98,17 @@ def find_documented(location: Location, inside: FormatName | None = None) -> Nod
         found = read_bounded(kv, path + key)
         if found.value is not None:
             node = node_of(location, key, found)
-            # Other tools have files called "meta"; only one that says so is an array's.
-            if key != "meta" or (not node.error and node.document.get("zarr_format") == 1):
+            if node.rules.is_sure(node.document, node.error):
                 return node
     return None
 
 
-_LOOKUP = ("zarr.json", ".zarray", ".zgroup", "attributes.json", "meta")
-_FIRST = {"zarr2": (".zarray", ".zgroup"), "n5": ("attributes.json",), "zarr1": ("meta",)}
+_FORMAT_OF = {key: format for format in TREE_FORMATS.values() for key in format.node_keys}
 
 
 def _lookup_order(inside: FormatName | None) -> tuple[str, ...]:
     """Return the keys of documents, those first that a node has that is in a group of the given format."""
-    first = _FIRST.get(inside or "", ())
-    return (*first, *(key for key in _LOOKUP if key not in first))
+    return tuple(dict.fromkeys((*tree_format(inside).node_keys, *_FORMAT_OF)))
 
 
 def node_or_file(location: Location) -> Node:
@@ -156,38 +137,22 @@ def nothing_at(location: Location, what: str = "array or group") -> NotFoundErro
     return NotFoundError(f"there is no {what} at {location.text}: {found or looked}")
 
 
-_FORMAT_OF: dict[str, tuple[FormatName, str | None]] = {
-    "zarr.json": ("zarr3", None),
-    ".zarray": ("zarr2", "array"),
-    ".zgroup": ("zarr2", "group"),
-    "attributes.json": ("n5", None),
-    "meta": ("zarr1", "array"),
-}
-
-
 def node_of(location: Location, key: str, found: Stamped) -> Node:
     """Return the node whose document `key`, which is relative to it, has been read."""
-    format, kind = _FORMAT_OF[key]
+    format = _FORMAT_OF[key]
     assert found.value is not None
     document: JSON = {}
     error = ""
     try:
-        document = load_document(found.value) if format == "n5" else load_json(found.value)
-        if not isinstance(document, dict):
+        document = format.load(found.value)
+        if isinstance(document, dict):
+            document = format.usual_form(document)
+        else:
             document, error = {}, "Expected object"
-        elif format in ("zarr2", "zarr3"):
-            document = usual_form(document)
     except ChunkwiseError as e:
         error = e.message
-    # NCZarr and others have more members in it.
-    if key == ".zgroup" and not error and document.get("zarr_format") != 2:
-        error = f'Expected "zarr_format" of 2, but received: {dump(document)}'
-    if kind is None:
-        is_array = is_dataset(document) if format == "n5" else document.get("node_type") == "array"
-        kind = "array" if is_array else "group"
-        if format == "zarr3" and not error and document.get("node_type") not in ("array", "group"):
-            error = f'Expected "node_type" of "array" or "group", not {document.get("node_type")!r}'
-    return Node(location, format, "array" if kind == "array" else "group", key, document, error, found)
+    kind, wrong = format.kind_of(key, document)
+    return Node(location, format.name, kind, key, document, error or wrong, found)
 
 
 def _implicit(location: Location, inside: FormatName | None, others: list[str] | None) -> Node | None:
@@ -200,10 +165,12 @@ def _implicit(location: Location, inside: FormatName | None, others: list[str] |
             location, inside, "group", JOURNAL, {}, "unfinished copy: its command goes on with --resume"
         )
     if inside is None and container_root(location) is not None:
-        inside = "n5"
+        inside = CONTAINER_FORMAT
     if others is not None:
         others += [key[len(location.path) :] for key in found.keys if not is_staging(key)]
-    if nodes_below(location, found) or (inside == "n5" and _is_directory(location)):
+    if nodes_below(location, found) or (
+        tree_format(inside).directories_are_groups and _is_directory(location)
+    ):
         return Node(location, inside, "group")
     return None
 
@@ -219,9 +186,3 @@ def nodes_below(location: Location, found: Children | None = None) -> list[str]:
     prefixes = (location.store.list_children(location.path) if found is None else found).prefixes
     names = (prefix[len(location.path) :] for prefix in prefixes)
     return [name for name in names if not is_staging(name)]
-
-
-def is_listed(name: str, format: FormatName | None) -> bool:
-    """Return True if a directory in a group can be a node."""
-    # Zarr v3 reserves these names.
-    return not (format == "zarr3" and name.startswith("__"))

@@ -18,11 +18,12 @@ from chunkwise.driver.n5.attribute_path import (
     remove_attribute,
     set_attribute,
 )
+from chunkwise.driver.tree_formats import FORMATS, tree_format
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.hierarchy.attribute_value import NonFinite, check_non_finite, to_json_value
-from chunkwise.hierarchy.attributes import change_attributes, n5_names, node_attributes
+from chunkwise.hierarchy.attributes import change_attributes, node_attributes
 from chunkwise.hierarchy.location import location_of
-from chunkwise.hierarchy.node import ARRAY_KEYS, FORMATS, Node, require_node
+from chunkwise.hierarchy.node import Node, require_node
 
 __all__ = ["ArrayNode", "Attributes", "array_node", "with_path"]
 
@@ -213,7 +214,7 @@ class Attributes(MutableMapping[str, Any]):
         In N5, members of objects in that attribute that are null are left out, as n5-java does.
         """
         json_value = to_json_value(value, f"attribute {dump(path)}", self.non_finite)
-        keep_nulls = self._node is None or self._node.format != "n5"
+        keep_nulls = self._node is None or self._node.rules.keeps_null
         self.change(lambda stored: with_path(stored, path, json_value, keep_nulls=keep_nulls))
 
     def remove_path(self, path: str) -> None:
@@ -263,7 +264,7 @@ def with_path(attributes: dict[str, JSON], path: str, value: JSON, *, keep_nulls
 
 
 def _visible(attributes: Mapping[str, Any], node: Node) -> dict[str, Any]:
-    hidden = n5_names(node) if node.format == "n5" else ()
+    hidden = node.rules.own_members(node.kind)
     return {name: value for name, value in attributes.items() if name not in hidden}
 
 
@@ -300,6 +301,6 @@ def array_node(array: Any, path: str = "", *, writable: bool = True) -> ArrayNod
     if format is None or spec.kvstore is None:
         return ArrayNode(None, None)
     location = location_of(spec.kvstore)
-    node = Node(location, format, "array", ARRAY_KEYS[format], array.document)
+    node = Node(location, format, "array", tree_format(format).array_key, array.document)
     frozen = "" if writable else f"{location.text} was opened for reading only"
     return ArrayNode(node, path, Attributes(node, frozen=frozen))

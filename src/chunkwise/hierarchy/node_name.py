@@ -21,6 +21,7 @@ specification"; n5-java ``N5URI.normalizeGroupPath``.
 from __future__ import annotations
 
 from chunkwise.binding import dump
+from chunkwise.driver.tree_formats import tree_format
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.hierarchy.node import JOURNAL
 from chunkwise.kvstore.file_path import LOCK_SUFFIX
@@ -72,12 +73,8 @@ def _reserved(name: str, format: str) -> str:
         return "it is the name of a metadata document"
     if name.endswith(LOCK_SUFFIX):
         return f'names that end in "{LOCK_SUFFIX}" are those of lock files'
-    if format == "zarr3" and name.startswith("__"):
-        return 'Zarr v3 reserves names that begin with "__"'
-    if format == "zarr3" and not name.strip("."):
-        return "Zarr v3 has no names of nothing but periods"
-    if format == "zarr2" and name.startswith(".z"):
-        return 'Zarr v2 reserves names that begin with ".z"'
+    if why := tree_format(format).reserved(name):
+        return why
     if not name.isprintable() and any(ord(c) < 32 for c in name):
         return "it has control characters"
     try:

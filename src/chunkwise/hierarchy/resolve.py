@@ -17,10 +17,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from chunkwise.binding import dump
+from chunkwise.driver.tree_format import FormatName
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError
 from chunkwise.hierarchy.link import Link, links_of, target_names
 from chunkwise.hierarchy.location import Location, locate
-from chunkwise.hierarchy.node import FormatName, Node
+from chunkwise.hierarchy.node import Node
 from chunkwise.hierarchy.tree import Tree
 from chunkwise.spec.url import is_url
 

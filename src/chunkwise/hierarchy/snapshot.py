@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 
 from chunkwise.binding import JSON
 from chunkwise.driver.chunked.usual_form import usual_form
-from chunkwise.hierarchy.node import FormatName
+from chunkwise.driver.tree_format import FormatName
 
 __all__ = ["Entry", "Snapshot", "parse_snapshot"]
 

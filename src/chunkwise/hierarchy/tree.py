@@ -9,12 +9,14 @@ from typing import TypeAlias
 from chunkwise.arguments import check_choice
 from chunkwise.arrays.chunked import ChunkedArray
 from chunkwise.arrays.open_chunked import open_from_document
-from chunkwise.binding import JSON, dump
+from chunkwise.binding import JSON
 from chunkwise.driver.chunked.spec import ChunkedSpec
-from chunkwise.errors import FailedPreconditionError, InvalidArgumentError, UnsupportedError
+from chunkwise.driver.tree_format import FormatName, TreeFormat
+from chunkwise.driver.tree_formats import DRIVERS, TREE_FORMATS, tree_format
+from chunkwise.errors import FailedPreconditionError, InvalidArgumentError
 from chunkwise.hierarchy.attribute_value import NonFinite
 from chunkwise.hierarchy.location import Location
-from chunkwise.hierarchy.node import DRIVERS, FormatName, Node, find_node, is_listed, nodes_below
+from chunkwise.hierarchy.node import Node, find_node, nodes_below
 from chunkwise.hierarchy.node_attributes import ArrayNode, Attributes
 from chunkwise.hierarchy.node_name import is_name
 from chunkwise.hierarchy.snapshot import Entry, Snapshot
@@ -24,16 +26,9 @@ from chunkwise.spec.spec import Spec
 
 __all__ = ["ExternalLinks", "Tree", "check_format", "check_group"]
 
-_FORMATS: dict[str, FormatName] = {
-    "zarr3": "zarr3",
-    "zarr2": "zarr2",
-    "zarr": "zarr2",
-    "zarr1": "zarr1",
-    "n5": "n5",
+_BY_NAME: dict[str, FormatName] = {
+    name: format.name for format in TREE_FORMATS.values() for name in (format.name, format.driver)
 }
-
-_GROUP_MEMBERS = ("zarr_format", "node_type", "attributes", "consolidated_metadata")
-
 
 ExternalLinks: TypeAlias = bool | Callable[[str, str], bool]
 
@@ -51,6 +46,11 @@ class Tree:
     open_other: Callable[[Location, Tree], Tree]  # opens the tree that an external link leads to
     snapshot: Snapshot | None = None  # believed without a look at the store
     _specs: dict[FormatName, ChunkedSpec] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def rules(self) -> TreeFormat:
+        """How the format of the tree keeps nodes."""
+        return tree_format(self.format)
 
     def location(self, names: Sequence[str]) -> Location:
         """Return the location of the node that `names` lead to from the root."""
@@ -100,11 +100,11 @@ class Tree:
         """Return the sorted names right below a group, links excepted; some may be mere directories."""
         if self.snapshot is not None:
             known = self.snapshot.children("/".join(names))
-            return sorted(name for name in known if is_listed(name, self.format))
+            return sorted(name for name in known if self.rules.lists(name))
         found = nodes_below(node.location)
         if node.kind == "array":  # an N5 container that is a dataset too, with blocks
             found = [name for name in found if not name.isdigit()]
-        return sorted(name for name in found if is_name(name) and is_listed(name, node.format))
+        return sorted(name for name in found if is_name(name) and node.rules.lists(name))
 
     def allows(self, source: str, location: Location) -> bool:
         """Return True if an external link to another tree may be followed."""
@@ -155,34 +155,12 @@ class Tree:
 
 def check_format(name: str, *, group: bool = False) -> FormatName:
     """Return the format called `name`, be it by the name of its driver; raise if there is none."""
-    known = [name for name in _FORMATS if not (group and name == "zarr1")]
+    known = [name for name, format in _BY_NAME.items() if not group or tree_format(format).group_key]
     check_choice(name, "format", known)
-    return _FORMATS[name]
+    return _BY_NAME[name]
 
 
 def check_group(node: Node) -> None:
     """Raise for a document that isn't that of a group, or has a member that must be understood and isn't."""
-    # Zarr core v3.1, "Group metadata", "Extension points"; Zarr v2, "Groups".
-    name = node.location.describe(node.key)
-    document = node.document
-    if node.format == "zarr2" and node.key and document.get("zarr_format") != 2:
-        raise FailedPreconditionError(
-            f'{name}: Expected "zarr_format" of 2, but received: {dump(document.get("zarr_format"))}'
-        )
-    if node.format != "zarr3" or not node.key:
-        return
-    if document.get("zarr_format") != 3:
-        raise FailedPreconditionError(
-            f'{name}: Expected "zarr_format" of 3, but received: {dump(document.get("zarr_format"))}'
-        )
-    if "attributes" in document and not isinstance(document["attributes"], dict):
-        received = dump(document["attributes"])[:80]
-        raise FailedPreconditionError(f'{name}: "attributes": Expected object, but received: {received}')
-    for member, value in document.items():
-        if member in _GROUP_MEMBERS:
-            continue
-        if not (isinstance(value, dict) and value.get("must_understand") is False):
-            raise UnsupportedError(
-                f"{name}: Unsupported metadata field {dump(member)} is not marked "
-                '{"must_understand": false}'
-            )
+    if node.key:
+        node.rules.check_group(node.document, node.location.describe(node.key))

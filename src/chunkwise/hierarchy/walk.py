@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeAlias
 
+from chunkwise.driver.tree_format import FormatName
+from chunkwise.driver.tree_formats import tree_format
 from chunkwise.errors import (
     DataCorruptionError,
     FailedPreconditionError,
@@ -14,13 +16,10 @@ from chunkwise.errors import (
 )
 from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.node import (
-    ARRAY_KEYS,
     JOURNAL,
-    FormatName,
     Node,
     find_documented,
     find_node,
-    is_listed,
     nodes_below,
 )
 
@@ -28,6 +27,8 @@ __all__ = ["UNREADABLE", "WalkedNode", "children", "walk"]
 
 UNREADABLE = (DataCorruptionError, FailedPreconditionError, InvalidArgumentError, UnsupportedError)
 """What is raised for a node that is no use, but leaves the others of a tree as they are."""
+
+_FORMAT_OF_FILES: FormatName = "zarr2"  # which files of other formats are shown in
 
 _Find: TypeAlias = Callable[[Location, FormatName | None], Node | None]
 
@@ -58,7 +59,7 @@ def _walk(name: str, node: Node, find: _Find) -> Iterator[WalkedNode]:
         return
     first = next(below, None)
     # Every directory is a group in N5; elsewhere one that leads to no node is just a directory.
-    if first is not None or node.format == "n5":
+    if first is not None or node.rules.directories_are_groups:
         yield WalkedNode(name, node)
     if first is not None:
         yield first
@@ -69,14 +70,14 @@ def children(name: str, node: Node, find: _Find = find_node) -> Iterator[tuple[s
     """Yield path and node of each array or group right below `node`, whose path is `name`."""
     location = node.location
     for child in sorted(nodes_below(location), key=_natural):
-        if (node.kind == "array" and child.isdigit()) or not is_listed(child, node.format):
+        if (node.kind == "array" and child.isdigit()) or not node.rules.lists(child):
             continue  # blocks; what Zarr v3 reserves
         at = location.child(child)
         try:
             found = find(at, node.format)
         except (DataCorruptionError, UnsupportedError) as e:  # the file that it is in has no such document
-            format = node.format or "zarr2"
-            found = Node(at, format, "array", ARRAY_KEYS[format], {}, e.message)
+            format = node.format or _FORMAT_OF_FILES
+            found = Node(at, format, "array", tree_format(format).array_key, {}, e.message)
         if found is not None:
             yield f"{name}/{child}" if name else child, found
 

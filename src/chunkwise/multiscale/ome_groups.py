@@ -15,7 +15,6 @@ from chunkwise.errors import (
     UnsupportedError,
 )
 from chunkwise.groups.group import Group
-from chunkwise.hierarchy.attributes import ATTRIBUTES_KEYS
 from chunkwise.multiscale.image import Members, MultiscaleImage, placed
 from chunkwise.multiscale.metadata import ImageMetadata, expect_list, expect_text
 from chunkwise.multiscale.ome_versions import ome_members
@@ -99,7 +98,7 @@ class ImageCollection(Members[MultiscaleImage]):
 def metadata_file(group: Group) -> str:
     """Return the file that the attributes of a group are in, for errors."""
     node = group._node
-    key = ATTRIBUTES_KEYS.get(node.format or "", node.key)
+    key = node.rules.attributes_key or node.key
     return node.location.describe(key)
 
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from chunkwise.arguments import check_choice
 from chunkwise.binding import JSON
+from chunkwise.driver.tree_format import FormatName
 from chunkwise.errors import InvalidArgumentError
-from chunkwise.hierarchy.node import FormatName
 from chunkwise.multiscale.image_axes import ImageAxis
 from chunkwise.pyramid.geometry import Level
 from chunkwise.pyramid.kept import NOTHING, Kept

@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.arrays.chunked import ChunkedArray
 from chunkwise.binding import JSON
+from chunkwise.driver.tree_format import FormatName
 from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, prefix
 from chunkwise.groups.open_group import open_group
 from chunkwise.hierarchy.location import Location
-from chunkwise.hierarchy.node import FormatName, find_node, require_node
+from chunkwise.hierarchy.node import find_node, require_node
 from chunkwise.hierarchy.node_attributes import Attributes
 from chunkwise.multiscale.array_axes import ArrayImage
 from chunkwise.multiscale.image import MultiscaleImage

@@ -7,7 +7,7 @@ from typing import NamedTuple, cast, get_args
 
 from chunkwise.binding import JSON
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
-from chunkwise.hierarchy.attributes import ATTRIBUTES_KEYS, node_attributes
+from chunkwise.hierarchy.attributes import node_attributes
 from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.node import find_node, require_node
 from chunkwise.multiscale.image_axes import AxisKind, ImageAxis
@@ -44,7 +44,7 @@ def read_ngff_image(location: Location) -> NgffImage:
     """Return the image at `location`, of OME-NGFF 0.4 or 0.5; raise if there is none that is understood."""
     node = require_node(location)
     attributes = node_attributes(node)
-    where = location.describe(ATTRIBUTES_KEYS.get(node.format or "", node.key))
+    where = location.describe(node.rules.attributes_key or node.key)
     image = parse_ome_image(attributes, where)
     own, at = ome_members(attributes, where)
     if len(own["multiscales"]) > 1:

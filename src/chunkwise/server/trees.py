@@ -16,6 +16,7 @@ from chunkwise.api.tensorstore import TensorStore
 from chunkwise.arrays.chunked import ChunkedArray
 from chunkwise.binding import JSON
 from chunkwise.cached import cached_property
+from chunkwise.driver.tree_formats import DRIVERS
 from chunkwise.errors import (
     FailedPreconditionError,
     InvalidArgumentError,
@@ -23,7 +24,7 @@ from chunkwise.errors import (
 from chunkwise.fork import new_lock
 from chunkwise.hierarchy.attributes import node_attributes
 from chunkwise.hierarchy.location import Location
-from chunkwise.hierarchy.node import DRIVERS, Node, find_node
+from chunkwise.hierarchy.node import Node, find_node
 from chunkwise.hierarchy.walk import children
 from chunkwise.index_space import d
 from chunkwise.kvstore.file import FileStore

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from chunkwise.binding import JSON
 from chunkwise.driver.stored_array import StoredArray
-from chunkwise.hierarchy.attributes import ATTRIBUTES_KEYS
+from chunkwise.driver.tree_formats import tree_format
 from chunkwise.tools.array_template import FINGERPRINT
 from chunkwise.tools.plain_read import Piece
 from chunkwise.tools.target import Target
@@ -135,14 +135,14 @@ def _hashes(dim: int, start: int, n: int) -> npt.NDArray[np.uint64]:
 
 def with_fingerprint(target: Target, format: str, total: int) -> Target:
     """Return an array that is to be made with the fingerprint of all elements among its attributes."""
-    own = {FINGERPRINT: f"{total:016x}"}
-    if format in ATTRIBUTES_KEYS:
+    own: dict[str, Any] = {FINGERPRINT: f"{total:016x}"}
+    rules = tree_format(format)
+    if rules.attributes_key:
         return replace(target, attributes={**target.attributes, **own})
     metadata = target.spec["metadata"]
-    if format == "n5":
-        metadata = {**metadata, **own}
-    else:
-        metadata = {**metadata, "attributes": {**metadata.get("attributes", {}), **own}}
+    if member := rules.attributes_member:
+        own = {member: {**metadata.get(member, {}), **own}}
+    metadata = {**metadata, **own}
     return replace(target, spec={**target.spec, "metadata": metadata})
 
 

@@ -10,9 +10,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypedDict
 
-from chunkwise.binding import JSON
+from chunkwise.binding import JSON, load_json
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError
-from chunkwise.hierarchy.document import load_json
 from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.node import JOURNAL
 from chunkwise.kvstore.protocol import Buffer

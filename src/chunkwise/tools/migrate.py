@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from chunkwise.binding import JSON, dump
+from chunkwise.binding import JSON, dump, load_json
 from chunkwise.codec.bytes import Bytes
 from chunkwise.codec.codec_json import codec_to_json
 from chunkwise.codec.protocol import ChunkSpec, Codec
@@ -33,7 +33,6 @@ from chunkwise.errors import (
 )
 from chunkwise.hierarchy.attributes import node_attributes
 from chunkwise.hierarchy.consolidated import update_consolidated
-from chunkwise.hierarchy.document import load_json
 from chunkwise.hierarchy.location import Location, locate
 from chunkwise.hierarchy.node import Node, find_documented, require_node
 from chunkwise.kvstore.atomic import AtomicWritable

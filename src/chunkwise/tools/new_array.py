@@ -15,12 +15,13 @@ from chunkwise.api.open import open as open_spec
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.binding import JSON
 from chunkwise.driver.auto.found_instead import interrupted_instead
+from chunkwise.driver.tree_formats import DRIVERS, FORMATS
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError
 from chunkwise.hierarchy.attributes import write_first_attributes
 from chunkwise.hierarchy.consolidated import update_consolidated
 from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.new_location import check_free, check_outside_arrays, create_parents, remove_groups
-from chunkwise.hierarchy.node import DRIVERS, FORMATS, Node, find_documented, require_node
+from chunkwise.hierarchy.node import Node, find_documented, require_node
 from chunkwise.hierarchy.own_keys import delete_own
 from chunkwise.hierarchy.tree import Tree
 from chunkwise.index_space import IndexTransform

@@ -14,9 +14,10 @@ from typing import NamedTuple, NoReturn, Self
 from zlib import compress, decompress
 
 from chunkwise.cached import cached_property
+from chunkwise.driver.tree_format import FormatName
 from chunkwise.errors import prefix
 from chunkwise.hierarchy.location import Location
-from chunkwise.hierarchy.node import FormatName, Node
+from chunkwise.hierarchy.node import Node
 from chunkwise.hierarchy.tree import Tree
 from chunkwise.tools.copy_job import CopyJob
 from chunkwise.tools.copy_work import StepResult

@@ -18,6 +18,7 @@ from chunkwise.api.tensorstore import TensorStore
 from chunkwise.binding import JSON
 from chunkwise.catalogue import DRIVERS
 from chunkwise.driver.auto.detect import NoFormatError
+from chunkwise.driver.tree_formats import FORMATS
 from chunkwise.errors import (
     ChunkwiseError,
     FailedPreconditionError,
@@ -26,7 +27,7 @@ from chunkwise.errors import (
 )
 from chunkwise.hierarchy.attributes import node_attributes
 from chunkwise.hierarchy.location import Location, LocationLike, inside_file, locate
-from chunkwise.hierarchy.node import FORMATS, Node, find_documented, find_node, nothing_at
+from chunkwise.hierarchy.node import Node, find_documented, find_node, nothing_at
 from chunkwise.hierarchy.walk import walk
 from chunkwise.spec.context import Context
 from chunkwise.spec.spec import Spec

@@ -15,6 +15,7 @@ from chunkwise.binding import Members
 from chunkwise.driver.chunked.format import Format
 from chunkwise.driver.n5.format import N5Format
 from chunkwise.driver.stored_array import StoredArray
+from chunkwise.driver.tree_formats import FORMATS
 from chunkwise.driver.zarr1.format import Zarr1Format
 from chunkwise.driver.zarr2.format import Zarr2Format
 from chunkwise.driver.zarr3.format import Zarr3Format
@@ -22,7 +23,7 @@ from chunkwise.engine.count_stored import StoredCount, count_stored
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError, prefix
 from chunkwise.grid.protocol import n_array_cells
 from chunkwise.hierarchy.location import location_of
-from chunkwise.hierarchy.node import FORMATS, Node, find_documented
+from chunkwise.hierarchy.node import Node, find_documented
 from chunkwise.hierarchy.node_attributes import array_node
 from chunkwise.index_space import IndexDomain, IndexTransform
 from chunkwise.kvstore.byte_range import open_size

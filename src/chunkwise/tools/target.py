@@ -22,6 +22,7 @@ from chunkwise.binding import JSON, dump, expect_object
 from chunkwise.catalogue import codecs as registered
 from chunkwise.codec.codec_json import parse_codec
 from chunkwise.driver.n5.members import DATASET_MEMBERS, ITEM_NBYTES, array_data_type
+from chunkwise.driver.tree_formats import DRIVERS
 from chunkwise.driver.zarr1.document import from_zarr2
 from chunkwise.driver.zarr1.document import to_zarr2 as to_zarr2_members
 from chunkwise.driver.zarr2.schema import OBJECT_FILTERS
@@ -29,7 +30,6 @@ from chunkwise.dtypes.fill_value import same_fill
 from chunkwise.dtypes.zarr2 import fill_value_to_zarr2, stored_dtype, to_zarr2
 from chunkwise.dtypes.zarr3 import fill_value_to_zarr3, to_zarr3
 from chunkwise.errors import InvalidArgumentError
-from chunkwise.hierarchy.node import DRIVERS
 from chunkwise.tools.array_template import NAMES, UNITS, ArrayTemplate, inner_chain, regular_grid, sharded
 from chunkwise.tools.compressor import Compressor, compressor_to_json
 from chunkwise.tools.losses import finite_attributes

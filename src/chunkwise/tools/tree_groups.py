@@ -10,6 +10,7 @@ from functools import cache, partial
 
 from chunkwise.arrays.metadata_observers import is_consolidated
 from chunkwise.binding import JSON
+from chunkwise.driver.tree_format import FormatName
 from chunkwise.errors import AlreadyExistsError, UnsupportedError
 from chunkwise.hierarchy.attributes import change_attributes
 from chunkwise.hierarchy.change import make_link
@@ -20,7 +21,7 @@ from chunkwise.hierarchy.create import write_group
 from chunkwise.hierarchy.link import Link, with_link
 from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.new_location import check_free, check_outside_arrays, create_parents
-from chunkwise.hierarchy.node import JOURNAL, FormatName, find_node, nodes_below
+from chunkwise.hierarchy.node import JOURNAL, find_node, nodes_below
 from chunkwise.hierarchy.resolve import group_links
 from chunkwise.hierarchy.tree import Tree
 from chunkwise.tools.copy_job import CopyJob

@@ -20,11 +20,13 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from chunkwise.binding import JSON, dump
+from chunkwise.driver.n5.tree import DATASET_NAMES
+from chunkwise.driver.tree_format import FormatName
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, UnsupportedError, prefix
-from chunkwise.hierarchy.attributes import DATASET_NAMES, left_out_attributes
+from chunkwise.hierarchy.attributes import left_out_attributes
 from chunkwise.hierarchy.link import Link, links_of, target_names, without_links
 from chunkwise.hierarchy.location import Location
-from chunkwise.hierarchy.node import FormatName, Node
+from chunkwise.hierarchy.node import Node
 from chunkwise.hierarchy.node_name import check_new_names
 from chunkwise.hierarchy.resolve import ResolvedNode, source_location
 from chunkwise.hierarchy.tree import Tree

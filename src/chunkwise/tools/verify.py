@@ -22,12 +22,13 @@ from chunkwise.binding import JSON
 from chunkwise.cached import cached_property
 from chunkwise.chunk_key.key_encoding import KeyEncoding, default_keys, v2_keys
 from chunkwise.driver.stored_array import StoredArray
+from chunkwise.driver.tree_format import FormatName
 from chunkwise.errors import ChunkwiseError
 from chunkwise.grid.protocol import n_array_cells
 from chunkwise.hierarchy.attributes import node_attributes
 from chunkwise.hierarchy.consolidated_tree import check_consolidated
 from chunkwise.hierarchy.location import Location
-from chunkwise.hierarchy.node import DOCUMENTS, JOURNAL, FormatName, Node
+from chunkwise.hierarchy.node import DOCUMENTS, JOURNAL, Node
 from chunkwise.hierarchy.replacement import leftovers
 from chunkwise.hierarchy.walk import walk
 from chunkwise.kvstore.key_range import KeyRange, encode_key

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.dask.in_place import Written
+from chunkwise.driver.tree_formats import tree_format
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.hierarchy.attribute_value import NonFinite, to_json_value
 from chunkwise.tools.losses import finite_attributes
@@ -56,7 +57,7 @@ class DatasetWrite:
         values = to_json_value(dict(attributes), "attributes of the dataset", non_finite)
         self._attributes: dict[str, Any] = values
         notes: list[str] = []
-        if at.format == "n5":
+        if not tree_format(at.format).keeps_null:
             self._attributes, notes = finite_attributes(values, at.format)
         for note in notes:
             warnings.warn(f"{at.location.text}: {note}", stacklevel=4)
@@ -90,7 +91,9 @@ class DatasetWrite:
             check_lengths(members, variables, append_dim)
         if consolidated:
             at.check_consolidated()
-        self._consolidates = consolidated or (consolidated is None and mode != "r+" and at.format != "n5")
+        self._consolidates = consolidated or (
+            consolidated is None and mode != "r+" and bool(tree_format(at.format).consolidated_key)
+        )
 
     def sources(self) -> list[tuple[str, Any]]:
         """Return the data of all variables, with their names for messages."""

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from chunkwise.driver.tree_formats import tree_format
 from chunkwise.errors import InvalidArgumentError, prefix
 from chunkwise.extras import load
 from chunkwise.hierarchy.attribute_value import NonFinite, to_json_value
@@ -56,9 +57,9 @@ class Encoded(NamedTuple):
     def attributes_in(self, format: str) -> dict[str, Any]:
         """Return the attributes with what stands for a missing value, as a format has it."""
         attributes = dict(self.attributes)
-        if self.fill_value is not None and format != "zarr2":
+        if self.fill_value is not None and not tree_format(format).fill_value_is_marker:
             attributes[FILL_VALUE] = marker_to_json(self.fill_value, self.element_type, format)
-        return hide_attributes(attributes) if format == "n5" else attributes
+        return attributes if tree_format(format).keeps_null else hide_attributes(attributes)
 
 
 def check_storable(name: str, variable: Any) -> None:
@@ -92,7 +93,7 @@ def encode_variable(
     if encoding is not None:
         variable.encoding = dict(encoding)
     layout = {key: variable.encoding.pop(key) for key in LAYOUT if key in variable.encoding}
-    if variable.dtype == bool and format != "n5":
+    if variable.dtype == bool and tree_format(format).has_bool:
         variable.encoding.setdefault("dtype", "bool")
     encoded = encode_by_cf(xr, name, variable)
     if encoding is not None:
@@ -157,7 +158,7 @@ def with_check(given: Any, encoded: Any, check: EncodingCheck) -> Any:
 def _typed(name: str, variable: Any, format: str) -> tuple[Any, Any]:
     """Return the variable with elements that can be stored, and their type."""
     dtype = variable.dtype
-    if dtype.kind == "T" or (dtype.kind == "U" and format == "n5"):
+    if dtype.kind == "T" or (dtype.kind == "U" and not tree_format(format).has_fixed_text):
         return variable.astype(object), "ustring"
     if dtype.kind != "O":
         return variable, dtype.newbyteorder("=")

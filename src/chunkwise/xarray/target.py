@@ -10,6 +10,7 @@ from typing import Any
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.arguments import check_choice
 from chunkwise.binding import dump
+from chunkwise.driver.tree_formats import tree_format
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError, InvalidArgumentError, NotFoundError
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
@@ -134,7 +135,7 @@ class DatasetTarget:
 
     def check_consolidated(self) -> None:
         """Raise InvalidArgumentError if the format has no consolidated metadata."""
-        if self.format == "n5":
+        if not tree_format(self.format).consolidated_key:
             raise InvalidArgumentError(
                 f"{self.location.text} is a group of N5; only groups of Zarr v2 and v3 have consolidated "
                 "metadata"

@@ -42,10 +42,10 @@ def open_variable(name: str, member: Member, fill_value_as_mask: bool | None) ->
     format = member.format
     names, hidden = _dimension_names(name, len(array.shape), format, member.node.document, member.attributes)
     attributes = {key: value for key, value in attributes.items() if key not in hidden}
-    if format == "n5":
+    if not member.node.rules.keeps_null:
         attributes = restore_attributes(attributes)
     if fill_value_as_mask is None:
-        fill_value_as_mask = format in ("zarr2", "zarr1")
+        fill_value_as_mask = member.node.rules.fill_value_is_marker
     if fill_value_as_mask:
         # A null in Zarr v2 says that no value stands for a missing one, unless an attribute does.
         if member.node.document.get("fill_value") is not None:

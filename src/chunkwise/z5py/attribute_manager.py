@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from typing import Any
 
-from chunkwise.hierarchy.attributes import n5_names
 from chunkwise.hierarchy.node import Node
 from chunkwise.hierarchy.node_attributes import Attributes
 
@@ -74,10 +73,10 @@ class AttributeManager(MutableMapping[str, Any]):
         self._owner = owner  # as it is shown
         self._attributes = attributes
         self._writable = writable
-        self._is_n5 = node.format == "n5"
-        self._refused = n5_names(node) if self._is_n5 else ()
+        self._refused = node.rules.own_members(node.kind)
         # The version is shown where z5py shows it, in the document that has it.
-        self._version = {"n5": node.document["n5"]} if self._is_n5 and "n5" in node.document else {}
+        member = node.rules.container_member
+        self._version = {member: node.document[member]} if node.is_container else {}
 
     def _read(self) -> dict[str, Any]:
         stored = {**self._version, **self._attributes.refresh().asdict()}

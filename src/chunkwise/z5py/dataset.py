@@ -17,7 +17,7 @@ from chunkwise.arrays.open_chunked import open_from_document
 from chunkwise.codec.n5_header import VARLENGTH
 from chunkwise.codec.n5_varlength import decode_elements, encode_elements
 from chunkwise.driver.chunked.spec import ChunkedSpec
-from chunkwise.hierarchy.node import DRIVERS
+from chunkwise.driver.tree_formats import DRIVERS
 from chunkwise.hierarchy.resolve import ResolvedNode
 from chunkwise.index_space import IndexTransform
 from chunkwise.kvstore.protocol import UNKNOWN_GENERATION

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Literal, TypeAlias
 
+from chunkwise.binding import load_json
 from chunkwise.driver.n5.document import ATTRIBUTES_KEY
 from chunkwise.engine.pool import Pool
 from chunkwise.errors import FailedPreconditionError, NotFoundError, UnsupportedError
@@ -16,7 +17,7 @@ from chunkwise.hdmf.model.copies import COPIES, Proven, read_copies, read_names,
 from chunkwise.hdmf.model.reference import canonical_path, join_path, parent_path
 from chunkwise.hierarchy.attributes import node_attributes
 from chunkwise.hierarchy.consolidated import with_copies
-from chunkwise.hierarchy.document import load_json, read_document
+from chunkwise.hierarchy.document import read_document
 from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.node import Node, find_documented, node_of
 from chunkwise.hierarchy.snapshot import parse_snapshot
