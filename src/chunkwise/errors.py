@@ -288,6 +288,13 @@ class UnavailableError(StorageError, ConnectionError):
     status = "UNAVAILABLE"
 
 
+class LostAnswerError(UnavailableError):
+    """The answer to a conditional write was lost, and something else is stored now.
+
+    Whether the write was carried out before that is not known.  Look at what is stored, then write again.
+    """
+
+
 class UnsafeWriteError(FailedPreconditionError):
     """A write that depends on what is stored, to a store that can't promise that nobody else writes.
 

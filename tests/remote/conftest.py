@@ -119,7 +119,7 @@ class Proxy:
     def __init__(self, url: str) -> None:
         self.url = url
 
-    def set(self, *faults: dict[str, Any], delay: float = 0.0, **settings: bool) -> None:
+    def set(self, *faults: dict[str, Any], delay: float = 0.0, **settings: Any) -> None:
         """Let requests take longer, or go wrong; forget the log."""
         body = json.dumps({"delay": delay, "faults": faults, **settings}).encode()
         request = urllib.request.Request(f"{self.url}/proxy", data=body, method="PUT")

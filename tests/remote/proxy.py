@@ -12,7 +12,8 @@ connection; ``reset_after`` does when the server has answered; ``truncate`` send
 
 Settings that make another server of the one behind: ``ignore_conditions`` drops the conditions of
 writes; ``bare_e_tags`` fails those with quotation marks and adds them to others; ``refuse_signed`` refuses
-requests with credentials.
+requests with credentials; ``tags`` says what becomes of ETags in answers to a method: ``{"GET": "none"}``
+drops them, ``"weak"`` makes them weak, ``"other"`` changes them alike in all answers.
 """
 
 from __future__ import annotations
@@ -106,6 +107,19 @@ def other_server(method: str, head: bytes) -> bytes | int:
     return b"\r\n".join(lines)
 
 
+def told_tag(method: str, head: bytes) -> bytes:
+    """Return the head of an answer with the ETag that the server of the settings would send."""
+    how = SETTINGS.get("tags", {}).get(method)
+    lines = head.split(b"\r\n")
+    for i, line in enumerate(lines):
+        name, _, tag = line.partition(b":")
+        if how is None or name.lower() != b"etag":
+            continue
+        tag = tag.strip()
+        lines[i] = {"weak": b"ETag: W/" + tag, "other": b'ETag: "other-' + tag[1:], "none": b"X-None: 1"}[how]
+    return b"\r\n".join(lines)
+
+
 def control(method: str, path: str, body: bytes) -> bytes:
     if method == "PUT":
         SETTINGS.clear()
@@ -150,6 +164,7 @@ async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
                 continue
             head, body = await forward(changed, body, method)
             SIZES.append(len(body))
+            head = told_tag(method, head)
             if action == "reset_after":
                 break
             if action == "etag":

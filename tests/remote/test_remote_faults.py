@@ -137,16 +137,13 @@ def test_wrong_e_tag(store: ObjectStore, between: Any) -> None:
 
 
 def test_lost_answer_of_a_conditional_write(store: ObjectStore, between: Any) -> None:
-    """If the answer to a write is lost, what comes back says whether to look again; nothing is doubled."""
+    """If the answer to a write is lost, what is stored says whether it was done; nothing is doubled."""
     generation = store.read("k").generation
     store.conditional_writes("k")
     between.set({"method": "PUT", "path": "/k", "action": "reset_after"})
-    try:
-        done = store.write("k", b"new", if_equal=generation)
-    except errors.StorageError:
-        done = None
+    done = store.write("k", b"new", if_equal=generation)
     assert store.read("k").value == b"new"
-    assert done is None or done == store.read("k").generation
+    assert done == store.read("k").generation
 
 
 def test_servers_that_ignore_conditions(store: ObjectStore, between: Any) -> None:
@@ -211,7 +208,7 @@ def test_servers_that_want_e_tags_bare(s3: ObjectStore, between: Any) -> None:
     between.set(bare_e_tags=True)
     store = ObjectStore(replace(s3.bucket, endpoint=between.url), QUICK)
     first = store.write("k", b"1", if_equal=MISSING_GENERATION)
-    assert store.conditional_writes("k") == (True, True, False)
+    assert store.conditional_writes("k")[:3] == (True, True, False)
     second = store.write("k", b"2", if_equal=first)
     assert second is not None
     assert store.write("k", b"3", if_equal=first) is None

@@ -38,6 +38,7 @@ from chunkwise.errors import (
 from chunkwise.fork import new_lock
 from chunkwise.index_space import IndexDomain, IndexTransform
 from chunkwise.kvstore.atomic import Modifiable
+from chunkwise.kvstore.compare_and_swap import compare_and_swap
 from chunkwise.kvstore.protocol import Buffer, KvStoreDriver, Stamped, offers
 from chunkwise.kvstore.traits import traits_of
 from chunkwise.kvstore.value_bound import read_bounded
@@ -190,18 +191,22 @@ class JsonArray(FixedArray):
             assert offers(self._store, Modifiable)
             self._store.modify(self._key, partial(self._written_in_transaction, new))
             return
-        while True:
-            stored = read_bounded(self._store, self._key) if self._tokens else None
-            value = self._decoded(None if stored is None else stored.value)
-            try:
-                raw = _encode(written_at(value, self._tokens, new))
-            except ChunkwiseError as e:
-                raise prefix(e, f"Error writing {self._store.describe(self._key)}") from None
-            if_equal = None if stored is None else stored.generation
-            written = self._store.write(self._key, raw, if_equal=if_equal)
-            if written is not None:
-                self._keep(Stamped(raw, written, time.time()))
-                return
+        compare_and_swap(self._store, self._key, lambda: self._attempt(new), idempotent=True)
+
+    def _attempt(self, new: JSON) -> bytes | None:
+        """Write once; return the generation that another writer has replaced, None if it is done."""
+        stored = read_bounded(self._store, self._key) if self._tokens else None
+        value = self._decoded(None if stored is None else stored.value)
+        try:
+            raw = _encode(written_at(value, self._tokens, new))
+        except ChunkwiseError as e:
+            raise prefix(e, f"Error writing {self._store.describe(self._key)}") from None
+        if_equal = None if stored is None else stored.generation
+        written = self._store.write(self._key, raw, if_equal=if_equal)
+        if written is None:
+            return if_equal
+        self._keep(Stamped(raw, written, time.time()))
+        return None
 
     def _decoded(self, stored: Buffer | None) -> Any:
         """Return the document in which a value is to be replaced."""

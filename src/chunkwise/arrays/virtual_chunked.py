@@ -147,15 +147,15 @@ class VirtualChunkedArray(FixedArray):
     def _change(self, piece: _Piece, put: Callable[[Array, _Piece], None]) -> None:
         functions, chunk = self._functions, None
 
-        def attempt() -> bool:
+        def attempt() -> bytes | None:
             nonlocal chunk
             chunk = functions.read_chunk(piece.cell, -inf, chunk)
             array = functions.empty(chunk.array.shape)
             array[...] = chunk.array
             put(array, piece)
-            return functions.write_chunk(piece.cell, array, chunk.generation)
+            return None if functions.write_chunk(piece.cell, array, chunk.generation) else chunk.generation
 
-        change_alone(functions.identity, str(piece.cell), attempt)
+        change_alone(functions, functions.identity, str(piece.cell), attempt)
 
     def _run(
         self,

@@ -16,8 +16,9 @@ from chunkwise.codec.shard_layout import ShardLayout
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.errors import InvalidArgumentError, NotFoundError, TooLargeError, braced, prefix
 from chunkwise.grid.protocol import ChunkGrid
+from chunkwise.kvstore.protocol import describe
 
-__all__ = ["ShardLevel", "StoredArray", "StoredField", "describe", "failed", "missing_chunk", "shard_layout"]
+__all__ = ["ShardLevel", "StoredArray", "StoredField", "failed", "missing_chunk", "shard_layout"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,12 +79,6 @@ def shard_layout(array: StoredArray, shard: ShardLevel) -> ShardLayout:
         raise InvalidArgumentError(f"Inner chunks of shape {inner} do not divide shards of shape {outer}")
     counts = tuple(o // i for o, i in zip(outer, inner, strict=True))
     return ShardLayout.of(counts, shard.index_chain(counts), at_end=shard.index_location == "end")
-
-
-def describe(store: object, key: str) -> str:
-    """Return the name of `key` in `store`, or the quoted key if it has none."""
-    own = getattr(store, "describe", None)
-    return own(key) if own is not None else f'"{key}"'
 
 
 def failed(error: Exception, operation: str, store: object, array: StoredArray, key: str) -> Exception:

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.codec.shard_layout import MISSING, ShardBody, ShardLayout
-from chunkwise.driver.stored_array import ShardLevel, StoredArray, describe, shard_layout
+from chunkwise.driver.stored_array import ShardLevel, StoredArray, shard_layout
 from chunkwise.engine.chunk_codec import CodecLimit, Coder, open_fill_test
 from chunkwise.engine.future import Future
 from chunkwise.engine.pool import Pool, Stop
@@ -35,7 +35,7 @@ from chunkwise.engine.update import (
 )
 from chunkwise.engine.write_batches import WriteBatches, write_chunks
 from chunkwise.errors import UnsafeWriteError, prefix
-from chunkwise.kvstore.protocol import Buffer, Readable, Writable
+from chunkwise.kvstore.protocol import Buffer, Readable, Writable, describe
 from chunkwise.plan.axis import is_indexed
 from chunkwise.plan.partition import Transform
 from chunkwise.plan.plan import chunk_order, plan_write, selections, split, wholes
@@ -174,7 +174,7 @@ class _ShardWriter:
         """Overwrite a part of a stored shard; what another writer stores meanwhile is not lost."""
         store, layout = self.store, self.layout
 
-        def attempt() -> bool:
+        def attempt() -> bytes | None:
             self.context, self.position = "reading", None
             stored = store.read(request.key)
             old = index = None
@@ -186,14 +186,16 @@ class _ShardWriter:
             if value is None and old is not None and not can_delete(store):
                 value = layout.encode(np.full((layout.n_chunks, 2), MISSING, np.uint64))
             if value is None:
-                return old is None or store.delete(request.key, if_equal=stored.generation) is not None
-            try:
+                done = old is None or store.delete(request.key, if_equal=stored.generation) is not None
+            else:
                 check_promise(store, request.key)
-                return store.write(request.key, value, if_equal=stored.generation) is not None
-            except UnsafeWriteError as e:
-                raise aligned(e, self.array.grid.chunk_shape) from e.__cause__
+                done = store.write(request.key, value, if_equal=stored.generation) is not None
+            return None if done else stored.generation
 
-        change_alone(self.identity, request.key, attempt)
+        try:
+            change_alone(store, self.identity, request.key, attempt)
+        except UnsafeWriteError as e:
+            raise aligned(e, self.array.grid.chunk_shape) from e.__cause__
 
     def put_together(
         self,

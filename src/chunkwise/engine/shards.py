@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.codec.shard_layout import MISSING, ShardLayout
-from chunkwise.driver.stored_array import StoredArray, describe, missing_chunk
+from chunkwise.driver.stored_array import StoredArray, missing_chunk
 from chunkwise.engine.sources import Fetched
 from chunkwise.engine.targets import Batch
 from chunkwise.errors import AbortedError, DataCorruptionError, NotFoundError, OutOfRangeError, prefix
@@ -34,6 +34,7 @@ from chunkwise.kvstore.protocol import (
     RangeReadable,
     Readable,
     ValueOpenable,
+    describe,
     offers,
 )
 from chunkwise.kvstore.shard_index_cache import ShardIndexCache, ShardIndexes

@@ -15,13 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.codec.protocol import Buffer, PreparedChain
-from chunkwise.driver.stored_array import StoredArray, describe, failed, missing_chunk
+from chunkwise.driver.stored_array import StoredArray, failed, missing_chunk
 from chunkwise.engine.chunk_codec import StagingBuffer
 from chunkwise.engine.targets import Batch
 from chunkwise.errors import NotFoundError
 from chunkwise.kvstore.adapter.cache import CacheStore
 from chunkwise.kvstore.adapter.value_cache import CacheEntry
-from chunkwise.kvstore.protocol import ManyReadable, Readable, offers
+from chunkwise.kvstore.protocol import ManyReadable, Readable, describe, offers
 from chunkwise.kvstore.traits import traits_of
 
 __all__ = [

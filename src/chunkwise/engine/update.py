@@ -20,6 +20,7 @@ from chunkwise.engine.chunk_codec import Coder, chain_for, open_fill_test, under
 from chunkwise.errors import UnsafeWriteError
 from chunkwise.fork import KeyLocks
 from chunkwise.kvstore.atomic import Modifiable
+from chunkwise.kvstore.compare_and_swap import compare_and_swap
 from chunkwise.kvstore.protocol import (
     MISSING_GENERATION,
     Buffer,
@@ -54,18 +55,16 @@ _PATIENCE = 5.0
 _locks = KeyLocks()
 
 
-def change_alone(identity: Hashable, key: str, attempt: Callable[[], bool]) -> None:
-    """Call `attempt` until it returns True, holding the lock of `key` if that can be had soon."""
-    # `identity` is that of the kvstore that the key is in.
+def change_alone(store: object, identity: Hashable, key: str, attempt: Callable[[], bytes | None]) -> None:
+    """Change elements by attempts, while holding the lock of `key` if that can be had soon."""
+    # `identity` is that of the kvstore that the key is in; for `attempt` see `compare_and_swap`.
     lock, held = _locks.of(identity, key), False
     if lock.locked() and is_within(change_alone, lock=lock, held=True):  # in a signal handler
-        while not attempt():
-            pass
+        compare_and_swap(store, key, attempt, idempotent=True)
         return
     [held] = map(lock.acquire, [True], [_PATIENCE])  # unpacked: see chunkwise.kvstore.file_protocol
     try:
-        while not attempt():
-            pass
+        compare_and_swap(store, key, attempt, idempotent=True)  # elements are set to the same values again
     finally:
         if held:
             lock.release()
@@ -78,9 +77,12 @@ def can_delete(store: object) -> bool:
 
 def check_promise(store: object, key: str) -> None:
     """Raise unless a part of the value of `key`, or of one that is to be, can be changed safely."""
-    if not traits_of(store).conditional_writes(key):
+    traits = traits_of(store)
+    if not traits.conditional_writes(key):
+        why = traits.why_unsafe()
         raise UnsafeWriteError(
-            "the storage can't promise that what others write to the same chunk meanwhile is not lost; "
+            "the storage can't promise that what others write to the same chunk meanwhile is not lost"
+            f"{', since ' * bool(why)}{why}; "
             'write whole chunks, or set "single_writer" in the kvstore if nobody else writes'
         )
 
@@ -199,7 +201,7 @@ class Changer:
         """Overwrite the part `inside` of a stored chunk, in the order of `coder`, with `values`."""
         store, scratch = self.store, coder.scratch
 
-        def attempt() -> bool:
+        def attempt() -> bytes | None:
             self.operation = "reading"
             stored = store.read(key)
             if stored.value is None:
@@ -209,14 +211,16 @@ class Changer:
             self.operation = "writing"
             coder.ordered[inside] = values
             if self.is_fill(scratch) and (stored.value is None or can_delete(store)):
-                return stored.value is None or store.delete(key, if_equal=stored.generation) is not None
-            try:
+                done = stored.value is None or store.delete(key, if_equal=stored.generation) is not None
+            else:
                 check_promise(store, key)
-                return store.write(key, self.encode(key, coder), if_equal=stored.generation) is not None
-            except UnsafeWriteError as e:
-                raise aligned(e, self.array.grid.chunk_shape) from e.__cause__
+                done = store.write(key, self.encode(key, coder), if_equal=stored.generation) is not None
+            return None if done else stored.generation
 
-        change_alone(self.identity, key, attempt)
+        try:
+            change_alone(store, self.identity, key, attempt)
+        except UnsafeWriteError as e:
+            raise aligned(e, self.array.grid.chunk_shape) from e.__cause__
 
     def encode(self, key: str, coder: Coder) -> Buffer:
         """Return the encoded chunk that was changed, cropped if the array has it so."""

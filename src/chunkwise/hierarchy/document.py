@@ -7,8 +7,9 @@ import re
 from collections.abc import Callable
 
 from chunkwise.binding import JSON, load_json
-from chunkwise.errors import GenerationMismatchError, prefix
-from chunkwise.kvstore.protocol import MOST_LOST, KvStoreDriver
+from chunkwise.errors import prefix
+from chunkwise.kvstore.compare_and_swap import compare_and_swap
+from chunkwise.kvstore.protocol import KvStoreDriver
 from chunkwise.kvstore.value_bound import read_bounded
 
 __all__ = ["change_document", "dump_like", "read_document"]
@@ -36,23 +37,27 @@ def change_document(
 ) -> JSON:
     """Replace a document by what `change` makes of it; return the new value."""
     # `change` gets None for a missing document, returns None to delete it, and must not modify its argument.
-    for _ in range(MOST_LOST):
+    out: JSON = None
+
+    def attempt() -> bytes | None:
+        nonlocal out
         stored = read_bounded(kv, key)
         raw = None if stored.value is None else bytes(stored.value)
         try:
             before = None if raw is None else load(raw)
         except Exception as e:
             raise prefix(e, f"Error reading {kv.describe(key)}") from None
-        after = change(before)
-        if after == before and repr(after) == repr(before):  # 1 is not 1.0, nor true
-            return after
-        if after is None:
+        out = change(before)
+        if out == before and repr(out) == repr(before):  # 1 is not 1.0, nor true
+            return None
+        if out is None:
             done = kv.delete(key, if_equal=stored.generation)
         else:
-            done = kv.write(key, dump_like(after, raw or b""), if_equal=stored.generation)
-        if done is not None:
-            return after
-    raise GenerationMismatchError(f"{kv.describe(key)} was changed by others {MOST_LOST} times; try again")
+            done = kv.write(key, dump_like(out, raw or b""), if_equal=stored.generation)
+        return stored.generation if done is None else None
+
+    compare_and_swap(kv, key, attempt)
+    return out
 
 
 def dump_like(value: JSON, before: bytes) -> bytes:

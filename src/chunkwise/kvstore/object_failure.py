@@ -42,9 +42,12 @@ Kind: TypeAlias = Literal[
     "server",
     "key",
     "unsupported",
+    "lost",
     "other",
 ]
-"""``unclear`` is a 404 that does not say whether the key or the bucket is missing."""
+"""``lost`` is the answer to a conditional write that may have been carried out.
+
+``unclear`` is a 404 that does not say whether the key or the bucket is missing."""
 
 Again: TypeAlias = Literal["always", "unless conditional", "never"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from types import ModuleType
 from typing import TYPE_CHECKING, TypeVar
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["Requests"]
 
 T = TypeVar("T")
+
+_REFUSED = ("throttled", "mismatch", "exists")
 
 
 class Requests:
@@ -43,8 +46,8 @@ class Requests:
         parts: bool = False,
     ) -> tuple[T | None, Failure | None]:
         """Make a request; return its result, or a failure of one of the `expected` kinds."""
-        # A `conditional` request isn't made again if the server may have carried it out.  With `parts` a
-        # large value is sent in parts.
+        # A `conditional` request that the server may have carried out isn't made again: the failure is
+        # ``lost``, for whoever expects that.  With `parts` a large value is sent in parts.
         pace = self._limits.read_pace if operation in ("read", "list") else self._limits.write_pace
         if pace is not None:
             pace.wait()
@@ -58,6 +61,8 @@ class Requests:
             raise
         except Exception as e:
             failure = failure_of(e)
+            if conditional and "lost" in expected and _may_be_done(failure):
+                return None, replace(failure, kind="lost")
             if failure.kind == "unclear" and "missing" in expected and self._bucket_exists():
                 failure = Failure("missing", failure.detail)
             if failure.kind in expected:
@@ -85,10 +90,22 @@ class Requests:
                 raise
             except Exception as e:
                 failure = failure_of(e)
-                if failure.again == "never" or (conditional and failure.again != "always"):
+                if failure.again == "never" or (conditional and _may_be_done(failure)):
                     raise
                 if not attempts.again(failure.detail, connected=failure.connected):
                     raise
+
+    @property
+    def same_tags(self) -> bool:
+        """False if a trial showed that writes are answered with other ETags than reads."""
+        known = self._connection.known.conditional
+        return known is None or known.same_tags
+
+    @property
+    def why_unsafe(self) -> str:
+        """What a trial showed of a server that can't do conditional writes."""
+        known = self._connection.known.conditional
+        return "" if known is None else known.why
 
     def conditional_writes(self, key: str) -> ConditionalWrites:
         """Return the conditions that the server honours; tried once for the bucket, close to `key`."""
@@ -116,6 +133,11 @@ class Requests:
             except Exception as e:  # what may not be listed is there; all else counts as missing
                 known.exists = failure_of(e).kind == "denied"
         return known.exists
+
+
+def _may_be_done(failure: Failure) -> bool:
+    """Return True if a server may have carried out a request, which has no answer, or that of a failure."""
+    return failure.connected and failure.again != "never" and failure.kind not in _REFUSED
 
 
 def _few(retries: Retries) -> Retries:

@@ -20,16 +20,18 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from chunkwise.errors import StorageError, UnsafeWriteError
+from chunkwise.errors import LostAnswerError, StorageError, UnsafeWriteError
 from chunkwise.kvstore.bucket import Bucket, check_object_key, is_object_key
 from chunkwise.kvstore.byte_range import check_range, resolve_range
 from chunkwise.kvstore.key_range import KeyRange, encode_key
+from chunkwise.kvstore.object_connection import Request
 from chunkwise.kvstore.object_failure import Failure, Kind
 from chunkwise.kvstore.object_probe import ConditionalWrites, update_mode
 from chunkwise.kvstore.object_read import Found, Pages, e_tag_in, fetch, generation_of, version_in
 from chunkwise.kvstore.object_requests import Requests
 from chunkwise.kvstore.protocol import (
     MISSING_GENERATION,
+    UNKNOWN_GENERATION,
     Buffer,
     ByteRange,
     Children,
@@ -37,7 +39,7 @@ from chunkwise.kvstore.protocol import (
     Reader,
     Stamped,
 )
-from chunkwise.kvstore.request_limits import Limits, Slots
+from chunkwise.kvstore.request_limits import Attempts, Limits, Slots
 from chunkwise.kvstore.shard_index_cache import ShardIndexCache
 from chunkwise.kvstore.traits import StoreTraits
 
@@ -97,6 +99,7 @@ class ObjectStore:
             suffix_ranges=self.bucket.suffix_ranges,
             conditional_deletes=False,
             conditional_writes=self._is_safe,
+            why_unsafe=lambda: self._requests.why_unsafe,
             shard_indexes=self._shard_indexes,
         )
 
@@ -213,23 +216,29 @@ class ObjectStore:
             if not self.single_writer and (if_equal != MISSING_GENERATION or self.use_conditional_write):
                 raise UnsafeWriteError(
                     f"Failed to write {self.bucket.url(key)}: its server does not promise that a write "
-                    "depends on what is stored, so that changing a part of a value could lose what others "
-                    'write; write whole values, or set "single_writer" if nobody else writes'
+                    f"depends on what is stored{_since(known)}, so that changing a part of a value could "
+                    'lose what others write; write whole values, or set "single_writer" if nobody else writes'
                 )
             if self._current(key) != if_equal:
                 return None
             return self._put(key, view, None)
         if if_equal == MISSING_GENERATION:
-            return self._put(key, view, "create")
+            return self._put(key, view, "create", if_equal)
         e_tag, version = e_tag_in(if_equal), version_in(if_equal)
         if e_tag is None:
             return None
-        return self._put(key, view, update_mode(e_tag, version, quoted=known.quoted))
+        return self._put(key, view, update_mode(e_tag, version, quoted=known.quoted), if_equal)
 
     def _is_safe(self, key: str) -> bool:
         return self.single_writer or self.conditional_writes(key).safe
 
-    def _put(self, key: str, value: memoryview, mode: str | dict[str, str] | None) -> bytes | None:
+    def _put(
+        self,
+        key: str,
+        value: memoryview,
+        mode: str | dict[str, str] | None,
+        if_equal: bytes = UNKNOWN_GENERATION,
+    ) -> bytes | None:
         if self.bucket.keeps_buffers:  # workers use theirs again
             value = memoryview(bytes(value))
         multipart = mode is None and len(value) > 2 * _PART
@@ -240,18 +249,42 @@ class ObjectStore:
                 store, key, value, mode=mode or "overwrite", use_multipart=multipart, chunk_size=part
             )
 
-        expected = () if mode is None else _CONDITION
-        result, _ = self._requests.run(
-            "write",
-            key,
-            put,
-            expected,
-            conditional=mode is not None,
-            parts=multipart,
-        )
-        if result is None:
-            return None
-        if result["e_tag"] is None:
+        if mode is not None:
+            return self._put_if(key, value, put, if_equal)
+        result, _ = self._requests.run("write", key, put, parts=multipart)
+        assert result is not None
+        return self._generation_of_put(key, result)
+
+    def _put_if(self, key: str, value: memoryview, put: Request[Any], if_equal: bytes) -> bytes | None:
+        """Put a value on condition; after a lost answer what is stored then says if that was done."""
+        attempts = Attempts(self.limits.retries, f"write {self.bucket.url(key)}")
+        lost: Failure | None = None
+        while True:
+            result, failure = self._requests.run("write", key, put, (*_CONDITION, "lost"), conditional=True)
+            if result is not None:
+                return self._generation_of_put(key, result)
+            assert failure is not None
+            if failure.kind == "lost":
+                lost = failure
+            elif lost is None:
+                return None
+            stored = self.read(key)
+            if stored.value is not None and memoryview(stored.value) == value:
+                return stored.generation
+            if stored.generation != if_equal:
+                if if_equal == MISSING_GENERATION:
+                    return None  # somebody else made it, before this or after
+                raise LostAnswerError(
+                    f"Failed to write {self.bucket.url(key)}: {lost.detail}; another writer has replaced the "
+                    "value meanwhile, so that nobody knows whether this write was carried out before"
+                )
+            if failure.kind != "lost":  # neither was carried out, nor could be
+                return None
+            if not attempts.again(lost.detail, connected=True):
+                raise lost.error("write", self.bucket.url(key), "what is stored was not changed")
+
+    def _generation_of_put(self, key: str, result: Mapping[str, Any]) -> bytes:
+        if result["e_tag"] is None or not self._requests.same_tags:
             return self._current(key)
         return self._generation({"last_modified": None, "size": 0, **result})
 
@@ -338,6 +371,10 @@ def _unpickle(
     return ObjectStore(
         bucket, limits, single_writer=single_writer, use_conditional_write=use_conditional_write
     )
+
+
+def _since(known: ConditionalWrites) -> str:
+    return f", since {known.why}" if known.why else ""
 
 
 def _before(key: str) -> str | None:

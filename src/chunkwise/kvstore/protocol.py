@@ -41,6 +41,7 @@ __all__ = [
     "ValueOpenable",
     "Writable",
     "Writer",
+    "describe",
     "digest_generation",
     "is_store",
     "offers",
@@ -101,6 +102,12 @@ class Children(NamedTuple):
             else:
                 keys.append(key)
         return cls(keys, list(prefixes))
+
+
+def describe(store: object, key: str) -> str:
+    """Return the name of `key` in `store`, or the quoted key if it has none."""
+    own = getattr(store, "describe", None)
+    return own(key) if own is not None else f'"{key}"'
 
 
 Reader: TypeAlias = Callable[..., "Buffer | None"]

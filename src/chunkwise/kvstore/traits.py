@@ -65,6 +65,8 @@ class StoreTraits(NamedTuple):
     conditional_writes : callable
         ``conditional_writes(key)`` is False if that holds for writes, so that changing a part of a value
         could lose what others write.  The first call may make requests.
+    why_unsafe : callable
+        ``why_unsafe()`` says why that is so, in words that follow "since"; empty if nobody knows.
     is_cached : IsCached or None
         None if every read is a request, or none is.
     shard_indexes : ShardIndexes or None
@@ -85,6 +87,7 @@ class StoreTraits(NamedTuple):
     suffix_ranges: bool = True
     conditional_deletes: bool = True
     conditional_writes: Callable[[str], bool] = _always
+    why_unsafe: Callable[[], str] = str
     is_cached: IsCached | None = None
     shard_indexes: ShardIndexes | None = None
     open_writer: OpenWriter | None = None

@@ -44,7 +44,6 @@ from chunkwise.errors import (
     ChunkwiseError,
     DataCorruptionError,
     FailedPreconditionError,
-    GenerationMismatchError,
     InvalidArgumentError,
     NotFoundError,
     OutOfBoundsError,
@@ -53,8 +52,9 @@ from chunkwise.errors import (
 from chunkwise.hierarchy.container import check_container, mark_container
 from chunkwise.hierarchy.location import Location, locate
 from chunkwise.hierarchy.new_location import check_free, check_outside_arrays
+from chunkwise.kvstore.compare_and_swap import compare_and_swap
 from chunkwise.kvstore.key_range import KeyRange
-from chunkwise.kvstore.protocol import MISSING_GENERATION, MOST_LOST, Buffer
+from chunkwise.kvstore.protocol import MISSING_GENERATION, Buffer
 from chunkwise.n5.block_values import BlockValues, Kind
 
 __all__ = ["N5Blocks", "create_n5_blocks", "open_n5_blocks"]
@@ -203,18 +203,20 @@ class N5Blocks:
         """
         cell = self._cell(cell)
         kv, key = self._location.store, self._keys.key(cell)
-        for _ in range(MOST_LOST):
+        after: Any = None
+
+        def attempt() -> bytes | None:
+            nonlocal after
             before, generation = self._read(cell)
             after = change(before)
             if after is None:
                 done = kv.delete(key, if_equal=generation)
             else:
                 done = kv.write(key, self._encode(cell, after), if_equal=generation)
-            if done is not None:
-                return after
-        raise GenerationMismatchError(
-            f"{kv.describe(key)} was changed by others {MOST_LOST} times; try again"
-        )
+            return generation if done is None else None
+
+        compare_and_swap(kv, key, attempt)
+        return after
 
     def read(self, region: tuple[slice, ...] | None = None) -> npt.NDArray[Any]:
         """Return the values of many blocks as an object array with an element for each; None where missing.

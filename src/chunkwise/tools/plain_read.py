@@ -19,17 +19,10 @@ from chunkwise.codec.chain import prepare_chain
 from chunkwise.codec.decode import Stages, open_general_decoder
 from chunkwise.codec.protocol import Buffer, DecodeInto, PreparedChain, byte_view, compressors_have_checksum
 from chunkwise.codec.shard_layout import MISSING, ShardLayout
-from chunkwise.driver.stored_array import (
-    ShardLevel,
-    StoredArray,
-    describe,
-    failed,
-    missing_chunk,
-    shard_layout,
-)
+from chunkwise.driver.stored_array import ShardLevel, StoredArray, failed, missing_chunk, shard_layout
 from chunkwise.grid.protocol import ChunkGrid
 from chunkwise.index_space import IndexTransform, OutputIndexMap, OutputIndexMethod
-from chunkwise.kvstore.protocol import Readable
+from chunkwise.kvstore.protocol import Readable, describe
 from chunkwise.plan.ndarray_view import strided_view
 
 __all__ = ["Piece", "PlainReader", "read_plainly"]

@@ -14,6 +14,7 @@ from chunkwise.driver.chunked.format import Metadata
 from chunkwise.driver.chunked.open_flow import Opened, OpenRequest, read_metadata
 from chunkwise.driver.flow import Flow, Put
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError, InvalidArgumentError, prefix
+from chunkwise.kvstore.compare_and_swap import Losses
 
 __all__ = ["new_shape", "replaced", "resize_array"]
 
@@ -72,6 +73,7 @@ def resize_array(
     shrink_only: bool = False,
 ) -> Flow[tuple[Opened, tuple[int, ...]]]:
     """Write metadata with a new shape; return it, and the shape before."""
+    losses = Losses(lambda: request.name)
     while True:
         current = yield from read_metadata(request, known)
         if not request.format.same_but_resized(known.metadata, current.metadata):
@@ -89,3 +91,4 @@ def resize_array(
         written = yield Put(request.key, request.format.encode(metadata), current.generation)
         if written is not None:
             return Opened(metadata, written, current.time, written=True), before
+        losses.add(current.generation)

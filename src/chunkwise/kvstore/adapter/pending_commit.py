@@ -7,6 +7,7 @@ from typing import Any
 from chunkwise.errors import AbortedError, ChunkwiseError, GenerationMismatchError, prefix
 from chunkwise.kvstore.adapter.pending import Change, PendingStore
 from chunkwise.kvstore.atomic import AtomicWritable
+from chunkwise.kvstore.compare_and_swap import Losses, compare_and_swap
 from chunkwise.kvstore.protocol import Buffer, KvStoreDriver
 
 __all__ = ["check_reads", "commit_all", "commit_key"]
@@ -26,23 +27,27 @@ def check_reads(store: PendingStore) -> None:
 
 def commit_key(base: KvStoreDriver, key: str, change: Change) -> None:
     """Make one change beside other writers; raise GenerationMismatchError if its condition fails."""
-    try:
-        while True:
-            if not change.modifications and not change.from_base:
-                done = _put(base, key, change.apply(None), change.condition)
-            else:
-                stored = base.read(key)
-                if change.condition and stored.generation != change.condition:
-                    raise GenerationMismatchError("Generation mismatch")
-                value = change.apply(stored.value)
-                if value is None and stored.value is None:
-                    return
-                # Without the condition that nothing has changed since, another writer's part would be lost.
-                done = _put(base, key, value, stored.generation)
-            if done is not None:
-                return
-            if change.condition:
+
+    def attempt() -> bytes | None:
+        if not change.modifications and not change.from_base:
+            condition = change.condition
+            done = _put(base, key, change.apply(None), condition)
+        else:
+            stored = base.read(key)
+            if change.condition and stored.generation != change.condition:
                 raise GenerationMismatchError("Generation mismatch")
+            value = change.apply(stored.value)
+            if value is None and stored.value is None:
+                return None
+            # Without the condition that nothing has changed since, another writer's part would be lost.
+            condition = stored.generation
+            done = _put(base, key, value, condition)
+        if done is None and change.condition:
+            raise GenerationMismatchError("Generation mismatch")
+        return condition if done is None else None
+
+    try:
+        compare_and_swap(base, key, attempt)
     except ChunkwiseError as e:
         raise prefix(e, f"Error writing {base.describe(key)}") from e.__cause__
 
@@ -55,6 +60,7 @@ def _put(base: KvStoreDriver, key: str, value: Buffer | None, if_equal: bytes | 
 
 def commit_all(store: PendingStore, base: AtomicWritable) -> None:
     """Make all changes of `store` at once or none; raise GenerationMismatchError if a condition fails."""
+    losses = Losses(lambda: store.describe(""))
     while True:
         conditions = dict(store.read_generations)
         values: dict[str, Any] = {}  # a reference is one that the base has made
@@ -79,3 +85,4 @@ def commit_all(store: PendingStore, base: AtomicWritable) -> None:
         if failed not in rebased:
             operation = "writing" if failed in values else "reading"
             raise GenerationMismatchError(f"Error {operation} {store.describe(failed)}: Generation mismatch")
+        losses.add(conditions[failed])

@@ -23,6 +23,7 @@ from chunkwise.errors import (
 from chunkwise.kvstore.adapter.shard_format import EntryIndex, Place, ReplacedError, ShardFormat, ShardReader
 from chunkwise.kvstore.atomic import Modification
 from chunkwise.kvstore.byte_range import resolve_range, slice_range, slice_ranges
+from chunkwise.kvstore.compare_and_swap import compare_and_swap
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import (
     MISSING_GENERATION,
@@ -231,28 +232,33 @@ class ShardedStore:
     ) -> tuple[int | None, bytes | None]:
         """Return an entry that is not of the generation that `conditions` say, or that of the new shard."""
         shard_key = self.path + name
-        for _ in range(MOST_LOST):
+        out: tuple[int | None, bytes | None] = None, None
+
+        def attempt() -> bytes | None:
+            nonlocal out
             before = self.base.read(shard_key)
             try:
                 entries = {} if before.value is None else self.format.decode_shard(before.value)
                 for entry, expected in (conditions or {}).items():
                     if expected != (before.generation if entry in entries else MISSING_GENERATION):
-                        return entry, None
+                        out = entry, None
+                        return None
                 after = self._changed(entries, changes, deleted)
             except ChunkwiseError as e:
                 raise prefix(e, f"Error reading {self.base.describe(shard_key)}") from None
             if after is None:
-                return None, before.generation
+                out = None, before.generation
+                return None
             if after:
                 data = self.format.encode_shard(after)
                 written = self.base.write(shard_key, data, if_equal=before.generation)
             else:
                 written = self.base.delete(shard_key, if_equal=before.generation)
-            if written is not None:
-                return None, written
-        raise AbortedError(
-            f"{self.base.describe(shard_key)} was replaced {MOST_LOST} times while it was written"
-        )
+            out = None, written
+            return before.generation if written is None else None
+
+        compare_and_swap(self.base, shard_key, attempt)
+        return out
 
     def _changed(
         self, entries: Mapping[int, Buffer], changes: Mapping[int, Modification], deleted: Sequence[KeyRange]
