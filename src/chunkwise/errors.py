@@ -288,6 +288,13 @@ class UnavailableError(StorageError, ConnectionError):
     status = "UNAVAILABLE"
 
 
+class UnlistedError(UnsupportedError):
+    """The storage can't say which keys it has, as a web server.
+
+    Open arrays by their own address, or trees that have consolidated metadata.
+    """
+
+
 class LostAnswerError(UnavailableError):
     """The answer to a conditional write was lost, and something else is stored now.
 

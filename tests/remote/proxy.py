@@ -13,7 +13,8 @@ connection; ``reset_after`` does when the server has answered; ``truncate`` send
 Settings that make another server of the one behind: ``ignore_conditions`` drops the conditions of
 writes; ``bare_e_tags`` fails those with quotation marks and adds them to others; ``refuse_signed`` refuses
 requests with credentials; ``tags`` says what becomes of ETags in answers to a method: ``{"GET": "none"}``
-drops them, ``"weak"`` makes them weak, ``"other"`` changes them alike in all answers.
+drops them, ``"weak"`` makes them weak, ``"other"`` changes them alike in all answers; ``only``
+is the beginning of the keys that there is a right to, by name or by listing.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import asyncio
 import json
 import sys
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 UPSTREAM = urlsplit(sys.argv[2])
 SETTINGS: dict[str, Any] = {"delay": 0.0, "faults": []}
@@ -107,6 +108,14 @@ def other_server(method: str, head: bytes) -> bytes | int:
     return b"\r\n".join(lines)
 
 
+def denied(path: str) -> bool:
+    """Return True if there is no right to what a request is about."""
+    only = SETTINGS.get("only")
+    place = urlsplit(path)
+    key = unquote(place.path).lstrip("/").partition("/")[2] or parse_qs(place.query).get("prefix", [""])[0]
+    return bool(only) and not key.startswith(only) and place.query != "delete"  # whose keys are in its body
+
+
 def told_tag(method: str, head: bytes) -> bytes:
     """Return the head of an answer with the ETag that the server of the settings would send."""
     how = SETTINGS.get("tags", {}).get(method)
@@ -158,7 +167,7 @@ async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
                 )
                 writer.write(b"" if method == "HEAD" else out)
                 continue
-            changed = other_server(method, head)
+            changed = 403 if denied(path) else other_server(method, head)
             if isinstance(changed, int):
                 writer.write(b"HTTP/1.1 %d X\r\nContent-Length: 0\r\n\r\n" % changed)
                 continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -63,3 +64,24 @@ def test_stores_are_told_apart(bucket: str, tmp_path: Path, capsys: pytest.Captu
     assert "different stores" in capsys.readouterr().err
     assert main(["cp", "-r", f"{bucket}/a/", str(tmp_path / "a")]) == 0
     assert main(["diff", f"{bucket}/a/", str(tmp_path / "a")]) == 0
+
+
+@pytest.mark.parametrize("format", ["zarr3", "zarr2", "n5"])
+def test_no_right_to_what_lies_above(
+    moto: str, between: Any, monkeypatch: pytest.MonkeyPatch, format: str
+) -> None:
+    """Who may read, write and list below one prefix only can do everything there."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", between.url)
+    mine = f"s3://{new_s3_bucket(moto)}/mine"
+    between.set(only="mine/")
+    make_tree(f"{mine}/a", format)
+    assert main(["info", f"{mine}/a/raw/s0"]) == 0
+    assert main(["cp", "-r", f"{mine}/a", f"{mine}/b"]) == 0
+    assert main(["verify", f"{mine}/b"]) == 0
+    assert main(["mv", f"{mine}/b/raw", f"{mine}/b/moved"]) == 0
+    assert main(["attrs", f"{mine}/b/moved/s0", "set", "k", "1"]) == 0
+    np.testing.assert_array_equal(cw.open_group(f"{mine}/b")["moved/s0"], VALUES)
+    assert main(["rm", f"{mine}/b/float"]) == 0
+    assert main(["rm", "-r", f"{mine}/b"]) == 0
+    assert main(["rm", "-r", f"{mine}/a"]) == 0
+    assert not cw.KvStore.open(f"{mine}/").result().list().result()

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import re
 import socket
 import socketserver
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 import pytest
-from cryptography import x509  # comes with moto
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
 import chunkwise as ts
 from chunkwise import errors
@@ -322,71 +314,6 @@ def test_no_server_is_waited_for_in_an_array() -> None:
     }
     with pytest.raises(errors.UnavailableError, match=f"127.0.0.1:{port}/a/zarr.json.*after 2 attempts"):
         ts.open(spec).result()
-
-
-TLS = """
-import http.server, ssl, sys, threading
-from chunkwise import errors
-from chunkwise.kvstore.http import HttpStore
-from chunkwise.kvstore.request_limits import Limits, Slots, Retries
-
-class Handler(http.server.BaseHTTPRequestHandler):
-    def do_GET(self):
-        self.send_response(302 if self.path == "/away" else 200)
-        self.send_header("Location", "http://localhost:1/")
-        self.send_header("Content-Length", "1")
-        self.end_headers()
-        self.wfile.write(b"v")
-    def log_message(self, *_):
-        pass
-
-server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-context.load_cert_chain(sys.argv[1])
-server.socket = context.wrap_socket(server.socket, server_side=True)
-threading.Thread(target=server.serve_forever, daemon=True).start()
-store = HttpStore(f"https://localhost:{server.server_port}", (), Limits(Slots(), Retries(0)))
-for key in ("k", "away"):
-    try:
-        print(store.read(key).value)
-    except errors.StorageError as e:
-        print(e)
-"""
-
-
-@pytest.mark.parametrize("trusted", [True, False])
-def test_tls(tmp_path: Path, trusted: bool) -> None:
-    """A server shows a certificate that is trusted, and doesn't redirect to where nobody has to show one."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder(name, name, key.public_key(), 1, now - timedelta(1), now + timedelta(1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    text = certificate.public_bytes(serialization.Encoding.PEM)
-    (tmp_path / "certificate").write_bytes(text)
-    (tmp_path / "both").write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-        + text
-    )
-    environment = {k: v for k, v in os.environ.items() if not k.lower().endswith("_proxy")}
-    if trusted:
-        environment["SSL_CERT_FILE"] = str(tmp_path / "certificate")
-    command = [sys.executable, "-c", TLS, str(tmp_path / "both")]
-    told = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100, check=True)
-    value, away = told.stdout.splitlines()
-    if trusted:
-        assert value == "b'v'" and away.endswith(
-            "redirected to http://localhost:1/, expected the scheme https"
-        )
-    else:
-        assert "certificate" in value.lower() and "certificate" in away.lower()
 
 
 @pytest.mark.parametrize("place", ["https://127.0.0.1:{port}/x", "http://127.0.0.1:{other}/x"])

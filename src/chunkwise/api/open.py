@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copyreg
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypeAlias
 
 import numpy.typing as npt
@@ -42,6 +42,7 @@ from chunkwise.spec.public_kvstore_spec import Spec as StoreSpec
 from chunkwise.spec.schema import Schema
 from chunkwise.spec.schema_keywords import SchemaKeywords
 from chunkwise.spec.spec import Spec
+from chunkwise.spec.storage_options import with_storage_options
 from chunkwise.spec.unit import Unit
 from chunkwise.spec.url import is_url, spec_json_from_path
 
@@ -115,6 +116,7 @@ def open(
     fill_value: npt.ArrayLike | None = None,
     dimension_units: Iterable[Unit | str | float | tuple[float, str] | None] | None = None,
     schema: Schema | None = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Future[TensorStore]:
     """Open or create an array.
 
@@ -142,6 +144,8 @@ def open(
     rank, dtype, domain, shape, chunk_layout, codec, fill_value, dimension_units, schema
         Constraints on the array, or properties of a new one; see `Schema`.  They are added to those of the
         spec.
+    storage_options : mapping, optional
+        What fsspec takes for a URL, such as ``{"anon": True}``; see `chunkwise.spec.storage_options`.
 
     Returns
     -------
@@ -199,7 +203,7 @@ def open(
     }
     # What is wrong with the options alone is an error of the call, what doesn't fit the spec one of opening.
     Schema(**schema_options)
-    parsed = spec_of(spec)
+    parsed = spec_of(with_storage_options(spec, storage_options))
     try:
         parsed.update(
             open_mode=open_mode,

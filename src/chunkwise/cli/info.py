@@ -11,7 +11,7 @@ from chunkwise.arrays.stack import StackArray
 from chunkwise.binding import JSON
 from chunkwise.cli.command import UsageError, message, rows_as_lines, show
 from chunkwise.cli.system_info import show_system
-from chunkwise.errors import ChunkwiseError
+from chunkwise.errors import ChunkwiseError, UnlistedError
 from chunkwise.groups.open_group import open_group
 from chunkwise.hierarchy.attributes import read_attributes
 from chunkwise.hierarchy.node import Node, find_node, require_node
@@ -64,21 +64,27 @@ def run(arguments: argparse.Namespace) -> int:
     if node.kind == "group":
         return _group(node, arguments)
     summary = summarize(node)
-    error = ""
+    error = uncounted = ""
     stored: Occupancy | None = None
     try:
         array = stored_array(node)
         if not arguments.no_count:
             stored = occupancy(node, array)
+    except UnlistedError:
+        uncounted = "not counted, since a web server doesn't list what it has"
     except ChunkwiseError as e:
         error = e.message
     attributes = read_attributes(node.location)
     out = _as_json(arguments.path, node, summary, attributes, stored, error)
-    show(arguments, out, *rows_as_lines(_rows(node, summary, attributes, stored)))
+    show(arguments, out, *rows_as_lines([*_rows(node, summary, attributes, stored), *_stored_row(uncounted)]))
     if error:
         message(f"this array can't be read: {error}")
         return 1
     return 0
+
+
+def _stored_row(uncounted: str) -> list[tuple[str, str]]:
+    return [("stored", uncounted)] if uncounted else []
 
 
 def _spec(arguments: argparse.Namespace, spec: dict[str, JSON]) -> None:
@@ -130,9 +136,14 @@ def _driver(layer: JSON) -> str:
 
 
 def _group(node: Node, arguments: argparse.Namespace) -> int:
-    nodes = [walked.node for walked in walk(node)][1:]
-    n_arrays = sum(1 for below in nodes if below.kind == "array")
-    n_groups = len(nodes) - n_arrays
+    n_arrays: int | None = None
+    n_groups: int | None = None
+    try:
+        kinds = Counter(walked.node.kind for walked in walk(node) if walked.name)
+        n_arrays, n_groups = kinds["array"], kinds["group"]
+        contents = f"{plural(n_arrays, 'array')}, {plural(n_groups, 'group')}"
+    except UnlistedError:
+        contents = "nobody knows what, since a web server doesn't list what it has"
     attributes = read_attributes(node.location)
     image = _image(node)
     out = {
@@ -147,7 +158,7 @@ def _group(node: Node, arguments: argparse.Namespace) -> int:
     format = node.rules.title if node.format else "directory"
     rows = [
         ("format", f"{format} group{' (implicit)' if node.implicit else ''}"),
-        ("contains", f"{plural(n_arrays, 'array')}, {plural(n_groups, 'group')}"),
+        ("contains", contents),
         ("attributes", str(len(attributes))),
     ]
     show(arguments, out, *rows_as_lines(rows + image))

@@ -6,10 +6,11 @@ import argparse
 
 from chunkwise.binding import JSON
 from chunkwise.cli.command import UsageError, message, show
+from chunkwise.errors import PermissionDeniedError
 from chunkwise.hierarchy.change import delete_all
 from chunkwise.hierarchy.link import links_of, remove_link
 from chunkwise.hierarchy.location import Location, locate
-from chunkwise.hierarchy.node import JOURNAL, Node, find_node, nodes_below, nothing_at
+from chunkwise.hierarchy.node import JOURNAL, Node, find_documented, find_node, nodes_below, nothing_at
 from chunkwise.hierarchy.own_keys import foreign_keys
 from chunkwise.hierarchy.walk import walk
 from chunkwise.tools.quantities import plural
@@ -81,7 +82,10 @@ def _find(path: str, arguments: argparse.Namespace) -> tuple[Location | None, No
 
 
 def _group(location: Location) -> Node | None:
-    node = find_node(location)
+    try:
+        node = find_documented(location)  # which lists nothing: what lies so far above may be somebody else's
+    except PermissionDeniedError:
+        return None
     return node if node is not None and node.kind == "group" and not node.error else None
 
 

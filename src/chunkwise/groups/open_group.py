@@ -38,6 +38,7 @@ from chunkwise.hierarchy.snapshot import parse_snapshot
 from chunkwise.hierarchy.tree import ExternalLinks, Tree, check_format, check_group
 from chunkwise.kvstore.value_bound import read_bounded
 from chunkwise.spec.context import Context, as_context
+from chunkwise.spec.storage_options import with_storage_options
 from chunkwise.tools.source import find_array, find_source, what_is
 
 __all__ = ["Mode", "create_group", "open_group"]
@@ -57,6 +58,7 @@ def open_group(
     context: Context | None = None,
     non_finite: NonFinite = "error",
     external_links: ExternalLinks = False,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Group:
     """Open a group, or make one.
 
@@ -85,6 +87,8 @@ def open_group(
         Whether links that lead to other trees are followed.  A function gets the source as the link has it,
         and the URL that it means, and returns whether it may be followed.  The other tree is opened
         for reading.
+    storage_options : mapping, optional
+        What fsspec takes for a URL, such as ``{"anon": True}``; see `chunkwise.spec.storage_options`.
 
     Returns
     -------
@@ -115,7 +119,7 @@ def open_group(
     if isinstance(place, str) and place.startswith("n5:"):
         raise InvalidArgumentError(f"{place!r} is an N5 URI: open it with open_n5_uri")
     context = as_context(context)
-    location = locate(place, context)
+    location = locate(with_storage_options(place, storage_options), context)
     wanted = None if format is None else check_format(format, group=True)
     if consolidated and mode != "r":
         raise InvalidArgumentError(
@@ -251,12 +255,13 @@ def create_group(
     context: Context | None = None,
     non_finite: NonFinite = "error",
     external_links: ExternalLinks = False,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Group:
     """Make a group and open it for reading and writing; see `open_group`.
 
     Parameters
     ----------
-    place, format, attributes, context, non_finite, external_links
+    place, format, attributes, context, non_finite, external_links, storage_options
         As for `open_group`.
     overwrite : bool
         Put an empty group in the place of what is there, as mode ``w`` of `open_group`.
@@ -293,6 +298,7 @@ def create_group(
         context=context,
         non_finite=non_finite,
         external_links=external_links,
+        storage_options=storage_options,
     )
 
 

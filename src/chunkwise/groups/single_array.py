@@ -20,6 +20,7 @@ from chunkwise.hierarchy.new_location import (
 from chunkwise.hierarchy.node_name import check_new_names
 from chunkwise.hierarchy.tree import check_format
 from chunkwise.spec.context import Context
+from chunkwise.spec.storage_options import with_storage_options
 from chunkwise.tools.new_array import open_array
 
 __all__ = ["create_array", "read"]
@@ -44,6 +45,7 @@ def create_array(
     overwrite: bool = False,
     context: Context | None = None,
     non_finite: NonFinite = "error",
+    storage_options: Mapping[str, Any] | None = None,
     **schema_options: Any,
 ) -> TensorStore:
     """Make an array, with `data` in it if there are any.
@@ -64,6 +66,8 @@ def create_array(
         Source of the resources of a spec.
     non_finite : {"error", "string", "literal"}
         Treatment of NaN and infinities in attributes.
+    storage_options : mapping, optional
+        As for `open_group`.
     shape, dtype, chunks, shards, codec, checksum, fill_value
         As for `Group.create_array`.
     dimension_names, dimension_units, attributes, metadata
@@ -96,7 +100,7 @@ def create_array(
     array([[0, 1, 2],
            [3, 4, 5]])
     """
-    location = locate(place, context)
+    location = locate(with_storage_options(place, storage_options), context)
     kind = check_format(format) if format else suggested_format(location) or "zarr3"
     if location.name:
         check_new_names([location.name], kind)

@@ -32,7 +32,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, partial
 
-from chunkwise.errors import ChunkwiseError
+from chunkwise.errors import ChunkwiseError, UnlistedError
 from chunkwise.hierarchy.consolidated import move_consolidated
 from chunkwise.hierarchy.consolidated_tree import subtree_copies
 from chunkwise.hierarchy.location import Location
@@ -98,8 +98,11 @@ def leftovers(location: Location, *, inside: bool = False) -> list[Location]:
 
     Those for what is right `inside` a group are returned, too.
     """
-    paths = set(staging_paths(location.store, location.path))
-    if inside:
-        prefixes = location.store.list_children(location.path).prefixes
-        paths.update(prefix + "/" for prefix in prefixes if is_staging(prefix[len(location.path) :]))
+    try:
+        paths = set(staging_paths(location.store, location.path))
+        if inside:
+            prefixes = location.store.list_children(location.path).prefixes
+            paths.update(prefix + "/" for prefix in prefixes if is_staging(prefix[len(location.path) :]))
+    except UnlistedError:  # nothing is written there
+        return []
     return [location.at(path) for path in sorted(paths)]

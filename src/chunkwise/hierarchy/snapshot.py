@@ -14,8 +14,10 @@ from typing import Literal, NamedTuple
 from chunkwise.binding import JSON
 from chunkwise.driver.chunked.usual_form import usual_form
 from chunkwise.driver.tree_format import FormatName
+from chunkwise.hierarchy.document import read_document
+from chunkwise.hierarchy.node import Node
 
-__all__ = ["Entry", "Snapshot", "parse_snapshot"]
+__all__ = ["Entry", "Snapshot", "parse_snapshot", "read_snapshot"]
 
 
 class Entry(NamedTuple):
@@ -70,6 +72,16 @@ def parse_snapshot(key: str, document: JSON, time: float) -> Snapshot | None:
     """Return the snapshot in a ``zarr.json`` or ``.zmetadata``, None if it has no consolidated metadata."""
     entries = _zarr3_entries(document) if key == "zarr.json" else _zarr2_entries(document)
     return None if entries is None else Snapshot("zarr3" if key == "zarr.json" else "zarr2", entries, time)
+
+
+def read_snapshot(node: Node) -> Snapshot | None:
+    """Return the snapshot that a group has of what is below it, None if it has none."""
+    key, document = node.rules.consolidated_key, node.document
+    if not key or node.kind != "group":
+        return None
+    if key != node.key:
+        document = read_document(node.location.store, node.location.path + key)
+    return parse_snapshot(key, document, 0.0)
 
 
 def _zarr3_entries(document: Mapping[str, JSON]) -> dict[str, Entry] | None:

@@ -12,6 +12,7 @@ from chunkwise.errors import (
     DataCorruptionError,
     FailedPreconditionError,
     InvalidArgumentError,
+    UnlistedError,
     UnsupportedError,
 )
 from chunkwise.hierarchy.location import Location
@@ -22,6 +23,7 @@ from chunkwise.hierarchy.node import (
     find_node,
     nodes_below,
 )
+from chunkwise.hierarchy.snapshot import Snapshot, read_snapshot
 
 __all__ = ["UNREADABLE", "WalkedNode", "children", "walk"]
 
@@ -43,7 +45,14 @@ class WalkedNode(NamedTuple):
 def walk(node: Node, *, implicit: bool = True) -> Iterator[WalkedNode]:
     """Yield `node` and all nodes below, each group before its children, these in natural order."""
     # Unless `implicit`, directories without a document are no groups, and nothing below them is looked for.
-    yield from _walk("", node, find_node if implicit else find_documented)
+    # Where keys can't be listed, consolidated metadata says what is below.
+    try:
+        yield from _walk("", node, find_node if implicit else find_documented)
+    except UnlistedError:
+        copies = read_snapshot(node)
+        if copies is None:
+            raise
+        yield from _walk_copies(node, copies, "")  # `node` itself was the first
 
 
 def _walk(name: str, node: Node, find: _Find) -> Iterator[WalkedNode]:
@@ -64,6 +73,16 @@ def _walk(name: str, node: Node, find: _Find) -> Iterator[WalkedNode]:
     if first is not None:
         yield first
         yield from below
+
+
+def _walk_copies(root: Node, copies: Snapshot, path: str) -> Iterator[WalkedNode]:
+    for child in sorted(copies.children(path), key=_natural):
+        name = f"{path}/{child}" if path else child
+        entry = copies.find(name)
+        if entry is not None and root.rules.lists(child):
+            at = root.location.child(name)
+            yield WalkedNode(name, Node(at, copies.format, entry.kind, entry.key, entry.document))
+            yield from _walk_copies(root, copies, name)
 
 
 def children(name: str, node: Node, find: _Find = find_node) -> Iterator[tuple[str, Node]]:

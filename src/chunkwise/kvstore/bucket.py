@@ -23,8 +23,17 @@ from chunkwise.kvstore.request_limits import ANSWER_TIMEOUT, Retries
 if TYPE_CHECKING:
     import obstore.store
 
-__all__ = ["Access", "Bucket", "Provider", "check_object_key", "client_options", "is_object_key"]
+__all__ = [
+    "Access",
+    "Bucket",
+    "Provider",
+    "check_object_key",
+    "client_options",
+    "is_object_key",
+    "proxy_advice",
+]
 
+_PLACE = re.compile(r"(?P<scheme>https?)://(?P<host>[^/\s]+?):? ")
 _BAD = re.compile(r"(?:\A|/)\.{0,2}(?:/|\Z)|[\x00-\x1f\x7f\ud800-\udfff]")
 
 Provider: TypeAlias = Callable[[], Mapping[str, Any]]
@@ -54,6 +63,15 @@ def _proxy_options(endpoint: str) -> dict[str, Any]:
         "proxy_url": proxy if "://" in proxy else f"http://{proxy}",
         "proxy_excludes": parts.hostname,
     }
+
+
+def proxy_advice(failure: Failure) -> str:
+    """Name the proxy of the environment, if that and not the server may be what there is no connection to."""
+    asked = None if failure.connected else _PLACE.match(failure.detail)
+    proxy = getproxies().get(asked["scheme"]) if asked else None
+    if asked is None or not proxy or proxy_bypass(asked["host"]):
+        return ""
+    return f"requests go through the proxy {proxy.rpartition('@')[2]} of the environment, so check that too"
 
 
 class Access(NamedTuple):

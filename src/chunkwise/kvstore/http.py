@@ -17,6 +17,7 @@ from __future__ import annotations
 import base64
 import re
 import time
+import zlib
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -27,6 +28,7 @@ from chunkwise.errors import (
     DeadlineExceededError,
     StorageError,
     UnavailableError,
+    UnlistedError,
     UnsupportedError,
 )
 from chunkwise.kvstore.byte_range import check_range, resolve_range
@@ -50,6 +52,8 @@ from chunkwise.kvstore.traits import DEFAULT_TRAITS, StoreTraits
 __all__ = ["HttpStore"]
 
 _CONTENT_RANGE = re.compile(r"bytes (?:([0-9]{1,18})-([0-9]{1,18})|\*)/([0-9]{1,18})")
+_PAGE = re.compile(rb"\s*(?:<!--.*?-->\s*)*<(?:!doctype html|html)\b", re.IGNORECASE | re.DOTALL)
+_TITLE = re.compile(rb"<title>([^<]*)</title>", re.IGNORECASE)
 _AGAIN = (408, 429, 500, 502, 503, 504)
 _MISSING = (404, 410)
 
@@ -156,6 +160,7 @@ class HttpStore:
             return _Part(None, known)
         if answer.status == 416:
             return self._outside(key, start, stop, answer)
+        answer = self._decoded(key, answer)
         if answer.status == 200:
             begin, end = resolve_range(start, stop, len(answer.body))
             value = answer.body if whole else memoryview(answer.body)[begin:end]
@@ -163,6 +168,31 @@ class HttpStore:
         if answer.status == 206 and not whole:
             return _cut(answer, start, stop)
         raise self._error(key, answer)
+
+    def _decoded(self, key: str, answer: Answer) -> Answer:
+        """Return an answer with the value itself; raise if the server has sent something else."""
+        coding = answer.headers.get("Content-Encoding", "identity").strip().lower()
+        if answer.status not in (200, 206) or not answer.body:
+            return answer
+        if coding not in ("identity", ""):
+            body = _unzipped(answer.body, self.bounds.largest) if answer.status == 200 else None
+            if coding not in ("gzip", "x-gzip") or body is None:
+                what = "a part of " if answer.status == 206 else ""
+                raise StorageError(
+                    f"Failed to read {answer.url}: the server sent {what}the value in Content-Encoding "
+                    f"{dump(coding)}, though it was asked for the value as it is"
+                )
+            answer = answer._replace(body=body)
+        is_page = answer.headers.get("Content-Type", "").lower().startswith("text/html")
+        if is_page and not key.endswith((".html", ".htm")) and _PAGE.match(answer.body):
+            title = _TITLE.search(answer.body[:20_000])
+            shown = "" if title is None else f" {dump(title[1].decode('utf-8', 'replace').strip()[:80])}"
+            raise StorageError(
+                f"Failed to read {answer.url}: the server sent an HTML page{shown} with status "
+                f"{answer.status} in place of the value, as for a login or for what is missing; check the "
+                "URL, and whether it has to be signed in to"
+            )
+        return answer
 
     def _outside(self, key: str, start: int, stop: int | None, answer: Answer) -> _Part:
         """Answer for a range that the server finds nothing in: an error, or an empty one at the end."""
@@ -177,7 +207,9 @@ class HttpStore:
             size, headers = length, head.headers
         else:
             size, headers = int(found[3]), answer.headers
-        resolve_range(start, stop, size)
+        begin, end = resolve_range(start, stop, size)
+        if begin < end and start < 0:  # a server that doesn't know how to count from the end
+            return self._fetch(key, begin, end)
         return _Part(b"", _generation(headers, size))
 
     def _ask(
@@ -226,7 +258,7 @@ class HttpStore:
 
     def list(self, start: str = "", stop: str = "") -> Iterator[str]:
         """Raise UnsupportedError: nobody knows which keys there are."""
-        raise UnsupportedError(
+        raise UnlistedError(
             f"KeyValueStore does not support listing: {self.url(start)} is on a web server; "
             "open arrays by their own URL, or a hierarchy that has consolidated metadata"
         )
@@ -235,6 +267,16 @@ class HttpStore:
         """Raise UnsupportedError."""
         self.list(prefix)
         raise AssertionError
+
+
+def _unzipped(body: bytes, most: int) -> bytes | None:
+    """Return the content of a gzip stream; None if it is none, or longer than `most`."""
+    unzip = zlib.decompressobj(zlib.MAX_WBITS | 16)
+    try:
+        out = unzip.decompress(body, most)
+    except zlib.error:
+        return None
+    return out if unzip.eof and not unzip.unused_data else None
 
 
 def _range_header(start: int, stop: int | None) -> str:

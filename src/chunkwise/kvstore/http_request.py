@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 import socket
-import ssl
 import time
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -22,6 +21,7 @@ from urllib3 import HTTPHeaderDict, PoolManager, ProxyManager, Timeout, make_hea
 from urllib3 import exceptions as failures
 
 from chunkwise.errors import ChunkwiseError, DeadlineExceededError, StorageError, UnsupportedError
+from chunkwise.kvstore.certificates import ADVICE, certificate_places, verifying_context
 from chunkwise.kvstore.public_headers import is_public_header
 from chunkwise.kvstore.request_limits import ANSWER_TIMEOUT, DEFAULT_CONCURRENCY, Coalescing, Retries
 from chunkwise.kvstore.value_bound import check_size, largest_value
@@ -148,7 +148,8 @@ def _exchange(
         parts = urlsplit(url)
         if not parts.netloc.isascii():
             url = parts._replace(netloc=parts.netloc.encode("idna").decode()).geturl()
-        response = _manager(os.getpid(), _proxy(parts.scheme, parts.netloc.rpartition("@")[2])).urlopen(
+        proxy = _proxy(parts.scheme, parts.netloc.rpartition("@")[2])
+        response = _manager(os.getpid(), proxy, certificate_places()).urlopen(
             method,
             url,
             redirect=False,
@@ -168,8 +169,13 @@ def _exchange(
     except ValueError as e:  # about the URL or a header
         raise StorageError(f"Failed to read {_shown(url)}: {e}") from e
     except (failures.HTTPError, OSError) as e:
+        if "CERTIFICATE_VERIFY_FAILED" in str(e):
+            raise StorageError(f"Failed to read {_shown(url)}: {e}; {ADVICE}") from e
+        why = str(e) or type(e).__name__
+        if isinstance(e, failures.ProxyError):
+            why = f"the proxy {_shown(proxy)} of the environment does not answer: {e.original_error}"
         raise NoAnswerError(
-            str(e) or type(e).__name__,
+            why,
             connected=not isinstance(e, _NOT_CONNECTED),
             # what is refused counts as one of urllib3's timeouts
             timed_out=isinstance(e, failures.TimeoutError) and not isinstance(e, failures.NewConnectionError),
@@ -206,9 +212,9 @@ def _body(response: Any, url: str, bounds: Bounds, part: int | None) -> bytes:
 
 
 @cache
-def _manager(pid: int, proxy: str) -> PoolManager:
+def _manager(pid: int, proxy: str, certificates: tuple[str, ...]) -> PoolManager:
     """Return the connections of this process: a forked one never talks on its parent's."""
-    options: dict[str, Any] = {"maxsize": _MOST_CONNECTIONS, "ssl_context": ssl.create_default_context()}
+    options: dict[str, Any] = {"maxsize": _MOST_CONNECTIONS, "ssl_context": verifying_context(certificates)}
     if not proxy:
         return PoolManager(**options)
     user, at, _ = urlsplit(proxy).netloc.rpartition("@")

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 from chunkwise.errors import CredentialsError
 from chunkwise.fork import new_lock
 from chunkwise.kvstore.bucket import Access, Bucket
+from chunkwise.kvstore.certificates import trusted_by_obstore
 from chunkwise.kvstore.object_failure import failure_of
 from chunkwise.kvstore.object_library import object_library
 from chunkwise.kvstore.object_probe import ConditionalWrites
@@ -141,7 +142,8 @@ class Connection:
         stores = self.known.stores
         found = stores.get(key)
         if found is None:
-            found = stores[key] = self.bucket.connect(library, access, self.retries)
+            with trusted_by_obstore():
+                found = stores[key] = self.bucket.connect(library, access, self.retries)
         return found
 
 

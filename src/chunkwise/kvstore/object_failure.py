@@ -22,6 +22,7 @@ from chunkwise.errors import (
     UnavailableError,
     WrongEndpointError,
 )
+from chunkwise.kvstore.certificates import ADVICE
 
 __all__ = ["Failure", "Kind", "failure_of", "failure_of_answer"]
 
@@ -42,6 +43,7 @@ Kind: TypeAlias = Literal[
     "server",
     "key",
     "unsupported",
+    "certificate",
     "lost",
     "other",
 ]
@@ -53,6 +55,7 @@ Again: TypeAlias = Literal["always", "unless conditional", "never"]
 
 _STATUS = re.compile(r"status code: (\d{3})")
 _NO_CONNECTION = re.compile(r"kind: Connect\b|legacy::Error\(\s*Connect,")
+_CERTIFICATE = re.compile(r"InvalidCertificate\(\s*(\w+)")
 _PLACE = re.compile(r"Error performing \w+ (https?://[^/\s]+)")
 _CAUSE = re.compile(r'(?:message|error): "([^"]+)"')
 _CODE = re.compile(r"<Code>\s*([\w.]+)\s*</Code>")
@@ -125,6 +128,8 @@ def _error(failure: Failure, text: str, advice: str) -> ChunkwiseError:
             return UnavailableError(say("check the endpoint and the network"))
         case "server":
             return UnavailableError(say("the server failed; try again later"))
+        case "certificate":
+            return StorageError(say(ADVICE))
         case "key":
             return InvalidArgumentError(say(""))
         case _:
@@ -171,6 +176,10 @@ def failure_of(error: BaseException) -> Failure:
     if "redirect without LOCATION" in said:
         return Failure("region", detail)
     connected = _NO_CONNECTION.search(debug) is None
+    refused = _CERTIFICATE.search(debug)
+    if refused is not None:
+        place = _PLACE.search(detail)
+        return Failure("certificate", f"{place[1] if place else detail}: {refused[1]}")
     if "kind: Timeout" in debug or "timed out" in said:
         timed_out: Again = "unless conditional" if connected else "always"
         return Failure("timeout", _told(detail, debug), again=timed_out, connected=connected)

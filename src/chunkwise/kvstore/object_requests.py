@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, TypeVar
 
 from chunkwise.errors import ChunkwiseError, CredentialsError, UnsupportedError, prefix
-from chunkwise.kvstore.bucket import Bucket
+from chunkwise.kvstore.bucket import Bucket, proxy_advice
 from chunkwise.kvstore.object_connection import Connection, Request
 from chunkwise.kvstore.object_failure import Failure, Kind, failure_of
 from chunkwise.kvstore.object_probe import ConditionalWrites, probe
@@ -71,7 +71,7 @@ class Requests:
                 raise UnsupportedError(
                     f"Failed to {operation} {self._bucket.url(key)}: {failure.detail}"
                 ) from e
-            advice = [self._bucket.advice(failure), *getattr(e, "__notes__", ())]
+            advice = [self._bucket.advice(failure), proxy_advice(failure), *getattr(e, "__notes__", ())]
             raise failure.error(operation, self._bucket.url(key), "; ".join(filter(None, advice))) from e
 
     def _attempt(

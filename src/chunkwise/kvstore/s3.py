@@ -20,7 +20,9 @@ from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from chunkwise.errors import ChunkwiseError
 from chunkwise.kvstore.bucket import Access, Provider, client_options
+from chunkwise.kvstore.http_request import Bounds, NoAnswerError, send
 from chunkwise.kvstore.key_range import quote_key
 from chunkwise.kvstore.object_failure import Failure
 from chunkwise.kvstore.request_limits import Retries
@@ -28,6 +30,7 @@ from chunkwise.kvstore.s3_credentials import (
     Credentials,
     credential_services,
     find_credentials,
+    profile_endpoint,
     unread_profile,
 )
 
@@ -35,6 +38,8 @@ if TYPE_CHECKING:
     import obstore.store
 
 __all__ = ["S3Bucket"]
+
+_AWS = "https://s3.amazonaws.com"
 
 
 @dataclass(frozen=True)
@@ -80,7 +85,10 @@ class S3Bucket:
 
     def _endpoint(self) -> str:
         get = os.environ.get
-        return self.endpoint or get("AWS_ENDPOINT_URL_S3") or get("AWS_ENDPOINT_URL") or ""
+        found = self.endpoint or get("AWS_ENDPOINT_URL_S3") or get("AWS_ENDPOINT_URL")
+        if found or self.provider is not None or self.credentials not in ("default", "profile"):
+            return found or ""
+        return profile_endpoint(dict(self.options))
 
     @property
     def credential_services(self) -> tuple[str, ...]:
@@ -105,18 +113,24 @@ class S3Bucket:
 
     def other_access(self, access: Access, failure: Failure) -> Access | None:
         """Return the right region if the server told it, or anonymous access after a refusal."""
-        if (
-            failure.kind == "region"
-            and failure.region
-            and not self.region
-            and access.region != failure.region
-        ):
-            return access._replace(region=failure.region)
+        if failure.kind == "region" and not self.region:
+            region = failure.region or self._asked_region()
+            if region and access.region != region:
+                return access._replace(region=region)
         if failure.kind in ("denied", "credentials"):
             other = next((a for a in self.accesses() if a.signed != access.signed), None)
             if other is None or not other.signed or self._find_credentials() is not None:
                 return other
         return None
+
+    def _asked_region(self) -> str:
+        """Return the region that the server names in a header for anybody who asks; empty if it doesn't."""
+        url = f"{(self._endpoint() or _AWS).rstrip('/')}/{self.bucket}"
+        try:
+            answer = send("HEAD", url, [("User-Agent", "chunkwise")], Retries(), Bounds())
+        except (ChunkwiseError, NoAnswerError):
+            return ""
+        return answer.headers.get("x-amz-bucket-region", "")
 
     def connect(self, library: ModuleType, access: Access, retries: Retries) -> obstore.store.ObjectStore:
         """Return obstore's store."""
@@ -148,6 +162,8 @@ class S3Bucket:
 
     def advice(self, failure: Failure) -> str:
         """Say where keys are looked for, if it is about them."""
+        if failure.kind == "region" and not failure.region and (region := self._asked_region()):
+            return f'the bucket is in "{region}"'
         if failure.kind not in ("denied", "credentials") or self.credentials != "default":
             return ""
         if self._find_credentials() is not None:

@@ -30,7 +30,7 @@ from chunkwise.errors import CredentialsError, UnsupportedError
 from chunkwise.extras import needs
 from chunkwise.kvstore.bucket import Provider
 
-__all__ = ["Credentials", "credential_services", "find_credentials", "unread_profile"]
+__all__ = ["Credentials", "credential_services", "find_credentials", "profile_endpoint", "unread_profile"]
 
 # In the order in which obstore looks for them.
 _VARIABLES = (
@@ -146,9 +146,15 @@ def _profile_name(options: Mapping[str, str]) -> str:
     return options.get("profile") or get("AWS_PROFILE") or get("AWS_DEFAULT_PROFILE") or "default"
 
 
+_FILES = {"AWS_CONFIG_FILE": "~/.aws/config", "AWS_SHARED_CREDENTIALS_FILE": "~/.aws/credentials"}
+
+
+def _file(variable: str) -> str:
+    return os.path.expanduser(os.environ.get(variable) or _FILES[variable])
+
+
 def _has_profiles() -> bool:
-    files = {"AWS_CONFIG_FILE": "~/.aws/config", "AWS_SHARED_CREDENTIALS_FILE": "~/.aws/credentials"}
-    return any(os.path.exists(os.path.expanduser(os.environ.get(k) or v)) for k, v in files.items())
+    return any(map(os.path.exists, map(_file, _FILES)))
 
 
 def _reads_profile(options: Mapping[str, str]) -> bool:
@@ -165,8 +171,41 @@ def unread_profile() -> str:
     return needs("the profile in AWS's files", "boto3") if _has_profiles() and not _has_boto3() else ""
 
 
+def profile_endpoint(options: Mapping[str, str]) -> str:
+    """Return the ``endpoint_url`` for S3 of the profile, or of its ``services``; empty if it has none."""
+    files = tuple(map(_file, _FILES))
+    return _endpoint_of(_profile_name(options), options.get("config_file") or files[0], _stamps(files))
+
+
+def _stamps(files: tuple[str, ...]) -> tuple[float, ...]:
+    return tuple(os.path.getmtime(file) if os.path.exists(file) else 0.0 for file in files)
+
+
+@cache
+def _endpoint_of(profile: str, file: str, stamps: tuple[float, ...]) -> str:
+    try:
+        with open(file, encoding="utf-8") as text:
+            if "endpoint_url" not in text.read():  # botocore takes a third of a second to load
+                return ""
+    except (OSError, UnicodeDecodeError):
+        return ""
+    try:
+        from botocore.configprovider import ConfiguredEndpointProvider
+        from botocore.exceptions import BotoCoreError
+        from botocore.session import Session
+    except ImportError as e:
+        raise UnsupportedError(needs(f"endpoint_url in {file!r}", "boto3")) from e
+    session = Session(profile=profile)
+    session.set_config_variable("config_file", file)
+    try:
+        found = ConfiguredEndpointProvider(session.full_config, session.get_scoped_config(), "s3").provide()
+    except BotoCoreError:  # a profile that isn't there is told of where its keys are looked for
+        return ""
+    return str(found or "")
+
+
 def _profile(options: Mapping[str, str]) -> Credentials | None:
-    """Return the keys of a profile; None if there is no such profile, or it has none."""
+    """Return the keys of a profile, None if it has none; raise if one was named that isn't there."""
     name = _profile_name(options)
     try:
         from botocore.exceptions import BotoCoreError, ProfileNotFound
@@ -186,7 +225,12 @@ def _profile(options: Mapping[str, str]) -> Credentials | None:
             return None
         provider = Boto3CredentialProvider(session, ttl=_PROFILE_AGE)
         return Credentials({}, provider, session.get_config_variable("region") or "")
-    except ProfileNotFound:
-        return None
+    except ProfileNotFound as e:
+        if name == "default":
+            return None
+        raise CredentialsError(
+            f'there is no AWS profile "{name}" in {" and ".join(map(_file, _FILES))}; it is named by '
+            f"{'the spec' if options.get('profile') else 'AWS_PROFILE'}"
+        ) from e
     except BotoCoreError as e:
         raise CredentialsError(f'No AWS credentials of profile "{name}": {e}') from e

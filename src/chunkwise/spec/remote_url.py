@@ -7,9 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 from chunkwise.binding import JSON, dump, expect_string
-from chunkwise.errors import InvalidArgumentError, SpecError
+from chunkwise.errors import InvalidArgumentError, SpecError, noted
 
-__all__ = ["expect_azure_container", "expect_gcs_bucket", "expect_s3_bucket", "remote_members"]
+__all__ = ["ENCODED", "expect_azure_container", "expect_gcs_bucket", "expect_s3_bucket", "remote_members"]
+
+ENCODED = (
+    'a name\'s own "#" is written "%23", its "?" "%3F"; a format is named behind "|", as in "...|zarr3:"'
+)
+"""Note on what a URL of a kvstore has no place for."""
 
 _HOSTS = (
     "dfs.core.windows.net",
@@ -25,7 +30,7 @@ def remote_members(
     """Return the members that a URL means; None if `driver` is not a remote one."""
     if driver == "http":
         if "#" in rest:
-            raise InvalidArgumentError("Fragment identifier not supported")
+            raise noted(InvalidArgumentError("Fragment identifier not supported"), ENCODED)
         return {"base_url": f"{scheme}://{rest}"}
     if driver not in ("s3", "gcs", "azure"):
         return None

@@ -20,7 +20,7 @@ from chunkwise.errors import InvalidArgumentError, hint, noted, prefix
 from chunkwise.kvstore.ocdbt.version_name import parse_version_text
 from chunkwise.kvstore.platform import WINDOWS
 from chunkwise.registry import Entry
-from chunkwise.spec.remote_url import remote_members
+from chunkwise.spec.remote_url import ENCODED, remote_members
 
 __all__ = [
     "Component",
@@ -39,7 +39,8 @@ Kind: TypeAlias = Literal[
 ]
 
 _DRIVE = re.compile(r"[A-Za-z]:(/|\Z)")
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|file:/")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|file:/|(?:simple|file|block)cache::[A-Za-z0-9+.-]+:")
+_OTHER_NAMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "adl": "az", "wasb": "az", "local": "file"}
 _NOT_ENCODED = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _KVSTORE_ADAPTERS = ("zip", "ocdbt", "reference", "hdf5", "tiff_images")
 _CHAINED = re.compile(rf"({'|'.join(_KVSTORE_ADAPTERS).replace('_', '-')}):(?://([^|]*?):)?:(?!$)")
@@ -106,7 +107,7 @@ def kvstore_json_from_url(url: str) -> dict[str, Any]:
                 error = InvalidArgumentError(
                     f"unsupported URL scheme {dump(part.scheme)} in {dump(part.text)}{is_a}"
                 )
-                raise error if kind else noted(error, hint(part.scheme, kinds))
+                raise error if kind else noted(error, _instead_of(part, kinds))
             spec = _kvstore(part, driver, spec)
         assert spec is not None
         return spec
@@ -170,7 +171,7 @@ def _array(components: list[Component], spec: dict[str, Any] | None) -> dict[str
         kind, driver = kinds.get(part.scheme, (None, ""))
         if kind is None:
             error = InvalidArgumentError(f"unsupported URL scheme: {dump(part.scheme)}")
-            raise noted(error, hint(part.scheme, kinds))
+            raise noted(error, _instead_of(part, kinds))
         if is_array:
             fits = kind == "TensorStore adapter"
         else:
@@ -253,14 +254,27 @@ def _adapted(part: Component, driver: str, base: dict[str, Any]) -> dict[str, An
     return {"driver": driver, "base": base, "dtype": dtype}
 
 
+def _instead_of(part: Component, kinds: Mapping[str, Any]) -> str:
+    """Return what to write in place of a scheme that is not known."""
+    if part.rest.startswith(":"):
+        return (
+            f"fsspec's {part.scheme} is not needed: write {part.rest[1:]}, of which only the chunks that are "
+            'asked for are read; {"driver": "cache", "base": ..., "directory": ...} keeps them on disk'
+        )
+    if part.scheme in _OTHER_NAMES:
+        return f"did you mean {_OTHER_NAMES[part.scheme]}?"
+    more = "fsspec.get_mapper(URL) is taken as a store too; " if part.rest.startswith("//") else ""
+    return more + hint(part.scheme, kinds)
+
+
 def _path(rest: str) -> str:
     """Decode the path of a component, which can't have anything after it."""
     rest, _, fragment = rest.partition("#")
     path, _, query = rest.partition("?")
     if query:
-        raise InvalidArgumentError("Query string not supported")
+        raise noted(InvalidArgumentError("Query string not supported"), ENCODED)
     if fragment:
-        raise InvalidArgumentError("Fragment identifier not supported")
+        raise noted(InvalidArgumentError("Fragment identifier not supported"), ENCODED)
     wrong = _NOT_ENCODED.search(path)
     if wrong is not None:
         raise InvalidArgumentError(f"Invalid percent-encoding at position {wrong.start()}: {dump(path)}")

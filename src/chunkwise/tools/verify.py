@@ -23,7 +23,7 @@ from chunkwise.cached import cached_property
 from chunkwise.chunk_key.key_encoding import KeyEncoding, default_keys, v2_keys
 from chunkwise.driver.stored_array import StoredArray
 from chunkwise.driver.tree_format import FormatName
-from chunkwise.errors import ChunkwiseError
+from chunkwise.errors import ChunkwiseError, UnlistedError
 from chunkwise.grid.protocol import n_array_cells
 from chunkwise.hierarchy.attributes import node_attributes
 from chunkwise.hierarchy.consolidated_tree import check_consolidated
@@ -279,7 +279,7 @@ class VerifyStep:
         reader = PlainReader(array, kv)
         limits = [array.grid.n_cells(dim, size) for dim, size in enumerate(array.shape)]
         for number in tasks:
-            for key in kv.list(self.ranges[number].start, self.ranges[number].stop):
+            for key in self._keys(number):
                 cell = array.keys.cell(key, array.grid.rank)
                 if cell is None:
                     if key[len(node.location.path) :] in (*DOCUMENTS, JOURNAL):
@@ -291,6 +291,17 @@ class VerifyStep:
                 else:
                     out.outside.add([key])
         return out
+
+    def _keys(self, number: int) -> Iterator[str]:
+        """Yield the keys in a range; those that chunks would have where keys can't be listed."""
+        keys = self.ranges[number]
+        try:
+            yield from self.node.location.store.list(keys.start, keys.stop)
+        except UnlistedError:
+            array = self.array
+            cells = [range(array.grid.n_cells(dim, size)) for dim, size in enumerate(array.shape)]
+            own = (array.keys.key(cell) for cell in product(*cells))
+            yield from (key for key in own if key in keys)
 
     @cached_property
     def _other_forms(self) -> list[tuple[str, KeyEncoding]]:

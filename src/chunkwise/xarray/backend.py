@@ -7,7 +7,7 @@ variables of the arrays of a group.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
 from typing import Any
 
@@ -16,6 +16,7 @@ from xarray.backends import AbstractDataStore, BackendEntrypoint, StoreBackendEn
 
 from chunkwise.groups.group import Group
 from chunkwise.hierarchy.attributes import with_number_types
+from chunkwise.spec.storage_options import with_storage_options
 from chunkwise.xarray.attributes import without_nczarr
 from chunkwise.xarray.members import group_at, groups_below, is_of_netcdf, members_of
 from chunkwise.xarray.variable import open_variable
@@ -82,6 +83,8 @@ class ChunkwiseBackendEntrypoint(BackendEntrypoint):
     use_zarr_fill_value_as_mask : bool, optional
         Whether the fill value of arrays stands for missing values, as though it were ``_FillValue``.  By
         default so in Zarr v2, while in Zarr v3 and N5 the attribute says it, as xarray has it.
+    storage_options : mapping, optional
+        As for `chunkwise.open_group`.
     """
 
     description = "Open Zarr v2, Zarr v3 and N5 groups with chunkwise"
@@ -100,6 +103,7 @@ class ChunkwiseBackendEntrypoint(BackendEntrypoint):
         "consolidated",
         "format",
         "use_zarr_fill_value_as_mask",
+        "storage_options",
     )
 
     def open_dataset(
@@ -117,9 +121,15 @@ class ChunkwiseBackendEntrypoint(BackendEntrypoint):
         consolidated: bool | None = None,
         format: str | None = None,
         use_zarr_fill_value_as_mask: bool | None = None,
+        storage_options: Mapping[str, Any] | None = None,
     ) -> Dataset:
         """Open the arrays of one group."""
-        found = group_at(filename_or_obj, group, format=format, consolidated=consolidated)
+        found = group_at(
+            with_storage_options(filename_or_obj, storage_options),
+            group,
+            format=format,
+            consolidated=consolidated,
+        )
         dropped = [drop_variables] if isinstance(drop_variables, str) else list(drop_variables or ())
         store = ChunkwiseDataStore(found, dropped, use_zarr_fill_value_as_mask)
         opened: Dataset = StoreBackendEntrypoint().open_dataset(
@@ -142,10 +152,16 @@ class ChunkwiseBackendEntrypoint(BackendEntrypoint):
         group: str | None = None,
         consolidated: bool | None = None,
         format: str | None = None,
+        storage_options: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> dict[str, Dataset]:
         """Open a group and all groups below it, by their paths: ``/``, ``/a``, ``/a/b``."""
-        top = group_at(filename_or_obj, group, format=format, consolidated=consolidated)
+        top = group_at(
+            with_storage_options(filename_or_obj, storage_options),
+            group,
+            format=format,
+            consolidated=consolidated,
+        )
         return {path: self.open_dataset(below, **options) for path, below in groups_below(top)}
 
     def open_datatree(self, filename_or_obj: Any, **options: Any) -> DataTree:

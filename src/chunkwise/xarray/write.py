@@ -22,6 +22,7 @@ from chunkwise.dask.write import store_apart
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extras import load
 from chunkwise.hierarchy.attribute_value import NonFinite, check_non_finite
+from chunkwise.spec.storage_options import with_storage_options
 from chunkwise.xarray.dataset_write import DatasetWrite
 from chunkwise.xarray.target import DatasetTarget
 
@@ -46,6 +47,7 @@ def write_dataset(
     region: Mapping[Any, slice | Literal["auto"]] | Literal["auto"] | None = ...,
     compute: Literal[True] = ...,
     non_finite: NonFinite = ...,
+    storage_options: Mapping[str, Any] | None = ...,
 ) -> None: ...
 @overload
 def write_dataset(
@@ -61,6 +63,7 @@ def write_dataset(
     region: Mapping[Any, slice | Literal["auto"]] | Literal["auto"] | None = ...,
     compute: Literal[False],
     non_finite: NonFinite = ...,
+    storage_options: Mapping[str, Any] | None = ...,
 ) -> Delayed: ...
 @overload
 def write_dataset(
@@ -76,6 +79,7 @@ def write_dataset(
     region: Mapping[Any, slice | Literal["auto"]] | Literal["auto"] | None = ...,
     compute: bool = ...,
     non_finite: NonFinite = ...,
+    storage_options: Mapping[str, Any] | None = ...,
 ) -> Delayed | None: ...
 
 
@@ -92,6 +96,7 @@ def write_dataset(
     region: Mapping[Any, slice | Literal["auto"]] | Literal["auto"] | None = None,
     compute: bool = True,
     non_finite: NonFinite = "literal",
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Delayed | None:
     """Write a dataset of xarray to a group, which any Zarr or N5 software can then read.
 
@@ -129,6 +134,8 @@ def write_dataset(
     non_finite : {"literal", "string", "error"}
         Treatment of NaN and infinities in attributes, for which JSON has no words: bare words, which
         xarray's own engine writes, and which strict readers refuse; text; or an error.
+    storage_options : mapping, optional
+        As for `chunkwise.open_group`.
 
     Returns
     -------
@@ -151,6 +158,7 @@ def write_dataset(
     if not isinstance(dataset, xr.Dataset):
         raise TypeError(f"expected a Dataset, got {type(dataset).__name__}")
     check_non_finite(non_finite)
+    target = with_storage_options(target, storage_options)
     mode = _mode(mode, append_dim, region)
     _check_encoding(dataset, encoding)
     if append_dim is not None and append_dim not in dataset.sizes:
@@ -183,6 +191,7 @@ def write_datatree(
     region: Mapping[Any, slice | Literal["auto"]] | Literal["auto"] | None = None,
     compute: Literal[True] = True,
     non_finite: NonFinite = "literal",
+    storage_options: Mapping[str, Any] | None = None,
 ) -> None:
     """Write every dataset of a tree to a group of its own.
 
@@ -190,7 +199,7 @@ def write_datatree(
     ----------
     tree : xarray.DataTree
         Coordinates that a node inherits are written where they are defined only.
-    target, format, mode, consolidated, region, non_finite
+    target, format, mode, consolidated, region, non_finite, storage_options
         As for `write_dataset`.
     group : str, optional
         Path of the root in `target`.
@@ -212,6 +221,7 @@ def write_datatree(
     if not compute:
         raise InvalidArgumentError("compute: a tree is written at once; write its datasets one by one")
     check_non_finite(non_finite)
+    target = with_storage_options(target, storage_options)
     mode = _mode(mode, append_dim, region)
     nodes = {node.path.removeprefix(tree.path).strip("/"): node for node in tree.subtree}
     encodings = {path.strip("/"): of for path, of in (encoding or {}).items()}

@@ -10,11 +10,12 @@ from typing import Any, TypeAlias
 from urllib.parse import urlsplit, urlunsplit
 
 from chunkwise.api.kvstore import KvStore
-from chunkwise.errors import InvalidArgumentError, UnsupportedError
+from chunkwise.errors import InvalidArgumentError
 from chunkwise.hdmf.model.zarr_python_stores import STORE_NAMES, kvstore_of, name_of, path_of_store
 from chunkwise.hierarchy.location import Location, locate
 from chunkwise.spec.context import Context
-from chunkwise.spec.url import is_url, spec_json_from_url
+from chunkwise.spec.storage_options import with_storage_options as spec_with_options
+from chunkwise.spec.url import is_url
 
 __all__ = [
     "Place",
@@ -143,19 +144,8 @@ def is_absolute(source: str) -> bool:
 
 def with_storage_options(path: Place, options: Mapping[str, Any] | None) -> Place:
     """Return the place that a URL and options name."""
-    options = {k: v for k, v in (options or {}).items() if v not in (None, False, {})}
-    if not options:
+    text = _text(path) if isinstance(path, str | os.PathLike) else None
+    found = spec_with_options(path if text is None else text, options)
+    if not isinstance(found, dict):
         return path
-    url = _text(path) if isinstance(path, str | os.PathLike) else None
-    if set(options) != {"anon"} or url is None or not is_url(url):
-        raise UnsupportedError(
-            f"storage options {sorted(options)} for {path!r}: only anon is known, and only for URLs; "
-            "open a KvStore with the options of chunkwise and give that"
-        )
-    kvstore = spec_json_from_url(url).get("kvstore")
-    if not isinstance(kvstore, dict) or kvstore.get("driver") != "s3":
-        return path  # nothing else asks for credentials unless it is told
-    kvstore = {**kvstore, "aws_credentials": {"type": "anonymous"}}
-    if kvstore.get("path") and not kvstore["path"].endswith("/"):
-        kvstore["path"] += "/"
-    return KvStore.open(kvstore).result()
+    return KvStore.open(found.get("kvstore", found)).result()
