@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from chunkwise.binding import JSON, MISSING
 from chunkwise.driver.zarr3.metadata import parse_metadata
+from chunkwise.engine.together import together
 from chunkwise.errors import (
     AbortedError,
     ChunkwiseError,
@@ -160,9 +161,10 @@ def gather(node: Node, *, errors: bool = True) -> Gathered:
     found.sort(key=lambda item: item[0])
     documents: dict[str, JSON] = {}
     groups = [(name, below) for _, name, below in found if name and below.kind == "group"]
-    for _, name, below in found:
-        if name or node.format == "zarr2":  # a zarr.json has no copy of itself
-            documents.update(copies_of(name, below))
+    itself = node.key != node.rules.consolidated_key  # a zarr.json has no copy of itself
+    wanted = [(name, below) for _, name, below in found if name or itself]
+    for copies in together(node.location.store, lambda at: copies_of(*at), wanted):
+        documents.update(copies)
     return Gathered(documents, left_out, groups, sum(1 for _, name, _ in found if name))
 
 
@@ -170,9 +172,15 @@ def subtree_copies(location: Location) -> dict[str, dict[str, JSON]]:
     """Return by format the copies that groups above have of a node and of all below it; names from there."""
     out: dict[str, dict[str, JSON]] = {"zarr3": {}, "zarr2": {}}
     node = find_node(location)
-    for name, below in () if node is None else walk(node):
-        if below.format in out and below.key and not below.error:
-            out[below.format].update(copies_of(name, below))
+    known = [
+        (name, below)
+        for name, below in (() if node is None else walk(node))
+        if below.format in out and below.key and not below.error
+    ]
+    for (_, below), copies in zip(
+        known, together(location.store, lambda at: copies_of(*at), known), strict=True
+    ):
+        out[str(below.format)].update(copies)
     return out
 
 

@@ -21,11 +21,12 @@ from functools import cache, partial
 from typing import Any, TypeAlias
 
 from chunkwise.binding import JSON, expect_object
+from chunkwise.engine.together import together
 from chunkwise.errors import ChunkwiseError
 from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.node import DOCUMENTS, node_of
 from chunkwise.kvstore.key_range import KeyRange, encode_key
-from chunkwise.kvstore.protocol import ByteRange
+from chunkwise.kvstore.protocol import ByteRange, Stamped
 from chunkwise.kvstore.staging import COMPLETE, in_staging, is_staging
 from chunkwise.kvstore.take_place import delete_but, staging_paths
 
@@ -48,10 +49,16 @@ def foreign_keys(location: Location) -> list[str]:
     kv, path = location.store, location.path
     below = KeyRange.of_prefix(path)
     names = [key[len(path) :] for key in kv.list(below.start, below.stop)]
-    nodes = {
-        directory for directory, last in map(_parts, names) if last in _NODES and not in_staging(directory)
-    }
-    arrays = {directory: _chunks_of(location, directory) for directory in sorted(nodes)}
+    documents = [
+        (directory, last)
+        for directory, last in map(_parts, names)
+        if last in _NODES and not in_staging(directory)
+    ]
+    read = together(kv, lambda at: kv.read(path + "/".join(filter(None, at))), documents)
+    stored: dict[str, dict[str, Stamped]] = {}
+    for (directory, last), found in zip(documents, read, strict=True):
+        stored.setdefault(directory, {})[last] = found
+    arrays = {directory: _chunks_of(location, directory, stored[directory]) for directory in sorted(stored)}
     # What an unfinished copy has stored is as good as chunks; of a tree, documents come last.
     for directory, last in map(_parts, names):
         if last.startswith(".chunkwise-copy"):
@@ -124,13 +131,13 @@ def _is_own(name: str, nearest: Callable[[str], tuple[str, _IsChunk | None]]) ->
     return is_chunk is not None and is_chunk(name[len(node) + 1 :] if node else name)
 
 
-def _chunks_of(location: Location, directory: str) -> _IsChunk:
+def _chunks_of(location: Location, directory: str, stored: Mapping[str, Stamped]) -> _IsChunk:
     """Return a test for the keys of the chunks of a node, relative to it, from all of its documents."""
     here = location.child(directory) if directory else location
     tests: list[_IsChunk] = []
     for key in _NODES:
-        found = here.store.read(here.path + key)
-        if found.value is None:
+        found = stored.get(key)
+        if found is None or found.value is None:
             continue
         node = node_of(here, key, found)
         if key == "meta":  # other tools have files of that name

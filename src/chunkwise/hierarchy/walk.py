@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from chunkwise.driver.tree_format import FormatName
 from chunkwise.driver.tree_formats import tree_format
+from chunkwise.engine.together import is_slow, together
 from chunkwise.errors import (
     DataCorruptionError,
     FailedPreconditionError,
@@ -25,13 +27,14 @@ from chunkwise.hierarchy.node import (
 )
 from chunkwise.hierarchy.snapshot import Snapshot, read_snapshot
 
-__all__ = ["UNREADABLE", "WalkedNode", "children", "walk"]
+__all__ = ["UNREADABLE", "WalkedNode", "children", "look_ahead", "walk"]
 
 UNREADABLE = (DataCorruptionError, FailedPreconditionError, InvalidArgumentError, UnsupportedError)
 """What is raised for a node that is no use, but leaves the others of a tree as they are."""
 
 _FORMAT_OF_FILES: FormatName = "zarr2"  # which files of other formats are shown in
 
+_Children: TypeAlias = "Callable[[str, Node], Iterable[tuple[str, Node]]]"
 _Find: TypeAlias = Callable[[Location, FormatName | None], Node | None]
 
 
@@ -46,22 +49,32 @@ def walk(node: Node, *, implicit: bool = True) -> Iterator[WalkedNode]:
     """Yield `node` and all nodes below, each group before its children, these in natural order."""
     # Unless `implicit`, directories without a document are no groups, and nothing below them is looked for.
     # Where keys can't be listed, consolidated metadata says what is below.
+    find = find_node if implicit else find_documented
+    if not is_slow(node.location.store) or _is_leaf(node):
+        yield from _walk("", node, partial(children, find=find))
+        return
     try:
-        yield from _walk("", node, find_node if implicit else find_documented)
+        found = look_ahead(node, find)
     except UnlistedError:
         copies = read_snapshot(node)
         if copies is None:
             raise
-        yield from _walk_copies(node, copies, "")  # `node` itself was the first
+        yield WalkedNode("", node)
+        yield from _walk_copies(node, copies, "")
+        return
+    yield from _walk("", node, lambda name, _: found[name])
 
 
-def _walk(name: str, node: Node, find: _Find) -> Iterator[WalkedNode]:
+def _is_leaf(node: Node) -> bool:
     # Arrays have no children, except that an N5 container may be a dataset itself.
-    is_leaf = node.kind == "array" and not node.is_container
-    if is_leaf or node.key == JOURNAL:
+    return (node.kind == "array" and not node.is_container) or node.key == JOURNAL
+
+
+def _walk(name: str, node: Node, below_of: _Children) -> Iterator[WalkedNode]:
+    if _is_leaf(node):
         yield WalkedNode(name, node)
         return
-    below = (walked for child, at in children(name, node, find) for walked in _walk(child, at, find))
+    below = (walked for child, at in below_of(name, node) for walked in _walk(child, at, below_of))
     if not node.implicit or not name:
         yield WalkedNode(name, node)
         yield from below
@@ -85,20 +98,49 @@ def _walk_copies(root: Node, copies: Snapshot, path: str) -> Iterator[WalkedNode
             yield from _walk_copies(root, copies, name)
 
 
+def look_ahead(node: Node, find: _Find = find_node) -> dict[str, list[tuple[str, Node]]]:
+    """Return path and node of the children of each group, by its path; a level is found at once."""
+    store = node.location.store
+    out: dict[str, list[tuple[str, Node]]] = {}
+    groups = [("", node)]
+    while groups:
+        names = together(store, lambda group: _names_below(group[1]), groups)
+        wanted = [
+            (path, group, child)
+            for (path, group), found in zip(groups, names, strict=True)
+            for child in found
+        ]
+        nodes = together(store, lambda at: _child(at[1], at[2], find), wanted)
+        out.update({path: [] for path, _ in groups})
+        for (path, _, child), at in zip(wanted, nodes, strict=True):
+            if at is not None:
+                out[path].append((f"{path}/{child}" if path else child, at))
+        groups = [below for path, _ in groups for below in out[path] if not _is_leaf(below[1])]
+    return out
+
+
 def children(name: str, node: Node, find: _Find = find_node) -> Iterator[tuple[str, Node]]:
     """Yield path and node of each array or group right below `node`, whose path is `name`."""
-    location = node.location
-    for child in sorted(nodes_below(location), key=_natural):
-        if (node.kind == "array" and child.isdigit()) or not node.rules.lists(child):
-            continue  # blocks; what Zarr v3 reserves
-        at = location.child(child)
-        try:
-            found = find(at, node.format)
-        except (DataCorruptionError, UnsupportedError) as e:  # the file that it is in has no such document
-            format = node.format or _FORMAT_OF_FILES
-            found = Node(at, format, "array", tree_format(format).array_key, {}, e.message)
+    for child in _names_below(node):
+        found = _child(node, child, find)
         if found is not None:
             yield f"{name}/{child}" if name else child, found
+
+
+def _names_below(node: Node) -> list[str]:
+    """Return the names of directories that may be nodes, in natural order."""
+    names = sorted(nodes_below(node.location), key=_natural)
+    is_array = node.kind == "array"  # whose blocks are none, nor what Zarr v3 reserves
+    return [name for name in names if not (is_array and name.isdigit()) and node.rules.lists(name)]
+
+
+def _child(node: Node, name: str, find: _Find) -> Node | None:
+    at = node.location.child(name)
+    try:
+        return find(at, node.format)
+    except (DataCorruptionError, UnsupportedError) as e:  # the file that it is in has no such document
+        format = node.format or _FORMAT_OF_FILES
+        return Node(at, format, "array", tree_format(format).array_key, {}, e.message)
 
 
 def _natural(name: str) -> list[tuple[bool, int, str]]:
