@@ -1,0 +1,46 @@
+"""Small requests of one kind to a store, as many at a time as the store takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, TypeVar
+
+from chunkwise.engine.pool import Pool, Stop
+from chunkwise.kvstore.traits import traits_of
+
+__all__ = ["is_slow", "together"]
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def is_slow(store: object) -> bool:
+    """Return True if requests to a store take so long that several should be under way."""
+    return traits_of(store).request_concurrency is not None
+
+
+def together(store: object, ask: Callable[[T], R], items: Sequence[T]) -> list[R]:
+    """Return what `ask` gives for each item; raise what one of them raises."""
+    # In order, and in the calling thread, for a store that answers at once.
+    concurrency = traits_of(store).request_concurrency
+    if concurrency is None or len(items) < 2:
+        return [ask(item) for item in items]
+    out: list[Any] = [None] * len(items)
+
+    def open_worker(stop: Stop) -> Callable[[int], None]:
+        def work(i: int) -> None:
+            if not stop:
+                out[i] = ask(items[i])
+
+        return work
+
+    numbers = range(len(items))
+    _pool().run(numbers, open_worker, lambda: None, n_workers=concurrency, n_threads=concurrency).result()
+    return out
+
+
+@cache
+def _pool() -> Pool:
+    """Return the threads for all such requests of this process; they wait, and decode nothing."""
+    return Pool()
