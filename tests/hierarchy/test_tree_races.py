@@ -109,6 +109,6 @@ def test_attributes_are_written_again_after_a_conflict(format):
     group.attrs.change(lambda attrs: calls.append(1) or {**attrs, "a": len(calls)})
     assert len(calls) == 4 and cw.open_group(base).attrs == {"a": 4}
     group = cw.open_group(FaultStore(base, Fault("conflict", "write", times=None)), "r+", format=format)
-    with pytest.raises(ValueError, match="changed by others"):
+    with pytest.raises(ValueError, match="refused each time to replace"):
         group.attrs["b"] = 1
     assert cw.open_group(base).attrs == {"a": 4}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from chunkwise.arrays.open_chunked import open_chunked
 from chunkwise.arrays.protocol import OpenArray, WrapStore
 from chunkwise.binding import Members
 from chunkwise.catalogue import KVSTORES, arrays, drivers, kvstores
@@ -14,8 +15,9 @@ from chunkwise.driver.auto.found_instead import file_kind, found_instead, group_
 from chunkwise.driver.auto.one_picture import is_one_picture
 from chunkwise.driver.auto.spec import AutoSpec
 from chunkwise.driver.flow import run
+from chunkwise.engine.together import together
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OutOfRangeError, prefix
-from chunkwise.kvstore.protocol import ByteRange, KvStoreDriver
+from chunkwise.kvstore.protocol import ByteRange, KvStoreDriver, Stamped
 from chunkwise.kvstore.value_bound import read_bounded
 from chunkwise.spec.context import Context
 from chunkwise.spec.kvstore_spec import KvStoreSpec
@@ -34,6 +36,7 @@ def open_auto(spec: AutoSpec, *, readable: bool, writable: bool, wrap: WrapStore
     head = _head(spec.kvstore)
     inside = _inside_file(spec.kvstore, head, spec.live)
     driver = None if inside else sniff(head)
+    document: Stamped | None = None
     kvstore = inside or (spec.kvstore if driver else spec.kvstore.as_directory())
     while driver is None or driver in KVSTORES:
         if driver is not None:  # what is below the directory is in a database
@@ -41,14 +44,17 @@ def open_auto(spec: AutoSpec, *, readable: bool, writable: bool, wrap: WrapStore
         store, path = kvstore.open_driver()
         seen = store if wrap is None else wrap(store, getattr(kvstore, "atomic", True))
         try:
-            driver = run(detect_format(path, store.describe), seen)
+            driver, document = run(detect_format(path, store.describe), seen, together)
         except NoFormatError as e:
             raise _explained(e, kvstore if inside else spec.kvstore, found_instead) from None
     parsed = drivers.find(driver)(Members({}), SpecMembers(spec.schema, None))
     spec_found = parsed.with_kvstore(kvstore).with_recheck(**spec.recheck)
-    options = {} if wrap is None else {"wrap": wrap}
+    options: dict[str, Any] = {} if wrap is None else {"wrap": wrap}
+    open_found = arrays.find(driver)
+    if open_found is open_chunked:
+        options["seen"] = document  # just now, so that it isn't asked for again
     try:
-        array: OpenArray = arrays.find(driver)(
+        array: OpenArray = open_found(
             spec_found.bind(spec.live), readable=readable, writable=writable, **options
         )
     except ChunkwiseError as e:

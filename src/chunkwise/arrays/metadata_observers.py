@@ -6,12 +6,13 @@ called only if a group above the array has copies.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from chunkwise import catalogue
 from chunkwise.arrays.protocol import WrapStore
 from chunkwise.driver.chunked.open_flow import OpenRequest
 from chunkwise.driver.chunked.spec import ChunkedSpec
+from chunkwise.engine.together import is_slow, together
 from chunkwise.errors import PermissionDeniedError
 from chunkwise.kvstore.adapter.cache import CacheStore
 from chunkwise.kvstore.adapter.prefix import whole_store
@@ -53,14 +54,22 @@ def metadata_changed(store: KvStoreDriver, path: str, seen: KvStoreDriver | None
     # `store` is as large a part of the storage as there is, so that groups above the array can be seen;
     # `seen` is the same as the transaction sees it that the change is part of.  If a copy can't be brought up
     # to date, that is raised, while the array itself is as it should be.
-    if is_consolidated(store, path):
+    _, *above = upwards(path)  # an array has no copies of others
+    if _any_holds(store, above):
         for name in catalogue.METADATA_OBSERVERS:
             catalogue.metadata_observers.find(name)(store if seen is None else seen, path)
 
 
 def is_consolidated(store: KvStoreDriver, path: str) -> bool:
     """Return True if the group at `path`, or one above, has consolidated metadata."""
-    return any(holds(store, group + key, word) for group in upwards(path) for _, key, word in HOLDERS)
+    return _any_holds(store, list(upwards(path)))
+
+
+def _any_holds(store: KvStoreDriver, groups: Sequence[str]) -> bool:
+    places = [(group + key, word) for group in groups for _, key, word in HOLDERS]
+    if is_slow(store):
+        return any(together(store, lambda place: holds(store, *place), places))
+    return any(holds(store, key, word) for key, word in places)
 
 
 def holds(store: KvStoreDriver, key: str, word: bytes) -> bool:

@@ -23,20 +23,27 @@ from chunkwise.driver.chunked.spec import ChunkedSpec
 from chunkwise.driver.flow import run
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError, FailedPreconditionError, InvalidArgumentError
 from chunkwise.kvstore.key_range import KeyRange
-from chunkwise.kvstore.protocol import KvStoreDriver
+from chunkwise.kvstore.protocol import KvStoreDriver, Stamped
 from chunkwise.spec.open_mode import OpenMode
 
 __all__ = ["create_document", "open_chunked", "open_from_document"]
 
 
 def open_chunked(
-    spec: ChunkedSpec, *, readable: bool, writable: bool, wrap: WrapStore | None = None
+    spec: ChunkedSpec,
+    *,
+    readable: bool,
+    writable: bool,
+    wrap: WrapStore | None = None,
+    seen: Stamped | None = None,
 ) -> ChunkedArray:
     """Open or create the array of a bound spec; `wrap` gives the kvstore as a transaction sees it."""
+    # `seen` is its document, if that has been read for this call already.
     if spec.kvstore is None:
         raise InvalidArgumentError('"kvstore" must be specified')
     store, path = spec.kvstore.open_driver()
     request = spec.open_request(path, store.describe)
+    first = request._replace(seen=seen)
     pool = pool_under(spec)
     mode = request.mode
     assumed = mode.assume_metadata or mode.assume_cached_metadata
@@ -45,11 +52,11 @@ def open_chunked(
         whole, where = whole_path(store, path)
         run(check_container(request, where), whole)
     stored = cached(spec, store, request.path)
-    seen = store if wrap is None else wrapped(spec, stored, wrap)
+    within = store if wrap is None else wrapped(spec, stored, wrap)
     if wrap is None:
-        shared, opened = _open_shared(spec, request, store)
+        shared, opened = _open_shared(spec, first, store)
     else:
-        opened = run(open_array(request), seen)
+        opened = run(open_array(first), within)
         shared = SharedMetadata(opened)
     if opened.written:
         try:
@@ -60,7 +67,7 @@ def open_chunked(
                     store.delete(request.key, if_equal=opened.generation)
             raise
     array = ChunkedArray(spec, request, shared, stored, pool, readable=readable, writable=writable)
-    return array if wrap is None else array.over(seen, opened, wrap)
+    return array if wrap is None else array.over(within, opened, wrap)
 
 
 def create_document(spec: ChunkedSpec) -> None:

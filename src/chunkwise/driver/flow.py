@@ -6,14 +6,15 @@ that touches no store states that order once; `run` drives it over a store, a te
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from chunkwise.kvstore.protocol import KvStoreDriver
+from chunkwise.kvstore.protocol import KvStoreDriver, Stamped
 from chunkwise.kvstore.take_place import replace_below
 from chunkwise.kvstore.value_bound import read_bounded
 
-__all__ = ["Delete", "Flow", "Get", "ListChildren", "Put", "ReplacePrefix", "Request", "run"]
+__all__ = ["Delete", "Flow", "Get", "GetAll", "ListChildren", "Put", "ReplacePrefix", "Request", "run"]
 
 T = TypeVar("T")
 
@@ -25,6 +26,12 @@ class Get(NamedTuple):
 
     key: str
     if_not_equal: bytes | None = None
+
+
+class GetAll(NamedTuple):
+    """Read several keys, in no order; the answer is a list of `chunkwise.kvstore.protocol.Stamped`."""
+
+    keys: tuple[str, ...]
 
 
 class Put(NamedTuple):
@@ -57,12 +64,20 @@ class ListChildren(NamedTuple):
     prefix: str
 
 
-Request: TypeAlias = Get | Put | Delete | ReplacePrefix | ListChildren
+ReadAll: TypeAlias = "Callable[[KvStoreDriver, Callable[[str], Stamped], Sequence[str]], list[Stamped]]"
+
+
+def _one_by_one(store: KvStoreDriver, read: Callable[[str], Stamped], keys: Sequence[str]) -> list[Stamped]:
+    return [read(key) for key in keys]
+
+
+Request: TypeAlias = Get | GetAll | Put | Delete | ReplacePrefix | ListChildren
 Flow: TypeAlias = Generator[Request, Any, T]
 
 
-def run(flow: Flow[T], store: KvStoreDriver) -> T:
+def run(flow: Flow[T], store: KvStoreDriver, read_all: ReadAll = _one_by_one) -> T:
     """Carry out the requests of `flow` one after the other and return its result."""
+    # `read_all` may ask for several keys at the same time.
     # A failure of the store is thrown into the flow, so that it can add what it was doing.
     answer: Any = None
     error: Exception | None = None
@@ -76,6 +91,8 @@ def run(flow: Flow[T], store: KvStoreDriver) -> T:
             match request:
                 case Get(key, if_not_equal):
                     answer = read_bounded(store, key, if_not_equal=if_not_equal)
+                case GetAll(keys):
+                    answer = read_all(store, partial(read_bounded, store), keys)
                 case Put(key, value, if_equal):
                     answer = store.write(key, value, if_equal=if_equal)
                 case Delete(key):

@@ -115,6 +115,7 @@ class Pool:
         inline: bool = False,
         settle: Callable[[], None] | None = None,
         writes: Hashable = None,
+        apart: bool = False,
     ) -> Future[T]:
         """Work through `batches`; the first failure stops the rest and is the failure of the future."""
         # `finish` is called once after the last batch, and gives the result.  `n_workers` may exceed that of
@@ -123,9 +124,10 @@ class Pool:
         # does it, because that is quicker than handing it over. `settle` is called before `finish` and also
         # after a failure: it waits for what workers have begun and others do.  `writes` is the identity of
         # the store that is changed, or `EVERYWHERE`: what nobody waits for there any more comes first.
+        # Work that is `apart` waits for no other, so that a thread of another pool may wait for it.
         n = max(1, min(n_workers, len(batches)))
         earlier = before(writes)
-        inline = (inline and not earlier) or _here.working or (self._is_caller and n == 1)
+        inline = (inline and not earlier) or (_here.working and not apart) or (self._is_caller and n == 1)
         most = min(n_threads or self.n_workers, n + len(_jobs))
         if inline or not batches or not self.start_threads(max(n, most)):
             return _run_here(batches, open_worker, finish, settle)

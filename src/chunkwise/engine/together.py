@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
+from threading import local
 from typing import Any, TypeVar
 
 from chunkwise.engine.pool import Pool, Stop
@@ -31,13 +32,26 @@ def together(store: object, ask: Callable[[T], R], items: Sequence[T]) -> list[R
     def open_worker(stop: Stop) -> Callable[[int], None]:
         def work(i: int) -> None:
             if not stop:
+                _here.within = True
                 out[i] = ask(items[i])
 
         return work
 
-    numbers = range(len(items))
-    _pool().run(numbers, open_worker, lambda: None, n_workers=concurrency, n_threads=concurrency).result()
+    # What asks for more meanwhile does so itself: its thread must not wait for one of its own pool.
+    apart = not getattr(_here, "within", False)
+    _pool().run(
+        range(len(items)),
+        open_worker,
+        lambda: None,
+        n_workers=concurrency,
+        n_threads=concurrency,
+        inline=not apart,
+        apart=apart,
+    ).result()
     return out
+
+
+_here = local()
 
 
 @cache

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Self
 
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.binding import dump
+from chunkwise.engine.together import is_slow, together
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NodeNotFoundError
 from chunkwise.groups.drawing import Drawing
 from chunkwise.groups.lazy_array import lazy_array
 from chunkwise.hierarchy.link import Link
 from chunkwise.hierarchy.location import Location
-from chunkwise.hierarchy.node import Node
+from chunkwise.hierarchy.node import Node, find_node
 from chunkwise.hierarchy.node_attributes import Attributes
-from chunkwise.hierarchy.node_name import split_path
+from chunkwise.hierarchy.node_name import is_name, split_path
 from chunkwise.hierarchy.resolve import ResolvedNode, group_links, resolve
 from chunkwise.hierarchy.tree import Tree
-from chunkwise.hierarchy.walk import UNREADABLE
+from chunkwise.hierarchy.walk import UNREADABLE, look_ahead
 from chunkwise.tools.new_array import open_node
 
 __all__ = ["ReadableGroup"]
@@ -114,6 +115,22 @@ class ReadableGroup:
         entry = None if tree.snapshot is None else tree.snapshot.find("/".join(names))
         return open_node(tree, names, node) if entry is None else lazy_array(tree, names, entry)
 
+    def _open_found(self, names: tuple[str, ...], node: Node) -> Self | TensorStore | None:
+        checked = self._tree.checked(names, node)
+        return None if checked is None else self._open(ResolvedNode(self._tree, names, checked))
+
+    def _look_at(self, names: Sequence[str]) -> dict[str, Node]:
+        """Return the nodes right below, asked for together; none where requests take no time."""
+        store, inside = self.location.store, self._node.format or self._tree.format
+        if self._tree.snapshot is not None or not is_slow(store):
+            return {}
+
+        def find(name: str) -> Node | None:
+            return find_node(self._tree.location((*self._names, name)), inside)
+
+        found = zip(names, together(store, find, names), strict=True)
+        return {name: node for name, node in found if node is not None}
+
     def __getitem__(self, path: str) -> Self | TensorStore:
         return self._open(self._find(path))
 
@@ -157,10 +174,12 @@ class ReadableGroup:
         Links are followed; those that lead nowhere, or where the caller may not go, are left out.  So are
         directories that hold neither group nor array; and, with a warning, members that can't be read.
         """
-        links = self.links()
-        for name in self:
+        links, below = self.links(), self._tree.children(self._names, self._node)
+        found = self._look_at(below)
+        for name in sorted({*below, *links}):
             try:
-                member = self.get(name)
+                node = found.get(name)
+                member = self.get(name) if node is None else self._open_found((*self._names, name), node)
             except ChunkwiseError as e:
                 if name not in links:
                     _leave_out(self._tree.location((*self._names, name)), e)
@@ -185,22 +204,37 @@ class ReadableGroup:
 
         Links are not followed.  What can't be read is left out, with a warning.
         """
+        is_ahead = self._tree.snapshot is None and is_slow(self.location.store)
+        yield from self._walk(look_ahead(self._node) if is_ahead else None, "")
+
+    def _walk(
+        self, ahead: Mapping[str, list[tuple[str, Node]]] | None, own: str
+    ) -> Iterator[tuple[str, Self | TensorStore]]:
+        # `ahead` has the nodes below each group by its path from where the walk began; `own` is this path.
         snapshot = self._tree.snapshot
-        for name in self._tree.children(self._names, self._node):
+        known = None if ahead is None else {path.rpartition("/")[2]: at for path, at in ahead.get(own, ())}
+        for name in self._tree.children(self._names, self._node) if known is None else sorted(known):
+            if not is_name(name):
+                continue
             names = (*self._names, name)
             entry = None if snapshot is None else snapshot.find("/".join(names))
             if entry is not None and entry.kind == "array":
                 yield name, lazy_array(self._tree, names, entry)
                 continue
             try:
-                node = self._tree.find(names, self._node.format)
+                if known is None:
+                    node = self._tree.find(names, self._node.format)
+                else:
+                    node = self._tree.checked(names, known[name])
                 if node is None:
                     continue
                 member = self._open(ResolvedNode(self._tree, names, node))
             except ChunkwiseError as e:
                 _leave_out(self._tree.location(names), e)
                 continue
-            below = member.walk() if isinstance(member, ReadableGroup) else iter(())
+            below: Iterator[tuple[str, Self | TensorStore]] = iter(())
+            if isinstance(member, ReadableGroup):
+                below = member._walk(ahead, f"{own}/{name}" if own else name)
             if node.undeclared:
                 # A directory in a Zarr tree is a group only if it leads to a node.
                 first = next(below, None)

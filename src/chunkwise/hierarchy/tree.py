@@ -70,9 +70,13 @@ class Tree:
         if self.snapshot is not None:
             entry = self.snapshot.find("/".join(names))
             return None if entry is None else self.node_of_entry(names, entry, location)
-        node = find_node(location, inside or self.format, others)
+        return self.checked(names, find_node(location, inside or self.format, others))
+
+    def checked(self, names: Sequence[str], node: Node | None) -> Node | None:
+        """Return a node that was found, None for a directory of an array; raise if it can't be read."""
         if node is None or (node.implicit and self._in_array(names)):
             return None
+        location = node.location
         if node.error:
             raise FailedPreconditionError(f"{location.describe(node.key)}: {node.error}")
         if node.kind == "group":

@@ -1,7 +1,7 @@
 """Detection of the format at a path, by the names of its metadata.
 
-One request for each candidate; every one of them is made, because two formats side by side are an error
-that must not depend on the order of the requests.
+One request for each candidate, all at the same time where requests take long; every one of them is made,
+because two formats side by side are an error that must not depend on the order of the requests.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from chunkwise.binding import JSON
-from chunkwise.driver.flow import Flow, Get
+from chunkwise.driver.flow import Flow, GetAll
 from chunkwise.errors import FailedPreconditionError
+from chunkwise.kvstore.protocol import Stamped
 
 __all__ = ["NoFormatError", "detect_format"]
 
@@ -61,13 +62,15 @@ SIGNATURES = (
 )
 
 
-def detect_format(path: str, describe: Callable[[str], str]) -> Flow[str]:
-    """Return the driver id of the array, or the kvstore, at `path`, which is empty or ends in "/"."""
-    found = []
-    for signature in SIGNATURES:
-        stamped = yield Get(path + signature.key)
+def detect_format(path: str, describe: Callable[[str], str]) -> Flow[tuple[str, Stamped]]:
+    """Return the driver id of the array, or the kvstore, at `path`, and the document that says so."""
+    # The path is empty or ends in "/".
+    documents = {}
+    answers = yield GetAll(tuple(path + signature.key for signature in SIGNATURES))
+    for signature, stamped in zip(SIGNATURES, answers, strict=True):
         if stamped.value is not None and signature.fits(bytes(stamped.value)):
-            found.append(signature.driver)
+            documents[signature.driver] = stamped
+    found = list(documents)
     where = describe(path)
     if not found:
         probed = ", ".join(f'"{signature.key}"' for signature in SIGNATURES)
@@ -78,11 +81,11 @@ def detect_format(path: str, describe: Callable[[str], str]) -> Flow[str]:
             '("|zarr2:" behind the path opens the others)',
             stacklevel=2,
         )
-        return "zarr3"
+        return "zarr3", documents["zarr3"]
     if len(found) > 1:
         names = ["zarr2" if name == "zarr" else name for name in sorted(found)]
         raise FailedPreconditionError(
             f"Multiple possible formats detected for {where}: {{{', '.join(names)}}}; "
             f'say which, by "driver" in a spec, or behind the path, such as "|{names[0]}:"'
         )
-    return found[0]
+    return found[0], documents[found[0]]

@@ -29,7 +29,8 @@ from chunkwise.errors import (
     PermissionDeniedError,
     prefix,
 )
-from chunkwise.kvstore.protocol import MISSING_GENERATION, UNKNOWN_GENERATION
+from chunkwise.kvstore.compare_and_swap import Losses
+from chunkwise.kvstore.protocol import MISSING_GENERATION, UNKNOWN_GENERATION, Stamped
 from chunkwise.kvstore.staging import is_staging
 from chunkwise.spec.open_mode import OpenMode
 from chunkwise.spec.schema import Schema
@@ -47,6 +48,7 @@ class OpenRequest(NamedTuple):
     options: Any
     schema: Schema
     describe: Callable[[str], str] = dump  # how the kvstore names a key in messages
+    seen: Stamped | None = None  # the document, if that has been read already
 
     @property
     def key(self) -> str:
@@ -87,8 +89,10 @@ def open_array(
         created = yield from _created_at_once(request)
         if created is not None:
             return created
+    seen, losses = request.seen, Losses(lambda: request.name)
     while True:
-        stamped = yield Get(request.key)
+        stamped = (yield Get(request.key)) if seen is None else seen
+        seen = None
         existing = None if stamped.value is None else bytes(stamped.value)
         if existing is not None and mode.open:
             cached = cached_document(request.format, existing)
@@ -127,6 +131,7 @@ def open_array(
         written = yield from _write(request, metadata, if_equal, stamped.time)
         if written is not None:
             return written
+        losses.add(if_equal)
 
 
 def _replaced(request: OpenRequest) -> Flow[Opened]:
@@ -185,7 +190,7 @@ def _check_holds_nothing(request: OpenRequest) -> Flow[None]:
 
 def _renewed(request: OpenRequest, known: Opened) -> Flow[Opened | None]:
     """Return the known metadata with the time of now; None if the document is another, or gone."""
-    stamped = yield Get(request.key, known.generation or None)
+    stamped = (yield Get(request.key, known.generation or None)) if request.seen is None else request.seen
     if not known.generation or stamped.generation != known.generation:
         return None
     return known._replace(time=stamped.time)
