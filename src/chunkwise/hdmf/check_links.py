@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +17,8 @@ from chunkwise.hdmf.model.tree import detect_format
 from chunkwise.hdmf.opening import open_store
 from chunkwise.hdmf.storage.dataset import Dataset
 from chunkwise.hdmf.storage.resolve import StoreSet
+from chunkwise.hierarchy.attributes import node_attributes
+from chunkwise.hierarchy.node import find_documented
 
 __all__ = ["BrokenLink", "broken_links", "check_links"]
 
@@ -47,10 +49,18 @@ def broken_links(place: Place) -> list[BrokenLink]:
     format = detect_format(location)
     if format is None:
         return []
+    root = find_documented(location)
+    # Of Zarr the root's attributes alone say so, without a look at all else.
+    if root is not None and not root.rules.has_containers and not _is_signed(node_attributes(root)):
+        return []
     store = open_store(location, consolidated=False)
-    if not any(sign in store.tree.nodes["/"].attributes for sign in _SIGNS):
+    if not _is_signed(store.tree.nodes["/"].attributes):
         return []
     return list(check_links(StoreSet(store, open_store)))
+
+
+def _is_signed(attributes: Mapping[str, Any]) -> bool:
+    return any(sign in attributes for sign in _SIGNS)
 
 
 def check_links(stores: StoreSet) -> Iterator[BrokenLink]:

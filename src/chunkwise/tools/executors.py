@@ -108,10 +108,12 @@ class Workers:
     memory: int | None = None  # of one process, where it is known
     batch_seconds: float = BATCH_SECONDS
     tally: Tally = field(default_factory=Tally, compare=False)
+    unasked: bool = False  # whether nobody has chosen them: those of this process then
 
 
 def threads_here(n: int | None = None) -> Workers:
     """Return threads of this process, by default as many as the library has for blocks."""
+    unasked = n is None
     n = n_block_threads() if n is None else n
 
     @contextmanager
@@ -123,7 +125,7 @@ def threads_here(n: int | None = None) -> Workers:
         finally:
             executor.shutdown()
 
-    return Workers(start, n, n, batch_seconds=0.0)
+    return Workers(start, n, n, batch_seconds=0.0, unasked=unasked)
 
 
 def processes_here(n: int) -> Workers:

@@ -14,15 +14,17 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise, product
+from functools import partial
+from itertools import islice, pairwise, product
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from chunkwise.binding import JSON
 from chunkwise.cached import cached_property
 from chunkwise.chunk_key.key_encoding import KeyEncoding, default_keys, v2_keys
 from chunkwise.driver.stored_array import StoredArray
 from chunkwise.driver.tree_format import FormatName
+from chunkwise.engine.together import is_slow, together
 from chunkwise.errors import ChunkwiseError, UnlistedError
 from chunkwise.grid.protocol import n_array_cells
 from chunkwise.hierarchy.attributes import node_attributes
@@ -32,6 +34,8 @@ from chunkwise.hierarchy.node import DOCUMENTS, JOURNAL, Node
 from chunkwise.hierarchy.replacement import leftovers
 from chunkwise.hierarchy.walk import walk
 from chunkwise.kvstore.key_range import KeyRange, encode_key
+from chunkwise.kvstore.protocol import Buffer
+from chunkwise.kvstore.traits import traits_of
 from chunkwise.tools.executors import Workers, workers_of
 from chunkwise.tools.fingerprint import chunk_fingerprint, fill_fingerprint, kept_fingerprint
 from chunkwise.tools.parts import Part
@@ -45,6 +49,8 @@ _SHOWN = 3
 _TASK_KEYS = 64
 _TASK_NBYTES = 32 << 20
 _MOST_TASKS = 4096
+_ARRAYS_AHEAD = 256
+_AHEAD_NBYTES = 1 << 27
 _NOTHING = 0, 0
 _MASK = (1 << 64) - 1
 
@@ -137,28 +143,64 @@ def verify_nodes(
 ) -> Iterator[NodeReport]:
     """Yield a report on `root` and on each node below, as far as a part has to do with it."""
     share = _Share(part or Part(1, 1))
-    with Crew(workers_of(workers)) as crew:
-        for name, node in walk(root):
-            if node.kind == "array" and not node.error:
-                found = _verify_array(node, crew, progress, share)
+    store = root.location.store
+    workers = workers_of(workers)
+    with Crew(workers) as crew:
+        # Where requests take long, those for many small arrays are made together, in this process.
+        many = workers.unasked and share.is_all and is_slow(store)
+        walked = walk(root)
+        while some := list(islice(walked, _ARRAYS_AHEAD if many else 1)):
+            begun = together(store, partial(_begin, whole=many), [node for _, node in some])
+            for (name, node), array in zip(some, begun, strict=True):
+                if array is not None:
+                    found = _verify_array(array, crew, progress, share)
+                else:
+                    found = _verify_group(node, share)
                 if found is not None:
                     found.name = name
                     yield found
-                continue
-            if share.of_next(1) == _NOTHING:
-                continue
-            report = NodeReport(name, node.kind, node.format)
-            key = node.location.path + node.key
-            if node.key == JOURNAL:
-                report.bad.append(BadKey(key, node.error))
-            elif node.error:
-                report.bad.append(BadKey(key, f"metadata can't be read: {node.error}"))
-            else:
-                key = node.location.path + (".zmetadata" if node.format == "zarr2" else node.key)
-                report.bad += [BadKey(key, problem) for problem in check_consolidated(node)]
-            for place in leftovers(node.location, inside=True):
-                report.notes.append(f"new data for a replacement, left behind or in use: {place.text}")
-            yield report
+
+
+def _verify_group(node: Node, share: _Share) -> NodeReport | None:
+    """Check the document of a group, or what is wrong with that of an array; None if it isn't the part's."""
+    if share.of_next(1) == _NOTHING:
+        return None
+    report = NodeReport("", node.kind, node.format)
+    key = node.location.path + node.key
+    if node.key == JOURNAL:
+        report.bad.append(BadKey(key, node.error))
+    elif node.error:
+        report.bad.append(BadKey(key, f"metadata can't be read: {node.error}"))
+    else:
+        key = node.location.path + (node.rules.consolidated_key or node.key)
+        report.bad += [BadKey(key, problem) for problem in check_consolidated(node)]
+    for place in leftovers(node.location, inside=True):
+        report.notes.append(f"new data for a replacement, left behind or in use: {place.text}")
+    return report
+
+
+class _Begun(NamedTuple):
+    """An array that is to be verified, or why it can't be."""
+
+    node: Node
+    step: VerifyStep | None
+    kept: str | None = None  # fingerprint
+    problem: str = ""
+    found: _Found | None = None  # in all of it, if that is known already
+
+
+def _begin(node: Node, *, whole: bool) -> _Begun | None:
+    """Look at an array, None if a node is none; with `whole` check all of one that is small."""
+    if node.kind != "array" or node.error:
+        return None
+    try:
+        kept = kept_fingerprint(node_attributes(node))
+        step = VerifyStep(node)
+        small = whole and len(step.ranges) == 1
+    except (ChunkwiseError, ValueError) as e:
+        return _Begun(node, None, None, e.message if isinstance(e, ChunkwiseError) else str(e))
+    step.summed = whole and kept is not None
+    return _Begun(node, step, kept, "", step.run([0]) if small else None)
 
 
 class _Share:
@@ -177,20 +219,24 @@ class _Share:
         return (start, stop) if start < stop else _NOTHING
 
 
-def _verify_array(node: Node, crew: Crew, advance: Callable[[int], None], share: _Share) -> NodeReport | None:
+def _verify_array(
+    begun: _Begun, crew: Crew, advance: Callable[[int], None], share: _Share
+) -> NodeReport | None:
     """Check the chunks of one array that are the part's, None if there are none."""
+    node, step, kept, problem, ready = begun
     location = node.location
     report = NodeReport("", "array", node.format)
+    total = 0
     try:
-        kept = kept_fingerprint(node_attributes(node))
-        step = VerifyStep(node, kept is not None and share.is_all)
-        n_tasks = len(step.ranges)
-        total = fill_fingerprint(step.array) if step.summed else 0
+        if step is not None:
+            step.summed = kept is not None and share.is_all
+            total = fill_fingerprint(step.array) if step.summed else 0
     except (ChunkwiseError, ValueError) as e:
-        text = e.message if isinstance(e, ChunkwiseError) else str(e)
-        report.bad.append(BadKey(location.path + node.key, f"metadata can't be used: {text}"))
+        step, problem = None, e.message if isinstance(e, ChunkwiseError) else str(e)
+    if step is None:
+        report.bad.append(BadKey(location.path + node.key, f"metadata can't be used: {problem}"))
         return None if share.of_next(1) == _NOTHING else report
-    tasks = share.of_next(n_tasks)
+    tasks = share.of_next(len(step.ranges))
     if tasks == _NOTHING:
         return None
     outside, strays = _Some(), _Some()
@@ -210,7 +256,10 @@ def _verify_array(node: Node, crew: Crew, advance: Callable[[int], None], share:
             misnamed.setdefault(form, _Some()).add(some.keys, some.n)
         advance(found.nbytes)
 
-    crew.run(Work("verify", [step]), 0, [tasks], done)
+    if ready is None:
+        crew.run(Work("verify", [step]), 0, [tasks], done)
+    else:
+        done(*tasks, ready)
     if outside.n:
         report.notes.append(_some("chunk", outside, location.path, "outside the shape of the array"))
     if strays.n:
@@ -279,6 +328,7 @@ class VerifyStep:
         reader = PlainReader(array, kv)
         limits = [array.grid.n_cells(dim, size) for dim, size in enumerate(array.shape)]
         for number in tasks:
+            wanted: list[tuple[str, tuple[int, ...]]] = []
             for key in self._keys(number):
                 cell = array.keys.cell(key, array.grid.rank)
                 if cell is None:
@@ -287,10 +337,22 @@ class VerifyStep:
                     form = self._other_form(key, limits)
                     (out.misnamed.setdefault(form, _Some()) if form else out.strays).add([key])
                 elif all(at < limit for at, limit in zip(cell, limits, strict=True)):
-                    self._check(out, reader, key, cell)
+                    wanted.append((key, cell))
+                    if len(wanted) == self._n_ahead:
+                        self._check(out, reader, wanted)
+                        wanted = []
                 else:
                     out.outside.add([key])
+            self._check(out, reader, wanted)
         return out
+
+    @cached_property
+    def _n_ahead(self) -> int:
+        """Values that are asked for together: several only where requests take long."""
+        array = self.array
+        concurrency = traits_of(self.node.location.store).request_concurrency
+        nbytes = prod(array.grid.chunk_shape or array.shape) * max(1, array.dtype.memory_dtype.itemsize)
+        return max(1, min(concurrency or 1, _AHEAD_NBYTES // max(1, nbytes)))
 
     def _keys(self, number: int) -> Iterator[str]:
         """Yield the keys in a range; those that chunks would have where keys can't be listed."""
@@ -331,15 +393,25 @@ class VerifyStep:
                 return text
         return ""
 
-    def _check(self, out: _Found, reader: PlainReader, key: str, cell: tuple[int, ...]) -> None:
-        """Read and decode the value of a key."""
-        try:
-            value = reader.fetch(key)
-        except ChunkwiseError as e:
-            out.bad.append(BadKey(key, e.message))
-            return
-        if value is None:  # deleted since the listing
-            return
+    def _check(self, out: _Found, reader: PlainReader, wanted: Sequence[tuple[str, tuple[int, ...]]]) -> None:
+        """Read and decode the values of some keys."""
+
+        def fetch(key: str) -> Any:
+            try:
+                return reader.fetch(key)
+            except ChunkwiseError as e:
+                return e
+
+        values = together(self.node.location.store, fetch, [key for key, _ in wanted])
+        for (key, cell), value in zip(wanted, values, strict=True):
+            if isinstance(value, ChunkwiseError):
+                out.bad.append(BadKey(key, value.message))
+            elif value is not None:  # deleted since the listing
+                self._check_value(out, reader, key, cell, value)
+
+    def _check_value(
+        self, out: _Found, reader: PlainReader, key: str, cell: tuple[int, ...], value: Buffer
+    ) -> None:
         for piece in reader.pieces(cell, value):
             out.n_chunks += piece.is_chunk
             out.n_decoded += piece.elements is not None
