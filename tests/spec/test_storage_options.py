@@ -21,7 +21,6 @@ MEMBERS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ),
     ("s3://bucket/a.zarr", {"profile": "lab"}, {"aws_credentials": {"type": "profile", "profile": "lab"}}),
     ("s3://bucket/a.zarr", {"requester_pays": True}, {"requester_pays": True}),
-    ("gs://bucket/a.zarr", {"token": "anon"}, {}),
     ("az://container/a.zarr", {"account_name": "lab", "anon": True}, {"account_name": "lab"}),
     ("https://h/a.zarr", {"headers": {"X-A": "b"}}, {"headers": ["X-A: b"]}),
 ]
@@ -43,6 +42,8 @@ def test_archives_have_them_in_their_store() -> None:
 @pytest.mark.parametrize("nothing", [None, {}, {"anon": False}, {"client_kwargs": {}}])
 def test_nothing_is_needed(nothing: Any) -> None:
     assert with_storage_options("s3://bucket/a.zarr", nothing) == "s3://bucket/a.zarr"
+    for url, how in (("gs://bucket/a", {"token": "anon"}), ("https://h/a", {"anon": True})):
+        assert with_storage_options(url, how) == url  # nothing else asks for credentials unless it is told
 
 
 ENTRIES: dict[str, Any] = {

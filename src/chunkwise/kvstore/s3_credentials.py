@@ -153,6 +153,12 @@ def _file(variable: str) -> str:
     return os.path.expanduser(os.environ.get(variable) or _FILES[variable])
 
 
+def _files(options: Mapping[str, str]) -> tuple[str, str]:
+    """Return the files of profiles: the configuration, and the credentials."""
+    config, credentials = map(_file, _FILES)
+    return options.get("config_file", config), options.get("credentials_file", credentials)
+
+
 def _has_profiles() -> bool:
     return any(map(os.path.exists, map(_file, _FILES)))
 
@@ -173,8 +179,8 @@ def unread_profile() -> str:
 
 def profile_endpoint(options: Mapping[str, str]) -> str:
     """Return the ``endpoint_url`` for S3 of the profile, or of its ``services``; empty if it has none."""
-    files = tuple(map(_file, _FILES))
-    return _endpoint_of(_profile_name(options), options.get("config_file") or files[0], _stamps(files))
+    files = _files(options)
+    return _endpoint_of(_profile_name(options), files[0], _stamps(files))
 
 
 def _stamps(files: tuple[str, ...]) -> tuple[float, ...]:
@@ -229,7 +235,7 @@ def _profile(options: Mapping[str, str]) -> Credentials | None:
         if name == "default":
             return None
         raise CredentialsError(
-            f'there is no AWS profile "{name}" in {" and ".join(map(_file, _FILES))}; it is named by '
+            f'there is no AWS profile "{name}" in {" and ".join(_files(options))}; it is named by '
             f"{'the spec' if options.get('profile') else 'AWS_PROFILE'}"
         ) from e
     except BotoCoreError as e:

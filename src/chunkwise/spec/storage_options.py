@@ -72,7 +72,10 @@ def with_storage_options(place: Any, options: Mapping[str, Any] | None) -> Any:
     while isinstance(root.get("base"), Mapping):  # of an archive, the store that it is in
         root["base"] = dict(root["base"])
         root = root["base"]
-    root.update(_members(str(root.get("driver")), given))
+    members = _members(str(root.get("driver")), given)
+    if not members:
+        return place
+    root.update(members)
     return {**spec, "kvstore": kvstore} if "kvstore" in spec else kvstore
 
 

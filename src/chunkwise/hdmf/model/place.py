@@ -146,6 +146,6 @@ def with_storage_options(path: Place, options: Mapping[str, Any] | None) -> Plac
     """Return the place that a URL and options name."""
     text = _text(path) if isinstance(path, str | os.PathLike) else None
     found = spec_with_options(path if text is None else text, options)
-    if not isinstance(found, dict):
+    if found is path or found == text:
         return path
     return KvStore.open(found.get("kvstore", found)).result()
