@@ -30,6 +30,7 @@ from chunkwise.index_space import (
     merge_domains,
     resolve_bounds,
 )
+from chunkwise.index_space.bounds import check_unread
 from chunkwise.plan.accumulate import open_accumulator
 from chunkwise.spec.schema import Schema
 
@@ -87,8 +88,16 @@ class DownsampleArray:
 
     def bounded(self, transform: IndexTransform) -> IndexTransform:
         """Return `transform` with implicit bounds as they are now; raise if it leads out of the array."""
-        self._base.array.bounded(IndexTransform.identity(self._base.array.domain))
-        return resolve_bounds(transform, self.domain)
+        base, onto = self._base.array, self._base.transform
+        base.bounded(IndexTransform.identity(base.domain))
+        out = resolve_bounds(transform, self.domain)
+        if 0 not in out.input_shape:
+            return out
+        if self._reduce is None:
+            base.bounded(onto.compose(first_elements(out, self._spec.factors)))
+        else:
+            check_unread(out, self.domain, [d for d, n in enumerate(self._spec.factors) if n > 1])
+        return out
 
     def read_into(self, transform: IndexTransform, out: Array) -> Future[Array]:
         """Fill `out` with what `transform`, which is bounded, selects; the future gives `out`."""

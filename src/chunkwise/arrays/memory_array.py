@@ -20,6 +20,7 @@ from chunkwise.engine.combine import WriteFutures
 from chunkwise.engine.future import Future
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.index_space import IndexTransform, OutputIndexMap, marked_like
+from chunkwise.index_space.bounds import check_unread
 from chunkwise.plan.ndarray_view import PointView, point_view, strided_view
 from chunkwise.plan.partition import Transform, repeat_first
 from chunkwise.spec.chunk_layout import ChunkLayout
@@ -43,6 +44,13 @@ class MemoryArray(FixedArray):
         self._domain = spec.domain
         self.readable = readable
         self.writable = writable
+
+    def bounded(self, transform: IndexTransform) -> IndexTransform:
+        """Return `transform` with implicit bounds as they are; raise if it leads out, even with nothing."""
+        out = super().bounded(transform)
+        if 0 in out.input_shape:
+            check_unread(out, self._domain)
+        return out
 
     @property
     def in_memory(self) -> bool:

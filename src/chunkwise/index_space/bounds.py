@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from chunkwise.errors import InvalidArgumentError
+from collections.abc import Sequence
+
+from chunkwise.errors import InvalidArgumentError, OutOfRangeError
 from chunkwise.index_space.compose import check_array_values
 from chunkwise.index_space.domain import IndexDomain
 from chunkwise.index_space.interval import intersect, pull_back
@@ -10,7 +12,7 @@ from chunkwise.index_space.output_map import constant_map, single_map
 from chunkwise.index_space.propagate import propagate
 from chunkwise.index_space.transform import IndexTransform
 
-__all__ = ["align", "marked_like", "resolve_bounds"]
+__all__ = ["align", "check_unread", "marked_like", "resolve_bounds"]
 
 
 def resolve_bounds(transform: IndexTransform, storage: IndexDomain) -> IndexTransform:
@@ -24,6 +26,29 @@ def resolve_bounds(transform: IndexTransform, storage: IndexDomain) -> IndexTran
             if m._array is not None:
                 check_array_values(m._array, intersect(m._range, pull_back(lo, hi, m._offset, m._stride)))
     return IndexTransform._make(domain, transform._output)
+
+
+def check_unread(
+    transform: IndexTransform, storage: IndexDomain, slices_of: Sequence[int] | None = None
+) -> None:
+    """Raise OutOfRangeError if a view without elements has an index outside of what is stored.
+
+    Of dimensions without an index nothing is outside, and index arrays are not looked at.  With `slices_of`
+    these dimensions alone count, and only slices without a stride.
+    """
+    domain = transform._domain
+    for d, (lo, hi, m) in enumerate(zip(storage._lo, storage._hi, transform._output, strict=True)):
+        if m._array is not None:
+            continue
+        if slices_of is not None and (d not in slices_of or m._dim is None or abs(m._stride) != 1):
+            continue
+        ends = [m._offset]
+        if m._dim is not None:
+            first, last = domain._lo[m._dim], domain._hi[m._dim] - 1
+            ends = [m._offset + m._stride * at for at in (first, last)] if first <= last else []
+        for at in ends:
+            if not lo <= at < hi:
+                raise OutOfRangeError(f"Index {at} is outside valid range [{lo}, {hi})")
 
 
 def marked_like(transform: IndexTransform, other: IndexTransform) -> IndexTransform:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -100,8 +99,7 @@ def create_layout(schema: Schema, rank: int) -> ChunkLayout:
 def at_origin(schema: Schema) -> Schema:
     """Return `schema`, which says then that chunks begin at the origin, if its rank is known."""
     if schema.rank is not None:
-        with suppress(ChunkwiseError):  # that is an error when the array is opened
-            schema.update(chunk_layout=ChunkLayout(grid_origin=[0] * schema.rank))
+        schema.update(chunk_layout=ChunkLayout(grid_origin=[0] * schema.rank))
     return schema
 
 
