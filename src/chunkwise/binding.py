@@ -89,7 +89,10 @@ def plain_json(value: Any, is_kept: Callable[[str, Any], bool] | None = None, *,
     if kind is list:
         return [x if type(x) in _PLAIN else plain_json(x, is_kept, member=member) for x in value]
     if kind is dict or isinstance(value, Mapping):
-        return {str(key): plain_json(item, is_kept, member=str(key)) for key, item in value.items()}
+        return {
+            str(key): item if type(item) in _PLAIN else plain_json(item, is_kept, member=str(key))
+            for key, item in value.items()
+        }
     if isinstance(value, np.ndarray | np.generic):
         return plain_json(value.tolist(), is_kept, member=member)
     if isinstance(value, list | tuple | range | bytes):

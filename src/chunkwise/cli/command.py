@@ -12,6 +12,7 @@ from chunkwise.binding import JSON
 from chunkwise.extras import needs
 
 __all__ = [
+    "INCOMPLETE",
     "UsageError",
     "add_json",
     "as_json",
@@ -21,6 +22,10 @@ __all__ = [
     "show",
     "tell",
 ]
+
+
+INCOMPLETE = 3
+"""Exit status of a copy that lacks something of the source, since the format has no place for it."""
 
 
 class UsageError(Exception):

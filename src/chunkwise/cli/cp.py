@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 
 from chunkwise.binding import JSON
-from chunkwise.cli.command import UsageError, message, show
+from chunkwise.cli.command import INCOMPLETE, UsageError, message, show
 from chunkwise.cli.cp_tree import (
-    INCOMPLETE,
     copy_options,
     run_copy_tree,
     run_copy_volume,

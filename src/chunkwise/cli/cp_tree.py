@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from chunkwise.binding import JSON
-from chunkwise.cli.command import UsageError, message, show
+from chunkwise.cli.command import INCOMPLETE, UsageError, message, show
 from chunkwise.cli.options import workers_of
 from chunkwise.cli.progress import progress_of
 from chunkwise.cli.template_options import choose_format, template_options
@@ -20,10 +20,7 @@ from chunkwise.tools.losses import array_left_out, is_loss
 from chunkwise.tools.quantities import format_nbytes, format_pace, plural
 from chunkwise.tools.tree_plan import TreePlan
 
-__all__ = ["INCOMPLETE", "copy_options", "run_copy_tree", "run_copy_volume", "show_copy", "show_left"]
-
-INCOMPLETE = 3
-"""Exit status of a copy that lacks something of the source, since the format has no place for it."""
+__all__ = ["copy_options", "run_copy_tree", "run_copy_volume", "show_copy", "show_left"]
 
 _ONE_ARRAY = {
     "region": "--region",

@@ -7,7 +7,7 @@ import os
 import warnings
 from typing import Any
 
-from chunkwise.cli.command import UsageError, message, required, show, tell
+from chunkwise.cli.command import INCOMPLETE, UsageError, message, required, show, tell
 from chunkwise.cli.options import add_memory, add_on, parse_codec, workers_of
 from chunkwise.cli.progress import add_quiet, progress_of
 from chunkwise.cli.servers import add_action_arguments
@@ -16,9 +16,6 @@ from chunkwise.tools.quantities import plural
 __all__ = ["add_arguments", "run", "run_conversion"]
 
 _FORMATS = ("zarr2", "zarr3", "n5", "hdf5")
-
-_INCOMPLETE = 3
-"""Exit status of a conversion that lacks something of the source, since the format has no place for it."""
 
 _ACTIONS = (
     ("info", "list the types, datasets, links and cached schemas in a file", ""),
@@ -174,7 +171,7 @@ def _convert(arguments: argparse.Namespace) -> int:
 
 
 def run_conversion(arguments: argparse.Namespace, source: str, target: str, options: dict[str, Any]) -> int:
-    """Convert a file; return `_INCOMPLETE` if the copy lacks something of it."""
+    """Convert a file; return `INCOMPLETE` if the copy lacks something of it."""
     from chunkwise.hdmf import LossWarning, convert
 
     workers = None if arguments.on is None else workers_of(arguments)
@@ -201,7 +198,7 @@ def run_conversion(arguments: argparse.Namespace, source: str, target: str, opti
         else:
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     tell(arguments, {"written": target} | ({"left_out": left} if left else {}), f"written {target}")
-    return _INCOMPLETE if left else 0
+    return INCOMPLETE if left else 0
 
 
 def _repack(arguments: argparse.Namespace) -> int:

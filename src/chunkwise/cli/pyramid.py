@@ -8,8 +8,7 @@ import warnings
 from contextlib import ExitStack
 
 from chunkwise.api.tensorstore import TensorStore
-from chunkwise.cli.command import UsageError, message, show
-from chunkwise.cli.cp_tree import INCOMPLETE
+from chunkwise.cli.command import INCOMPLETE, UsageError, message, show
 from chunkwise.cli.options import (
     add_memory,
     add_on,

@@ -26,7 +26,6 @@ from chunkwise.tools.executors import Workers, workers_of
 from chunkwise.tools.losses import warn_of_losses
 from chunkwise.tools.narrowing import Cast
 from chunkwise.tools.progress import check_progress, shown_progress
-from chunkwise.tools.tree_copy import TreeCopy
 
 __all__ = ["Group"]
 
@@ -164,6 +163,8 @@ class Group(WritableGroup):
         InvalidArgumentError
             If the copy would be inside what is copied.
         """
+        from chunkwise.tools.tree_copy import TreeCopy  # many modules, which only copies need
+
         check_progress(progress)
         found = self._find(source) if isinstance(source, str) else _resolved(source)
         names = split_path(path, self.path)

@@ -19,11 +19,9 @@ from chunkwise.groups.open_group import open_group
 from chunkwise.hierarchy.location import Location, LocationLike, inside_file, locate
 from chunkwise.hierarchy.node import find_node
 from chunkwise.kvstore.value_bound import read_bounded
-from chunkwise.multiscale.bdv_file import parse_bdv_file
 from chunkwise.multiscale.image import MultiscaleImage
 from chunkwise.multiscale.image_axes import axis_kind, ngff_unit, unit_symbol
 from chunkwise.multiscale.metadata import Axis, ImageMetadata, LevelMetadata, Transformation
-from chunkwise.multiscale.n5_groups import find_n5_images
 from chunkwise.multiscale.ome_groups import (
     ImageCollection,
     Options,
@@ -32,7 +30,6 @@ from chunkwise.multiscale.ome_groups import (
     series_of,
 )
 from chunkwise.multiscale.ome_plates import Plate, Well
-from chunkwise.multiscale.precomputed import precomputed_image
 from chunkwise.spec.context import Context
 from chunkwise.tools.new_array import open_array
 from chunkwise.tools.pictures import natural
@@ -121,7 +118,7 @@ def open_multiscale(
         try:
             group = open_group(location, format=format, context=context)
         except (InvalidArgumentError, NotFoundError) as e:
-            volume = precomputed_image(location, context)
+            volume = _precomputed(location, context)
             if volume is not None:
                 return volume
             node = find_node(location)
@@ -147,7 +144,7 @@ def open_multiscale(
     if found is None and group._node.kind == "array":  # an N5 container that is a dataset
         return single_array(open_array(group.location, read=True))
     if found is None:
-        found = precomputed_image(group.location, context)
+        found = _precomputed(group.location, context)
     if found is None and "|" in group.location.text:  # a file, perhaps with one array alone
         arrays = list(islice(group.arrays(), 2))
         found = single_array(arrays[0][1]) if len(arrays) == 1 else None
@@ -156,12 +153,21 @@ def open_multiscale(
     return found
 
 
+def _precomputed(location: Location, context: Context | None) -> MultiscaleImage | None:
+    """Return the precomputed volume at a location as an image; None if there is none."""
+    from chunkwise.multiscale.precomputed import precomputed_image  # with the driver, which few need
+
+    return precomputed_image(location, context)
+
+
 def _container_of(location: Location) -> Location:
     """Return the N5 container that an XML file of BigDataViewer names."""
     key = location.path.rstrip("/")
     value = read_bounded(location.store, key).value
     if value is None:
         raise NotFoundError(f"there is no {location.store.describe(key)}")
+    from chunkwise.multiscale.bdv_file import parse_bdv_file  # with a parser of XML
+
     file = location.store.describe(key)
     container = parse_bdv_file(bytes(value), file).container
     above = location.parent
@@ -176,6 +182,8 @@ def find_images(group: Group, options: Options, name: str | None = None) -> Mult
     ome = group.attrs.get("ome")
     own: Mapping[str, JSON] = ome if isinstance(ome, dict) else group.attrs
     if group.format == "n5":
+        from chunkwise.multiscale.n5_groups import find_n5_images  # many modules, for N5 alone
+
         return find_n5_images(group)
     if "plate" in own:
         return Plate(group, options)

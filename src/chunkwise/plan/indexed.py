@@ -79,7 +79,7 @@ def sliced(axis: PlanAxis) -> PlanAxis:
     chunk, out = [], []
     for (inside,), (place,) in zip(axis.chunk, axis.out, strict=True):
         n = inside.size
-        first, start = int(inside.flat[0]), int(place.flat[0])
+        first, start = inside.item(0), place.item(0)
         if n > 1 and not (_ascends(inside, first, n) and _ascends(place, start, n)):
             return axis
         chunk.append(slice(first, first + n))

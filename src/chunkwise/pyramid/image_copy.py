@@ -32,10 +32,10 @@ from chunkwise.tools.copy_report import CopyReport
 from chunkwise.tools.copy_source import CopySource, check_apart
 from chunkwise.tools.destination import Destination
 from chunkwise.tools.executors import Workers, kept_open
+from chunkwise.tools.losses import fitting_attributes
 from chunkwise.tools.named_sizes import check_named, resolved_sizes
 from chunkwise.tools.target import target_spec
 from chunkwise.tools.tree_copy import Progress
-from chunkwise.tools.tree_plan import fitting_attributes
 
 __all__ = ["ImageCopy", "copy_array"]
 

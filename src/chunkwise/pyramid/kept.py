@@ -16,7 +16,7 @@ from chunkwise.multiscale.grey import contrast_level, contrast_of
 from chunkwise.multiscale.image import MultiscaleImage
 from chunkwise.multiscale.metadata import Channel
 from chunkwise.multiscale.ome_versions import ome_members
-from chunkwise.tools.tree_plan import fitting_attributes
+from chunkwise.tools.losses import fitting_attributes
 
 __all__ = ["NOTHING", "Kept", "kept_attributes", "omero_of"]
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple, TypeAlias
 from urllib.parse import quote, unquote_to_bytes
 
@@ -147,6 +148,7 @@ def spec_json_from_path(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise prefix(e, f"Parsing spec from path: {dump(text)}") from None
 
 
+@lru_cache(maxsize=1)
 def _schemes() -> dict[str, tuple[Kind, str]]:
     """Return for each known scheme its kind and the driver that it means."""
     out: dict[str, tuple[Kind, str]] = {}

@@ -6,10 +6,11 @@ import warnings
 from collections.abc import Mapping, Sequence
 
 from chunkwise.binding import JSON, dump
+from chunkwise.driver.n5.tree import DATASET_NAMES
 from chunkwise.errors import LossWarning
 from chunkwise.hierarchy.attribute_value import has_non_finite, to_json_value
 
-__all__ = ["array_left_out", "finite_attributes", "is_loss", "warn_of_losses"]
+__all__ = ["array_left_out", "finite_attributes", "fitting_attributes", "is_loss", "warn_of_losses"]
 
 _MOST_NAMED = 5
 _LITERAL = ("zarr2", "zarr1")
@@ -54,3 +55,24 @@ def finite_attributes(attributes: Mapping[str, JSON], format: str) -> tuple[dict
             out[name] = to_json_value(value, f"attribute {dump(name)}", "string")
             notes.append(f"{what} are text here")
     return out, notes
+
+
+def fitting_attributes(attributes: Mapping[str, JSON], format: str) -> tuple[dict[str, JSON], list[str]]:
+    """Return the attributes that a group of this format can hold, and notes on the others."""
+    notes: list[str] = []
+    out = dict(attributes)
+    if format == "n5":
+        for name in list(out):
+            if name == "n5" or out[name] is None:
+                why = (
+                    "N5 has a meaning of its own for that name"
+                    if name == "n5"
+                    else "null means missing in N5"
+                )
+                notes.append(f"attribute {dump(name)} is left out: {why}")
+                del out[name]
+        if all(name in out for name in DATASET_NAMES[:4]):
+            del out["dimensions"]
+            notes.append('attribute "dimensions" is left out: it would make a dataset of the group')
+    out, changed = finite_attributes(out, format)
+    return out, [*notes, *changed]

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from glob import glob
 
 from chunkwise.api.open import open as open_spec
-from chunkwise.api.stack import stack
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.driver.auto.found_instead import PICTURE_SUFFIXES
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, prefix
@@ -85,6 +84,8 @@ def stack_planes(planes: Sequence[TensorStore]) -> TensorStore:
     """Return arrays of the same shape as one, with a first dimension z, or t if they have a z."""
     labels = planes[0].domain.labels
     free = next((name for name in ("z", "t") if name not in labels), "")
+    from chunkwise.api.stack import stack  # which a single picture, or an array, does not need
+
     whole = stack([plane.label[labels] if plane.rank else plane for plane in planes])
     return whole.label[(free if any(labels) else "", *labels)]
 

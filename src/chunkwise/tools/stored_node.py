@@ -12,13 +12,10 @@ from typing import NamedTuple
 
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.binding import Members
+from chunkwise.catalogue import drivers
 from chunkwise.driver.chunked.format import Format
-from chunkwise.driver.n5.format import N5Format
 from chunkwise.driver.stored_array import StoredArray
-from chunkwise.driver.tree_formats import FORMATS
-from chunkwise.driver.zarr1.format import Zarr1Format
-from chunkwise.driver.zarr2.format import Zarr2Format
-from chunkwise.driver.zarr3.format import Zarr3Format
+from chunkwise.driver.tree_formats import DRIVERS, FORMATS
 from chunkwise.engine.count_stored import StoredCount, count_stored
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError, prefix
 from chunkwise.grid.protocol import n_array_cells
@@ -31,6 +28,7 @@ from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import EntryListable, offers
 from chunkwise.spec.driver_spec import DriverSpec
 from chunkwise.spec.schema import Schema
+from chunkwise.spec.spec_members import SpecMembers
 
 __all__ = [
     "Occupancy",
@@ -43,18 +41,18 @@ __all__ = [
 
 _MOST_LOOKED_AT = 8  # of the arrays that a source is made of
 
-_FORMATS: dict[str, type[Format]] = {
-    "zarr3": Zarr3Format,
-    "zarr2": Zarr2Format,
-    "zarr1": Zarr1Format,
-    "n5": N5Format,
-}
+
+def _format(name: str) -> Format:
+    """Return a format, whose modules are loaded when it is met."""
+    spec = drivers.find(DRIVERS[name])(Members({}), SpecMembers(Schema(), None))
+    format: Format = spec.format
+    return format
 
 
 def stored_array(node: Node) -> StoredArray:
     """Return the array of a node, with keys in the node's own store."""
     assert node.format is not None
-    format = _FORMATS[node.format]()
+    format = _format(node.format)
     options = format.parse_options(Members({}))
     try:
         return format.stored_array(format.parse_metadata(node.document), node.location.path, options)
@@ -140,7 +138,7 @@ def _is_same_array(a: Node, b: Node) -> bool:
     # One may come from consolidated metadata, or be made of what was sent: defaults are written out there.
     if a.format is None or a.format != b.format:
         return False
-    format = _FORMATS[a.format]()
+    format = _format(a.format)
     try:
         known, found = (format.parse_metadata(node.document) for node in (a, b))
         constraints = format.parse_constraints(format.metadata_to_json(format.without_attributes(known)))

@@ -20,7 +20,6 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from chunkwise.binding import JSON, dump
-from chunkwise.driver.n5.tree import DATASET_NAMES
 from chunkwise.driver.tree_format import FormatName
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, UnsupportedError, prefix
 from chunkwise.hierarchy.attributes import left_out_attributes
@@ -36,12 +35,12 @@ from chunkwise.tools.copy_arrays import Room
 from chunkwise.tools.copy_job import CopyJob, planned_job
 from chunkwise.tools.copy_source import tree_source
 from chunkwise.tools.executors import BlockThreads
-from chunkwise.tools.losses import finite_attributes
+from chunkwise.tools.losses import fitting_attributes
 from chunkwise.tools.named_sizes import SizesError, check_named, resolved_sizes
 from chunkwise.tools.narrowing import Cast
 from chunkwise.tools.small_arrays import SmallArray, location_below, small_array
 
-__all__ = ["N_REQUESTS", "ArrayOptions", "TreePlan", "fitting_attributes", "plan_tree"]
+__all__ = ["N_REQUESTS", "ArrayOptions", "TreePlan", "plan_tree"]
 
 N_REQUESTS = 16
 """How many documents a server reads or writes at the same time."""
@@ -285,27 +284,6 @@ class _Planning:
 def _left_out(node: Node) -> list[str]:
     """Return notes on attributes that only the file of another format has."""
     return [f"attribute {dump(name)} is left out: {why}" for name, why in left_out_attributes(node).items()]
-
-
-def fitting_attributes(attributes: Mapping[str, JSON], format: str) -> tuple[dict[str, JSON], list[str]]:
-    """Return the attributes that a group of this format can hold, and notes on the others."""
-    notes: list[str] = []
-    out = dict(attributes)
-    if format == "n5":
-        for name in list(out):
-            if name == "n5" or out[name] is None:
-                why = (
-                    "N5 has a meaning of its own for that name"
-                    if name == "n5"
-                    else "null means missing in N5"
-                )
-                notes.append(f"attribute {dump(name)} is left out: {why}")
-                del out[name]
-        if all(name in out for name in DATASET_NAMES[:4]):
-            del out["dimensions"]
-            notes.append('attribute "dimensions" is left out: it would make a dataset of the group')
-    out, changed = finite_attributes(out, format)
-    return out, [*notes, *changed]
 
 
 def _same_root(a: Location, b: Location) -> bool:

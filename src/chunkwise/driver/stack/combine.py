@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import ge
 from typing import NamedTuple
 
 from chunkwise.dtypes.data_type import DataType
@@ -49,15 +50,15 @@ def combine_layers(
             if domain is None:
                 raise InvalidArgumentError("Domain must be specified")
             # Ten thousand layers without labels are the common case, and quick.
-            if empty or domain.labels != labels or 0 in domain.shape:
+            if empty or domain._labels != labels or any(map(ge, domain._lo, domain._hi)):
                 hull = domain if hull is None else _box(lower, upper, labels).hull(domain)
                 lower, upper = list(hull.inclusive_min), list(hull.exclusive_max)
                 labels = hull.labels
                 hull = _box(lower, upper, labels)
                 empty = 0 in hull.shape
                 continue
-            lower = list(map(min, lower, domain.inclusive_min))
-            upper = list(map(max, upper, domain.exclusive_max))
+            lower = list(map(min, lower, domain._lo))
+            upper = list(map(max, upper, domain._hi))
         except ChunkwiseError as e:
             raise prefix(e, f"Layer {i}") from None
     if dtype is None:

@@ -65,4 +65,6 @@ def kind_of(driver: DriverSpec, kvstore: KvStoreSpec) -> tuple[object, ...]:
 
 
 def _fields(record: DriverSpec | KvStoreSpec, own: str) -> tuple[object, ...]:
-    return (type(record), *[id(value) for name, value in record.__dict__.items() if name != own])
+    fields = record.__dict__.copy()
+    fields.pop(own, None)
+    return (type(record), *map(id, fields.values()))

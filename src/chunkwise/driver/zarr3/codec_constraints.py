@@ -10,7 +10,7 @@ Specification: Zarr v3 core, "Codecs" and "Extension definition"; merging as Ten
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, TypeGuard, cast
 
 from chunkwise.binding import (
     JSON,
@@ -26,8 +26,10 @@ from chunkwise.catalogue import codecs as codec_registry
 from chunkwise.codec.chain import prepare_chain
 from chunkwise.codec.codec_json import codec_name, codec_to_json, parse_codec
 from chunkwise.codec.protocol import ArrayToArray, ChunkSpec, Codec
-from chunkwise.codec.sharding import ShardingIndexed
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError, SpecError, braced, prefix
+
+if TYPE_CHECKING:
+    from chunkwise.codec.sharding import ShardingIndexed
 
 __all__ = [
     "SHARDING",
@@ -36,6 +38,7 @@ __all__ = [
     "as_written",
     "check_byte_order",
     "check_stored",
+    "is_sharding",
     "merge_chains",
     "parse_chain",
     "resolve_chain",
@@ -277,9 +280,18 @@ def _all_as_named(entries: Sequence[dict[str, JSON]], codecs: Sequence[Codec]) -
     return [_as_named(entry, codec) for entry, codec in zip(entries, codecs, strict=True)]
 
 
+def is_sharding(codec: Codec) -> TypeGuard[ShardingIndexed]:
+    """Return True if a codec makes shards; loads that codec only if there is one."""
+    if codec.name != SHARDING:
+        return False
+    from chunkwise.codec.sharding import ShardingIndexed
+
+    return isinstance(codec, ShardingIndexed)
+
+
 def _as_named(entry: dict[str, JSON], codec: Codec) -> dict[str, JSON]:
     """Return the JSON of a bound codec under the name that it was asked for."""
-    if isinstance(codec, ShardingIndexed):
+    if is_sharding(codec):
         configuration = dict(entry["configuration"])
         configuration["index_codecs"] = _all_as_named(configuration["index_codecs"], codec.index_codecs)
         return {"name": SHARDING, "configuration": configuration}

@@ -9,12 +9,12 @@ from typing import ClassVar
 from chunkwise.binding import JSON, Members
 from chunkwise.codec.chain import prepare_chain
 from chunkwise.codec.protocol import ChunkSpec
-from chunkwise.codec.sharding import ShardingIndexed
 from chunkwise.driver.chunked.domain import domain_of_shape
 from chunkwise.driver.chunked.format import Format
 from chunkwise.driver.chunked.record import Field, FieldOptions, outer_schema, record_field
 from chunkwise.driver.chunked.spec import ChunkedSpec
 from chunkwise.driver.stored_array import ShardLevel, StoredArray
+from chunkwise.driver.zarr3.codec_constraints import is_sharding
 from chunkwise.driver.zarr3.constraints import Zarr3Constraints, parse_constraints
 from chunkwise.driver.zarr3.metadata import (
     Zarr3Metadata,
@@ -142,7 +142,7 @@ class Zarr3Format(Format):
             return _stored_field(metadata, item, field, prefix)
         codec = metadata.codecs[0]
         shard = None
-        if len(metadata.codecs) == 1 and isinstance(codec, ShardingIndexed) and metadata.grid.chunk_shape:
+        if len(metadata.codecs) == 1 and is_sharding(codec) and metadata.grid.chunk_shape:
             # Only then do the bytes of an inner chunk stand by themselves in the stored object.
             shard = ShardLevel(
                 grid=RegularGrid(codec.chunk_shape),
