@@ -1,0 +1,142 @@
+"""Requests are made together where the answer to one doesn't decide on the next, and each is made once.
+
+Counted at a proxy that lets each take 20 ms: how many there are, and how many are under way at the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from servers import new_s3_bucket
+
+import chunkwise as cw
+from chunkwise.cli.main import main
+
+N_GROUPS, N_EACH = 3, 8
+N_ARRAYS = N_GROUPS * N_EACH
+N_NODES = N_ARRAYS + N_GROUPS + 1
+
+
+class Count(NamedTuple):
+    """What a job may ask for: requests at most, and at least so many of them at a time."""
+
+    most: int
+    together: int
+
+
+@pytest.fixture(scope="module")
+def bucket(moto: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """URL of a bucket with a tree of each format and an array in shards."""
+    url = f"s3://{new_s3_bucket(moto)}"
+    local = tmp_path_factory.mktemp("trees")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ENDPOINT_URL_S3", moto)
+        for format in ("zarr3", "zarr2", "n5"):
+            tree = cw.create_group(local / format, format=format, attributes={"title": "t"})
+            for i in range(N_ARRAYS):
+                name = f"g{i % N_GROUPS}/a{i}"
+                tree.create_array(name, np.arange(4, dtype=np.uint8), attributes={"i": i})
+            for name in ("a", "gone"):
+                cw.copy_tree(local / format, f"{url}/{format}/{name}")
+        data = np.arange(16 * 4 * 4, dtype=np.uint16).reshape(16, 4, 4)
+        cw.create_array(f"{url}/shards", data, chunks=(1, 4, 4), shards=(2, 4, 4), codec="none")
+        cw.create_array(f"{url}/rows", data, chunks=(1, 4, 4), codec="none")
+    return url
+
+
+@pytest.fixture
+def count(bucket: str, between: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Check what a job asks for."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", between.url)
+
+    def counted(job: Callable[[], Any], wanted: Count) -> None:
+        between.set(delay=0.02)
+        job()
+        log, at_a_time = between.log(), max(between.flight(), default=0)
+        between.set()
+        assert len(log) <= wanted.most, "\n".join(log)
+        assert at_a_time >= wanted.together, "\n".join(log)
+
+    return counted
+
+
+def _walk(place: str) -> None:
+    assert len(list(cw.open_group(place).walk())) == N_ARRAYS + N_GROUPS
+
+
+# Zarr v2 asks for .zarray, then for .zgroup of what is none, and for attributes.
+TREES: dict[str, tuple[Callable[[str], Any], Count]] = {
+    "walk": (_walk, Count(2 * N_NODES, 8)),
+    "members": (lambda place: dict(cw.open_group(place).items()), Count(6 * N_GROUPS, N_GROUPS)),
+    "tree": (lambda place: main(["tree", place]), Count(2 * N_NODES + 8, 8)),
+    "info": (lambda place: main(["info", place]), Count(2 * N_NODES + 20, 8)),
+    "verify": (lambda place: main(["verify", place]), Count(6 * N_NODES, 8)),
+    "diff": (lambda place: main(["diff", place, place]), Count(12 * N_NODES, 4)),
+}
+
+
+@pytest.mark.parametrize("format", ["zarr3", "zarr2", "n5"])
+@pytest.mark.parametrize("job", TREES)
+def test_trees(count: Callable[..., None], bucket: str, capsys: Any, format: str, job: str) -> None:
+    act, wanted = TREES[job]
+    count(lambda: act(f"{bucket}/{format}/a"), wanted)
+
+
+@pytest.mark.parametrize("format", ["zarr3", "zarr2", "n5"])
+def test_deletion(count: Callable[..., None], bucket: str, capsys: Any, format: str) -> None:
+    """Documents that the listing shows are read once more, to tell chunks from files of others."""
+    count(lambda: main(["rm", "-r", f"{bucket}/{format}/gone"]), Count(4 * N_NODES, 8))
+    assert not cw.KvStore.open(f"{bucket}/{format}/gone/").result().list().result()
+
+
+@pytest.mark.parametrize("format", ["zarr3", "zarr2"])
+def test_consolidation(count: Callable[..., None], bucket: str, capsys: Any, format: str) -> None:
+    """The tree is read twice: what changes meanwhile is seen by the second time."""
+    place = f"{bucket}/{format}/a"
+    n = N_NODES if format == "zarr3" else 2 * N_NODES
+    count(lambda: main(["consolidate", place]), Count(2 * n + 8 * N_GROUPS, 8))
+    count(lambda: main(["consolidate", "--check", place]), Count(n + 4 * N_GROUPS, 8))
+    count(lambda: cw.open_group(place)["g1/a1"], Count(2, 1))
+    assert main(["consolidate", "--remove", place]) == 0
+
+
+@pytest.mark.parametrize("format", ["zarr3", "zarr2", "n5"])
+def test_detection(count: Callable[..., None], bucket: str, format: str) -> None:
+    """All formats are asked for together, and the document that is found is not asked for again."""
+    count(lambda: cw.open(f"{bucket}/{format}/a/g0/a0").result(), Count(7, 6))
+
+
+def _samples(array: Any) -> None:
+    assert (array[1::2, 0, 0].read().result() == np.arange(1, 16, 2) * 16).all()
+
+
+READS: dict[str, tuple[Callable[[Any], Any], Count]] = {
+    "an element of each of 8 shards": (_samples, Count(16, 8)),
+    "a plane through 8 shards": (lambda a: a[:, 1].read().result(), Count(8, 8)),
+    "samples by futures": (
+        lambda a: [future.result() for future in [a[i].read() for i in range(0, 16, 3)]],
+        Count(12, 4),
+    ),
+}
+
+
+@pytest.mark.parametrize("job", READS)
+def test_reads_of_shards(count: Callable[..., None], bucket: str, job: str) -> None:
+    act, wanted = READS[job]
+    array = cw.open({"driver": "zarr3", "kvstore": f"{bucket}/shards/"}).result()
+    count(lambda: act(array), wanted)
+
+
+def test_appending(count: Callable[..., None], bucket: str) -> None:
+    """A row is the document, whether copies above hold it, and the chunk."""
+    array = cw.open({"driver": "zarr3", "kvstore": f"{bucket}/rows/"}).result()
+
+    def append() -> None:
+        n = array.shape[0]
+        grown = array.resize(exclusive_max=[n + 1, 4, 4]).result()
+        grown[n].write(np.ones((4, 4), np.uint16)).result()
+
+    count(append, Count(5, 2))
