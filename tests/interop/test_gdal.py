@@ -79,7 +79,7 @@ def test_zarr3_before_gdal_3_11(root, path):
 def test_both_ways(tmp_path, same_bits, format, codec):
     rasterio = importlib.import_module("rasterio")
     compress = {"COMPRESS": codec.upper(), "FORMAT": f"ZARR_V{format[-1]}"}
-    # Before 3.11 it doesn't know the codec `bytes`; what it writes without is refused, as for the files above.
+    # Before 3.11 it doesn't know the codec `bytes`; what it writes without is refused, as above.
     incomplete = format == "zarr3" and tuple(map(int, rasterio.__gdal_version__.split(".")[:2])) < (3, 11)
     for dtype in TYPES:
         want = values_of(dtype)
