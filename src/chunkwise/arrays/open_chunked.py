@@ -24,6 +24,7 @@ from chunkwise.driver.flow import run
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError, FailedPreconditionError
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import KvStoreDriver, Stamped
+from chunkwise.spec.kvstore_spec import kvstore_missing
 from chunkwise.spec.open_mode import OpenMode
 
 __all__ = ["create_document", "open_chunked", "open_from_document"]
