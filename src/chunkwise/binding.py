@@ -84,7 +84,7 @@ def plain_json(value: Any, is_kept: Callable[[str, Any], bool] | None = None, *,
     kind = type(value)
     if kind in _PLAIN or value is MISSING:
         return value
-    if kind is not dict and kind is not list and is_kept is not None and is_kept(member, value):
+    if kind is not list and is_kept is not None and is_kept(member, value):
         return value
     if kind is list:
         return [x if type(x) in _PLAIN else plain_json(x, is_kept, member=member) for x in value]
@@ -252,16 +252,23 @@ class Members:
         self._rest = dict(expect_object(value))
         self._asked: list[str] = []
 
-    def take(self, name: str, parse: Callable[[JSON], T], default: Any = _REQUIRED) -> T:
-        """Remove member `name` and return it as read by `parse`; `default` stands in for a missing one."""
+    def take(
+        self, name: str, parse: Callable[[JSON], T], default: Any = _REQUIRED, *, example: JSON = None
+    ) -> T:
+        """Remove member `name` and return it as read by `parse`; `default` stands in for a missing one.
+
+        An `example` is noted with the error of a missing member.
+        """
         # Without a default a missing member is an error.
         self._asked.append(name)
         if name not in self._rest and default is not _REQUIRED:
             return default  # type: ignore[no-any-return]
+        found = self._rest.pop(name, MISSING)
         try:
-            return parse(self._rest.pop(name, MISSING))
+            return parse(found)
         except InvalidArgumentError as e:
-            raise prefix(e, f'Error parsing object member "{name}"') from None
+            note = f"for example {dump({name: example})}" if found is MISSING and example is not None else ""
+            raise noted(prefix(e, f'Error parsing object member "{name}"'), note) from None
 
     def rest(self) -> dict[str, JSON]:
         """Remove and return all members not taken yet."""

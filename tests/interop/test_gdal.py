@@ -79,15 +79,19 @@ def test_zarr3_before_gdal_3_11(root, path):
 def test_both_ways(tmp_path, same_bits, format, codec):
     rasterio = importlib.import_module("rasterio")
     compress = {"COMPRESS": codec.upper(), "FORMAT": f"ZARR_V{format[-1]}"}
+    # Before 3.11 it doesn't know the codec `bytes`; what it writes without is refused, as above.
+    incomplete = format == "zarr3" and tuple(map(int, rasterio.__gdal_version__.split(".")[:2])) < (3, 11)
     for dtype in TYPES:
         want = values_of(dtype)
         size = {"width": 7, "height": 5, "count": 1, "BLOCKSIZE": "3,4"}
         path = tmp_path / f"{dtype}.zarr"
         with rasterio.open(path, "w", driver="Zarr", dtype=dtype, ARRAY_NAME="a", **size, **compress) as file:
             file.write(want, 1)
+        if incomplete:
+            with pytest.raises(ValueError, match=r"codecs|array -> bytes codec must be specified"):
+                cw.open(path / "a").result()
+            continue
         same_bits(cw.open(path / "a").result().read().result(), want)
-        if format == "zarr3" and tuple(map(int, rasterio.__gdal_version__.split(".")[:2])) < (3, 11):
-            continue  # older GDAL doesn't know the codec `bytes`
         ours = tmp_path / f"{dtype}-ours.zarr"
         group = cw.create_group(ours, format=format)
         group.create_array("a", want, chunks=(3, 4), codec=codec, dimension_names=["y", "x"])

@@ -14,7 +14,6 @@ class TestMemoryStore(KvStoreContract):
 
 
 class TestMapping(KvStoreContract):
-    pickles_reference = False
     generations_of_content = True
 
     @pytest.fixture

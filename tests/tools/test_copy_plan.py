@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from math import prod
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import chunkwise as cw
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.index_space import IndexDomain
 from chunkwise.plan.blocks import Blocks
@@ -120,3 +122,28 @@ def test_what_is_no_plan_is_refused(change: Any) -> None:
         change = {}
     with pytest.raises(InvalidArgumentError, match="copy plan"):
         CopyPlan.from_json({**known, **change})
+
+
+@pytest.mark.parametrize("copies", [1, 2, 3])
+def test_a_chunk_of_the_source_counts_as_often_as_reading_holds_it(copies: int) -> None:
+    """Once where it is read as it is stored, and no more often than its codecs make it."""
+    domain, chunk = IndexDomain(shape=(640, 640)), 2 * 640 * 640
+    source, target = Grid((640, 640), (0, 0), copies), Grid((64, 64), (0, 0))
+    needed = 2 * 64 * 64 + copies * chunk
+    assert plan_blocks(domain, 2, source, target, memory=needed).memory == needed
+    with pytest.raises(InvalidArgumentError, match=f"{copies} times its {chunk:,} bytes"):
+        plan_blocks(domain, 2, source, target, memory=needed - 1)
+    found = plan_blocks(domain, 2, source, target, memory=2 * needed, n_at_once=8, two_passes=False)
+    assert found.n_at_once == 2
+
+
+def test_copies_reckon_with_the_codecs_of_the_source(tmp_path: Path) -> None:
+    values = np.arange(128 * 128, dtype="u2").reshape(128, 128)
+    group = cw.create_group(tmp_path / "a.zarr", format="zarr3")
+    for codec, copies in {"none": 1, "zstd:1": 2, "zstd:1+crc32c": 2}.items():
+        group.create_array("x", values, chunks=(128, 128), codec=codec, overwrite=True)
+        needed = 2 * 16 * 16 + copies * values.nbytes
+        options = {"chunks": (16, 16), "codec": "none"}
+        cw.plan_copy(tmp_path / "a.zarr/x", tmp_path / "b.zarr", memory=needed, **options)
+        with pytest.raises(InvalidArgumentError, match=f"{copies} times its {values.nbytes:,} bytes"):
+            cw.plan_copy(tmp_path / "a.zarr/x", tmp_path / "b.zarr", memory=needed - 1, **options)

@@ -36,7 +36,7 @@ from chunkwise.spec.chunk_layout import ChunkLayout
 from chunkwise.spec.codec_spec import CodecSpec
 from chunkwise.spec.context import Context
 from chunkwise.spec.dimension_units import DimensionUnits
-from chunkwise.spec.kvstore_spec import is_kvstore_object
+from chunkwise.spec.kvstore_spec import Locatable, is_kvstore_object
 from chunkwise.spec.open_mode import OpenMode
 from chunkwise.spec.public_kvstore_spec import Spec as StoreSpec
 from chunkwise.spec.schema import Schema
@@ -62,7 +62,8 @@ def spec_of(spec: SpecLike) -> Spec:
         isinstance(spec, str) and not is_url(spec) and not _is_adapter(spec)
     ):
         return Spec(spec_json_from_path(spec))
-    if not isinstance(spec, str | dict) and is_kvstore_object("kvstore", spec) and _is_store_object(spec):
+    is_open = isinstance(spec, Locatable)
+    if is_open or (is_kvstore_object("kvstore", spec) and _is_store_object(spec)):
         return Spec({"driver": "auto", "kvstore": spec})
     hint = instead_of(spec)
     if hint:

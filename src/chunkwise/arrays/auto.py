@@ -16,11 +16,11 @@ from chunkwise.driver.auto.one_picture import is_one_picture
 from chunkwise.driver.auto.spec import AutoSpec
 from chunkwise.driver.flow import run
 from chunkwise.engine.together import together
-from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OutOfRangeError, prefix
+from chunkwise.errors import ChunkwiseError, OutOfRangeError, prefix
 from chunkwise.kvstore.protocol import ByteRange, KvStoreDriver, Stamped
 from chunkwise.kvstore.value_bound import read_bounded
 from chunkwise.spec.context import Context
-from chunkwise.spec.kvstore_spec import KvStoreSpec
+from chunkwise.spec.kvstore_spec import KvStoreSpec, kvstore_missing
 from chunkwise.spec.spec_members import SpecMembers
 
 __all__ = ["open_auto"]
@@ -31,7 +31,7 @@ E = TypeVar("E", bound=ChunkwiseError)
 def open_auto(spec: AutoSpec, *, readable: bool, writable: bool, wrap: WrapStore | None = None) -> OpenArray:
     """Open the array of a bound spec with the driver that its files call for."""
     if spec.kvstore is None:
-        raise InvalidArgumentError('"kvstore" must be specified')
+        raise kvstore_missing()
     assert spec.live is not None, "the spec is not bound"
     head = _head(spec.kvstore)
     inside = _inside_file(spec.kvstore, head, spec.live)

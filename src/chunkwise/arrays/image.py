@@ -32,6 +32,7 @@ from chunkwise.index_space import IndexDomain, IndexTransform, merge_domains
 from chunkwise.kvstore.protocol import Buffer, KvStoreDriver
 from chunkwise.kvstore.traits import traits_of
 from chunkwise.spec.chunk_layout import ChunkLayout
+from chunkwise.spec.kvstore_spec import kvstore_missing
 from chunkwise.spec.schema import Schema
 
 __all__ = ["ImageArray", "open_image"]
@@ -122,7 +123,7 @@ def open_image(
 ) -> ImageArray:
     """Open the picture of a bound spec."""
     if spec.kvstore is None:
-        raise InvalidArgumentError('"kvstore" must be specified')
+        raise kvstore_missing()
     if writable and not readable:
         raise InvalidArgumentError("only reading is supported")
     store, key = spec.kvstore.open_driver()

@@ -42,6 +42,7 @@ from chunkwise.kvstore.compare_and_swap import compare_and_swap
 from chunkwise.kvstore.protocol import Buffer, KvStoreDriver, Stamped, offers
 from chunkwise.kvstore.traits import traits_of
 from chunkwise.kvstore.value_bound import read_bounded
+from chunkwise.spec.kvstore_spec import kvstore_missing
 from chunkwise.spec.resources.live import CachePool
 from chunkwise.spec.schema import Schema
 
@@ -233,7 +234,7 @@ class JsonArray(FixedArray):
 def open_json(spec: JsonSpec, *, readable: bool, writable: bool, wrap: WrapStore | None = None) -> JsonArray:
     """Open the value of a bound spec, which nothing is read for."""
     if spec.kvstore is None:
-        raise InvalidArgumentError('"kvstore" must be specified')
+        raise kvstore_missing()
     store, key = spec.kvstore.open_driver()
     pool = pool_under(spec)
     array = JsonArray(spec, store, key, pool, readable=readable, writable=writable)

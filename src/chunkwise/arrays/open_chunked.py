@@ -21,9 +21,10 @@ from chunkwise.driver.chunked.metadata_cache import cached_metadata
 from chunkwise.driver.chunked.open_flow import Opened, OpenRequest, check_container, open_array
 from chunkwise.driver.chunked.spec import ChunkedSpec
 from chunkwise.driver.flow import run
-from chunkwise.errors import AlreadyExistsError, ChunkwiseError, FailedPreconditionError, InvalidArgumentError
+from chunkwise.errors import AlreadyExistsError, ChunkwiseError, FailedPreconditionError
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import KvStoreDriver, Stamped
+from chunkwise.spec.kvstore_spec import kvstore_missing
 from chunkwise.spec.open_mode import OpenMode
 
 __all__ = ["create_document", "open_chunked", "open_from_document"]
@@ -40,7 +41,7 @@ def open_chunked(
     """Open or create the array of a bound spec; `wrap` gives the kvstore as a transaction sees it."""
     # `seen` is its document, if that has been read for this call already.
     if spec.kvstore is None:
-        raise InvalidArgumentError('"kvstore" must be specified')
+        raise kvstore_missing()
     store, path = spec.kvstore.open_driver()
     request = spec.open_request(path, store.describe)
     first = request._replace(seen=seen)

@@ -23,12 +23,13 @@ from chunkwise.engine.future import Future
 from chunkwise.engine.pool import pool_of
 from chunkwise.engine.read import ArrayReader
 from chunkwise.engine.strategy import ReadStrategy
-from chunkwise.errors import ChunkwiseError, InvalidArgumentError
+from chunkwise.errors import ChunkwiseError
 from chunkwise.index_space import IndexDomain, IndexTransform, d
 from chunkwise.kvstore.adapter.pending import PendingStore
 from chunkwise.kvstore.adapter.sharded import ShardedStore
 from chunkwise.kvstore.adapter.uint64_shards import Uint64Shards
 from chunkwise.kvstore.protocol import KvStoreDriver
+from chunkwise.spec.kvstore_spec import kvstore_missing
 
 __all__ = ["PrecomputedArray", "open_precomputed"]
 
@@ -112,7 +113,7 @@ def open_precomputed(
 ) -> PrecomputedArray:
     """Open or create the scale of a bound spec; `wrap` gives the kvstore as a transaction sees it."""
     if spec.kvstore is None:
-        raise InvalidArgumentError('"kvstore" must be specified')
+        raise kvstore_missing()
     store, path = spec.kvstore.open_driver()
     request = spec.open_request(path, store.describe)
     stored = cached(spec, store, request.path)

@@ -21,7 +21,14 @@ import numpy.typing as npt
 from chunkwise.binding import JSON, dump
 from chunkwise.cached import cached_property
 from chunkwise.codec.codec_json import codec_to_json, codecs_to_json, parse_codecs
-from chunkwise.codec.decode import Stages, is_raw, open_batch_decoder, open_decoder, open_raw_view
+from chunkwise.codec.decode import (
+    Stages,
+    chunks_in_memory,
+    is_raw,
+    open_batch_decoder,
+    open_decoder,
+    open_raw_view,
+)
 from chunkwise.codec.protocol import (
     ArrayToArray,
     ArrayToBytes,
@@ -85,6 +92,11 @@ class Chain:
     def is_raw(self) -> bool:
         """True if an encoded chunk is its elements as they lie in memory, in C order."""
         return is_raw(self.stages)
+
+    @cached_property
+    def chunks_in_memory(self) -> int:
+        """How many sizes of a chunk reading a part of it takes at most, with the stored value."""
+        return chunks_in_memory(self.stages)
 
     @cached_property
     def decodes_batches(self) -> bool:

@@ -37,6 +37,7 @@ from chunkwise.errors import DataCorruptionError
 
 __all__ = [
     "Stages",
+    "chunks_in_memory",
     "is_raw",
     "leading_axes",
     "open_batch_decoder",
@@ -134,6 +135,16 @@ def open_batch_decoder(stages: Stages) -> BatchDecoder | None:
     if len(stages.compressors) != 1 or not layout.same or layout.mask != 255 or nbytes == 0:
         return None
     return stages.compressors[0].open_batch_decoder(nbytes)
+
+
+def chunks_in_memory(stages: Stages) -> int:
+    """Return how many sizes of a chunk reading a part of it takes at most, with the stored value."""
+    # A checksum, which has a size of its own, is cut off without a copy; any other codec makes new bytes.
+    made = sum(not (c.always_checked and c.encoded_nbytes(1) is not None) for c in stages.compressors)
+    others = len(stages.filters) - leading_axes(stages)[1]
+    is_last = others == 0 and made > 0 and type(stages.serializer) is Bytes
+    in_place = is_last or open_raw_view(stages) is not None
+    return 1 + made + others + (not in_place)
 
 
 def is_raw(stages: Stages) -> bool:

@@ -270,6 +270,8 @@ class PreparedChain(Protocol):
         size are a valid chunk.
     decode_rate, encode_rate : float
         Nanoseconds for each decoded byte, on one thread, without the interpreter lock.
+    chunks_in_memory : int
+        How many sizes of a chunk reading a part of it takes at most, with the stored value.
     decodes_batches : bool
         Whether one call decodes several chunks.
     """
@@ -286,6 +288,8 @@ class PreparedChain(Protocol):
     def decode_rate(self) -> float: ...
     @property
     def encode_rate(self) -> float: ...
+    @property
+    def chunks_in_memory(self) -> int: ...
     @property
     def decodes_batches(self) -> bool: ...
     def open_decoder(self) -> DecodeInto:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import operator
 import os
 from collections.abc import Iterator, Mapping
@@ -16,7 +17,13 @@ from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.kvstore.protocol import ByteRange, KvStoreDriver, is_store
 from chunkwise.kvstore.value_bound import read_bounded
 from chunkwise.spec.context import Context, as_context
-from chunkwise.spec.kvstore_spec import KvStoreSpec, Locatable, is_kvstore_object, parse_kvstore_spec
+from chunkwise.spec.kvstore_spec import (
+    KvStoreSpec,
+    Locatable,
+    is_kvstore_object,
+    kvstore_missing,
+    parse_kvstore_spec,
+)
 from chunkwise.spec.kvstores.adapter import AdapterKvStoreSpec
 from chunkwise.spec.public_kvstore_spec import Spec as StoreSpec
 from chunkwise.spec.spec import Spec
@@ -76,6 +83,11 @@ class Location(NamedTuple):
         """Return the ``kvstore`` member of a spec for the node."""
         return {**self.base, "path": self.base.get("path", "") + self.path}
 
+    def journal_json(self) -> JSON:
+        """Return what a journal says of the node, in which the name of a store object stands for it."""
+        named: JSON = json.loads(json.dumps(self.kvstore_json(), default=_name_of_object))
+        return named
+
     @property
     def url(self) -> str:
         """URL of the node; how the store names it, if there is none."""
@@ -95,6 +107,14 @@ class Location(NamedTuple):
         return (
             self if spec is self.store_spec else self._replace(store=spec.open_driver()[0], store_spec=spec)
         )
+
+
+def _name_of_object(store: Any) -> str:
+    return (
+        parse_kvstore_spec({"driver": "object", "object": store}, kvstore_from_url)
+        .open_driver()[0]
+        .describe("")
+    )
 
 
 def _alone(spec: KvStoreSpec) -> KvStoreSpec:
@@ -148,8 +168,8 @@ def locate(place: LocationLike, context: Context | None = None) -> Location:
     text = os.fspath(place)
     if not text:
         raise InvalidArgumentError("the path is empty")
-    json = spec_json_from_url(text) if is_url(text) else spec_json_from_path(text)
-    return _of_json(json, text, context)
+    spec = spec_json_from_url(text) if is_url(text) else spec_json_from_path(text)
+    return _of_json(spec, text, context)
 
 
 def instead_of(place: object) -> str:
@@ -166,18 +186,17 @@ def _is_store_object(place: object) -> bool:
     return is_store_object(place)
 
 
-def _of_json(json: Mapping[str, JSON], text: str, context: Context | None) -> Location:
-    kvstore = json.get("kvstore", json)
-    if "driver" not in json and "kvstore" not in json:
-        raise InvalidArgumentError(
-            'a dict is taken for a spec, but has neither "driver" nor "kvstore"; '
-            'to keep data in memory, give a URL such as "memory://name/"'
-        )
-    if kvstore is json and (json.get("driver") in DRIVERS or "driver" not in json):
+def _of_json(members: Mapping[str, JSON], text: str, context: Context | None) -> Location:
+    if "driver" not in members and "kvstore" not in members:
+        Spec(members)  # raises the error of the missing member
+    kvstore = members.get("kvstore", members)
+    if kvstore is members and members.get("driver") in DRIVERS:
+        if hasattr(Spec(members)._driver, "kvstore"):
+            raise kvstore_missing()
         raise InvalidArgumentError(f'"{text}" names a view of an array, not where one is stored')
     spec = parse_kvstore_spec(kvstore, kvstore_from_url)
-    if isinstance(json.get("path"), str) and kvstore is not json:
-        spec = spec.joined(json["path"])
+    if isinstance(members.get("path"), str) and kvstore is not members:
+        spec = spec.joined(members["path"])
     return location_of(spec.bind(as_context(context)), text)
 
 

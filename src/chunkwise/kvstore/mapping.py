@@ -1,16 +1,19 @@
 """A mutable mapping from text to bytes, used as a kvstore.
 
 Others may change the mapping as well, so the generation of a value is a digest of it.  Conditional writes
-exclude each other in one process.
+exclude each other in one process.  A pickle names the store and can be used in that process alone.
 """
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Hashable, Iterator, MutableMapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, NoReturn
+from weakref import WeakValueDictionary
 
 from chunkwise.binding import dump
+from chunkwise.errors import FailedPreconditionError
 from chunkwise.fork import new_lock
 from chunkwise.kvstore.byte_range import slice_range, slice_ranges
 from chunkwise.kvstore.key_range import KeyRange, encode_key
@@ -23,11 +26,20 @@ from chunkwise.kvstore.protocol import (
     Stamped,
     digest_generation,
 )
+from chunkwise.kvstore.this_process import ProcessName, check_process, process_name
 from chunkwise.kvstore.traits import DEFAULT_TRAITS, StoreTraits
 
-__all__ = ["MappingStore"]
+__all__ = ["MappingStore", "holds_bytes"]
 
 _lock = new_lock()  # of all mappings: two stores may have the same
+_pickled: WeakValueDictionary[str, MappingStore] = WeakValueDictionary()
+
+
+def holds_bytes(value: object) -> bool:
+    """Return True for a mutable mapping with values that are bytes, which JSON has none of."""
+    if not isinstance(value, MutableMapping):
+        return False
+    return isinstance(next(iter(value.values()), None), bytes | bytearray | memoryview)
 
 
 class MappingStore:
@@ -37,6 +49,11 @@ class MappingStore:
 
     def __init__(self, mapping: MutableMapping[str, bytes]) -> None:
         self._mapping = mapping
+        self._name = os.urandom(16).hex()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        _pickled[self._name] = self
+        return _unpickle, (process_name(), self._name)
 
     def _get(self, key: str) -> bytes | None:
         value = self._mapping.get(key)
@@ -112,3 +129,24 @@ class MappingStore:
         """List one level below `prefix`, in order; keys and prefixes are whole."""
         below = KeyRange.of_prefix(prefix)
         return Children.of(prefix, self.list(below.start, below.stop))
+
+
+class _AbsentStore(MappingStore):
+    """A mapping that this process doesn't have: it can be unpickled, but not used."""
+
+    def __init__(self, process: ProcessName, name: str) -> None:
+        self._process, self._name = process, name
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name != "_mapping":
+            raise AttributeError(name)
+        check_process(self._process, "a mapping that is a store")
+        raise FailedPreconditionError("a mapping that is a store was unpickled after it had been deleted")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _unpickle, (self._process, self._name)
+
+
+def _unpickle(process: ProcessName, name: str) -> MappingStore:
+    store = _pickled.get(name) if process == process_name() else None
+    return _AbsentStore(process, name) if store is None else store

@@ -40,7 +40,7 @@ class CodecSpec:
 
     def __new__(cls, json: JSON) -> CodecSpec:
         members = Members(plain_json(json))
-        name = members.take("driver", expect_string)
+        name = members.take("driver", expect_string, example="zarr3")
         try:
             kind: type[CodecSpec] = codec_specs.find(name)
         except UnknownExtensionError:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from chunkwise.binding import JSON, MISSING, Members, dump, expect_object, expect_string
 from chunkwise.cached import copied
 from chunkwise.catalogue import kvstores
-from chunkwise.errors import UnknownExtensionError, UnsupportedError, noted, prefix
+from chunkwise.errors import InvalidArgumentError, UnknownExtensionError, UnsupportedError, noted, prefix
+from chunkwise.kvstore.mapping import holds_bytes
 from chunkwise.kvstore.protocol import KvStoreDriver
 from chunkwise.spec.context import Context, ContextResource, ContextSpec
 from chunkwise.spec.pretty import pretty_repr
@@ -27,7 +28,14 @@ from chunkwise.spec.resource_members import (
 if TYPE_CHECKING:
     from chunkwise.spec.resources.live import ConcurrencyLimit
 
-__all__ = ["KvStoreSpec", "Locatable", "is_kvstore_driver", "is_kvstore_object", "parse_kvstore_spec"]
+__all__ = [
+    "KvStoreSpec",
+    "Locatable",
+    "is_kvstore_driver",
+    "is_kvstore_object",
+    "kvstore_missing",
+    "parse_kvstore_spec",
+]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -202,6 +210,12 @@ class Locatable(ABC):
         """Return the bound spec of the keys under its prefix; raise UnsupportedError in a transaction."""
 
 
+def kvstore_missing() -> InvalidArgumentError:
+    """Return the error of a spec that doesn't say where its array is stored."""
+    example = dump({"kvstore": "file:///data/a.zarr/"})
+    return noted(InvalidArgumentError('"kvstore" must be specified'), f"for example {example}")
+
+
 def is_kvstore_driver(name: str) -> bool:
     """Return True if `name` is the id of a kvstore driver."""
     return name in kvstores.names()
@@ -211,6 +225,8 @@ def is_kvstore_object(member: str, value: object) -> bool:
     """Return True if `value`, in a member of that name, is a store itself: of obstore, fsspec or the user."""
     if member not in ("kvstore", "object") or isinstance(value, type):
         return False
+    if isinstance(value, MutableMapping) and (holds_bytes(value) or (member == "object" and not value)):
+        return True
     return (
         isinstance(value, KvStoreSpec)
         or hasattr(value, "fs")  # which a mapper of fsspec has, a Mapping otherwise
@@ -234,7 +250,7 @@ def parse_kvstore_spec(value: JSON, from_url: Callable[[str], KvStoreSpec]) -> K
     if is_kvstore_object("kvstore", value) and value is not MISSING:
         value = {"driver": "object", "object": value}  # of obstore or fsspec; the driver refuses any other
     members = Members(expect_object(value))
-    name = members.take("driver", expect_string)
+    name = members.take("driver", expect_string, example="file")
     try:
         kind: type[KvStoreSpec] = kvstores.find(name)
     except UnknownExtensionError:

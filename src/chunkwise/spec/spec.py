@@ -275,7 +275,7 @@ def _parse(json: JSON) -> tuple[DriverSpec, IndexTransform | None]:
     members = Members(expect_object(json))
     if isinstance(json.get("driver"), str) and is_kvstore_driver(json["driver"]):
         members = Members({"driver": "auto", "kvstore": json})
-    name = members.take("driver", expect_string)
+    name = members.take("driver", expect_string, example="zarr3")
     try:
         parse = drivers.find(name)
     except UnknownExtensionError:

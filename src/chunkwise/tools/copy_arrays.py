@@ -12,6 +12,7 @@ import numpy.typing as npt
 from chunkwise.api.copy import BLOCK_NBYTES, BlockCopy, item_nbytes
 from chunkwise.api.open import open as open_spec
 from chunkwise.api.tensorstore import TensorStore
+from chunkwise.driver.stored_array import StoredArray
 from chunkwise.dtypes.fill_value import same_fill
 from chunkwise.dtypes.zarr3 import fill_value_to_zarr3, to_zarr3
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError
@@ -118,7 +119,7 @@ class CopyArrays:
         whole = target.size * itemsize
         fixed = not target.dtype.memory_dtype.hasobject and target.rank > 0 and target.size > 0
         grid = _grid(target, target.chunk_layout.write_chunk.shape)
-        read = _grid(source, source.chunk_layout.read_chunk.shape)
+        read = _grid(source, source.chunk_layout.read_chunk.shape)._replace(copies=_copies_read(source))
         memory = room.memory
         if not room.is_limit:  # nobody asked for a limit that a chunk would have to fit in
             memory = max(memory, least_memory(self._domain, itemsize, read, grid))
@@ -244,6 +245,14 @@ def _grid(store: TensorStore, chunk: Any) -> Grid:
         tuple(n or 1 for n in chunk or (None,) * store.rank),
         tuple(lo if at is None else at for lo, at in zip(store.origin, origin, strict=True)),
     )
+
+
+def _copies_read(source: TensorStore) -> int:
+    """Return what reading a part of a chunk takes, in sizes of the chunk; 2 for an array of others."""
+    stored: StoredArray | None = getattr(source._array, "stored", None)
+    if stored is None:
+        return 2
+    return (stored if stored.shard is None else stored.shard).chain.chunks_in_memory
 
 
 def _intermediate_metadata(target: TensorStore) -> dict[str, Any] | None:

@@ -70,7 +70,7 @@ def stored_source(location: Location) -> CopySource:
     node = require_node(location)
     store = open_array(location, read=True)
     template = template_of(store, node, read_attributes(location))
-    return CopySource(store, template, location.kvstore_json(), _digest(dict(node.document)), node)
+    return CopySource(store, template, location.journal_json(), _digest(dict(node.document)), node)
 
 
 def tree_source(tree: Tree, names: Sequence[str], node: Node) -> CopySource:
@@ -78,7 +78,7 @@ def tree_source(tree: Tree, names: Sequence[str], node: Node) -> CopySource:
     store = open_node(tree, names, node)
     known = tree.known_attributes(names)
     template = template_of(store, node, node_attributes(node) if known is None else known)
-    return CopySource(store, template, node.location.kvstore_json(), _digest(dict(node.document)), node)
+    return CopySource(store, template, node.location.journal_json(), _digest(dict(node.document)), node)
 
 
 def view_source(path: str, store: TensorStore) -> CopySource:

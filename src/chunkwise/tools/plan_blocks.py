@@ -32,9 +32,6 @@ MOST_READ = 2.5
 COPIES = 4
 """Blocks that a task has in memory: as it is read, as it is to be written, encoded, and what codecs take."""
 
-_READ_COPIES = 2
-"""What reading a part of a chunk takes, in sizes of the chunk: as it is stored, and as it is decoded."""
-
 _MOST_COUNTED = 1 << 20  # blocks along a dimension; of more, the first stand for all
 
 
@@ -47,10 +44,14 @@ class Grid(NamedTuple):
         Of a chunk; 1 where any cut is as good as another.
     origin : tuple of int
         A place where chunks begin, in the array or not.
+    copies : int
+        What reading a part of a chunk takes, in sizes of the chunk: 1 for one that is stored as it is read, 2
+        for one that a codec decodes.
     """
 
     shape: tuple[int, ...]
     origin: tuple[int, ...]
+    copies: int = 2
 
 
 def plan_blocks(
@@ -99,16 +100,16 @@ def plan_blocks(
             f"a block of {list(unit)} elements, which is written as one object, takes {COPIES * least:,} "
             f"bytes of memory: {COPIES} times its {least:,} bytes; {memory:,} may be used"
         )
-    chunk_read = _READ_COPIES * prod(chunk) * itemsize
+    chunk_read = source.copies * prod(chunk) * itemsize
     needed = least_memory(domain, itemsize, source, target)
     if needed > memory:
         raise InvalidArgumentError(
             f"a chunk of {list(chunk)} elements of the source, which is read as a whole, takes "
-            f"{chunk_read:,} bytes of memory: {_READ_COPIES} times its {chunk_read // _READ_COPIES:,} bytes; "
-            f"{memory:,} may be used, of which a block that is written takes {least:,}"
+            f"{chunk_read:,} bytes of memory: {source.copies} times its {chunk_read // source.copies:,} "
+            f"bytes; {memory:,} may be used, of which a block that is written takes {least:,}"
         )
     n_at_once = max(1, min(n_at_once, memory // max(1, needed)))
-    most = _most(memory // n_at_once, chunk_read)
+    most = _most(memory // n_at_once, chunk_read, source.copies)
     size = min(most, wanted_nbytes or most)
     best, best_read = block_shape(shape, unit, source.shape, itemsize, size), float("inf")
     while True:
@@ -135,7 +136,7 @@ def plan_blocks(
         return direct
     while n_at_once > 1 and prod(chunk) * itemsize > most:  # a chunk of the source is a block
         n_at_once -= 1
-        most = _most(memory // n_at_once, chunk_read)
+        most = _most(memory // n_at_once, chunk_read, source.copies)
     plan = _two_passes(domain, itemsize, source._replace(shape=chunk), target._replace(shape=unit), most)
     if plan is None or sum(plan[1]) + 1 >= best_read:
         return direct
@@ -154,14 +155,14 @@ def least_memory(domain: IndexDomain, itemsize: int, source: Grid, target: Grid)
         prod(max(1, min(n, size)) for n, size in zip(grid.shape, domain.shape, strict=True)) * itemsize
         for grid in (target, source)
     )
-    return max(COPIES * block, block + _READ_COPIES * chunk if chunk > block else 0)
+    return max(COPIES * block, block + source.copies * chunk if chunk > block else 0)
 
 
-def _most(memory: int, read: int) -> int:
+def _most(memory: int, read: int, copies: int) -> int:
     """Return how large a block may be, given the memory of a task and what reading a chunk takes of it."""
     most = memory // COPIES
     # A chunk that is smaller is read before there are the other copies of the block.
-    return most if read <= _READ_COPIES * most else max(1, min(most, memory - read))
+    return most if read <= copies * most else max(1, min(most, memory - read))
 
 
 def _two_passes(

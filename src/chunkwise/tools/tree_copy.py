@@ -124,7 +124,7 @@ class TreeCopy:
         part = self._part
         parts = part.n if part is not None else n_parts(self._begun) if self._begun is not None else None
         task = {
-            "source": here.kvstore_json(),
+            "source": here.journal_json(),
             "source metadata": plan.digest,
             "format": format,
             "room": list(room),

@@ -84,7 +84,7 @@ def cast_schema(schema: Schema, dtype: DataType | None) -> Schema:
 
 def parse_cast(members: Members, common: SpecMembers) -> CastSpec:
     """Take the members of a spec of this driver."""
-    base = members.take("base", parse_base)
+    base = members.take("base", parse_base, example="file:///data/a.zarr/|zarr3:")
     dtype = common.schema.dtype
     spec = CastSpec(schema=Schema(dtype=dtype), context=common.context, base=base)
     rest = common.schema.copy()

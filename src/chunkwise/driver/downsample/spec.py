@@ -151,7 +151,7 @@ def check_factors(factors: Sequence[int], rank: int | None) -> tuple[int, ...]:
 
 def parse_downsample(members: Members, common: SpecMembers) -> DownsampleSpec:
     """Take the members of a spec of this driver."""
-    base = members.take("base", parse_base)
+    base = members.take("base", parse_base, example="file:///data/a.zarr/|zarr3:")
 
     def take_factors(value: JSON) -> tuple[int, ...]:
         if value is MISSING:

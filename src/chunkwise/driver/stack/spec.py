@@ -181,7 +181,9 @@ def parse_stack(members: Members, common: SpecMembers) -> StackSpec:
             raise SpecError("Expected array, but member is missing")
         return tuple(parse_array(value, LayerParser(common.schema.dtype).parse))
 
-    layers = tuple(map(_bounded, members.take("layers", take_layers)))
+    layers = tuple(
+        map(_bounded, members.take("layers", take_layers, example=["file:///data/a.zarr/|zarr3:"]))
+    )
     schema = check_options(common.schema)
     agreed = combined(layers, schema)
     spec = StackSpec(

@@ -233,7 +233,7 @@ def _identity(src: HDMFIO) -> list[Any]:
     """Return a mark of a file, which shows a conversion that is resumed that it is still the same."""
     if isinstance(src, ZarrIO):
         nodes = sorted((path, node.document) for path, node in src.store.tree.nodes.items())
-        return [src.store.location.kvstore_json(), hashlib.sha256(_as_text(nodes).encode()).hexdigest()]
+        return [src.store.location.journal_json(), hashlib.sha256(_as_text(nodes).encode()).hexdigest()]
     found = os.stat(src.source)
     return [os.path.realpath(src.source), found.st_size, found.st_mtime_ns]
 

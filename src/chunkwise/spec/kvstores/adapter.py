@@ -95,7 +95,7 @@ class OneBaseKvStoreSpec(AdapterKvStoreSpec):
     @classmethod
     def parse_members(cls, members: Members) -> dict[str, Any]:
         """Take ``base``."""
-        return {"below": members.take("base", expect_kvstore)}
+        return {"below": members.take("base", expect_kvstore, example="file:///data/a.zip")}
 
     @property
     def base(self) -> KvStoreSpec:

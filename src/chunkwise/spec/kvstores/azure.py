@@ -39,7 +39,7 @@ class AzureKvStoreSpec(RemoteKvStoreSpec):
         """Take the members that locate the container."""
         return {
             **super().parse_members(members),
-            "container": members.take("container", expect_azure_container),
+            "container": members.take("container", expect_azure_container, example="images"),
             "account_name": members.take("account_name", expect_string, ""),
             "endpoint": members.take("endpoint", expect_string, ""),
             "single_writer": members.take("single_writer", expect_bool, False),

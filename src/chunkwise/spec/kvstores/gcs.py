@@ -38,7 +38,7 @@ class GcsKvStoreSpec(RemoteKvStoreSpec):
         """Take ``bucket`` and ``single_writer``, which is an extension."""
         return {
             **super().parse_members(members),
-            "bucket": members.take("bucket", expect_gcs_bucket),
+            "bucket": members.take("bucket", expect_gcs_bucket, example="images"),
             "single_writer": members.take("single_writer", expect_bool, False),
         }
 

@@ -59,7 +59,7 @@ class HttpKvStoreSpec(RemoteKvStoreSpec):
         """Take ``base_url`` and ``headers``."""
         return {
             **super().parse_members(members),
-            "base_url": members.take("base_url", _expect_base_url),
+            "base_url": members.take("base_url", _expect_base_url, example="https://example.org/a.zarr/"),
             "headers": tuple(members.take("headers", lambda v: parse_array(v, _expect_header), [])),
         }
 

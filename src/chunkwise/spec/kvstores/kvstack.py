@@ -40,7 +40,7 @@ class _LayerSpec(NamedTuple):
 
 def _parse_layer(value: JSON) -> _LayerSpec:
     members = Members(expect_object(value))
-    base = members.take("base", expect_kvstore)
+    base = members.take("base", expect_kvstore, example="memory://a/")
     prefix = members.take("prefix", expect_string, None)
     exact = members.take("exact", expect_string, None)
     low = members.take("inclusive_min", expect_string, None)
@@ -85,7 +85,13 @@ class KvStackSpec(AdapterKvStoreSpec):
     @classmethod
     def parse_members(cls, members: Members) -> dict[str, Any]:
         """Take ``layers``."""
-        return {"layers": tuple(members.take("layers", lambda v: parse_array(v, _parse_layer)))}
+        return {
+            "layers": tuple(
+                members.take(
+                    "layers", lambda v: parse_array(v, _parse_layer), example=[{"base": "memory://a/"}]
+                )
+            )
+        }
 
     def bases(self) -> tuple[KvStoreSpec, ...]:
         """Return the specs of the layers."""

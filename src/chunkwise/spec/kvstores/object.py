@@ -1,11 +1,14 @@
 """The kvstore ``object``: a store or file system that the caller made, of zarr-python, obstore or fsspec.
 
+A mutable mapping from text to bytes is one too.
+
 The member ``object`` is that object itself, so such a spec is for use in Python; there is no text of it.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import MutableMapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -14,6 +17,7 @@ from chunkwise.errors import SpecError
 from chunkwise.kvstore.file import FileStore
 from chunkwise.kvstore.foreign_bucket import ForeignBucket, is_obstore
 from chunkwise.kvstore.fsspec import FsspecStore, is_fsspec, synchronous
+from chunkwise.kvstore.mapping import MappingStore
 from chunkwise.kvstore.object_store import ObjectStore
 from chunkwise.kvstore.protocol import KvStoreDriver, is_store
 from chunkwise.kvstore.request_limits import Limits, Slots
@@ -25,7 +29,12 @@ __all__ = ["ObjectKvStoreSpec", "is_store_object"]
 
 def is_store_object(value: object) -> bool:
     """Return True if `value` is a kvstore, or something of another library that can be used as one."""
-    return any(is_one(value) for is_one in (is_obstore, is_fsspec, is_zarr_python, _is_upath, is_store))
+    kinds = (is_obstore, is_fsspec, is_zarr_python, _is_upath, is_store, _is_mapping)
+    return any(is_one(value) for is_one in kinds)
+
+
+def _is_mapping(value: object) -> bool:
+    return isinstance(value, MutableMapping)
 
 
 def _is_upath(value: object) -> bool:
@@ -35,11 +44,13 @@ def _is_upath(value: object) -> bool:
 
 def _expect_store(value: Any) -> Any:
     if value is not MISSING and is_store_object(value):
-        return value
+        # One store for one spec, so that what is pickled is found again.
+        return MappingStore(value) if _is_mapping(value) and not is_fsspec(value) else value
     received = "member is missing" if value is MISSING else f"received: {value!r}"
     raise SpecError(
         "Expected a store of obstore or zarr-python, a file system or mapper of fsspec, a path of "
-        f"universal_pathlib, or an object with the methods of KvStoreDriver, but {received}"
+        "universal_pathlib, a mutable mapping, or an object with the methods of KvStoreDriver, but "
+        f"{received}"
     )
 
 

@@ -60,7 +60,7 @@ class OcdbtKvStoreSpec(AdapterKvStoreSpec):
         coalescing: dict[str, JSON] = {name: members.take(name, _expect_uint64, None) for name in _SIZES}
         coalescing[_INTERVAL] = members.take(_INTERVAL, lambda v: format_duration(parse_duration(v)), None)
         return {
-            "below": members.take("base", expect_kvstore).as_directory(),
+            "below": members.take("base", expect_kvstore, example="file:///data/a.ocdbt/").as_directory(),
             "manifest": members.take("manifest", lambda v: expect_kvstore(v).as_directory(), None),
             "config": members.take("config", parse_config, ConfigMembers({})),
             "storage": Storage(
