@@ -74,7 +74,6 @@ TREES: dict[str, tuple[Callable[[str], Any], Count]] = {
     "tree": (lambda place: main(["tree", place]), Count(2 * N_NODES + 8, 8)),
     "info": (lambda place: main(["info", place]), Count(2 * N_NODES + 20, 8)),
     "verify": (lambda place: main(["verify", place]), Count(6 * N_NODES, 8)),
-    "diff": (lambda place: main(["diff", place, place]), Count(12 * N_NODES, 4)),
 }
 
 
@@ -96,7 +95,7 @@ def test_deletion(count: Callable[..., None], bucket: str, capsys: Any, format: 
 def test_consolidation(count: Callable[..., None], bucket: str, capsys: Any, format: str) -> None:
     """The tree is read twice: what changes meanwhile is seen by the second time."""
     place = f"{bucket}/{format}/a"
-    n = N_NODES if format == "zarr3" else 2 * N_NODES
+    n = N_NODES if format == "zarr3" else 2 * N_NODES + 3 * N_GROUPS  # .zarray, .zgroup, .zattrs
     count(lambda: main(["consolidate", place]), Count(2 * n + 8 * N_GROUPS, 8))
     count(lambda: main(["consolidate", "--check", place]), Count(n + 4 * N_GROUPS, 8))
     count(lambda: cw.open_group(place)["g1/a1"], Count(2, 1))
