@@ -32,8 +32,11 @@ def together(store: object, ask: Callable[[T], R], items: Sequence[T]) -> list[R
     def open_worker(stop: Stop) -> Callable[[int], None]:
         def work(i: int) -> None:
             if not stop:
-                _here.within = True
-                out[i] = ask(items[i])
+                outer, _here.within = getattr(_here, "within", False), True
+                try:
+                    out[i] = ask(items[i])
+                finally:
+                    _here.within = outer
 
         return work
 

@@ -1,0 +1,293 @@
+"""Requests of users' jobs on S3: how many, how many at the same time, and how long where each takes 20 ms.
+
+    python benchmarks/remote_requests.py [--peers tensorstore,zarr] [--jobs PATTERN] [--delay SECONDS]
+                                         [--server moto|rgw|URL]
+
+They are counted at a proxy between a library and the server, which lets each of them wait.  The time of the
+server itself comes on top of that; so the first two figures are the ones to compare.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import os
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
+sys.path.insert(0, str(ROOT / "tests" / "remote"))
+
+from remote import BUCKET, KEYS, s3_server  # noqa: E402
+
+SHARDS, EDGE = 32, 16
+SHUFFLED = np.random.default_rng(0).permutation(SHARDS * 4)[:64]
+N_GROUPS, N_ARRAYS = 10, 200
+
+
+@contextmanager
+def counted(upstream: str, work: Path) -> Iterator[Any]:
+    """Run the proxy in front of a server."""
+    from conftest import Proxy
+    from servers import HERE, free_port, server
+
+    port = free_port()
+    command = [sys.executable, str(HERE / "proxy.py"), str(port), upstream]
+    with server(command, port, work / "proxy"):
+        yield Proxy(f"http://127.0.0.1:{port}")
+
+
+def prepare(url: str, work: Path) -> str:
+    """Store what the jobs are about; return the prefix of the keys in the bucket."""
+    import chunkwise as cw
+
+    prefix = uuid.uuid4().hex
+    place = f"s3://{BUCKET}/{prefix}"
+    os.environ["AWS_ENDPOINT_URL_S3"] = url
+    data = np.arange(SHARDS * 4 * EDGE * EDGE, dtype=np.uint16).reshape(-1, EDGE, EDGE)
+    shape = {"chunks": (1, EDGE, EDGE), "shards": (4, EDGE, EDGE)}
+    cw.create_array(f"{place}/shards", data, codec="zstd:1", **shape)
+    cw.create_array(f"{place}/rows", data[:8], chunks=(1, EDGE, EDGE), codec="zstd:1")
+    tree = cw.create_group(work / "tree")
+    for i in range(N_ARRAYS):
+        tree.create_array(f"g{i % N_GROUPS}/a{i}", np.arange(4, dtype=np.uint8), codec="none")
+    for name in ("tree", "gone"):
+        cw.copy_tree(work / "tree", f"{place}/{name}")
+    return prefix
+
+
+class Chunkwise:
+    """The jobs as chunkwise does them."""
+
+    def __init__(self, url: str, prefix: str) -> None:
+        import chunkwise as cw
+
+        self.ts: Any = cw
+        self.place = f"s3://{BUCKET}/{prefix}"
+
+    def store(self, name: str) -> Any:
+        return self.ts.open({"driver": "zarr3", "kvstore": f"{self.place}/{name}/"}).result()
+
+    def elements(self) -> Callable[[], Any]:
+        array = self.store("shards")
+        return lambda: array[::4, 5, 5].read().result()
+
+    def plane(self) -> Callable[[], Any]:
+        array = self.store("shards")
+        return lambda: array[:, 5].read().result()
+
+    def samples(self) -> Callable[[], Any]:
+        array = self.store("shards")
+        return lambda: array[SHUFFLED].read().result()
+
+    def futures(self) -> Callable[[], Any]:
+        array = self.store("shards")
+        return lambda: [future.result() for future in [array[int(i)].read() for i in SHUFFLED]]
+
+    def batch(self) -> Callable[[], Any]:
+        array = self.store("shards")
+
+        def read() -> None:
+            with self.ts.Batch() as batch:
+                futures = [array[int(i)].read(batch=batch) for i in SHUFFLED]
+            for future in futures:
+                future.result()
+
+        return read
+
+    def append(self) -> Callable[[], Any]:
+        array = self.store("rows")
+        n = array.shape[0]
+        row = np.ones((EDGE, EDGE), np.uint16)
+
+        def write() -> None:
+            grown = array.resize(exclusive_max=[n + 1, EDGE, EDGE]).result()
+            grown[n].write(row).result()
+
+        return write
+
+    def walk(self) -> Callable[[], Any] | None:
+        return lambda: list(self.ts.open_group(f"{self.place}/tree").walk())
+
+    def tree(self) -> Callable[[], Any] | None:
+        return self._command("tree", "tree")
+
+    def info(self) -> Callable[[], Any] | None:
+        return self._command("info", "tree")
+
+    def verify(self) -> Callable[[], Any] | None:
+        return self._command("verify", "tree")
+
+    def consolidate(self) -> Callable[[], Any] | None:
+        return self._command("consolidate", "tree")
+
+    def delete(self) -> Callable[[], Any] | None:
+        return self._command("rm", "-r", "gone")
+
+    def detect(self) -> Callable[[], Any] | None:
+        return lambda: self.ts.open(f"{self.place}/shards").result()
+
+    def _command(self, *words: str) -> Callable[[], Any]:
+        from chunkwise.cli.main import main
+
+        *command, name = words
+
+        def run() -> None:
+            with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
+                assert main([*command, f"{self.place}/{name}"]) == 0
+
+        return run
+
+
+class TensorStore(Chunkwise):
+    """The jobs as TensorStore does them; it has no trees."""
+
+    def __init__(self, url: str, prefix: str) -> None:
+        import tensorstore
+
+        self.ts = tensorstore
+        self.kvstore = {"driver": "s3", "bucket": BUCKET, "endpoint": url, "aws_region": "us-east-1"}
+        self.prefix = prefix
+
+    def store(self, name: str) -> Any:
+        kvstore = {**self.kvstore, "path": f"{self.prefix}/{name}/"}
+        return self.ts.open({"driver": "zarr3", "kvstore": kvstore}).result()
+
+    def walk(self) -> None:
+        return None
+
+    tree = info = verify = consolidate = delete = walk
+
+    def detect(self) -> Callable[[], Any]:
+        kvstore = {**self.kvstore, "path": f"{self.prefix}/shards/"}
+        return lambda: self.ts.open({"driver": "auto", "kvstore": kvstore}).result()
+
+
+class ZarrPython:
+    """The jobs as zarr-python does them, on obstore."""
+
+    def __init__(self, url: str, prefix: str) -> None:
+        import obstore.store
+        import zarr
+        import zarr.storage
+
+        options = {"endpoint": url, "region": "us-east-1", "allow_http": True}
+
+        def store(name: str) -> Any:
+            own = obstore.store.S3Store(BUCKET, prefix=f"{prefix}/{name}", config=options)
+            return zarr.storage.ObjectStore(own)
+
+        self.zarr, self._store = zarr, store
+
+    def store(self, name: str) -> Any:
+        return self.zarr.open_array(self._store(name), mode="r+")
+
+    def elements(self) -> Callable[[], Any]:
+        array = self.store("shards")
+        return lambda: array[::4, 5, 5]
+
+    def plane(self) -> Callable[[], Any]:
+        array = self.store("shards")
+        return lambda: array[:, 5]
+
+    def samples(self) -> Callable[[], Any]:
+        array = self.store("shards")
+        return lambda: array.oindex[np.sort(SHUFFLED)]
+
+    def append(self) -> Callable[[], Any]:
+        array = self.store("rows")
+        return lambda: array.append(np.ones((1, EDGE, EDGE), np.uint16))
+
+    def walk(self) -> Callable[[], Any]:
+        group = self.zarr.open_group(self._store("tree"), mode="r")
+        return lambda: list(group.members(max_depth=None))
+
+    def consolidate(self) -> Callable[[], Any]:
+        return lambda: self.zarr.consolidate_metadata(self._store("tree"))
+
+    def delete(self) -> Callable[[], Any]:
+        group = self.zarr.open_group(self._store(""), mode="a")
+
+        def remove() -> None:
+            del group["gone"]
+
+        return remove
+
+    def none(self) -> None:
+        return None
+
+    futures = batch = tree = info = verify = detect = none
+
+
+JOBS = {
+    "elements": "one element of each of 32 shards",
+    "plane": "plane through 32 shards",
+    "samples": "64 shuffled samples of 32 shards in one read",
+    "futures": "the same by 64 futures",
+    "batch": "the same by 64 reads in a batch",
+    "walk": "walk of 200 arrays",
+    "tree": "`tree`",
+    "info": "`info`",
+    "verify": "`verify`",
+    "consolidate": "consolidate",
+    "delete": "`rm -r`",
+    "append": "append of a row",
+    "detect": "open without a format",
+}
+LIBRARIES: dict[str, Any] = {"chunkwise": Chunkwise, "tensorstore": TensorStore, "zarr": ZarrPython}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--peers", default="tensorstore,zarr")
+    parser.add_argument("--jobs", default="*")
+    parser.add_argument("--delay", type=float, default=0.02)
+    parser.add_argument("--server", default="moto")
+    arguments = parser.parse_args()
+    names = ["chunkwise", *filter(None, arguments.peers.split(","))]
+    os.environ.update(KEYS)
+    with tempfile.TemporaryDirectory() as folder, s3_server(arguments.server, Path(folder)) as (server, url):
+        print(f"{server}, {arguments.delay * 1e3:g} ms a request: requests / at a time / seconds\n")
+        print("| job | " + " | ".join(names) + " |\n|---|" + "---|" * len(names))
+        with counted(url, Path(folder)) as proxy:
+            rows: dict[str, list[str]] = {}
+            for number, name in enumerate(names):
+                work = Path(folder) / str(number)
+                work.mkdir()
+                prefix = prepare(url, work)
+                library = LIBRARIES[name](proxy.url, prefix)
+                os.environ["AWS_ENDPOINT_URL_S3"] = proxy.url
+                for job in fnmatch.filter(JOBS, arguments.jobs):
+                    rows.setdefault(job, []).append(measured(proxy, getattr(library, job)(), arguments.delay))
+            for job, cells in rows.items():
+                print(f"| {JOBS[job]} | " + " | ".join(cells) + " |", flush=True)
+
+
+def measured(proxy: Any, act: Callable[[], Any] | None, delay: float) -> str:
+    """Do a job once, and return its figures."""
+    if act is None:
+        return ""
+    proxy.set(delay=delay)
+    begin = time.monotonic()
+    try:
+        act()
+    except Exception as e:
+        return f"fails: {str(e)[:60]}"
+    seconds = time.monotonic() - begin
+    log, flight = proxy.log(), proxy.flight()
+    proxy.set()
+    return f"{len(log)} / {max(flight, default=0)} / {seconds:.2f}"
+
+
+if __name__ == "__main__":
+    main()
