@@ -93,8 +93,9 @@ if _TYPE_CHECKING:
     from chunkwise.tools.copy_report import CopyReport
     from chunkwise.tools.difference import Difference, diff
     from chunkwise.tools.migrate import Migration, migrate
-    from chunkwise.tools.verify import BadKey, NodeReport
+    from chunkwise.tools.verify import NodeReport
     from chunkwise.tools.verify_place import verify
+    from chunkwise.tools.verify_step import BadKey
 
 dtype = DataType
 # One line each, so that type checkers know them.

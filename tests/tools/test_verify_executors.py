@@ -15,7 +15,7 @@ import chunkwise as cw
 from chunkwise.errors import FailedPreconditionError
 from chunkwise.hierarchy.location import locate
 from chunkwise.hierarchy.node import require_node
-from chunkwise.tools.verify import VerifyStep
+from chunkwise.tools.verify_step import VerifyStep
 
 VALUES = np.random.default_rng(2).integers(0, 1 << 16, (130, 70), "u2")
 

@@ -13,7 +13,8 @@ from chunkwise.plan.blocks import Blocks
 from chunkwise.tools.executors import Workers, workers_of
 from chunkwise.tools.parts import Part
 from chunkwise.tools.stored_node import check_array_visible
-from chunkwise.tools.verify import BadKey, NodeReport
+from chunkwise.tools.verify import NodeReport
+from chunkwise.tools.verify_step import BadKey
 from chunkwise.tools.work import Crew, Work
 
 __all__ = ["verify_view"]
