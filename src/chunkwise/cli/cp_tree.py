@@ -127,7 +127,7 @@ def _is_to_ngff(arguments: argparse.Namespace, source: Location, stored: str | N
     """Return True if images are to be copied as images of OME-Zarr."""
     if arguments.layout is not None or format not in ("zarr3", "zarr2") or arguments.part is not None:
         return bool(arguments.layout == "ome-zarr")
-    from chunkwise.pyramid.ngff_copy import is_whole_image
+    from chunkwise.pyramid.image_sources import is_whole_image
 
     # Attributes that are copied as they are would make no image of a group of another format.
     return stored != format and is_whole_image(source)

@@ -1,4 +1,4 @@
-"""Copies of OME-NGFF images to N5 containers in the layout of a viewer: axes reversed, levels as they are.
+"""Copies of images to N5 containers in the layout of a viewer: axes reversed, levels as they are.
 
 Everything is checked first (`ImageCopy`), so that an image that can't be copied is refused before
 anything is written.  Then each stack of each level is copied as arrays are; the attributes of groups, by
@@ -18,12 +18,13 @@ from chunkwise.groups.open_group import open_group
 from chunkwise.hierarchy.container import container_root
 from chunkwise.hierarchy.document import change_document
 from chunkwise.hierarchy.location import Location
-from chunkwise.hierarchy.node import find_node
+from chunkwise.hierarchy.node import find_node, require_node
 from chunkwise.multiscale.image_axes import ImageAxis, slowest_first
 from chunkwise.pyramid.bdv_xml import bdv_xml
 from chunkwise.pyramid.geometry import Level
+from chunkwise.pyramid.image_sources import names_beside, read_image
 from chunkwise.pyramid.n5_layouts import LAYOUTS, Stack
-from chunkwise.pyramid.ngff_image import ImageLevel, NgffImage, read_ngff_image
+from chunkwise.pyramid.ngff_image import ImageLevel, NgffImage
 from chunkwise.spec.unit import Unit
 from chunkwise.tools.array_copy import ArrayCopy
 from chunkwise.tools.array_template import template_options
@@ -43,7 +44,7 @@ _NEARLY = 1e-6
 
 
 class ImageCopy:
-    """A copy of an OME-NGFF image, planned and then made by `run`."""
+    """A copy of an image, planned and then made by `run`."""
 
     def __init__(
         self, source: Location, destination: Location, layout: str, options: Mapping[str, Any]
@@ -52,7 +53,7 @@ class ImageCopy:
         self._source, self._where, self._layout = source, destination, LAYOUTS[layout]
         self._to = Destination(destination, destination)
         self._options = template_options(options)
-        self._image = image = read_ngff_image(source)
+        self._image = image = read_image(source)
         first = image.levels[0]
         order = slowest_first(first.source.store, image.axes)[::-1]
         self._space = [dim for dim in order if image.axes[dim].kind == "space"]
@@ -220,6 +221,8 @@ class ImageCopy:
 
     def _others(self) -> list[str]:
         """Return the groups and arrays beside the levels."""
+        if require_node(self._source).rules.has_containers:
+            return names_beside(self._source) or []
         levels = {level.path.strip("/").partition("/")[0] for level in self._image.levels}
         return [name for name in open_group(self._source, "r") if name not in levels]
 

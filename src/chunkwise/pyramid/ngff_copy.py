@@ -7,12 +7,9 @@ else an image each, in a group of the same name.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from chunkwise.api.tensorstore import TensorStore
-from chunkwise.arrays.chunked import ChunkedArray
 from chunkwise.binding import JSON
 from chunkwise.driver.tree_format import FormatName
 from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, prefix
@@ -23,34 +20,27 @@ from chunkwise.hierarchy.node_attributes import Attributes
 from chunkwise.multiscale.array_axes import ArrayImage
 from chunkwise.multiscale.image import MultiscaleImage
 from chunkwise.multiscale.image_axes import AXIS_KINDS, ImageAxis, slowest_first
-from chunkwise.multiscale.joined import are_alike, joined
 from chunkwise.multiscale.label_votes import most_voted
-from chunkwise.multiscale.metadata import Axis
-from chunkwise.multiscale.ome_groups import ImageCollection
-from chunkwise.multiscale.ome_versions import ome_members
 from chunkwise.multiscale.open import open_multiscale
 from chunkwise.pyramid.image_copy import copy_array
+from chunkwise.pyramid.image_sources import OF_VIEWERS, images_of, level_source
 from chunkwise.pyramid.kept import Kept, kept_attributes
 from chunkwise.pyramid.ngff import check_ngff_axes, ngff_image
 from chunkwise.spec.unit import Unit
 from chunkwise.tools.array_copy import ArrayCopy
-from chunkwise.tools.array_template import ArrayTemplate, template_options
+from chunkwise.tools.array_template import template_options
 from chunkwise.tools.copy_plan import CopyPlan
 from chunkwise.tools.copy_report import CopyReport
-from chunkwise.tools.copy_source import CopySource, check_apart, stored_source
+from chunkwise.tools.copy_source import CopySource, check_apart
 from chunkwise.tools.destination import Destination
 from chunkwise.tools.executors import Workers, kept_open
 from chunkwise.tools.named_sizes import check_named, resolved_sizes
 from chunkwise.tools.target import target_spec
 from chunkwise.tools.tree_copy import Progress
 
-__all__ = ["NgffCopy", "is_whole_image"]
+__all__ = ["NgffCopy"]
 
 _VERSIONS: dict[str, str] = {"zarr3": "0.5", "zarr2": "0.4"}
-_OF_VIEWERS = (
-    "pixelResolution", "downsamplingFactors", "transform", "affineTransform", "axes", "units", "resolution",
-    "isLabelMultiset", "multiScale", "offset",
-)  # fmt: skip
 
 
 class _Part(NamedTuple):
@@ -79,7 +69,7 @@ class NgffCopy:
         self._options = template_options(options)
         found = open_multiscale(source, drafts=True)
         self._problems = list(found.problems) if not isinstance(found, MultiscaleImage) else []
-        self._parts = [self._part(*one) for one in _images_of(found, source)]
+        self._parts = [self._part(*one) for one in images_of(found, source)]
         self.nbytes = sum(
             one.store.size * one.store.dtype.memory_dtype.itemsize
             for part in self._parts
@@ -162,7 +152,7 @@ class NgffCopy:
         first: tuple[int, ...] | None = None
         for number, level in enumerate(image.levels):
             where = f"{image.location}/{image.paths[number]}"
-            source = _source(most_voted(level), image.stored_chunks, where).arranged(order)
+            source = level_source(most_voted(level), image.stored_chunks, where).arranged(order)
             sizes = [image.scales[number][dim] for dim in order]
             units = [Unit(n, axis.unit) if axis.unit else None for n, axis in zip(sizes, axes, strict=True)]
             inner = source.template.chunks
@@ -178,7 +168,7 @@ class NgffCopy:
                     "attributes": {
                         name: value
                         for name, value in source.template.attributes.items()
-                        if name not in _OF_VIEWERS
+                        if name not in OF_VIEWERS
                     },
                 }
             )
@@ -210,75 +200,3 @@ class NgffCopy:
             entry["version"] = "0.4"
             return {**part.kept.attributes, **own}
         return {**part.kept.attributes, "ome": {"version": self._version, **own}}
-
-
-def _images_of(found: object, source: Location) -> list[tuple[str, MultiscaleImage]]:
-    """Return the images to be copied."""
-    if isinstance(found, MultiscaleImage):
-        return [("", found)]
-    if not isinstance(found, ImageCollection) or found.convention not in ("bdv", "n5-viewer"):
-        raise InvalidArgumentError("expected an image, or the images of a container of N5")
-    images = {name: image.available() for name, image in found.items()}
-    if not images:
-        raise InvalidArgumentError(f"{found.location}: there is no image in it")
-    parts = list(images.values())
-    times = all(name.startswith("t") for name in images)
-    axis = Axis("t", "time") if times else Axis("c", "channel")
-    if len(parts) > 1 and axis.name not in [one.name for one in parts[0].axes] and are_alike(parts):
-        whole = joined(
-            dict(enumerate(parts)),
-            axis,
-            (0, len(parts) - 1),
-            location=found.location,
-            name=source.name.removesuffix(".n5"),
-            document=_with_channels(open_group(source).attrs.asdict(), parts),
-        )
-        return [("", whole)]
-    if len(parts) == 1:
-        return [("", parts[0])]
-    return list(images.items())
-
-
-def _with_channels(attributes: dict[str, JSON], parts: list[MultiscaleImage]) -> dict[str, JSON]:
-    """Return the attributes of a container, with the names of its setups as those of channels."""
-    own = ome_members(attributes, "")[0]
-    names = [part.name for part in parts if part.convention == "bdv"]
-    if "omero" in own or not names or all(re.fullmatch(r"setup\d+", name) for name in names):
-        return attributes
-    return {**attributes, "omero": {"channels": [{"label": name} for name in names]}}
-
-
-def _source(store: TensorStore, usual: tuple[int, ...] | None, where: str) -> CopySource:
-    """Return a level as the source of a copy: the stored array, or what is put together of several."""
-    node = store._find_node().node if isinstance(store._array, ChunkedArray) else None
-    if node is not None:
-        return stored_source(node.location)
-    store = store.translate_to[(0,) * store.rank]
-    template = ArrayTemplate(
-        shape=store.shape,
-        dtype=store.dtype,
-        chunks=usual,
-        codec=None,
-        fill_value=store.fill_value,
-    )
-    try:
-        spec = store.spec().to_json()
-    except NotImplementedError:  # labels that are computed
-        spec = {"computed": where}
-    return CopySource(store, template, spec, "", None)
-
-
-def is_whole_image(source: Location) -> bool:
-    """Return True if a group is an image, or images, and nothing else."""
-    try:
-        group = open_group(source)
-        found = open_multiscale(group, drafts=True)
-    except (InvalidArgumentError, NotImplementedError, LookupError, OSError):
-        return False
-    if isinstance(found, MultiscaleImage):
-        known = {path.partition("/")[0] for path in found.paths} | {"data"}
-    elif isinstance(found, ImageCollection) and found.convention in ("bdv", "n5-viewer"):
-        known = set(found)
-    else:
-        return False
-    return set(group) <= known
