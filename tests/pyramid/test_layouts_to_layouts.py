@@ -62,3 +62,23 @@ def test_every_layout_becomes_every_other(
     assert main(["cp", "-r", str(images[of]), str(made), "--layout", to, "--verify"]) == 0
     assert described(made) == described(images[of])
     assert described(made)[3] == described(images["ome-zarr"])[3]
+
+
+@pytest.mark.parametrize("how", ["python", "command"])
+def test_sizes_of_pyramids_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str], how: str) -> None:
+    """Those of the other axes stay; an axis that isn't there is an error before anything is written."""
+    named = {"dimension_names": ("z", "y", "x")}
+    chunkwise.create_array(tmp_path / "a", DATA, chunks=(5, 8, 7), **named)
+    place = str(tmp_path / "p.zarr")
+    if how == "python":
+        chunkwise.downsample_pyramid(
+            tmp_path / "a", place, levels=1, chunks={"z": 4}, shards={"x": 14, "z": 8}
+        ).result()
+    else:
+        sizes = ["--chunk", "z=4", "--shard", "x=14,z=8"]
+        assert main(["pyramid", str(tmp_path / "a"), place, "--levels", "1", *sizes]) == 0
+    layout = chunkwise.open_group(place)["0"].chunk_layout
+    assert (layout.read_chunk.shape, layout.write_chunk.shape) == ((4, 8, 7), (8, 8, 14))
+    with pytest.raises(ValueError, match='chunks: the image has no dimension "t"'):
+        chunkwise.downsample_pyramid(tmp_path / "a", tmp_path / "q.zarr", chunks={"t": 4})
+    assert not (tmp_path / "q.zarr").exists()

@@ -13,9 +13,9 @@ from chunkwise.cli.options import (
     add_memory,
     add_on,
     parse_codec,
+    parse_named_sizes,
     parse_names,
     parse_sizes,
-    sizes,
     units_of,
     workers_of,
 )
@@ -92,10 +92,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--chunk",
         metavar="SIZES",
-        type=sizes("chunk"),
-        help="chunk shape; by default that of SRC, or 64,64,64",
+        type=lambda text: parse_named_sizes(text, "chunk"),
+        help="chunk shape, or by axis: z=16; by default that of SRC, or 64,64,64",
     )
-    parser.add_argument("--shard", metavar="SIZES", type=sizes("shard"), help="shard shape (ome-ngff-0.5)")
+    parser.add_argument(
+        "--shard",
+        metavar="SIZES",
+        type=lambda text: parse_named_sizes(text, "shard"),
+        help="shard shape, or by axis (ome-ngff-0.5)",
+    )
     parser.add_argument("--codec", metavar="CODEC", type=parse_codec, help="as for `chunkwise create`")
     parser.add_argument("--name", help="of the image; by default that of the group")
     add_memory(parser, "how much a worker process may use, such as 2GB")

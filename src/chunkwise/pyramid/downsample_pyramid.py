@@ -5,7 +5,7 @@ The levels are planned: axes, factors, arrays (`chunkwise.pyramid.plan`); then `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from typing import Any
@@ -46,8 +46,8 @@ def downsample_pyramid(
     levels: int | None = None,
     axes: Sequence[str] | None = None,
     units: Sequence[Unit | str | None] | None = None,
-    chunks: Sequence[int] | None = None,
-    shards: Sequence[int] | None = None,
+    chunks: Sequence[int] | Mapping[str, int] | None = None,
+    shards: Sequence[int] | Mapping[str, int] | None = None,
     codec: Any = None,
     name: str | None = None,
     executor: Executor | Workers | None = None,
@@ -96,8 +96,9 @@ def downsample_pyramid(
     units : sequence of (Unit or str or None), optional
         Sizes of a voxel, by dimension of `array`, such as ``"4 nm"``; by default those of the image that it
         is a level of, of coordinates beside it, or its dimension units.
-    chunks, shards : sequence of int, optional
-        For each axis of the result; by default the chunks of `array`, or else 64³, and no shards.
+    chunks, shards : sequence of int or mapping of str to int, optional
+        For each axis of the result, or by its name, where the others keep theirs; by default the chunks of
+        `array`, or else 64³, and no shards.
     codec : str or JSON, optional
         As on the command line, ``"zstd:3"``, or in the words of the format.  By default gzip in N5 and
         Zstandard in Zarr.

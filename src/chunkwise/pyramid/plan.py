@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from chunkwise.pyramid.n5_styles import in_one_unit
 from chunkwise.spec.unit import Unit
 from chunkwise.tools.array_template import ArrayTemplate
 from chunkwise.tools.compressor import parse_compressor
+from chunkwise.tools.named_sizes import check_named
 
 __all__ = ["PyramidOptions", "PyramidPlan", "plan_pyramid"]
 
@@ -35,8 +36,8 @@ class PyramidOptions:
     levels: int | None = None
     axes: Sequence[str] | None = None
     units: Sequence[Unit | None] | None = None
-    chunks: Sequence[int] | None = None
-    shards: Sequence[int] | None = None
+    chunks: Sequence[int] | Mapping[str, int] | None = None
+    shards: Sequence[int] | Mapping[str, int] | None = None
     codec: Any = None
 
 
@@ -85,6 +86,8 @@ def plan_pyramid(
     origin = [array.origin[dim] for dim in order]
     source = array.transpose(order).translate_to[(0,) * array.rank] if array.rank else array
     source = source.label[tuple(axis.name for axis in axes)] if array.rank else source
+    sizes = {"chunks": options.chunks, "shards": options.shards}
+    check_named(sizes, [axis.name for axis in axes], "the image")
     chunks = _chunks(source, axes, options.chunks)
     first = first_level(source.shape, origin, axes, starts)
     levels = [first]
@@ -122,9 +125,11 @@ def _axes(
     return axes, starts
 
 
-def _chunks(source: TensorStore, axes: Sequence[ImageAxis], given: Sequence[int] | None) -> tuple[int, ...]:
+def _chunks(
+    source: TensorStore, axes: Sequence[ImageAxis], given: Sequence[int] | Mapping[str, int] | None
+) -> tuple[int, ...]:
     """Return the chunks of all levels, as far as these are large enough: those of the source by default."""
-    if given is not None:
+    if given is not None and not isinstance(given, Mapping):
         if len(given) != source.rank or not all(isinstance(n, int) and n > 0 for n in given):
             raise InvalidArgumentError(
                 f"chunks: expected {source.rank} positive integers for axes "
@@ -133,7 +138,9 @@ def _chunks(source: TensorStore, axes: Sequence[ImageAxis], given: Sequence[int]
         return tuple(given)
     own = source.chunk_layout.read_chunk.shape or (None,) * source.rank
     usual = _CHUNKS.get(sum(axis.kind == "space" for axis in axes), 16)
-    return tuple(n or (usual if axis.kind == "space" else 1) for n, axis in zip(own, axes, strict=True))
+    sizes = (n or (usual if axis.kind == "space" else 1) for n, axis in zip(own, axes, strict=True))
+    named = given or {}
+    return tuple(named.get(axis.name, size) for size, axis in zip(sizes, axes, strict=True))
 
 
 def _names(convention: Convention, n: int, first: str | None) -> list[str]:
@@ -161,7 +168,11 @@ def _template(
     options: PyramidOptions,
     begin: Sequence[float],
 ) -> ArrayTemplate:
-    shards = None if options.shards is None else tuple(options.shards)
+    shards: tuple[int, ...] | None = None
+    if isinstance(options.shards, Mapping):
+        shards = tuple(options.shards.get(axis.name, size) for axis, size in zip(axes, chunks, strict=True))
+    elif options.shards is not None:
+        shards = tuple(options.shards)
     if shards is not None and len(shards) != len(axes):
         raise InvalidArgumentError(f"shards: expected {len(axes)} numbers, but received {list(shards)}")
     if shards is None:
