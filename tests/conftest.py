@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 from child_process import Children
 
-# How long an example takes depends on what else the machine does.
-settings.register_profile("chunkwise", deadline=None)
+# How long an example takes, or takes to be made, depends on what else the machine does.
+settings.register_profile("chunkwise", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("chunkwise")
 
 

@@ -64,7 +64,11 @@ def test_documents_with_one_odd_member(
     key = tmp_path / "a" / KEYS[format]
     document = json.loads(key.read_text())
 
-    @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(
+        max_examples=30,
+        deadline=None,
+        suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    )
     @given(path=st.sampled_from(paths(document)), value=JSON)
     def check(path: tuple[Any, ...], value: Any) -> None:
         key.write_text(json.dumps(replaced(document, path, value)))

@@ -57,7 +57,11 @@ def test_a_region_is_what_numpy_selects(region: tuple[str, tuple[object, ...]]) 
 
 @pytest.mark.parametrize("target", FORMATS)
 @pytest.mark.parametrize("source", FORMATS)
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=8,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(region=regions(SHAPE))
 def test_a_part_is_copied(
     run: Run, tmp_path: Path, source: str, target: str, region: tuple[str, tuple[object, ...]]

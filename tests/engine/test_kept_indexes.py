@@ -168,7 +168,11 @@ def many_shards(tmp_path_factory):
     return data, arrays
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=80,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(request=st.data())
 def test_repeated_reads_of_one_handle_equal_numpy(many_shards, request):
     """What a handle keeps from one read is of no consequence to the next."""

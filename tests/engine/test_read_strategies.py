@@ -74,7 +74,11 @@ def requests(draw: st.DrawFn, request_type: Any, output_map: Any) -> tuple[Any, 
 
 @pytest.mark.parametrize("codecs", CODECS)
 @pytest.mark.parametrize("source", ["memory", "files", "cache", "shards", "shards in files"])
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=30,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(data=st.data())
 def test_equals_numpy(
     source: str,

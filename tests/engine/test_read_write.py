@@ -47,7 +47,11 @@ def selections(draw: st.DrawFn, shape: tuple[int, ...]) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("form", FORMS)
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(data=st.data())
 def test_a_series_of_writes_reads_as_numpy(
     form: str, data: st.DataObject, stored_array: Any, request_of: Any

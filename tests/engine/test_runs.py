@@ -47,7 +47,11 @@ def values(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
 
 
 @pytest.mark.parametrize("codecs", CODECS)
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(data=st.data())
 def test_as_one_by_one(codecs, tmp_path_factory, stored_array, request_of, data):
     """What is written from rows, in runs, is what is written from columns, and reads back either way."""

@@ -55,7 +55,11 @@ def index_transform(request: Any) -> IndexTransform:
 
 @pytest.mark.parametrize("dtype", ["int16", "bool", "float64"])
 @pytest.mark.parametrize("codecs", CODECS)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(data=st.data())
 def test_same_as_the_general_way(
     codecs: str, dtype: str, data: st.DataObject, stored_array: Any, request_of: Any

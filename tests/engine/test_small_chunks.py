@@ -103,7 +103,11 @@ def _frames(chunk: bytes, like: str) -> bytes:
     return compress(chunk)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(
     likes=st.dictionaries(
         st.tuples(st.integers(0, 4), st.integers(0, 79)),

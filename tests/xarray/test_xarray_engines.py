@@ -19,7 +19,11 @@ from datasets import (
 )
 from hypothesis import HealthCheck, given, settings
 
-SWEEP = settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SWEEP = settings(
+    max_examples=10,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 FORMATS = {2: "zarr2", 3: "zarr3"}
 
 

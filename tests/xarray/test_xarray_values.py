@@ -98,7 +98,11 @@ def test_numbers_are_stored_exactly_or_refused(stored: str, lazy: bool) -> None:
         np.testing.assert_array_equal(read(store)[-1:], expected)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(data=st.data())
 def test_packed_values_come_back_within_a_step(tmp_path: Path, data: st.DataObject) -> None:
     """Of first writes and of those that add; or an error says which value, and the file is as it was."""

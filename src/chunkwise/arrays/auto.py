@@ -51,7 +51,7 @@ def open_auto(spec: AutoSpec, *, readable: bool, writable: bool, wrap: WrapStore
     spec_found = parsed.with_kvstore(kvstore).with_recheck(**spec.recheck)
     options: dict[str, Any] = {} if wrap is None else {"wrap": wrap}
     open_found = arrays.find(driver)
-    if open_found is open_chunked:
+    if open_found is open_chunked and kvstore.base is None:  # others learn what they are from a read
         options["seen"] = document  # just now, so that it isn't asked for again
     try:
         array: OpenArray = open_found(
