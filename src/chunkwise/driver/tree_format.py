@@ -53,6 +53,7 @@ class TreeFormat(ABC):
     has_fill_value: ClassVar[bool] = True
     fill_value_is_marker: ClassVar[bool] = False
     """Whether xarray takes the fill value for that of missing data, and not an attribute alone."""
+    shape_member: ClassVar[str] = "shape"
     names_member: ClassVar[str] = ""
     """Member of an array's document that names its dimensions; empty where only attributes can."""
     has_bool: ClassVar[bool] = True

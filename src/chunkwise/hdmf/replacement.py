@@ -20,7 +20,7 @@ from typing import Any
 import numpy.typing as npt
 
 from chunkwise.binding import load_json
-from chunkwise.driver.n5.document import load_document
+from chunkwise.driver.tree_formats import tree_format
 from chunkwise.errors import FailedPreconditionError, NotFoundError
 from chunkwise.hdmf.model.attributes import REPLACING
 from chunkwise.hdmf.model.codecs import Settings
@@ -228,8 +228,7 @@ def _unmark(store: HdmfStore, dataset: StoredNode | None) -> None:
 
 def _change(store: HdmfStore, key: str, change: Callable[[Any], Any]) -> None:
     location = store.location
-    load = load_document if store.format == "n5" else load_json
-    change_document(location.store, location.path + key, change, load=load)
+    change_document(location.store, location.path + key, change, load=tree_format(store.format).load)
 
 
 def _keep_in_step(store: HdmfStore, path: str | None) -> None:

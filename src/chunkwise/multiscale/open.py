@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.binding import JSON
+from chunkwise.driver.tree_formats import tree_format
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
@@ -181,7 +182,7 @@ def find_images(group: Group, options: Options, name: str | None = None) -> Mult
     """Return what a group holds, None if that is nothing that is known."""
     ome = group.attrs.get("ome")
     own: Mapping[str, JSON] = ome if isinstance(ome, dict) else group.attrs
-    if group.format == "n5":
+    if tree_format(group.format).has_containers:
         from chunkwise.multiscale.n5_groups import find_n5_images  # many modules, for N5 alone
 
         return find_n5_images(group)

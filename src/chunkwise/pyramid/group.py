@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from chunkwise.driver.tree_formats import tree_format
 from chunkwise.errors import AlreadyExistsError
 from chunkwise.hierarchy.consolidated import update_consolidated
 from chunkwise.hierarchy.container import check_container, container_root, create_container
+from chunkwise.hierarchy.document import dump_like
 from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.new_location import check_outside_arrays, create_parents
 from chunkwise.hierarchy.node import JOURNAL, find_node, require_node
@@ -20,11 +22,6 @@ from chunkwise.pyramid.ngff import first_level_only, merged_attributes, ngff_lab
 
 __all__ = ["PyramidGroup"]
 
-_DOCUMENTS = {
-    "zarr3": ("zarr.json", b'{"zarr_format":3,"node_type":"group","attributes":{}}'),
-    "zarr2": (".zgroup", b'{"zarr_format":2}'),
-    "n5": ("attributes.json", b"{}"),
-}
 _ATTRIBUTES = {
     "ome-ngff-0.5": ("ome",),
     "ome-ngff-0.4": ("multiscales", "image-label"),
@@ -54,7 +51,7 @@ class PyramidGroup:
     def check(self) -> None:
         """Raise AlreadyExistsError if an array, or a group of another format, is there, or an array above."""
         location, format = self._location, self._convention.format
-        if format == "n5":
+        if tree_format(format).has_containers:
             check_container(location)
         check_outside_arrays(location)
         node = find_node(location)
@@ -68,11 +65,10 @@ class PyramidGroup:
     def create(self) -> None:
         """Make the group, and what there has to be above it."""
         location, format = self._location, self._convention.format
-        if format == "n5" and container_root(location) is None:
+        if tree_format(format).has_containers and container_root(location) is None:
             create_container(location)
         create_parents(location, format)
-        key, document = _DOCUMENTS[format]
-        if location.store.write(location.path + key, document, if_equal=MISSING_GENERATION) is not None:
+        if _write_group(location, format):
             update_consolidated(location.store, location.path)
 
     def clear(self) -> None:
@@ -124,7 +120,13 @@ class PyramidGroup:
     def _list(self, parent: Location, version: str) -> None:
         format = self._convention.format
         create_parents(parent, format)
-        key, document = _DOCUMENTS[format]
-        parent.store.write(parent.path + key, document, if_equal=MISSING_GENERATION)
+        _write_group(parent, format)
         attributes = Attributes(require_node(parent))
         attributes.change(lambda stored: {**stored, **ngff_labels(version, stored, self._location.name)})
+
+
+def _write_group(location: Location, format: str) -> bool:
+    """Write the document of a group; return True if there was none."""
+    ((key, document),) = tree_format(format).group_documents({}).items()
+    raw = dump_like(document, b"")
+    return location.store.write(location.path + key, raw, if_equal=MISSING_GENERATION) is not None

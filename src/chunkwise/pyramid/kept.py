@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from chunkwise.binding import JSON
+from chunkwise.driver.tree_formats import tree_format
 from chunkwise.errors import ChunkwiseError
 from chunkwise.multiscale.array_axes import ArrayImage
 from chunkwise.multiscale.grey import contrast_level, contrast_of
@@ -61,8 +62,8 @@ def kept_attributes(found: ArrayImage, format: str) -> Kept:
     label = own.get("image-label")
     label = label if isinstance(label, dict) else {}
     image_label = {name: value for name, value in label.items() if name not in ("version", "source")}
-    if format == "n5":
-        others, unfit = fitting_attributes(others, "n5")
+    if not tree_format(format).keeps_null:
+        others, unfit = fitting_attributes(others, format)
         notes += unfit
         if omero:
             shown = ", ".join(channel.label or "-" for channel in image.channels)

@@ -9,6 +9,7 @@ from typing import Any
 
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.driver.downsample.spec import check_method
+from chunkwise.driver.tree_formats import tree_format
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.multiscale.array_axes import ArrayImage
 from chunkwise.multiscale.image_axes import ImageAxis, image_axes, slowest_first
@@ -190,7 +191,7 @@ def _template(
         chunks=chunks,
         shards=shards,
         codec=parse_compressor(codec) if isinstance(codec, str) else codec,
-        fill_value=None if convention.format == "n5" else source.fill_value,
+        fill_value=source.fill_value if tree_format(convention.format).has_fill_value else None,
         names=tuple(axis.name for axis in axes),
         units=tuple(units),
         attributes=convention.level_attributes(axes, level, begin),

@@ -247,5 +247,5 @@ def _same(a: Node, b: Node) -> bool:
     """Return True if documents are those that were read before."""
     if a.format != b.format or a.kind != b.kind or a.found is None or b.found is None:
         return False
-    in_document = a.format in ("zarr3", "n5")  # attributes of the others lie beside it
+    in_document = not a.rules.attributes_key  # attributes of the others lie beside it
     return in_document and a.found.generation == b.found.generation

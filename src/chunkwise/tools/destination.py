@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from chunkwise.driver.n5.document import is_marker
+from chunkwise.driver.tree_formats import tree_format
 from chunkwise.errors import FailedPreconditionError
 from chunkwise.hierarchy.consolidated import update_consolidated
 from chunkwise.hierarchy.container import container_root, create_container
@@ -75,7 +76,7 @@ class Destination:
     def create_parents(self, format: str) -> None:
         """Make the groups above, and mark the container."""
         create_parents(self.location, format)
-        if self.replacement is not None and format == "n5":
+        if self.replacement is not None and tree_format(format).has_containers:
             root = container_root(self.location)
             if root is not None and root.path == self.location.path:
                 create_container(self.place)

@@ -161,7 +161,8 @@ def _kind(node: Node | CopySource) -> str:
 
 def _group_attributes(node: Node) -> dict[str, JSON]:
     attributes = {} if node.implicit else node_attributes(node)
-    return {name: value for name, value in attributes.items() if node.format != "n5" or name != "n5"}
+    version = node.rules.container_member
+    return {name: value for name, value in attributes.items() if not version or name != version}
 
 
 def _links(name: str, a: Mapping[str, Link], b: Mapping[str, Link]) -> Iterator[Difference]:

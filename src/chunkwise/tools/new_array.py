@@ -15,7 +15,7 @@ from chunkwise.api.open import open as open_spec
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.binding import JSON
 from chunkwise.driver.auto.found_instead import interrupted_instead
-from chunkwise.driver.tree_formats import DRIVERS, FORMATS
+from chunkwise.driver.tree_formats import DRIVERS, FORMATS, tree_format
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError
 from chunkwise.hierarchy.attributes import write_first_attributes
 from chunkwise.hierarchy.consolidated import update_consolidated
@@ -91,7 +91,7 @@ class NewArray:
                 {**self.spec, "kvstore": place.kvstore(), "create": True}, **self.options
             ).result()
             made = True
-            if self.format != "n5":
+            if tree_format(self.format).consolidated_key:
                 update_consolidated(place.store, place.path)
             if self.data is not None:
                 self._alone(store, place).write(self.data).result()

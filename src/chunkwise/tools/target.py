@@ -22,7 +22,7 @@ from chunkwise.binding import JSON, dump, expect_object
 from chunkwise.catalogue import codecs as registered
 from chunkwise.codec.codec_json import parse_codec
 from chunkwise.driver.n5.members import DATASET_MEMBERS, ITEM_NBYTES, array_data_type
-from chunkwise.driver.tree_formats import DRIVERS
+from chunkwise.driver.tree_formats import DRIVERS, tree_format
 from chunkwise.driver.zarr1.document import from_zarr2
 from chunkwise.driver.zarr1.document import to_zarr2 as to_zarr2_members
 from chunkwise.driver.zarr2.schema import OBJECT_FILTERS
@@ -53,7 +53,8 @@ class Target:
 def target_spec(template: ArrayTemplate, format: str, given: Sequence[str] = ()) -> Target:
     """Return the spec and attributes of an array like `template`, whose fields `given` were asked for."""
     # If the template was read off an array of the same format, its metadata is kept but for these.
-    if template.shards is not None and format != "zarr3":
+    rules = tree_format(format)
+    if template.shards is not None and not rules.has_shards:
         if "shards" in given:
             raise InvalidArgumentError(f"{format} has no shards; Zarr v3 (zarr3) has")
         template = replace(template, shards=None)
@@ -276,7 +277,7 @@ def _with_checksum(codecs: JSON, format: str) -> JSON:
             return codecs
         if _writes_checksum({**codecs, "checksum": True}, words):
             return {**codecs, "checksum": True}
-    title = {"n5": "N5", "zarr2": "Zarr v2", "zarr1": "Zarr v1"}[format]
+    title = tree_format(format).title
     raise InvalidArgumentError(
         f"checksum: {title} has no place for one with the compressor {dump(name)}; "
         f"{_WITH_CHECKSUM[words]} have one of their own, and Zarr v3 has one for any"

@@ -11,6 +11,7 @@ from functools import cache, partial
 from chunkwise.arrays.metadata_observers import is_consolidated
 from chunkwise.binding import JSON
 from chunkwise.driver.tree_format import FormatName
+from chunkwise.driver.tree_formats import tree_format
 from chunkwise.errors import AlreadyExistsError, UnsupportedError
 from chunkwise.hierarchy.attributes import change_attributes
 from chunkwise.hierarchy.change import make_link
@@ -51,7 +52,7 @@ class Place:
         They are pairs, as the journal has them: of a pass, and of a number.
         """
         check_outside_arrays(self._location)
-        if self._format == "n5":
+        if tree_format(self._format).has_containers:
             check_container(self._location)
         self._check_top(resume, into_group=into_group)
         if self.is_empty:
@@ -154,7 +155,8 @@ def publish_groups(
         else:
             attributes[above] = with_link(attributes[above], name, link, format)
     # A group must not be there before it is made: in N5 the container above is what is marked.
-    create_parents(top.parent if format == "n5" and not names and top.parent else top, format)
+    rules = tree_format(format)
+    create_parents(top.parent if rules.has_containers and not names and top.parent else top, format)
 
     def make(path: str) -> None:
         _make_group(location_below(top, path), format, attributes[path], is_there=path in place.groups)
@@ -166,7 +168,7 @@ def publish_groups(
         threads.shutdown()
     if "" in attributes:
         make("")
-    if format == "n5":
+    if rules.has_containers:
         if names or container_root(top) is not None:
             mark_container(top)
         else:

@@ -107,7 +107,7 @@ def plan_tree(
 
     `root` is where the root of the tree will be; links say how other trees lie from there.
     """
-    if options.fields.get("shards") is not None and target.format != "zarr3":
+    if options.fields.get("shards") is not None and not target.rules.has_shards:
         raise InvalidArgumentError(f"{target.format} has no shards; Zarr v3 (zarr3) has")
     if isinstance(codec := options.fields.get("codec"), Compressor):
         compressor_to_json(codec, target.format)  # or each array would be left out for it

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from chunkwise.api.open import open as open_spec
+from chunkwise.driver.tree_formats import tree_format
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.dtypes.zarr3 import parse_fill_value_zarr3
 from chunkwise.errors import InvalidArgumentError, prefix
@@ -28,7 +29,7 @@ def plan_variable(location: Location, name: str, encoded: Encoded, format: str, 
         variable = encoded.variable
         dtype = DataType(encoded.dtype)
         chunks, shards = _chunks(encoded, format, asked=asked)
-        names = tuple(str(dim) for dim in variable.dims)
+        names, rules = tuple(str(dim) for dim in variable.dims), tree_format(format)
         attributes = encoded.attributes_in(format)
         if format == "zarr2":
             attributes[NAMES] = list(names)
@@ -38,7 +39,7 @@ def plan_variable(location: Location, name: str, encoded: Encoded, format: str, 
             chunks=chunks,
             shards=shards,
             codec=_codec(encoded.layout.get("codec"), asked=asked),
-            fill_value=None if format == "n5" else _fill_value(encoded, dtype, format, asked=asked),
+            fill_value=_fill_value(encoded, dtype, format, asked=asked) if rules.has_fill_value else None,
             names=() if format == "zarr2" else names,
             attributes={} if format == "zarr3" else attributes,
         )
@@ -118,7 +119,7 @@ def _chunks(
     ):
         layout = {}  # that of an array with other dimensions, which it had where it came from
     chunks, shards = _sizes("chunks", layout, shape), _sizes("shards", layout, shape)
-    if shards is not None and format != "zarr3":
+    if shards is not None and not tree_format(format).has_shards:
         if asked:
             raise InvalidArgumentError(f"{format} has no shards; Zarr v3 (zarr3) has")
         shards = None

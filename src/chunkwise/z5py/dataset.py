@@ -70,7 +70,7 @@ class Dataset:
     def __init__(self, file: File, found: ResolvedNode, n_threads: int = 1) -> None:
         self.file = file
         self._found = found
-        self._is_n5 = found.node.format == "n5"
+        self._is_n5 = found.node.rules.reversed_axes
         self.n_threads = n_threads
 
     # -- storage --------------------------------------------------------------------------------

@@ -102,7 +102,7 @@ class File(Group):
             if suffix in cls.zarr_exts | cls.n5_exts:
                 return suffix in cls.zarr_exts
         node = find_node(locate(path))
-        return None if node is None or node.format is None else node.format != "n5"
+        return None if node is None or node.format is None else not node.rules.has_containers
 
     def close(self) -> None:
         """Do nothing: there is nothing to close."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from chunkwise.driver.tree_formats import tree_format
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError
 from chunkwise.groups.group import Group as Tree
 from chunkwise.hierarchy.resolve import ResolvedNode
@@ -80,7 +81,7 @@ class Group(Mapping[str, Member]):
     @property
     def is_zarr(self) -> bool:
         """True in a Zarr format, False in N5."""
-        return self._group.format != "n5"
+        return not tree_format(self._group.format).has_containers
 
     @property
     def _writable(self) -> bool:
@@ -216,9 +217,10 @@ class Group(Mapping[str, Member]):
             raise ValueError(f"chunk_key_encoding: expected default or v2, got {chunk_key_encoding!r}")
         if fillvalue is None:
             raise TypeError("fillvalue has to be a number, got None")
-        if format == "n5" and fillvalue != 0:
+        rules = tree_format(format)
+        if not rules.has_fill_value and fillvalue != 0:
             raise ValueError("N5 has no fill value: fillvalue has to be 0")
-        if shards is not None and format != "zarr3":
+        if shards is not None and not rules.has_shards:
             raise ValueError("shards are only supported in Zarr v3")
         box = _chunks(chunks, sizes)
         if shards is not None and (
@@ -227,7 +229,7 @@ class Group(Mapping[str, Member]):
             raise RuntimeError(f"shards of {tuple(shards)} are not a multiple of chunks of {box}")
         options: dict[str, Any] = {"shape": sizes, "chunks": box, "dtype": element}
         metadata: dict[str, Any] = {}
-        if format == "n5":
+        if rules.reversed_axes:
             options["shape"], options["chunks"] = sizes[::-1], box[::-1]
         else:
             options["fill_value"] = fillvalue

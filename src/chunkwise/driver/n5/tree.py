@@ -32,6 +32,7 @@ class N5Tree(TreeFormat):
     directories_are_groups: ClassVar[bool] = True
     keeps_null: ClassVar[bool] = False
     has_fill_value: ClassVar[bool] = False
+    shape_member: ClassVar[str] = "dimensions"
     names_member: ClassVar[str] = "axes"
     has_bool: ClassVar[bool] = False
     has_fixed_text: ClassVar[bool] = False

@@ -11,6 +11,7 @@ from hdmf.backends.io import HDMFIO
 from hdmf.build import DatasetBuilder, GroupBuilder
 from hdmf.data_utils import AbstractDataChunkIterator, DataIO
 
+from chunkwise.driver.tree_formats import tree_format
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, prefix
 from chunkwise.hdmf.backend.builder_paths import identity_of, path_of, target_of
 from chunkwise.hdmf.backend.builder_references import BuilderReferences
@@ -329,7 +330,9 @@ class BuilderWriter:
 
     def _h5_settings(self, h5: Any) -> Settings:
         settings = settings_of_h5(H5Source(h5).dataset)
-        return replace(settings, fill_value=None) if self.store.format == "n5" else settings
+        return (
+            settings if tree_format(self.store.format).has_fill_value else replace(settings, fill_value=None)
+        )
 
     def _reserve(self, path: str, builder: DatasetBuilder, data: DataIO, settings: Settings) -> None:
         element = element_of_builder(data.dtype if builder.dtype is None else builder.dtype, None)

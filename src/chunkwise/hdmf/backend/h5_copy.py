@@ -14,6 +14,7 @@ import h5py
 import numpy as np
 from hdmf.spec import NamespaceCatalog
 
+from chunkwise.driver.tree_formats import tree_format
 from chunkwise.errors import InvalidArgumentError, LossWarning
 from chunkwise.hdmf.backend.builder_streams import BuilderStreams
 from chunkwise.hdmf.backend.data_io import settings_of_h5
@@ -214,7 +215,7 @@ class H5Copy:
                 f"the names of values of {each.what} are left out: {enum}", LossWarning, stacklevel=2
             )
         settings = settings_of_h5(each.node)
-        if streams.store.format == "n5":  # which has no fill value
+        if not tree_format(streams.store.format).has_fill_value:
             settings = replace(settings, fill_value=None)
         streams.copy_h5(each.at, source, settings, attributes)
 

@@ -18,6 +18,7 @@ from chunkwise.codec.protocol import DecodeInto, PreparedChain
 from chunkwise.driver.chunked.metadata_cache import cached_metadata, layout_of
 from chunkwise.driver.n5.format import N5Format
 from chunkwise.driver.stored_array import StoredArray
+from chunkwise.driver.tree_formats import tree_format
 from chunkwise.driver.zarr2.format import Zarr2Format
 from chunkwise.driver.zarr3.format import Zarr3Format
 from chunkwise.engine.count_stored import delete_outside
@@ -33,15 +34,10 @@ from chunkwise.hdmf.pickles.safe_pickle import UnsafePickleError
 from chunkwise.hierarchy.document import change_document
 from chunkwise.hierarchy.location import Location
 
-__all__ = ["DOCUMENT_KEYS", "PhysicalArray", "object_filter"]
-
-DOCUMENT_KEYS: dict[str, str] = {"zarr2": ".zarray", "zarr3": "zarr.json", "n5": "attributes.json"}
-"""Key of an array's document in each format."""
+__all__ = ["PhysicalArray", "object_filter"]
 
 _HDMF_MEMBERS = ("hdmf_attributes", "hdmf_n5")
 """Members of N5 documents that are none of the format's business."""
-
-_SHAPES = {"zarr2": "shape", "zarr3": "shape", "n5": "dimensions"}
 
 
 def object_filter(document: dict[str, Any]) -> str | None:
@@ -74,6 +70,7 @@ class PhysicalArray:
         "location",
         "node",
         "pool",
+        "rules",
     )
 
     def __init__(
@@ -87,6 +84,7 @@ class PhysicalArray:
     ) -> None:
         self.location = location
         self.format = format
+        self.rules = tree_format(format)
         self.node = node
         self.pool = pool
         self._decoders = decoders
@@ -110,7 +108,7 @@ class PhysicalArray:
 
     def _ordered(self, extents: tuple[int, ...]) -> tuple[int, ...]:
         # The dimensions of N5 begin with the one that changes fastest.
-        return extents[::-1] if self.format == "n5" else extents
+        return extents[::-1] if self.rules.reversed_axes else extents
 
     @property
     def chunk_shape(self) -> tuple[int, ...] | None:
@@ -144,7 +142,7 @@ class PhysicalArray:
     def _open(self) -> None:
         format, options = _FORMATS[self.format]
         document = self.node.document
-        if self.format == "n5":
+        if self.rules.has_containers:
             document = {k: v for k, v in document.items() if k not in _HDMF_MEMBERS}
         self._stored = layout_of(format, cached_metadata(format, document), self.prefix, options).stored
 
@@ -204,7 +202,7 @@ class PhysicalArray:
             raise prefix(prefix(e, where), f'dataset "{self.node.path}"') from None
         if stored.shape != chunk:
             out = out[tuple(slice(0, n) for n in stored.shape)]
-        return out.T if self.format == "n5" else out
+        return out.T if self.rules.reversed_axes else out
 
     def _spare_decoders(self) -> list[DecodeInto]:
         """Return decoders that nobody uses at the moment, of arrays of this store with the same codecs."""
@@ -224,12 +222,12 @@ class PhysicalArray:
             read_into(stored, self.location.store, transform, out, pool=self.pool).result()
         except ChunkwiseError as e:
             raise prefix(e, f'dataset "{self.node.path}"') from None
-        if self.format == "n5":
+        if self.rules.reversed_axes:
             out = out.T
         return out if selection.finish is None else selection.finish(out)
 
     def _reversed(self, selection: Selection) -> Selection:
-        return Selection(selection.terms[::-1]) if self.format == "n5" else selection
+        return Selection(selection.terms[::-1]) if self.rules.reversed_axes else selection
 
     def write(self, key: Any, values: npt.NDArray[Any]) -> Future[None]:
         """Store values where an index says; they must not change before the future is done."""
@@ -238,7 +236,7 @@ class PhysicalArray:
             raise UnsupportedError("writing takes integers, slices of positive step and lists of indices")
         transform = self._reversed(selection).transform(self.stored.shape)
         source = np.broadcast_to(values, self._ordered(tuple(transform.input_shape)))
-        if self.format == "n5":
+        if self.rules.reversed_axes:
             source = source.T
         if source.dtype != self.stored.numpy_dtype:
             source = source.astype(self.stored.numpy_dtype)
@@ -256,15 +254,15 @@ class PhysicalArray:
         """Change the shape, in the store too; chunks that are outside then are deleted."""
         before = self.stored
         wanted = [int(n) for n in shape]
-        member = _SHAPES[self.format]
-        listed = wanted[::-1] if self.format == "n5" else wanted
+        member = self.rules.shape_member
+        listed = wanted[::-1] if self.rules.reversed_axes else wanted
 
         def change(document: Any) -> Any:
             if not isinstance(document, dict):
                 raise FailedPreconditionError(f'dataset "{self.node.path}" was deleted')
             return {**document, member: listed}
 
-        key = self.prefix + DOCUMENT_KEYS[self.format]
+        key = self.prefix + self.rules.array_key
         self.node.document = change_document(self.location.store, key, change)
         self._stored = None
         if any(new < old for new, old in zip(listed, before.shape, strict=True)):

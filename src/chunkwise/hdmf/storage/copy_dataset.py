@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy.typing as npt
 
+from chunkwise.driver.tree_formats import tree_format
 from chunkwise.errors import ChunkwiseError
 from chunkwise.hdmf.conventions.base import NewArray
 from chunkwise.hdmf.model.codecs import Settings, codec_document
@@ -35,12 +36,12 @@ def stored_settings(source: Dataset, format: Format) -> Settings:
     return Settings(
         chunks=chunks,
         shards=source.physical.chunk_shape
-        if plain and source.physical.stored.shard and format == "zarr3"
+        if plain and source.physical.stored.shard and tree_format(format).has_shards
         else None,
         compressor=_translated([*filters, *compressors], format),
         fill_value=source.physical.stored.fill_value[()]
         if source.element.kind == "number"
-        and format != "n5"
+        and tree_format(format).has_fill_value
         and source.physical.dtype == source.element.dtype
         else None,
     )

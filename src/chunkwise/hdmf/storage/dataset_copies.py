@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from chunkwise.api.tensorstore import TensorStore
+from chunkwise.driver.tree_formats import tree_format
 from chunkwise.errors import (
     ChunkwiseError,
     DataCorruptionError,
@@ -92,7 +93,7 @@ class DatasetCopies:
             found = open_array(source, read=True)
         except ChunkwiseError:  # h5py has it, such as text or what a filter of its own has made
             return False
-        if (format == "n5") != (array.format == "n5"):
+        if tree_format(format).reversed_axes != array.rules.reversed_axes:
             found = found.transpose(range(found.rank)[::-1])
         # What is stored otherwise than it is used, such as truth in N5, is translated by conventions.
         dtypes = {found.dtype.memory_dtype, target.dtype.memory_dtype, element.memory_dtype}

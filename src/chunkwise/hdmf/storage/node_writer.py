@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from chunkwise.driver.tree_formats import tree_format
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError
 from chunkwise.hdmf.conventions.base import NewArray
 from chunkwise.hdmf.conventions.n5 import N5Convention
@@ -17,7 +18,7 @@ from chunkwise.hdmf.conventions.zarr3 import is_utf8, longest_text
 from chunkwise.hdmf.model.codecs import Settings
 from chunkwise.hdmf.model.copies import COPIES, dump_copies, read_values
 from chunkwise.hdmf.model.element import Element, Member, number, region
-from chunkwise.hdmf.model.physical import DOCUMENT_KEYS, PhysicalArray
+from chunkwise.hdmf.model.physical import PhysicalArray
 from chunkwise.hdmf.model.reference import Reference, join_path, parent_path
 from chunkwise.hdmf.model.tree import StoredNode
 from chunkwise.hdmf.storage.store import HdmfStore
@@ -146,7 +147,7 @@ class NodeWriter:
         keys = []
         if store.format == "n5":  # the document of the root is read at each opening
             keys += [
-                root + node.prefix + DOCUMENT_KEYS["n5"]
+                root + node.prefix + tree_format(store.format).array_key
                 for path, node in store.tree.nodes.items()
                 if path != "/"
             ]
