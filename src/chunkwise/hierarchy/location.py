@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 from chunkwise.binding import JSON, Members, dump
 from chunkwise.catalogue import DRIVERS, kvstores
 from chunkwise.driver.auto.found_instead import file_kind
-from chunkwise.errors import ChunkwiseError, InvalidArgumentError
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError, noted
 from chunkwise.kvstore.protocol import ByteRange, KvStoreDriver, is_store
 from chunkwise.kvstore.value_bound import read_bounded
 from chunkwise.spec.context import Context, as_context
@@ -188,7 +188,10 @@ def _is_store_object(place: object) -> bool:
 
 def _of_json(members: Mapping[str, JSON], text: str, context: Context | None) -> Location:
     if "driver" not in members and "kvstore" not in members:
-        Spec(members)  # raises the error of the missing member
+        try:
+            Spec(members)  # which lacks a member
+        except InvalidArgumentError as e:
+            raise noted(e, 'to keep data in memory, give a URL such as "memory://name/"') from None
     kvstore = members.get("kvstore", members)
     if kvstore is members and members.get("driver") in DRIVERS:
         if hasattr(Spec(members)._driver, "kvstore"):
