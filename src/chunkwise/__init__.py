@@ -84,7 +84,7 @@ if _TYPE_CHECKING:
     from chunkwise.n5.blocks import N5Blocks, create_n5_blocks, open_n5_blocks
     from chunkwise.n5.label_multisets import open_label_multisets
     from chunkwise.pyramid.downsample_pyramid import downsample_pyramid
-    from chunkwise.pyramid.pyramid_writer import Pyramid, PyramidProgress
+    from chunkwise.pyramid.pyramid import Pyramid, PyramidProgress
     from chunkwise.server.app import asgi_app
     from chunkwise.server.running import serve
     from chunkwise.stand_in import install_as_tensorstore, install_as_z5py
@@ -262,7 +262,7 @@ _later = _Later(
         "chunkwise.n5.blocks": ["N5Blocks", "create_n5_blocks", "open_n5_blocks"],
         "chunkwise.n5.label_multisets": ["open_label_multisets"],
         "chunkwise.pyramid.downsample_pyramid": ["downsample_pyramid"],
-        "chunkwise.pyramid.pyramid_writer": ["Pyramid", "PyramidProgress"],
+        "chunkwise.pyramid.pyramid": ["Pyramid", "PyramidProgress"],
         "chunkwise.server.app": ["asgi_app"],
         "chunkwise.server.running": ["serve"],
         "chunkwise.stand_in": ["install_as_tensorstore", "install_as_z5py"],

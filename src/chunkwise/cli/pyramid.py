@@ -24,8 +24,8 @@ from chunkwise.cli.region import select
 from chunkwise.fork import new_lock
 from chunkwise.hierarchy.location import Location, locate
 from chunkwise.pyramid.convention import CONVENTIONS
-from chunkwise.pyramid.downsample_pyramid import DEFAULT_MEMORY, downsample_pyramid
-from chunkwise.pyramid.pyramid_writer import Pyramid, PyramidProgress
+from chunkwise.pyramid.downsample_pyramid import DEFAULT_MEMORY, downsample_pyramid, prepare_pyramid
+from chunkwise.pyramid.pyramid import Pyramid, PyramidProgress
 from chunkwise.tools.executors import Workers
 from chunkwise.tools.quantities import format_pace, format_shape
 from chunkwise.tools.source import open_source, open_view
@@ -107,6 +107,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_on(parser)
     parser.add_argument("--resume", action="store_true", help="go on with an interrupted pyramid")
     parser.add_argument("--overwrite", action="store_true", help="delete levels that are there first")
+    parser.add_argument(
+        "--verify", action="store_true", help="read everything again and compare with the level before"
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="print levels, tasks, bytes and requests; write nothing"
+    )
     parser.add_argument("--no-sync", action="store_true", help="don't wait for the disk")
     add_quiet(parser)
 
@@ -125,28 +131,34 @@ def run(arguments: argparse.Namespace) -> int:
         source = locate(arguments.source)
     started = time.monotonic()
     workers = workers_of(arguments, DEFAULT_MEMORY)
+    options = {
+        "convention": arguments.convention,
+        "method": arguments.method,
+        "labels": arguments.labels or None,
+        "factors": arguments.factors,
+        "levels": arguments.levels,
+        "axes": arguments.axes,
+        "units": units_of(arguments),
+        "chunks": arguments.chunk,
+        "shards": arguments.shard,
+        "codec": arguments.codec,
+        "name": arguments.name,
+        "memory": arguments.memory,
+        "sync": not arguments.no_sync,
+        "resume": arguments.resume,
+        "overwrite": arguments.overwrite,
+        "verify": arguments.verify,
+    }
     with _Progress(arguments, workers) as progress, warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # what is left out is reported at the end
+        if arguments.dry_run:
+            plan = prepare_pyramid(source, arguments.destination, workers=workers, **options).preview()
+            for note in plan.left_out:
+                message(note)
+            show(arguments, plan.to_json(), *plan.lines())
+            return 0
         future = downsample_pyramid(
-            source,
-            arguments.destination,
-            convention=arguments.convention,
-            method=arguments.method,
-            labels=arguments.labels or None,
-            factors=arguments.factors,
-            levels=arguments.levels,
-            axes=arguments.axes,
-            units=units_of(arguments),
-            chunks=arguments.chunk,
-            shards=arguments.shard,
-            codec=arguments.codec,
-            name=arguments.name,
-            executor=workers,
-            memory=arguments.memory,
-            sync=not arguments.no_sync,
-            resume=arguments.resume,
-            overwrite=arguments.overwrite,
-            progress=progress.show,
+            source, arguments.destination, executor=workers, progress=progress.show, **options
         )
         try:
             made = future.result()
@@ -189,6 +201,7 @@ def _report(arguments: argparse.Namespace, made: Pyramid, seconds: float) -> Non
         "levels": [dict(zip(("path", "shape", "factors"), level, strict=True)) for level in levels],
         "bytes": nbytes,
         "seconds": seconds,
+        "verified": arguments.verify,
         "left_out": list(made.left_out),
     }
     for note in made.left_out:
@@ -197,7 +210,8 @@ def _report(arguments: argparse.Namespace, made: Pyramid, seconds: float) -> Non
         f"{name:<6} {format_shape(shape):<24} factors {', '.join(map(str, factors))}"
         for name, shape, factors in levels
     ]
-    show(arguments, out, *lines, f"{made.path}: {made.convention}, {format_pace(nbytes, seconds)}")
+    checked = "; every element compared: equal" if arguments.verify else ""
+    show(arguments, out, *lines, f"{made.path}: {made.convention}, {format_pace(nbytes, seconds)}{checked}")
 
 
 def _factors(text: str) -> list[int] | list[list[int]]:

@@ -21,7 +21,8 @@ from chunkwise.multiscale.array_axes import ArrayImage, image_of_array
 from chunkwise.pyramid.convention import CONVENTIONS, Convention, find_convention
 from chunkwise.pyramid.kept import NOTHING, kept_attributes
 from chunkwise.pyramid.plan import PyramidOptions, plan_pyramid
-from chunkwise.pyramid.pyramid_writer import Pyramid, PyramidProgress, PyramidWriter
+from chunkwise.pyramid.pyramid import Pyramid, PyramidProgress
+from chunkwise.pyramid.pyramid_writer import PyramidWriter
 from chunkwise.spec.unit import Unit
 from chunkwise.thread import start_thread
 from chunkwise.tools.executors import Workers, workers_of
@@ -29,7 +30,7 @@ from chunkwise.tools.losses import warn_of_losses
 from chunkwise.tools.progress import check_progress, shown_progress
 from chunkwise.tools.source import open_source
 
-__all__ = ["DEFAULT_MEMORY", "downsample_pyramid"]
+__all__ = ["DEFAULT_MEMORY", "downsample_pyramid", "prepare_pyramid"]
 
 DEFAULT_MEMORY = 256 << 20
 """Bytes that threads of this process use for blocks."""
@@ -55,6 +56,7 @@ def downsample_pyramid(
     sync: bool = True,
     resume: bool = False,
     overwrite: bool = False,
+    verify: bool = False,
     progress: Callable[[PyramidProgress], object] | bool | None = None,
 ) -> Future[Pyramid]:
     """Write a multiscale pyramid of an image.
@@ -115,6 +117,9 @@ def downsample_pyramid(
         Go on with an unfinished pyramid, if there is one.
     overwrite : bool
         Replace arrays that are in the place of levels, when all levels are whole.
+    verify : bool
+        Read every level again and compare each element with the level before, downsampled, before the group
+        becomes a pyramid.
     progress : callable or bool, optional
         Called with a `PyramidProgress` after each block, one at a time; of levels that are made together
         `level` is the first.  True shows a bar on stderr.
@@ -134,6 +139,8 @@ def downsample_pyramid(
     ------
     ValueError
         At once if the options don't fit the image or the convention, or there is something in the way.
+    DataCorruptionError
+        If `verify` finds another value; all levels are written again by `resume`.
 
     Examples
     --------
@@ -147,6 +154,76 @@ def downsample_pyramid(
     [(64, 96), (32, 48), (16, 24)]
     """
     check_progress(progress)
+    workers = workers_of(executor)
+    if executor is None:
+        workers = replace(workers, memory=DEFAULT_MEMORY)
+    writer = prepare_pyramid(
+        array,
+        destination,
+        convention=convention,
+        method=method,
+        labels=labels,
+        factors=factors,
+        levels=levels,
+        axes=axes,
+        units=units,
+        chunks=chunks,
+        shards=shards,
+        codec=codec,
+        name=name,
+        workers=workers,
+        memory=memory,
+        sync=sync,
+        resume=resume,
+        overwrite=overwrite,
+        verify=verify,
+        progress=progress if callable(progress) else None,
+    )
+    writer.prepare()
+    promise, future = Promise[Pyramid].new()
+    change = Change(future, future)  # waited for after Ctrl-C; what others write meanwhile is no part of it
+
+    def work() -> None:
+        try:
+            with shown_progress(progress is True, "pyramid", writer.nbytes, 0, workers) as told:
+                writer.advance = told
+                made = writer.write(lambda: not promise.done())
+            if made is not None:
+                promise.set_result(made)
+        except BaseException as e:
+            promise.set_exception(e)
+        finally:
+            change.end()
+
+    if not start_thread(work):
+        work()
+    return future
+
+
+def prepare_pyramid(
+    array: TensorStore | LocationLike,
+    destination: LocationLike | None,
+    *,
+    convention: str | None,
+    method: str | None,
+    labels: bool | None,
+    factors: Sequence[int] | Sequence[Sequence[int]] | None,
+    levels: int | None,
+    axes: Sequence[str] | None,
+    units: Sequence[Unit | str | None] | None,
+    chunks: Sequence[int] | Mapping[str, int] | None,
+    shards: Sequence[int] | Mapping[str, int] | None,
+    codec: Any,
+    name: str | None,
+    workers: Workers,
+    memory: int | str | None,
+    sync: bool,
+    resume: bool,
+    overwrite: bool,
+    verify: bool,
+    progress: Callable[[PyramidProgress], object] | None = None,
+) -> PyramidWriter:
+    """Return who writes a pyramid, before anything is written; see `downsample_pyramid`."""
     if resume and overwrite:
         raise InvalidArgumentError(
             "resume goes on with an unfinished pyramid, overwrite starts again: choose one"
@@ -182,10 +259,7 @@ def downsample_pyramid(
     else:
         kept = NOTHING
     warn_of_losses([("", note) for note in kept.left_out])
-    workers = workers_of(executor)
-    if executor is None:
-        workers = replace(workers, memory=DEFAULT_MEMORY)
-    writer = PyramidWriter(
+    return PyramidWriter(
         plan,
         group,
         labels=labels,
@@ -197,27 +271,9 @@ def downsample_pyramid(
         sync=sync,
         resume=resume,
         overwrite=overwrite,
-        progress=progress if callable(progress) else None,
+        verify=verify,
+        progress=progress,
     )
-    writer.prepare()
-    promise, future = Promise[Pyramid].new()
-    change = Change(future, future)  # waited for after Ctrl-C; what others write meanwhile is no part of it
-
-    def work() -> None:
-        try:
-            with shown_progress(progress is True, "pyramid", writer.nbytes, 0, workers) as told:
-                writer.advance = told
-                made = writer.write(lambda: not promise.done())
-            if made is not None:
-                promise.set_result(made)
-        except BaseException as e:
-            promise.set_exception(e)
-        finally:
-            change.end()
-
-    if not start_thread(work):
-        work()
-    return future
 
 
 def _convention(name: str | None, known: ArrayImage, first: str | None, format: str) -> Convention:

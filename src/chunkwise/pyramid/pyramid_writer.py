@@ -3,7 +3,8 @@
 1. The group is made, with a journal of the levels that are done.
 2. One level after the other is written in blocks, from the array of the level before, downsampled; or several
    from one read of a block, where the memory allows that (`chunkwise.pyramid.level_step`).
-3. The group gets its attributes, by which viewers know a pyramid; until then it is none.
+3. If wanted, every level is read again and compared with the level before, downsampled.
+4. The group gets its attributes, by which viewers know a pyramid; until then it is none.
 """
 
 from __future__ import annotations
@@ -11,13 +12,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from contextlib import suppress
-from typing import NamedTuple
 
-from chunkwise.api.copy import BLOCK_NBYTES
+from chunkwise.api.copy import BLOCK_NBYTES, divide, item_nbytes
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.api.views import downsample
 from chunkwise.binding import JSON
-from chunkwise.errors import AbortedError, ChunkwiseError
+from chunkwise.errors import AbortedError, ChunkwiseError, DataCorruptionError, prefix
 from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.node import JOURNAL
 from chunkwise.index_space import align
@@ -28,65 +28,17 @@ from chunkwise.pyramid.kept import Kept
 from chunkwise.pyramid.level_step import LevelStep, blocks_of_levels
 from chunkwise.pyramid.level_writer import LevelWriter
 from chunkwise.pyramid.plan import PyramidPlan
+from chunkwise.pyramid.preview import PyramidPreview, preview_levels
+from chunkwise.pyramid.pyramid import Pyramid, PyramidProgress
 from chunkwise.spec.driver_spec import DriverSpec
+from chunkwise.tools.copy_work import CopyStep, StepResult
 from chunkwise.tools.executors import Workers
 from chunkwise.tools.journal import Journal
 from chunkwise.tools.journal_document import read_journal
 from chunkwise.tools.new_array import open_array
 from chunkwise.tools.work import Crew, Work
 
-__all__ = ["Pyramid", "PyramidProgress", "PyramidWriter"]
-
-
-class PyramidProgress(NamedTuple):
-    """Progress of a pyramid.
-
-    Attributes
-    ----------
-    level : int
-        The one that is being written.
-    n_levels : int
-    nbytes_done, nbytes : int
-        Of the elements of all levels that are to be written.
-    """
-
-    level: int
-    n_levels: int
-    nbytes_done: int
-    nbytes: int
-
-
-class Pyramid(NamedTuple):
-    """A pyramid that has been written.
-
-    Attributes
-    ----------
-    convention : str
-    path : str
-        Of the group.
-    names : tuple of str
-        Of the arrays in it.
-    levels : tuple of TensorStore
-        The arrays, the one of full resolution first.
-    factors : tuple of tuple of int
-        Of each level relative to the first.
-    left_out : tuple of str
-        What the metadata of the source say that the convention has no place for.
-    """
-
-    convention: str
-    path: str
-    names: tuple[str, ...]
-    levels: tuple[TensorStore, ...]
-    factors: tuple[tuple[int, ...], ...]
-    left_out: tuple[str, ...] = ()
-
-    def __repr__(self) -> str:
-        shapes = ", ".join(
-            f"{name}: {'x'.join(map(str, level.shape))}"
-            for name, level in zip(self.names, self.levels, strict=True)
-        )
-        return f"<{self.convention} pyramid at {self.path}: {shapes}>"
+__all__ = ["PyramidWriter"]
 
 
 class PyramidWriter:
@@ -106,9 +58,10 @@ class PyramidWriter:
         sync: bool,
         resume: bool,
         overwrite: bool,
+        verify: bool,
         progress: Callable[[PyramidProgress], object] | None,
     ) -> None:
-        self._resume, self._overwrite = resume, overwrite
+        self._resume, self._overwrite, self._verified = resume, overwrite, verify
         begun = read_journal(location) if resume else None
         # Levels are made beside what they replace, also when somebody goes on with them.
         self._replaces = overwrite or (begun is not None and begun["task"].get("replaces") is True)
@@ -152,24 +105,44 @@ class PyramidWriter:
         ]
         self._journal = Journal(location, task, len(plan.levels), command="chunkwise pyramid --resume")
         self._start = 0 if first is None else 1
-        self.nbytes = sum(writer.nbytes for writer in self._writers[self._start :])
+        self.nbytes = sum(writer.nbytes for writer in self._writers[self._start :]) * (2 if verify else 1)
+
+    def preview(self) -> PyramidPreview:
+        """Return what would be written, and how; write nothing, and raise what `prepare` would raise."""
+        self._check()
+        plan, steps = self._plan, []
+        at = self._start
+        while at < len(plan.levels):
+            before = self._writers[at - 1].target if at > self._start else None
+            if at and before is None:
+                before = open_array(self._location.child(plan.names[0]), read=True)
+            steps.append((at, self._level_step(at, self._source_of(at, before))))
+            at += len(steps[-1][1].targets)
+        templates = [writer.target for writer in self._writers]
+        return preview_levels(plan, self._location.text, templates, steps, self._left_out)
 
     def prepare(self) -> None:
         """Make room for all levels, or find out how far they are."""
         location = self._location
-        begun = location.store.read(location.path + JOURNAL).value is not None
-        self._group.check()
-        if begun and self._resume:
+        if self._check():
             self._journal.resume()
-        else:
-            for writer in self._writers[self._start :]:
-                writer.check()
-            for writer in self._writers[self._start :]:
-                writer.clear()
-            if begun and self._overwrite:
-                location.store.delete(location.path + JOURNAL)
-            self._group.create()
-            self._journal.begin()
+            return
+        for writer in self._writers[self._start :]:
+            writer.clear()
+        if self._overwrite:
+            location.store.delete(location.path + JOURNAL)
+        self._group.create()
+        self._journal.begin()
+
+    def _check(self) -> bool:
+        """Raise for what is in the way; return whether an unfinished pyramid is to be gone on with."""
+        location = self._location
+        self._group.check()
+        if self._resume and location.store.read(location.path + JOURNAL).value is not None:
+            return True
+        for writer in self._writers[self._start :]:
+            writer.check()
+        return False
 
     def write(self, wanted: Callable[[], bool]) -> Pyramid | None:
         """Write the rest; return None if it isn't wanted any more."""
@@ -196,14 +169,13 @@ class PyramidWriter:
                     self._writers[number].forget()
                     self._advance(number, self._writers[number].nbytes)
                     continue
-                source = plan.source
-                if number:
-                    step = plan.levels[number].step
-                    source = downsample(self._before(arrays[-1]), step, plan.method)
+                source = self._source_of(number, arrays[-1] if arrays else None)
                 made = self._write_levels(crew, number, source, wanted)
                 if not wanted():
                     return None
                 arrays += made
+            if self._verified and not self._verify(crew, arrays, wanted):
+                return None
         self._journal.write()  # or another process may have finished it
         arrays[self._start :] = [writer.commit() for writer in self._writers[self._start :]]
         if self._replaces:
@@ -262,6 +234,41 @@ class PyramidWriter:
         self._journal.write()
         journal.delete()
         return made
+
+    def _verify(self, crew: Crew, arrays: list[TensorStore], wanted: Callable[[], bool]) -> bool:
+        """Compare each level with the one before, downsampled; return False if it isn't wanted any more."""
+        steps = []
+        for number in range(self._start, len(arrays)):
+            source, target = self._source_of(number, arrays[number - 1] if number else None), arrays[number]
+            source = source[align(source.domain, target.domain)]
+            blocks = divide(target, source, self._block_nbytes)
+            steps.append(CopyStep(source, target, blocks, "compare", None, item_nbytes(target), None, False))
+        work = Work("compare", steps)
+        for at, step in enumerate(steps):
+            number = self._start + at
+
+            def done(start: int, stop: int, result: StepResult, number: int = number) -> None:
+                self._advance(number, result.nbytes)
+                if not wanted():
+                    work.stop.set()
+
+            try:
+                crew.run(work, at, [(0, step.blocks.n_blocks)], done, self._journal.beat)
+            except DataCorruptionError as e:
+                self._journal.restart()  # the levels below were made of it
+                raise prefix(e, f"Level {self._plan.names[number]}") from None
+            except AbortedError:
+                if not wanted():
+                    return False
+                raise
+        return wanted()
+
+    def _source_of(self, number: int, before: TensorStore | None) -> TensorStore:
+        """Return what a level is to hold, given the level before it."""
+        if not number:
+            return self._plan.source
+        assert before is not None
+        return downsample(self._before(before), self._plan.levels[number].step, self._plan.method)
 
     def _level_step(self, number: int, source: TensorStore) -> LevelStep:
         """Return the steps of a level, as it was begun or as suits the workers."""
