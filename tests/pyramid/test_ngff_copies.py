@@ -137,3 +137,18 @@ def test_label_multisets_become_labels(tmp_path):
     image = cw.open_multiscale(tmp_path / "b.zarr")
     assert image.is_labels and image.levels[0][0, 0, :2].read().result().tolist() == [6, 8]
     assert main(["view", str(path), "--headless", str(tmp_path / "a.png")]) == 0
+
+
+@pytest.mark.parametrize("convention", ["ome-ngff-0.5", "n5-viewer"])
+def test_sizes_without_names_in_a_tree_of_one_rank(tmp_path, capsys, convention):
+    """They are for all levels of an image; where an array has other dimensions nothing is written."""
+    source = tmp_path / ("a.n5" if convention == "n5-viewer" else "a.zarr")
+    _image(source, "zyx", convention=convention, chunks=[10, 12, 12])
+    target = tmp_path / f"b{source.suffix}"
+    assert _copy(source, target, "--chunk", "5,8,4", "--verify") == 0
+    image = cw.open_multiscale(target)
+    assert [level.chunk_layout.read_chunk.shape for level in image.levels] == [(5, 8, 4)] * 3
+    cw.open_group(source).create_array("times", [1.0, 2.0])
+    assert _copy(source, tmp_path / f"c{source.suffix}", "--chunk", "5,8,4") == 1
+    assert "times: chunks: expected one size for each of 1 dimensions" in capsys.readouterr().err
+    assert not (tmp_path / f"c{source.suffix}").exists()

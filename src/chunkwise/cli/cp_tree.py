@@ -37,7 +37,7 @@ def run_copy_tree(arguments: argparse.Namespace, source: Location, destination: 
     for_viewer = arguments.layout not in (None, "ome-zarr")
     format = "n5" if for_viewer else choose_format(arguments, destination, root.format)
     to_ngff = _is_to_ngff(arguments, root.location, root.format, format)
-    _check_options(arguments, to_ngff=to_ngff)
+    _check_options(arguments)
     if to_ngff or arguments.layout is not None:
         return _copy_image(arguments, root.location, destination, format if to_ngff else "n5")
     workers = workers_of(arguments)
@@ -76,21 +76,15 @@ def run_copy_volume(arguments: argparse.Namespace, source: Location, destination
             f"{arguments.source} is a precomputed volume; -r copies its scales to OME-Zarr, and without -r "
             "the first one is copied as an array"
         )
-    _check_options(arguments, to_ngff=True)
+    _check_options(arguments)
     return _copy_image(arguments, source, destination, format)
 
 
-def _check_options(arguments: argparse.Namespace, *, to_ngff: bool) -> None:
+def _check_options(arguments: argparse.Namespace) -> None:
     """Raise UsageError for options that are for single arrays."""
     for option, name in _ONE_ARRAY.items():
         if getattr(arguments, option) not in (None, False):
             raise UsageError(f"{name} is for single arrays; the arrays of a hierarchy keep theirs")
-    for option in ("chunk", "shard"):
-        if isinstance(getattr(arguments, option), tuple) and not to_ngff:
-            raise UsageError(
-                f"--{option}: sizes without names are for single arrays; in a hierarchy they go by dimension "
-                f"name, such as --{option} time=90,lat=8"
-            )
 
 
 def copy_options(arguments: argparse.Namespace) -> dict[str, Any]:
