@@ -148,7 +148,7 @@ def test_sizes_without_names_in_a_tree_of_one_rank(tmp_path, capsys, convention)
     assert _copy(source, target, "--chunk", "5,8,4", "--verify") == 0
     image = cw.open_multiscale(target)
     assert [level.chunk_layout.read_chunk.shape for level in image.levels] == [(5, 8, 4)] * 3
-    cw.open_group(source).create_array("times", [1.0, 2.0])
+    cw.open_group(source, "r+").create_array("times", [1.0, 2.0])
     assert _copy(source, tmp_path / f"c{source.suffix}", "--chunk", "5,8,4") == 1
     assert "times: chunks: expected one size for each of 1 dimensions" in capsys.readouterr().err
     assert not (tmp_path / f"c{source.suffix}").exists()

@@ -50,10 +50,10 @@ may be SRC.
 
 With -r a whole hierarchy is copied: groups, arrays, attributes and links.  --chunk time=90,lat=8 and --shard
 hold for each array along the dimensions that it has by these names; its other dimensions, and other arrays,
-stay as they are.  Sizes without names need a tree whose arrays all have as many dimensions.  --codec is for all arrays, in JSON for all but those of text.  An NWB file in HDF5, or for
-another format, is converted as by `chunkwise nwb convert`.  Exit status 3 says that the copy
-lacks something which the new format can't hold; the messages, or "left_out" and "notes" in the JSON, say
-what.
+stay as they are.  Sizes without names need a tree whose arrays all have as many dimensions.  --codec is for
+all arrays, in JSON for all but those of text.  An NWB file in HDF5, or for another format, is converted as by
+`chunkwise nwb convert`.  Exit status 3 says that the copy lacks something which the new format can't hold;
+the messages, or "left_out" and "notes" in the JSON, say what.
 """
 
 
