@@ -324,7 +324,6 @@ def test_a_schema_without_rank_has_no_bounds() -> None:
         lambda: cw.Schema().origin,
         lambda: cw.Schema().size,
         lambda: cw.Schema()[...],
-        lambda: cw.Schema().T,
     ):
         with pytest.raises(ValueError, match="unspecified rank"):
             use()

@@ -19,6 +19,7 @@ from chunkwise.index_space import IndexDomain, IndexTransform, OutputIndexMap, i
 from chunkwise.spec.constraint import braces
 
 __all__ = [
+    "NUMBERS",
     "check_broadcast",
     "equal_fill",
     "fill_from_json",
@@ -26,6 +27,9 @@ __all__ = [
     "unbroadcast",
     "view_fill_value",
 ]
+
+NUMBERS = "biufc"
+"""Kinds of NumPy's data types whose values may be kept as they were given, whatever type the array has."""
 
 _JSON = DataType("json")
 _UNBOUNDED: Final = 2 * inf + 1

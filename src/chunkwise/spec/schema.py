@@ -194,9 +194,7 @@ class Schema(IndexingMixin):
             raise InvalidArgumentError(
                 f"Specified dtype ({dtype.name}) does not match existing value ({self._dtype.name})"
             )
-        if self._dtype is None and self._fill is not None and not self._fill_is_json:
-            self._fill = self._fill.astype(dtype.memory_dtype)
-        self._dtype = dtype
+        self._dtype = dtype  # a fill value stays what it was given as, until `converted_fill_value`
 
     def _set_domain(self, domain: IndexDomain, source: str = "domain") -> None:
         self._set_rank(domain.rank, source)
@@ -325,6 +323,11 @@ class Schema(IndexingMixin):
     def _become(self, other: Schema) -> None:
         for name in _MEMBERS:
             setattr(self, name, getattr(other, name))
+
+    @property
+    def T(self) -> Schema:  # noqa: N802
+        """The schema with its dimensions in reverse order; the same if their number isn't known."""
+        return self.copy() if self._rank is None else self.transpose()
 
     def _apply_transform_fn(self, fn: Callable[[IndexTransform], IndexTransform]) -> Schema:
         if self._rank is None:

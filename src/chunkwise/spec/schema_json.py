@@ -15,6 +15,7 @@ from chunkwise.spec.chunk_layout import ChunkLayout
 from chunkwise.spec.codec_spec import CodecSpec
 from chunkwise.spec.constraint import MAX_RANK
 from chunkwise.spec.dimension_units import dimension_units_from_json, dimension_units_to_json
+from chunkwise.spec.fill_value import NUMBERS
 
 if TYPE_CHECKING:
     from chunkwise.spec.schema import Schema
@@ -52,7 +53,9 @@ def schema_to_json(schema: Schema) -> dict[str, JSON]:
     if schema._fill_is_json and fill is not None:
         out["fill_value"] = fill.tolist()
     elif fill is not None:
-        dtype = schema._dtype or as_dtype("json" if fill.dtype == object else fill.dtype)
+        dtype = schema._dtype
+        if dtype is None or (fill.dtype != dtype.memory_dtype and fill.dtype.kind in NUMBERS):
+            dtype = as_dtype("json" if fill.dtype == object else fill.dtype)
         out["fill_value"] = array_to_json(fill, dtype)
     if schema._rank is not None:
         out["rank"] = schema._rank

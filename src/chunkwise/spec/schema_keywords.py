@@ -11,7 +11,7 @@ import numpy.typing as npt
 from chunkwise.dtypes.as_array import as_array
 from chunkwise.dtypes.data_type import DataType, DTypeLike, dtypes
 from chunkwise.dtypes.data_type import dtype as as_dtype
-from chunkwise.errors import ChunkwiseError, prefix
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError, prefix
 from chunkwise.index_space import IndexDomain
 from chunkwise.spec.chunk_layout import ChunkLayout
 from chunkwise.spec.codec_spec import CodecSpec
@@ -60,6 +60,12 @@ def apply_schema_keywords(schema: Schema, keywords: Mapping[str, Any]) -> None:
             if name == "dtype" and not isinstance(value, DataType) and not _is_dtype(value):
                 raise
             raise prefix(e, f"Invalid {name}") from None
+        except OverflowError as e:
+            raise _OutOfRangeError(f"Invalid {name}: {e}") from None
+
+
+class _OutOfRangeError(InvalidArgumentError, OverflowError):
+    """A number that its data type can't hold: an OverflowError as in TensorStore."""
 
 
 def _is_dtype(value: Any) -> bool:
@@ -84,6 +90,9 @@ def _as_fill(schema: Schema, value: Any) -> npt.NDArray[Any]:
         return as_array(value, schema._dtype)
     array = np.asarray(value)
     if array.dtype.kind == "O":
+        for item in array.flat:
+            if isinstance(item, int) and not -(2**63) <= item < 2**64:
+                raise OverflowError(f"Python integer {item} out of bounds for int64 and uint64")
         return as_array(value, dtypes["json"])
     return array.astype(array.dtype.newbyteorder("="), copy=False)
 

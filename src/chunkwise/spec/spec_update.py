@@ -10,6 +10,7 @@ from chunkwise.errors import InvalidArgumentError
 from chunkwise.index_space import IndexTransform
 from chunkwise.spec.context import Context
 from chunkwise.spec.driver_spec import DriverSpec
+from chunkwise.spec.fill_value import NUMBERS
 from chunkwise.spec.open_mode import OpenMode, Recheck
 from chunkwise.spec.public_kvstore_spec import Spec as PublicKvStoreSpec
 from chunkwise.spec.public_kvstore_spec import as_kvstore_spec
@@ -112,10 +113,9 @@ def _update_mode(driver: DriverSpec, given: dict[str, Any]) -> DriverSpec:
 def _update_schema(
     driver: DriverSpec, transform: IndexTransform | None, options: dict[str, Any]
 ) -> tuple[DriverSpec, IndexTransform | None]:
-    start = Schema(dtype=driver.dtype) if driver.dtype is not None else Schema()
     wanted = Schema()
-    if start.dtype is not None and "dtype" not in options:
-        wanted._dtype = start.dtype
+    if driver.dtype is not None and "dtype" not in options and driver.dtype.memory_dtype.kind not in NUMBERS:
+        wanted._dtype = driver.dtype
     wanted._apply(options)
     if driver.dtype is not None and wanted.dtype is not None and wanted.dtype != driver.dtype:
         raise InvalidArgumentError(

@@ -73,9 +73,10 @@ class CastSpec(BasedSpec):
 def cast_schema(schema: Schema, dtype: DataType | None) -> Schema:
     """Return `schema` for another data type, its fill value converted; without one if that can't be done."""
     out = schema.copy()
-    fill, source = schema.fill_value, schema.dtype
+    source = schema.dtype
     if source is dtype:
         return out
+    fill = schema.fill_value if source is None else schema.converted_fill_value(source)
     out._dtype = dtype
     if fill is not None and source is not None and dtype is not None:
         out._fill = converter(source, dtype)(fill) if convertible(source, dtype) else None
