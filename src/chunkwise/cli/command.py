@@ -12,7 +12,9 @@ from chunkwise.binding import JSON
 from chunkwise.extras import needs
 
 __all__ = [
+    "FAILED",
     "INCOMPLETE",
+    "WRONG_USAGE",
     "UsageError",
     "add_json",
     "as_json",
@@ -23,6 +25,7 @@ __all__ = [
     "tell",
 ]
 
+FAILED, WRONG_USAGE = 1, 2
 
 INCOMPLETE = 3
 """Exit status of a copy that lacks something of the source, since the format has no place for it."""
