@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 from cli_arrays import Run, make
 
+from chunkwise.cli.command import text_of
 from chunkwise.cli.main import COMMANDS, make_parser
 from chunkwise.cli.parser import CommandParser
+from chunkwise.errors import ChunkwiseError, noted
 from chunkwise.version import __version__
 
 
@@ -120,3 +122,36 @@ def test_ls_is_one_level_of_tree(run: Run, tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.chdir(tmp_path)
     assert [node["name"] for node in run("ls", "--json").json] == names
     assert len(run("ls", "--depth", "2", "--json").json) == 6
+
+
+def every(cls: type[ChunkwiseError]) -> list[type[ChunkwiseError]]:
+    return [cls, *(each for below in cls.__subclasses__() for each in every(below))]
+
+
+@pytest.mark.parametrize("cls", every(ChunkwiseError), ids=lambda cls: cls.__name__)
+def test_messages_have_no_status_words(cls: type[ChunkwiseError]) -> None:
+    error = noted(cls("Error opening a: there is none"), "look there")
+    assert text_of(error) == "Error opening a: there is none; look there"
+    assert cls.status in str(error)  # which programs look for
+
+
+@pytest.mark.parametrize(
+    ("region", "told"),
+    [
+        ("64,0", '"64" in region "64,0" is no part of dimension 0 ("y"), which is [0, 64)'),
+        ("0,-9", '"-9" in region "0,-9" is no part of dimension 1, which is [0, 8)'),
+        ("::3,5:9", '"5:9" in region "::3,5:9" is no part of dimension 1, which is [0, 8)'),
+        ("...,9:5:-1", '"9:5:-1" in region "...,9:5:-1" is no part of dimension 1, which is [0, 8)'),
+        ("5:2,:", '"5:2" in region "5:2,:" is no part of dimension 0 ("y"), which is [0, 64)'),
+    ],
+)
+@pytest.mark.parametrize("command", ["slice", "plan", "cp", "pyramid"])
+def test_regions_outside_are_told_in_their_own_words(
+    run: Run, tmp_path: Path, command: str, region: str, told: str
+) -> None:
+    names = {"metadata": {"dimension_names": ["y", None]}}
+    make(tmp_path / "a", "zarr3", np.zeros((64, 8), "u1"), (64, 8), **names)
+    target = [tmp_path / "b"] if command in ("cp", "pyramid") else []
+    result = run(command, tmp_path / "a", *target, "--region", region)
+    assert (result.status, result.err) == (1, f"chunkwise: {told}\n")
+    assert not (tmp_path / "b").exists()

@@ -13,7 +13,7 @@ from collections.abc import Container, Sequence
 from importlib import import_module
 from io import TextIOWrapper
 
-from chunkwise.cli.command import FAILED, WRONG_USAGE, UsageError, add_json, message
+from chunkwise.cli.command import FAILED, WRONG_USAGE, UsageError, add_json, message, text_of
 from chunkwise.cli.parser import CommandParser, grouped
 from chunkwise.cli.servers import add_server_arguments, with_servers
 from chunkwise.errors import ChunkwiseError
@@ -105,7 +105,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except _EXPECTED as e:
-        message(_text(e))
+        message(f"out of memory: {text_of(e)}" if isinstance(e, MemoryError) else text_of(e))
         return FAILED
 
 
@@ -118,11 +118,6 @@ def _joined(argv: Sequence[str]) -> list[str]:
         else:
             out.append(word)
     return out
-
-
-def _text(error: BaseException) -> str:
-    text = "; ".join([str(error) or type(error).__name__, *getattr(error, "__notes__", ())])
-    return f"out of memory: {text}" if isinstance(error, MemoryError) else text
 
 
 def make_parser(wanted: Container[str] = COMMANDS) -> CommandParser:
