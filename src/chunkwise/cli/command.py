@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from chunkwise.binding import JSON
+from chunkwise.errors import ChunkwiseError
 from chunkwise.extras import needs
 
 __all__ = [
+    "FAILED",
     "INCOMPLETE",
+    "WRONG_USAGE",
     "UsageError",
     "add_json",
     "as_json",
@@ -21,8 +25,12 @@ __all__ = [
     "rows_as_lines",
     "show",
     "tell",
+    "text_of",
 ]
 
+FAILED, WRONG_USAGE = 1, 2
+
+_STATUS = re.compile("[A-Z]+(_[A-Z]+)*")  # such as NOT_FOUND
 
 INCOMPLETE = 3
 """Exit status of a copy that lacks something of the source, since the format has no place for it."""
@@ -40,6 +48,15 @@ def add_json(parser: argparse.ArgumentParser, default: object = False) -> None:
 def message(text: str) -> None:
     """Tell the user something that is not the command's data."""
     print(f"chunkwise: {text}", file=sys.stderr, flush=True)
+
+
+def text_of(error: BaseException) -> str:
+    """Return what an error says to people: with its notes, without the status that programs look for."""
+    text = str(error)
+    if isinstance(error, ChunkwiseError):
+        status, colon, rest = error.message.partition(": ")
+        text = rest if colon and _STATUS.fullmatch(status) else error.message
+    return "; ".join([text or type(error).__name__, *getattr(error, "__notes__", ())])
 
 
 def as_json(value: object) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from chunkwise.cli.command import message, tell
+from chunkwise.cli.command import message, tell, text_of
 from chunkwise.cli.options import add_on, workers_of
 from chunkwise.cli.progress import progress_of
 from chunkwise.errors import ChunkwiseError
@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
                     progress.clear()
                     print(difference)
     except (ChunkwiseError, OSError, ValueError, NotImplementedError) as e:
-        message(str(e))
+        message(text_of(e))
         return _TROUBLE
     if not arguments.quiet:
         text = plural(len(found), "difference") if found else "no differences"

@@ -12,9 +12,9 @@ import sys
 from collections.abc import Container, Sequence
 from importlib import import_module
 from io import TextIOWrapper
-from typing import NoReturn
 
-from chunkwise.cli.command import UsageError, add_json, message
+from chunkwise.cli.command import FAILED, WRONG_USAGE, UsageError, add_json, message, text_of
+from chunkwise.cli.parser import CommandParser, grouped
 from chunkwise.cli.servers import add_server_arguments, with_servers
 from chunkwise.errors import ChunkwiseError
 from chunkwise.extras import MissingPackageError
@@ -23,35 +23,48 @@ from chunkwise.version import __version__
 
 __all__ = ["COMMANDS", "main", "make_parser"]
 
-COMMANDS = {
-    "info": "describe an array or a group, and count what is stored",
-    "tree": "list the groups and arrays of a hierarchy",
-    "attrs": "show, set or remove attributes",
-    "create": "make an array",
-    "cp": "copy an array or a hierarchy to another place, format, chunking or compression",
-    "status": "show the progress of an unfinished copy",
-    "mv": "move an array, a group or a link within a store",
-    "rm": "delete arrays, groups and links",
-    "consolidate": "write, check or remove the consolidated metadata of a hierarchy",
-    "slice": "print a region, or save it as .npy or .png",
-    "serve": "serve arrays and trees over HTTP, for viewers and other programs",
-    "view": "show arrays and images in a browser",
-    "zip": "put an array or a hierarchy into a ZIP archive",
-    "stack": "combine arrays into one: check their places, and save the spec",
-    "pyramid": "write an image at several resolutions, for viewers",
-    "plan": "count the requests that reading a region takes",
-    "diff": "compare two arrays or hierarchies",
-    "nwb": "inspect, check, convert and repack NWB files in Zarr and N5",
-    "verify": "read and check every stored chunk",
-    "migrate": "convert a Zarr v1 or v2 array or hierarchy to Zarr v3, in place",
-    "completion": "print the script with which bash, zsh or fish completes commands",
+_GROUPS = {
+    "look": {
+        "info": "describe an array or a group, and count what is stored",
+        "ls": "list the groups and arrays right below a group",
+        "tree": "list the groups and arrays of a hierarchy",
+        "attrs": "show, set or remove attributes",
+        "slice": "print a region, or save it as .npy or .png",
+        "plan": "count the requests that reading a region takes",
+    },
+    "make and copy": {
+        "create": "make an array",
+        "cp": "copy an array or a hierarchy to another place, format, chunking or compression",
+        "status": "show the progress of an unfinished copy",
+        "mv": "move an array, a group or a link within a store",
+        "rm": "delete arrays, groups and links",
+        "migrate": "convert a Zarr v1 or v2 array or hierarchy to Zarr v3, in place",
+        "consolidate": "write, check or remove the consolidated metadata of a hierarchy",
+        "zip": "put an array or a hierarchy into a ZIP archive",
+    },
+    "check": {
+        "verify": "read and check every stored chunk",
+        "diff": "compare two arrays or hierarchies",
+    },
+    "images and sessions": {
+        "stack": "combine arrays into one: check their places, and save the spec",
+        "pyramid": "write an image at several resolutions, for viewers",
+        "nwb": "inspect, check, convert and repack NWB files in Zarr and N5",
+    },
+    "servers": {
+        "view": "show arrays and images in a browser",
+        "serve": "serve arrays and trees over HTTP, for viewers and other programs",
+    },
+    "this program": {
+        "help": "show the help of a command",
+        "completion": "print the script with which bash, zsh or fish completes commands",
+    },
 }
+COMMANDS = {name: purpose for commands in _GROUPS.values() for name, purpose in commands.items()}
 """Name and purpose of each command, whose module is loaded when it is used."""
 
 # Options whose values may begin with a minus sign without being a number.
 _SIGNED = ("--fill-value", "--region", "--concat", "--stack")
-
-_FAILED, _USAGE = 1, 2
 
 # What the library raises for wrong input, failing storage and missing packages; anything else is a defect.
 _EXPECTED = (
@@ -68,17 +81,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         command = next((word for word in argv if not word.startswith("-")), "")
-        arguments = make_parser({command}).parse_args(argv)
+        parser = make_parser({command})
+        if not argv:
+            parser.print_help()
+            return 0
+        arguments = parser.parse_args(argv)
         loaded()
         with with_servers(arguments):
             status: int = arguments.run(arguments)
         sys.stdout.flush()
         return status
     except SystemExit as stop:
-        return stop.code if isinstance(stop.code, int) else _USAGE
+        return stop.code if isinstance(stop.code, int) else WRONG_USAGE
     except UsageError as e:
         message(str(e))
-        return _USAGE
+        return WRONG_USAGE
     except KeyboardInterrupt:
         again = hasattr(arguments, "resume")
         message("interrupted" + ("; --resume goes on where it stopped" if again else ""))
@@ -86,10 +103,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         # Whoever read our output has seen enough; Python would complain when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _FAILED
+        return FAILED
     except _EXPECTED as e:
-        message(_text(e))
-        return _FAILED
+        message(f"out of memory: {text_of(e)}" if isinstance(e, MemoryError) else text_of(e))
+        return FAILED
 
 
 def _joined(argv: Sequence[str]) -> list[str]:
@@ -103,26 +120,15 @@ def _joined(argv: Sequence[str]) -> list[str]:
     return out
 
 
-def _text(error: BaseException) -> str:
-    text = "; ".join([str(error) or type(error).__name__, *getattr(error, "__notes__", ())])
-    return f"out of memory: {text}" if isinstance(error, MemoryError) else text
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, text: str) -> NoReturn:
-        self.print_usage(sys.stderr)
-        message(text)
-        raise SystemExit(_USAGE)
-
-
-def make_parser(wanted: Container[str] = COMMANDS) -> argparse.ArgumentParser:
+def make_parser(wanted: Container[str] = COMMANDS) -> CommandParser:
     """Return the parser of the command line, with the arguments of the commands in `wanted`."""
-    parser = _Parser(
+    parser = CommandParser(
         prog="chunkwise",
         description="Large N-dimensional arrays in Zarr v1, v2, v3 and N5.",
-        epilog="PATH is a local path or a URL; `chunkwise COMMAND --help` tells more.",
+        epilog="PATH is a local path or a URL; `chunkwise help COMMAND` tells more.",
+        formatter_class=grouped({next(iter(commands)): group for group, commands in _GROUPS.items()}),
     )
-    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
+    parser.add_argument("-V", "--version", action=_Version, nargs=0, help="show the version and exit")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name, purpose in COMMANDS.items():
         command = commands.add_parser(

@@ -9,6 +9,8 @@ from typing import Any, TypeAlias
 
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.cli.command import UsageError
+from chunkwise.errors import OutOfBoundsError
+from chunkwise.index_space import d
 from chunkwise.tools.source import open_source
 
 __all__ = ["Region", "add_view", "index_of", "parse_region", "select", "view_of"]
@@ -57,16 +59,36 @@ def index_of(store: TensorStore, text: str) -> tuple[int | slice, ...]:
     at = terms.index(...) if ... in terms else len(terms)
     index: list[Any] = [*terms[:at], *[slice(None)] * (store.rank - n_given), *terms[at + 1 :]]
     domain = store.domain
-    return tuple(
-        _from_end(term, high) if low >= 0 else term
-        for term, low, high in zip(index, domain.inclusive_min, domain.exclusive_max, strict=True)
+    bounds = list(zip(domain.inclusive_min, domain.exclusive_max, strict=True))
+    found = tuple(
+        _from_end(term, high) if low >= 0 else term for term, (low, high) in zip(index, bounds, strict=True)
     )
+    explicit = store[d[:].mark_bounds_implicit[False]] if store.rank else store
+    for at, (term, (low, high)) in enumerate(zip(found, bounds, strict=True)):
+        try:
+            explicit[(slice(None),) * at + (term,)]
+        except OutOfBoundsError:
+            label = store.domain.labels[at]
+            which = f'{at} ("{label}")' if label else str(at)
+            raise OutOfBoundsError(
+                f'"{_part_text(index[at])}" in region "{text}" is no part of dimension {which}, which is '
+                f"[{low}, {high})"
+            ) from None
+    return found
 
 
 def select(store: TensorStore, text: str) -> TensorStore:
     """Return the view that a region selects; see `index_of`."""
     index = index_of(store, text)
     return store[index] if index else store
+
+
+def _part_text(term: int | slice) -> str:
+    """Return what is written for a term of a region."""
+    if not isinstance(term, slice):
+        return str(term)
+    numbers = ["" if number is None else str(number) for number in (term.start, term.stop, term.step)]
+    return ":".join(numbers if numbers[2] else numbers[:2])
 
 
 def _from_end(term: Any, high: int) -> Any:

@@ -13,7 +13,7 @@ from chunkwise.api.stack import concat, overlay, stack
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.api.views import cast
 from chunkwise.binding import JSON
-from chunkwise.cli.command import UsageError, message, show
+from chunkwise.cli.command import UsageError, message, show, text_of
 from chunkwise.cli.template_options import fill_value_of
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
@@ -145,7 +145,7 @@ def _open(paths: Sequence[_LayerPath], dtype: DataType | None) -> list[TensorSto
                 layer = cast(layer, dtype)
             layers.append(layer)
         except (ChunkwiseError, OSError, ValueError) as e:
-            errors.append(f"{path}: {e}")
+            errors.append(f"{path}: {text_of(e)}")
     if not errors:
         errors = _disagreements(paths, layers)
     for error in errors[:-1][: 2 * _MOST_SHOWN]:

@@ -29,9 +29,11 @@ from chunkwise.tools.summary import shape_text, summarize
 __all__ = ["add_arguments", "run"]
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
-    parser.add_argument("path", metavar="PATH", help="root of the hierarchy, or a part of it")
+def add_arguments(parser: argparse.ArgumentParser, depth: int | None = None) -> None:
+    """Declare the command's arguments; `depth` holds where none is given."""
+    parser.add_argument(
+        "path", metavar="PATH", nargs="?", default=".", help="a hierarchy, or a part of it; by default here"
+    )
     parser.add_argument("-a", "--attributes", action="store_true", help="show attributes too")
     parser.add_argument(
         "-s", "--sizes", action="store_true", help="count stored chunks and their bytes; takes a listing"
@@ -41,7 +43,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="look at the nodes themselves, not at copies of metadata",
     )
-    parser.add_argument("-d", "--depth", type=int, metavar="N", help="show N levels below PATH")
+    parser.add_argument(
+        "-d", "--depth", type=int, metavar="N", default=depth, help="show N levels below PATH"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -55,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
             _show_array(arguments, array)
             return 0
         root = node_or_file(find_source(arguments.path))
-        nodes = [_ShownNode(name, node) for name, node in walk(root)]
+        nodes = [_ShownNode(name, node) for name, node in walk(root, depth=arguments.depth)]
     walked = [
         shown
         for shown in nodes

@@ -45,24 +45,24 @@ class WalkedNode(NamedTuple):
     node: Node
 
 
-def walk(node: Node, *, implicit: bool = True) -> Iterator[WalkedNode]:
-    """Yield `node` and all nodes below, each group before its children, these in natural order."""
+def walk(node: Node, *, implicit: bool = True, depth: int | None = None) -> Iterator[WalkedNode]:
+    """Yield `node` and all nodes below, to `depth`; each group before its children, in natural order."""
     # Unless `implicit`, directories without a document are no groups, and nothing below them is looked for.
     # Where keys can't be listed, consolidated metadata says what is below.
     find = find_node if implicit else find_documented
     if not is_slow(node.location.store) or _is_leaf(node):
-        yield from _walk("", node, partial(children, find=find))
+        yield from _walk("", node, partial(children, find=find), depth)
         return
     try:
-        found = look_ahead(node, find)
+        found = look_ahead(node, find, depth)
     except UnlistedError:
         copies = read_snapshot(node)
         if copies is None:
             raise
         yield WalkedNode("", node)
-        yield from _walk_copies(node, copies, "")
+        yield from _walk_copies(node, copies, "", depth)
         return
-    yield from _walk("", node, lambda name, _: found[name])
+    yield from _walk("", node, lambda name, _: found[name], depth)
 
 
 def _is_leaf(node: Node) -> bool:
@@ -70,36 +70,46 @@ def _is_leaf(node: Node) -> bool:
     return (node.kind == "array" and not node.is_container) or node.key == JOURNAL
 
 
-def _walk(name: str, node: Node, below_of: _Children) -> Iterator[WalkedNode]:
-    if _is_leaf(node):
+def _is_plain(node: Node) -> bool:
+    # Every directory is a group in N5; elsewhere one that leads to no node is just a directory.
+    return node.implicit and not node.rules.directories_are_groups
+
+
+def _walk(name: str, node: Node, below_of: _Children, depth: int | None) -> Iterator[WalkedNode]:
+    if _is_leaf(node) or (depth == 0 and not _is_plain(node)):
         yield WalkedNode(name, node)
         return
-    below = (walked for child, at in below_of(name, node) for walked in _walk(child, at, below_of))
+    deeper = None if depth is None else max(0, depth - 1)
+    below = (walked for child, at in below_of(name, node) for walked in _walk(child, at, below_of, deeper))
     if not node.implicit or not name:
         yield WalkedNode(name, node)
-        yield from below
+        yield from below if depth != 0 else ()
         return
     first = next(below, None)
-    # Every directory is a group in N5; elsewhere one that leads to no node is just a directory.
-    if first is not None or node.rules.directories_are_groups:
+    if first is not None or not _is_plain(node):
         yield WalkedNode(name, node)
-    if first is not None:
+    if first is not None and depth != 0:
         yield first
         yield from below
 
 
-def _walk_copies(root: Node, copies: Snapshot, path: str) -> Iterator[WalkedNode]:
+def _walk_copies(root: Node, copies: Snapshot, path: str, depth: int | None) -> Iterator[WalkedNode]:
+    if depth == 0:
+        return
     for child in sorted(copies.children(path), key=_natural):
         name = f"{path}/{child}" if path else child
         entry = copies.find(name)
         if entry is not None and root.rules.lists(child):
             at = root.location.child(name)
             yield WalkedNode(name, Node(at, copies.format, entry.kind, entry.key, entry.document))
-            yield from _walk_copies(root, copies, name)
+            yield from _walk_copies(root, copies, name, None if depth is None else depth - 1)
 
 
-def look_ahead(node: Node, find: _Find = find_node) -> dict[str, list[tuple[str, Node]]]:
+def look_ahead(
+    node: Node, find: _Find = find_node, depth: int | None = None
+) -> dict[str, list[tuple[str, Node]]]:
     """Return path and node of the children of each group, by its path; a level is found at once."""
+    # Below `depth`, only of directories that are groups if something lies in them.
     store = node.location.store
     out: dict[str, list[tuple[str, Node]]] = {}
     groups = [("", node)]
@@ -116,6 +126,8 @@ def look_ahead(node: Node, find: _Find = find_node) -> dict[str, list[tuple[str,
             if at is not None:
                 out[path].append((f"{path}/{child}" if path else child, at))
         groups = [below for path, _ in groups for below in out[path] if not _is_leaf(below[1])]
+        if depth is not None and groups[0:1] and groups[0][0].count("/") + 1 >= depth:
+            groups = [below for below in groups if _is_plain(below[1])]
     return out
 
 
