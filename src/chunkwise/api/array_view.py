@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from math import prod
 from typing import Any
 
 import numpy.typing as npt
 
+from chunkwise import catalogue
 from chunkwise.api.kvstore import KvStore
 from chunkwise.api.transaction import Transaction, check_open
 from chunkwise.arrays.protocol import OpenArray
@@ -97,8 +97,7 @@ class ArrayView(WritableIndexingMixin):
         return known if len(known) == self.rank else None
 
     def __dask_tokenize__(self) -> str:
-        # The layer of dask is above this one.
-        return str(import_module("chunkwise.dask.convert").token_of(self))
+        return str(catalogue.hooks["dask token"](self))
 
     def info(self) -> ArrayInfo:
         """Return the properties of the array: a mapping, whose text is a table.  Nothing is read."""
