@@ -76,10 +76,6 @@ CIRCLES: list[list[str]] = [
         "chunkwise.spec.schema_keywords",
     ],
     [
-        "chunkwise.tools.journal",
-        "chunkwise.tools.parts",
-    ],
-    [
         "chunkwise.z5py.dataset",
         "chunkwise.z5py.file",
         "chunkwise.z5py.group",
