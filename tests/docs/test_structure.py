@@ -39,11 +39,6 @@ CIRCLES: list[list[str]] = [
         "chunkwise.api.tensorstore",
     ],
     [
-        "chunkwise.engine.coroutine",
-        "chunkwise.engine.future",
-        "chunkwise.engine.waiting",
-    ],
-    [
         "chunkwise.hdmf.storage.dataset",
         "chunkwise.hdmf.storage.store",
     ],
