@@ -35,10 +35,6 @@ INNER_MODULES = {
 # Circles that are left.
 CIRCLES: list[list[str]] = [
     [
-        "chunkwise.api.copy",
-        "chunkwise.api.tensorstore",
-    ],
-    [
         "chunkwise.hdmf.storage.dataset",
         "chunkwise.hdmf.storage.store",
     ],

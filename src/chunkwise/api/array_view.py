@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from math import prod
 from typing import Any
 
@@ -12,6 +13,9 @@ from chunkwise.api.kvstore import KvStore
 from chunkwise.api.transaction import Transaction, check_open
 from chunkwise.arrays.protocol import OpenArray
 from chunkwise.dtypes.data_type import DataType
+from chunkwise.engine.batch import Batch
+from chunkwise.engine.combine import WriteFutures
+from chunkwise.engine.future import Future
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError
 from chunkwise.hierarchy.node_attributes import ArrayNode, Attributes, array_node
 from chunkwise.html import chunk_drawing, panel, table
@@ -39,6 +43,14 @@ class ArrayView(WritableIndexingMixin):
     _transform: IndexTransform
     _transaction: Transaction | None
     _node: ArrayNode | None
+
+    @abstractmethod
+    def read(self, *, batch: Batch | None = None) -> Future[npt.NDArray[Any]]:
+        """Read the whole view."""
+
+    @abstractmethod
+    def write(self, source: Any) -> WriteFutures:
+        """Write `source` to the whole view."""
 
     @property
     def rank(self) -> int:
