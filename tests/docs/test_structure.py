@@ -44,11 +44,6 @@ CIRCLES: list[list[str]] = [
         "chunkwise.spec.chunk_layout_keywords",
     ],
     [
-        "chunkwise.spec.schema",
-        "chunkwise.spec.schema_json",
-        "chunkwise.spec.schema_keywords",
-    ],
-    [
         "chunkwise.z5py.dataset",
         "chunkwise.z5py.file",
         "chunkwise.z5py.group",
