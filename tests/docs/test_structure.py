@@ -39,11 +39,6 @@ CIRCLES: list[list[str]] = [
         "chunkwise.hdmf.storage.store",
     ],
     [
-        "chunkwise.spec.chunk_layout",
-        "chunkwise.spec.chunk_layout_json",
-        "chunkwise.spec.chunk_layout_keywords",
-    ],
-    [
         "chunkwise.z5py.dataset",
         "chunkwise.z5py.file",
         "chunkwise.z5py.group",
