@@ -32,17 +32,11 @@ INNER_MODULES = {
     "zarr": 15,
 }
 
-# Circles that are left.
-CIRCLES: list[list[str]] = [
-    [
-        "chunkwise.hdmf.storage.dataset",
-        "chunkwise.hdmf.storage.store",
-    ],
-    [
-        "chunkwise.z5py.dataset",
-        "chunkwise.z5py.file",
-        "chunkwise.z5py.group",
-    ],
+# A dataset leads to its store or file, by public attributes, and that to its datasets.  The modules of z5py
+# have the names that z5py gives them.
+CIRCLES = [
+    ["chunkwise.hdmf.storage.dataset", "chunkwise.hdmf.storage.store"],
+    ["chunkwise.z5py.dataset", "chunkwise.z5py.file", "chunkwise.z5py.group"],
 ]
 
 BY_TEXT = ("import_module", "__import__")
