@@ -87,7 +87,7 @@ if _TYPE_CHECKING:
     from chunkwise.pyramid.pyramid import Pyramid, PyramidProgress
     from chunkwise.server.app import asgi_app
     from chunkwise.server.running import serve
-    from chunkwise.stand_in import install_as_tensorstore, install_as_z5py
+    from chunkwise.stand_in import install_as_tensorstore
     from chunkwise.tools.copy import ArrayCopyReport, copy, plan_copy
     from chunkwise.tools.copy_plan import CopyPlan
     from chunkwise.tools.copy_report import CopyReport
@@ -96,6 +96,7 @@ if _TYPE_CHECKING:
     from chunkwise.tools.verify import NodeReport
     from chunkwise.tools.verify_place import verify
     from chunkwise.tools.verify_step import BadKey
+    from chunkwise.z5py.stand_in import install_as_z5py
 
 dtype = DataType
 # One line each, so that type checkers know them.
@@ -265,7 +266,7 @@ _later = _Later(
         "chunkwise.pyramid.pyramid": ["Pyramid", "PyramidProgress"],
         "chunkwise.server.app": ["asgi_app"],
         "chunkwise.server.running": ["serve"],
-        "chunkwise.stand_in": ["install_as_tensorstore", "install_as_z5py"],
+        "chunkwise.stand_in": ["install_as_tensorstore"],
         "chunkwise.groups.copy_tree": ["copy_tree"],
         "chunkwise.tools.copy": ["ArrayCopyReport", "copy", "plan_copy"],
         "chunkwise.tools.difference": ["Difference", "diff"],
@@ -275,6 +276,7 @@ _later = _Later(
         "chunkwise.tools.copy_plan": ["CopyPlan"],
         "chunkwise.tools.migrate": ["Migration", "migrate"],
         "chunkwise.tools.copy_report": ["CopyReport"],
+        "chunkwise.z5py.stand_in": ["install_as_z5py"],
     },
     packages=["ocdbt", "xarray"],
 )

@@ -16,6 +16,7 @@ __all__ = [
     "data_types",
     "drivers",
     "grids",
+    "hooks",
     "key_encodings",
     "kvstores",
     "metadata_observers",
@@ -259,10 +260,17 @@ METADATA_OBSERVERS: dict[str, Entry] = {
     "consolidated": Entry("chunkwise.hierarchy.consolidated:update_consolidated"),
 }
 
+HOOKS: dict[str, Entry] = {
+    "dask token": Entry("chunkwise.dask.convert:token_of"),
+    "notebook widget": Entry("chunkwise.notebook.widget:SliceWidget"),
+}
+"""What methods of `TensorStore` and `MultiscaleImage` do by a layer above their own."""
+
 arrays = Registry("open function of driver", ARRAYS, "chunkwise.arrays")
 metadata_observers = Registry("metadata observer", METADATA_OBSERVERS, "chunkwise.metadata_observers")
 context_resources = Registry("context resource", CONTEXT_RESOURCES, "chunkwise.context_resources")
 drivers = Registry("TensorStore driver", DRIVERS, "chunkwise.drivers")
+hooks = Registry("hook", HOOKS, "chunkwise.hooks")
 kvstores = Registry("KvStore driver", KVSTORES, "chunkwise.kvstores")
 codecs = Registry("codec", CODECS, "chunkwise.codecs")
 data_types = Registry("data type", DATA_TYPES, "chunkwise.data_types")

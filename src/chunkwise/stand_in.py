@@ -11,7 +11,7 @@ from typing import Any
 
 from chunkwise.errors import FailedPreconditionError
 
-__all__ = ["install_as_tensorstore", "install_as_z5py", "stand_in_for"]
+__all__ = ["install_as_tensorstore", "stand_in_for"]
 
 
 class _StandIn(ModuleType):
@@ -85,36 +85,3 @@ def install_as_tensorstore() -> None:
         "install_as_tensorstore",
         lambda: {"tensorstore": names, "tensorstore.ocdbt": {"dump": ours.ocdbt.dump}},
     )
-
-
-def install_as_z5py() -> None:
-    """Let ``import z5py`` give `chunkwise.z5py`, in this process.
-
-    The modules ``z5py.file``, ``group``, ``dataset`` and ``attribute_manager`` are found too.  A z5py that is
-    installed is not seen any more; its files are left alone.  Does nothing the second time.
-
-    Raises
-    ------
-    FailedPreconditionError
-        If z5py was imported already: there would be classes of both.
-
-    Examples
-    --------
-    >>> import chunkwise
-    >>> chunkwise.install_as_z5py()  # doctest: +SKIP
-    >>> import z5py  # doctest: +SKIP
-    >>> z5py.File.__module__  # doctest: +SKIP
-    'chunkwise.z5py'
-    """
-
-    def members() -> dict[str, dict[str, Any]]:
-        ours = import_module("chunkwise.z5py")
-        modules = ("file", "group", "dataset", "attribute_manager")
-        own = {name: getattr(ours, name) for name in ours.__all__ if name not in modules}
-        found: dict[str, dict[str, Any]] = {"z5py": {**own, "__all__": list(own)}}
-        for name in modules:
-            module = getattr(ours, name)
-            found[f"z5py.{name}"] = {member: getattr(module, member) for member in module.__all__}
-        return found
-
-    stand_in_for("z5py", "install_as_z5py", members)

@@ -1,6 +1,7 @@
 """An array takes the place of nothing, and nothing is made inside an array."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -67,7 +68,10 @@ def test_an_n5_array_takes_no_groups_place(tmp_path, lab, below, capsys):
             make()
         assert isinstance(failure.value, AlreadyExistsError), name
     assert main(["cp", from_place, str(place)]) == 1
-    assert "ALREADY_EXISTS" in capsys.readouterr().err
+    assert re.search(
+        r"is a group already|is a directory that isn.t empty|is there already|already exists",
+        capsys.readouterr().err,
+    )
     assert main(["cp", "--overwrite", from_place, str(place)]) == 1
     assert main(["create", str(place), "--shape", "4", "--dtype", "uint8", "--format", "n5"]) == 1
     if below:

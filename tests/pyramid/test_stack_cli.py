@@ -85,8 +85,8 @@ def test_what_does_not_go_together(tiles, tmp_path, capsys):
     assert "g.zarr has 3 dimensions, but a.zarr has 2" in err
     assert main(["stack", "no.json", layers[0], "h.zarr", "i.zarr"]) == 1
     err = capsys.readouterr().err
-    assert "h.zarr: NOT_FOUND" in err
-    assert "i.zarr: NOT_FOUND" in err
+    assert "no array or group at h.zarr" in err
+    assert "no array or group at i.zarr" in err
     assert main(["stack", "no.json", "a.zarr@1,2,3"]) == 1
     assert "3 numbers, but there are 2 dimensions" in capsys.readouterr().err
     assert not (tmp_path / "no.json").exists()

@@ -15,7 +15,8 @@ import chunkwise as cw
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.hierarchy.location import locate
 from chunkwise.tools.journal import Journal
-from chunkwise.tools.parts import Part, PartJournals, parse_part
+from chunkwise.tools.part import Part, parse_part
+from chunkwise.tools.parts import PartJournals
 
 VALUES = np.random.default_rng(3).integers(0, 1 << 16, (48, 40, 36), "u2")
 TWO_PASSES = ["--chunk", "48,4,4", "--memory", "40000"]

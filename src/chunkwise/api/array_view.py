@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from importlib import import_module
+from abc import abstractmethod
 from math import prod
 from typing import Any
 
 import numpy.typing as npt
 
+from chunkwise import catalogue
 from chunkwise.api.kvstore import KvStore
 from chunkwise.api.transaction import Transaction, check_open
 from chunkwise.arrays.protocol import OpenArray
 from chunkwise.dtypes.data_type import DataType
+from chunkwise.engine.batch import Batch
+from chunkwise.engine.combine import WriteFutures
+from chunkwise.engine.future import Future
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError
 from chunkwise.hierarchy.node_attributes import ArrayNode, Attributes, array_node
 from chunkwise.html import chunk_drawing, panel, table
@@ -39,6 +43,14 @@ class ArrayView(WritableIndexingMixin):
     _transform: IndexTransform
     _transaction: Transaction | None
     _node: ArrayNode | None
+
+    @abstractmethod
+    def read(self, *, batch: Batch | None = None) -> Future[npt.NDArray[Any]]:
+        """Read the whole view."""
+
+    @abstractmethod
+    def write(self, source: Any) -> WriteFutures:
+        """Write `source` to the whole view."""
 
     @property
     def rank(self) -> int:
@@ -97,8 +109,7 @@ class ArrayView(WritableIndexingMixin):
         return known if len(known) == self.rank else None
 
     def __dask_tokenize__(self) -> str:
-        # The layer of dask is above this one.
-        return str(import_module("chunkwise.dask.convert").token_of(self))
+        return str(catalogue.hooks["dask token"](self))
 
     def info(self) -> ArrayInfo:
         """Return the properties of the array: a mapping, whose text is a table.  Nothing is read."""

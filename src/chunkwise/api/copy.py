@@ -10,10 +10,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Generic, TypeVar
 
 import numpy.typing as npt
 
+from chunkwise.api.array_view import ArrayView
 from chunkwise.cached import cached_property
 from chunkwise.dtypes.conversion import implicit_converter
 from chunkwise.dtypes.convert_number import Convert
@@ -28,9 +29,6 @@ from chunkwise.index_space import IndexDomain, align
 from chunkwise.plan.blocks import Blocks, block_shape
 from chunkwise.thread import start_thread
 
-if TYPE_CHECKING:
-    from chunkwise.api.tensorstore import TensorStore
-
 __all__ = ["BLOCK_NBYTES", "BlockCopy", "copy_into", "divide", "item_nbytes"]
 
 BLOCK_NBYTES = 32 << 20
@@ -38,14 +36,16 @@ BLOCK_NBYTES = 32 << 20
 
 _SMALL_NBYTES = 64 << 20
 
+A = TypeVar("A", bound=ArrayView)
 
-class BlockCopy:
+
+class BlockCopy(Generic[A]):
     """A copy in blocks, from `source`, aligned and broadcast, to `target`."""
 
     def __init__(
         self,
-        target: TensorStore,
-        source: TensorStore,
+        target: A,
+        source: A,
         *,
         block_nbytes: int = BLOCK_NBYTES,
         convert: Convert | None = None,
@@ -77,7 +77,7 @@ class BlockCopy:
         return int(block.size) * item_nbytes(self.target)
 
 
-def copy_into(target: TensorStore, source: TensorStore, batch: Batch | None = None) -> WriteFutures:
+def copy_into(target: ArrayView, source: ArrayView, batch: Batch | None = None) -> WriteFutures:
     """Write all elements of `source` to `target`; with a `batch` everything is read before it is written."""
     try:
         copy = BlockCopy(target, source)
@@ -92,7 +92,7 @@ def copy_into(target: TensorStore, source: TensorStore, batch: Batch | None = No
     return WriteFutures.of(done, done)
 
 
-def divide(target: TensorStore, source: TensorStore, block_nbytes: int = BLOCK_NBYTES) -> Blocks:
+def divide(target: ArrayView, source: ArrayView, block_nbytes: int = BLOCK_NBYTES) -> Blocks:
     """Divide the domain of `target` at its write chunks, with regard to the chunks of `source`."""
     layout = target.chunk_layout
     unit = _extents(layout.write_chunk.shape, target)
@@ -106,17 +106,17 @@ def divide(target: TensorStore, source: TensorStore, block_nbytes: int = BLOCK_N
     return Blocks(target.domain, tuple(origin), shape)
 
 
-def _extents(shape: Sequence[int | None] | None, store: TensorStore) -> list[int]:
+def _extents(shape: Sequence[int | None] | None, store: ArrayView) -> list[int]:
     # Where there is no chunk along a dimension, any cut is as good as another.
     return [n or 1 for n in shape or (None,) * store.rank]
 
 
-def item_nbytes(store: TensorStore) -> int:
+def item_nbytes(store: ArrayView) -> int:
     """Return how many bytes an element takes in memory, 1 if it takes none."""
     return max(1, store.dtype.memory_dtype.itemsize)
 
 
-def _in_one_go(copy: BlockCopy, reading: Future[npt.NDArray[Any]]) -> WriteFutures:
+def _in_one_go(copy: BlockCopy[A], reading: Future[npt.NDArray[Any]]) -> WriteFutures:
     copied, copied_future = Promise[None].new()
     stored, stored_future = Promise[None].new()
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from chunkwise import catalogue
 from chunkwise.api.copy import copy_into
 from chunkwise.api.storage_statistics import StorageStatistics
 from chunkwise.api.stored_view import StoredView
@@ -285,7 +285,7 @@ class TensorStore(StoredView):
             If there are less than two dimensions, or one is empty.
         """
         load("anywidget", "view()")
-        return import_module("chunkwise.notebook.widget").SliceWidget(self)
+        return catalogue.hooks["notebook widget"](self)
 
     # -- description ----------------------------------------------------------------------------
 

@@ -29,7 +29,7 @@ from chunkwise.tools.array_copy import ArrayCopy
 from chunkwise.tools.copy_source import CopySource, stored_source, view_source
 from chunkwise.tools.losses import is_loss
 from chunkwise.tools.narrowing import CASTS, MisfitError, measure
-from chunkwise.tools.parts import parse_part
+from chunkwise.tools.part import parse_part
 from chunkwise.tools.prices import PRICES, Prices, parse_prices, price_json, price_lines
 from chunkwise.tools.quantities import format_duration, format_nbytes, format_pace, format_ratio
 from chunkwise.tools.source import find_array, find_source, what_is

@@ -24,7 +24,7 @@ class CommandParser(argparse.ArgumentParser):
         names += tuple(_FURTHER[name] for name in names if name in _FURTHER)
         return super().add_argument(*sorted(names, key=lambda name: name.startswith("--")), **how)
 
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # type: ignore[override]
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse; what is left over is an error of the command that it was given to."""
         found, left = super().parse_known_args(args, namespace)
         if left:

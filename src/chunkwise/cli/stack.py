@@ -145,7 +145,8 @@ def _open(paths: Sequence[_LayerPath], dtype: DataType | None) -> list[TensorSto
                 layer = cast(layer, dtype)
             layers.append(layer)
         except (ChunkwiseError, OSError, ValueError) as e:
-            errors.append(f"{path}: {text_of(e)}")
+            text = text_of(e)
+            errors.append(text if path in text else f"{path}: {text}")
     if not errors:
         errors = _disagreements(paths, layers)
     for error in errors[:-1][: 2 * _MOST_SHOWN]:

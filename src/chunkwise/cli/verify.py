@@ -10,7 +10,7 @@ from chunkwise.cli.options import add_on, workers_of
 from chunkwise.cli.progress import add_quiet, progress_of
 from chunkwise.hdmf.check_links import broken_links
 from chunkwise.hierarchy.node import node_or_file
-from chunkwise.tools.parts import parse_part
+from chunkwise.tools.part import parse_part
 from chunkwise.tools.quantities import format_duration, format_nbytes, plural
 from chunkwise.tools.source import find_array, find_source
 from chunkwise.tools.verify import NodeReport

@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import get_running_loop, run_coroutine_threadsafe
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
-from chunkwise.engine.future import Future, Promise
 from chunkwise.errors import InvalidArgumentError
 
 __all__ = ["future_of_coroutine"]
 
 
 def future_of_coroutine(
-    coroutine: Coroutine[Any, Any, Any], loop: asyncio.AbstractEventLoop | None
-) -> Future[Any]:
-    """Return the future of a coroutine that is scheduled on `loop`, or on the running loop."""
+    coroutine: Coroutine[Any, Any, Any],
+    loop: asyncio.AbstractEventLoop | None,
+    new: Callable[[], tuple[Any, Any]],
+) -> Any:
+    """Return the future of a coroutine that is scheduled on `loop`, or on the running loop.
+
+    The future and its promise are those that ``new()`` makes.
+    """
     try:
         target = loop or get_running_loop()
     except RuntimeError:
         raise InvalidArgumentError(
             "no event loop specified and thread does not have a default event loop"
         ) from None
-    promise, future = Promise[Any].new()
+    promise, future = new()
     task = run_coroutine_threadsafe(coroutine, target)
 
     def finish(_: object) -> None:
@@ -34,7 +38,7 @@ def future_of_coroutine(
         else:
             promise.set_result(task.result())
 
-    def cancel(done: Future[Any]) -> None:
+    def cancel(done: Any) -> None:
         if done.cancelled() and not target.is_closed():
             task.cancel()
 

@@ -92,7 +92,7 @@ class Future(Generic[T]):
         if isinstance(future, Coroutine):
             from chunkwise.engine.coroutine import future_of_coroutine  # only loops have use for it
 
-            return future_of_coroutine(future, loop)
+            return cast(Future[T], future_of_coroutine(future, loop, Promise.new))
         return cls.ready(future)
 
     @classmethod

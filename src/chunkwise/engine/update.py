@@ -29,9 +29,8 @@ from chunkwise.kvstore.protocol import (
     Reader,
     Stamped,
     Writable,
-    Writer,
 )
-from chunkwise.kvstore.traits import DEFAULT_TRAITS, StoreTraits, traits_of
+from chunkwise.kvstore.traits import DEFAULT_TRAITS, StoreTraits, Writer, traits_of
 from chunkwise.thread import is_within
 
 __all__ = [

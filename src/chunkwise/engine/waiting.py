@@ -14,34 +14,43 @@ import time
 from _thread import allocate_lock
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from chunkwise.arguments import as_float
 from chunkwise.errors import FailedPreconditionError
 
-if TYPE_CHECKING:
-    from chunkwise.engine.future import Future
-
-__all__ = ["collecting", "give_up", "go_on_until", "seconds_left", "wait"]
+__all__ = ["Awaited", "collecting", "give_up", "go_on_until", "seconds_left", "wait"]
 
 # Seconds.  Windows delivers Ctrl-C only between waits.  Elsewhere a signal ends a wait, unless it came just
 # before, or to another thread.
 _LONGEST_WAIT = 0.1 if sys.platform == "win32" else 1.0
 
 
+class Awaited(Protocol):
+    """A `Future`, as far as waiting for it goes."""
+
+    _forks: int
+
+    def done(self) -> bool: ...
+    def cancel(self) -> bool: ...
+    def result(self) -> Any: ...
+    def add_done_callback(self, callback: Callable[[Any], Any], /) -> None: ...
+    def remove_done_callback(self, callback: Callable[[Any], Any], /) -> int: ...
+
+
 class _Thread(threading.local):
     """Where this thread collects what goes on after it was cancelled."""
 
-    collected: list[Future[None]] | None = None
+    collected: list[Awaited] | None = None
 
 
 _thread = _Thread()
 
 
 @contextmanager
-def collecting() -> Iterator[list[Future[None]]]:
+def collecting() -> Iterator[list[Awaited]]:
     """Collect the ends of all changes that are cancelled in the block but go on for a while."""
-    before, collected = _thread.collected, list["Future[None]"]()
+    before, collected = _thread.collected, list[Awaited]()
     _thread.collected = collected
     try:
         yield collected
@@ -49,13 +58,13 @@ def collecting() -> Iterator[list[Future[None]]]:
         _thread.collected = before
 
 
-def go_on_until(ended: Future[None]) -> None:
+def go_on_until(ended: Awaited) -> None:
     """Tell whoever cancels work just now that it changes what is stored until `ended` is done."""
     if _thread.collected is not None:
         _thread.collected.append(ended)
 
 
-def give_up(future: Future[Any]) -> None:
+def give_up(future: Awaited) -> None:
     """Cancel `future`, and wait for the changes of what is stored that have begun."""
     with collecting() as begun:
         future.cancel()
@@ -63,7 +72,7 @@ def give_up(future: Future[Any]) -> None:
         _wait_until(ended.done, ended, None)
 
 
-def wait(future: Future[Any], left: float | None, n_forks: Callable[[], int]) -> None:
+def wait(future: Awaited, left: float | None, n_forks: Callable[[], int]) -> None:
     """Wait until `future` is done; raise TimeoutError after `left` seconds."""
     forks = n_forks()
 
@@ -86,11 +95,11 @@ def wait(future: Future[Any], left: float | None, n_forks: Callable[[], int]) ->
     )
 
 
-def _wait_until(is_over: Callable[[], bool], future: Future[Any], left: float | None) -> bool:
+def _wait_until(is_over: Callable[[], bool], future: Awaited, left: float | None) -> bool:
     gate = allocate_lock()
     gate.acquire()
 
-    def wake(_: Future[Any]) -> None:
+    def wake(_: object) -> None:
         gate.release()
 
     future.add_done_callback(wake)

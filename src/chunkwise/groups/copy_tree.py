@@ -21,7 +21,7 @@ from chunkwise.tools.destination import Destination
 from chunkwise.tools.executors import Workers, workers_of
 from chunkwise.tools.losses import warn_of_losses
 from chunkwise.tools.narrowing import Cast
-from chunkwise.tools.parts import parse_part
+from chunkwise.tools.part import parse_part
 from chunkwise.tools.progress import check_progress, shown_progress
 from chunkwise.tools.tree_copy import TreeCopy
 

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
 from chunkwise.errors import InvalidArgumentError, prefix
+from chunkwise.index_space.box import Box
 from chunkwise.index_space.dim import Bounds
 from chunkwise.index_space.interval import INF, UPPER, half_open
 from chunkwise.index_space.label import check_unique, merge_labels
 
-if TYPE_CHECKING:
-    from chunkwise.index_space.domain import IndexDomain
-
 __all__ = ["combine_domains", "merge_bounds", "merge_domains"]
 
+B = TypeVar("B", bound=Box)
 
-def combine_domains(
-    a: IndexDomain, b: IndexDomain, verb: str, combine: Callable[[Bounds, Bounds], Bounds]
-) -> IndexDomain:
+
+def combine_domains(a: B, b: B, verb: str, combine: Callable[[Bounds, Bounds], Bounds]) -> B:
     """Return the domain of the dimensions of `a` and `b` combined one by one; raise ``Cannot <verb> ...``."""
     if not isinstance(b, type(a)):
         raise TypeError(f"{verb} takes an IndexDomain, not {b!r}")
@@ -58,6 +56,6 @@ def _merge_end(
     return a, implicit_a and implicit_b
 
 
-def merge_domains(a: IndexDomain, b: IndexDomain) -> IndexDomain:
+def merge_domains(a: B, b: B) -> B:
     """Return the domain that two sources specify together; raise if ranks, labels or bounds differ."""
     return combine_domains(a, b, "merge", merge_bounds)

@@ -20,7 +20,7 @@ from chunkwise.index_space.output_map import (
 from chunkwise.index_space.propagate import explicit_bounds, propagate
 
 if TYPE_CHECKING:
-    from chunkwise.index_space.domain import IndexDomain
+    from chunkwise.index_space.box import Box
 
 __all__ = ["check_array_values", "compose", "invert", "resolve_array", "substitute"]
 
@@ -40,7 +40,7 @@ def compose(a: M, b: IndexMapping) -> M:
     )
 
 
-def substitute(m: M, domain: IndexDomain, inner: tuple[OutputIndexMap, ...]) -> M:
+def substitute(m: M, domain: Box, inner: tuple[OutputIndexMap, ...]) -> M:
     """Return ``x -> m(inner(x))`` over `domain`, which is known to fit; `inner` has no index arrays."""
     # Unlike `compose` it leaves an index array with a single element what it is.
     empty = domain._is_empty()
@@ -57,9 +57,9 @@ def substitute(m: M, domain: IndexDomain, inner: tuple[OutputIndexMap, ...]) -> 
 def _compose_map(
     m: OutputIndexMap,
     i: int,
-    outer: IndexDomain,
+    outer: Box,
     inner: tuple[OutputIndexMap, ...],
-    domain: IndexDomain,
+    domain: Box,
     empty: bool,
 ) -> OutputIndexMap:
     if m._array is not None:
@@ -113,7 +113,7 @@ def check_array_values(array: IndexArray, index_range: tuple[int, int]) -> None:
 
 
 def _compose_array(
-    array: IndexArray, outer: IndexDomain, inner: tuple[OutputIndexMap, ...], domain: IndexDomain
+    array: IndexArray, outer: Box, inner: tuple[OutputIndexMap, ...], domain: Box
 ) -> IndexArray:
     """Return the array over `domain` whose element at ``x`` is that of `array` at ``inner(x)``."""
     shape = domain.shape
@@ -130,7 +130,7 @@ def _compose_array(
 
 
 def _strided_selection(
-    array: IndexArray, outer: IndexDomain, inner: tuple[OutputIndexMap, ...], domain: IndexDomain
+    array: IndexArray, outer: Box, inner: tuple[OutputIndexMap, ...], domain: Box
 ) -> tuple[Any, ...]:
     """Basic NumPy index of `array` when the inner maps it depends on read different dimensions, or none."""
     out: list[Any] = []
@@ -149,7 +149,7 @@ def _strided_selection(
 
 
 def _gather_selection(
-    array: IndexArray, outer: IndexDomain, inner: tuple[OutputIndexMap, ...], domain: IndexDomain
+    array: IndexArray, outer: Box, inner: tuple[OutputIndexMap, ...], domain: Box
 ) -> tuple[Any, ...]:
     """Index arrays of the inner rank, one per axis of `array`, that broadcast to the result's shape."""
     rank = domain.rank

@@ -10,6 +10,7 @@ from chunkwise.binding import JSON, Members, plain_json
 from chunkwise.errors import InvalidArgumentError, prefix
 from chunkwise.index_space import dim_operations as ops
 from chunkwise.index_space.all_dimensions import AllDimensionsMixin
+from chunkwise.index_space.box import Box
 from chunkwise.index_space.combine import combine_domains
 from chunkwise.index_space.compose import compose
 from chunkwise.index_space.dim import Bounds, Dim, hull_bounds, intersect_bounds
@@ -30,10 +31,16 @@ from chunkwise.index_space.transform_args import bounds_from_arguments
 
 __all__ = ["IndexDomain"]
 
-_MAX_SIZE = 2**63 - 1
+
+class _Mapping(IndexMapping):
+    """A bare domain, as operations on index mappings take it."""
+
+    __slots__ = ()
+
+    _domain: IndexDomain
 
 
-class IndexDomain(AllDimensionsMixin):
+class IndexDomain(Box, AllDimensionsMixin):
     """A product of intervals, each with an optional label and implicit or explicit bounds.
 
     Made from a rank, from parallel sequences (unspecified bounds are infinite and implicit), from a
@@ -68,13 +75,7 @@ class IndexDomain(AllDimensionsMixin):
     { "x": [0, 4), "y": [0, 5*) }
     """
 
-    __slots__ = ("__weakref__", "_hi", "_implicit_hi", "_implicit_lo", "_labels", "_lo")
-
-    _lo: tuple[int, ...]
-    _hi: tuple[int, ...]
-    _implicit_lo: tuple[bool, ...]
-    _implicit_hi: tuple[bool, ...]
-    _labels: tuple[str, ...]
+    __slots__ = ()
 
     def __init__(
         self,
@@ -119,112 +120,6 @@ class IndexDomain(AllDimensionsMixin):
             parsed = found
         self._fill(*parsed)
 
-    def _fill(self, bounds: Sequence[Bounds], labels: tuple[str, ...]) -> None:
-        self._lo = tuple([b[0] for b in bounds])
-        self._hi = tuple([b[1] for b in bounds])
-        self._implicit_lo = tuple([b[2] for b in bounds])
-        self._implicit_hi = tuple([b[3] for b in bounds])
-        self._labels = labels
-
-    @classmethod
-    def _make(
-        cls,
-        lo: tuple[int, ...],
-        hi: tuple[int, ...],
-        implicit_lo: tuple[bool, ...],
-        implicit_hi: tuple[bool, ...],
-        labels: tuple[str, ...],
-    ) -> IndexDomain:
-        """Return a domain of tuples that are known to be valid."""
-        self = cls.__new__(cls)
-        self._lo = lo
-        self._hi = hi
-        self._implicit_lo = implicit_lo
-        self._implicit_hi = implicit_hi
-        self._labels = labels
-        return self
-
-    @classmethod
-    def _from_bounds(cls, bounds: Sequence[Bounds], labels: Sequence[str]) -> IndexDomain:
-        """Return a domain of bounds, one entry per dimension, that are known to be valid."""
-        self = cls.__new__(cls)
-        self._fill(bounds, tuple(labels))
-        return self
-
-    @classmethod
-    def _of_shape(cls, shape: Iterable[int]) -> IndexDomain:
-        """Return the explicit, unlabeled domain of an array of `shape` with origin 0."""
-        hi = tuple(shape)
-        n = len(hi)
-        return cls._make((0,) * n, hi, (False,) * n, (False,) * n, ("",) * n)
-
-    def _bounds(self) -> list[Bounds]:
-        return list(zip(self._lo, self._hi, self._implicit_lo, self._implicit_hi, strict=True))
-
-    def _is_empty(self) -> bool:
-        """Return True if a dimension has no index and explicit bounds."""
-        for i, lo in enumerate(self._lo):
-            if lo == self._hi[i] and not (self._implicit_lo[i] or self._implicit_hi[i]):
-                return True
-        return False
-
-    def _dim(self, i: int) -> Dim:
-        return Dim._make(
-            (self._lo[i], self._hi[i], self._implicit_lo[i], self._implicit_hi[i]), self._labels[i]
-        )
-
-    @property
-    def rank(self) -> int:
-        """Number of dimensions."""
-        return len(self._lo)
-
-    ndim = rank
-
-    @property
-    def inclusive_min(self) -> tuple[int, ...]:
-        """Lower bounds."""
-        return self._lo
-
-    origin = inclusive_min
-
-    @property
-    def exclusive_max(self) -> tuple[int, ...]:
-        """Upper bounds, exclusive; ``inf + 1`` where there is none."""
-        return self._hi
-
-    @property
-    def inclusive_max(self) -> tuple[int, ...]:
-        """Upper bounds, inclusive; ``inf`` where there is none."""
-        return tuple([hi - 1 for hi in self._hi])
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Sizes, in elements."""
-        return tuple([hi - lo for lo, hi in zip(self._lo, self._hi, strict=True)])
-
-    @property
-    def size(self) -> int:
-        """Number of elements, ``2**63 - 1`` if it is larger."""
-        size = 1
-        for lo, hi in zip(self._lo, self._hi, strict=True):
-            size *= hi - lo
-        return min(size, _MAX_SIZE)
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """Labels; the empty string for an unlabeled dimension."""
-        return self._labels
-
-    @property
-    def implicit_lower_bounds(self) -> tuple[bool, ...]:
-        """Flags of the lower bounds: True if implicit."""
-        return self._implicit_lo
-
-    @property
-    def implicit_upper_bounds(self) -> tuple[bool, ...]:
-        """Flags of the upper bounds: True if implicit."""
-        return self._implicit_hi
-
     @property
     def index_exp(self) -> tuple[slice, ...]:
         """The domain as slices for a NumPy array; raises InvalidArgumentError if a bound is negative."""
@@ -267,7 +162,7 @@ class IndexDomain(AllDimensionsMixin):
         if is_text(key) or hasattr(key, "__index__"):
             identifier = as_text(key, "label") if is_text(key) else key
             return self._dim(find_dimension(identifier, self._labels))
-        mapping = IndexMapping._make(self, ())
+        mapping = _Mapping._make(self, ())
         if isinstance(key, IndexDomain):
             return as_index_error(restrict, mapping, key)._domain
         if isinstance(key, IndexMapping):
@@ -281,16 +176,16 @@ class IndexDomain(AllDimensionsMixin):
     def _select(self, items: tuple[SelectionItem, ...]) -> IndexDomain:
         dims = resolve_selection(items, self._labels)
         check_distinct(dims, len(self._labels))
-        return ops.select(IndexMapping._make(self, ()), dims)._domain
+        return ops.select(_Mapping._make(self, ()), dims)._domain
 
     def _operate(self, run: Callable[..., Any], argument: Any) -> IndexDomain:
-        mapping = IndexMapping._make(self, ())
+        mapping = _Mapping._make(self, ())
         result: IndexDomain = as_value_error(run, mapping, range(self.rank), argument)[0]._domain
         return result
 
     def transpose(self, axes: Any = None) -> IndexDomain:
         """Return the domain with its dimensions in the order of `axes`, numbers or labels, or reversed."""
-        mapping: IndexMapping = as_value_error(ops.transpose_all, IndexMapping._make(self, ()), axes)
+        mapping: _Mapping = as_value_error(ops.transpose_all, _Mapping._make(self, ()), axes)
         return mapping._domain
 
     def __len__(self) -> int:
@@ -320,9 +215,6 @@ class IndexDomain(AllDimensionsMixin):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> IndexDomain:
         return self
-
-    def __repr__(self) -> str:
-        return f"{{ {', '.join(str(dim) for dim in self)} }}"
 
 
 def _parse_json(value: JSON) -> tuple[list[Bounds], tuple[str, ...]]:

@@ -22,7 +22,7 @@ from chunkwise.index_space.output_map import (
 )
 
 if TYPE_CHECKING:
-    from chunkwise.index_space.domain import IndexDomain
+    from chunkwise.index_space.box import Box
 
 __all__ = ["fast_arrays"]
 
@@ -30,8 +30,8 @@ _WHOLE = slice(None)
 
 
 def fast_arrays(
-    domain: IndexDomain, output: tuple[OutputIndexMap, ...], key: Any, mode: Mode
-) -> tuple[IndexDomain, tuple[OutputIndexMap, ...]] | None:
+    domain: Box, output: tuple[OutputIndexMap, ...], key: Any, mode: Mode
+) -> tuple[Box, tuple[OutputIndexMap, ...]] | None:
     """Return domain and output of the indexed mapping, or None if the general way has to decide."""
     old_lo, old_hi = domain._lo, domain._hi
     old_implicit_lo, old_implicit_hi, old_labels = domain._implicit_lo, domain._implicit_hi, domain._labels

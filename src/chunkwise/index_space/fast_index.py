@@ -15,14 +15,14 @@ from chunkwise.index_space.numpy_terms import SliceTerm
 from chunkwise.index_space.output_map import OutputIndexMap, constant_map, single_map
 
 if TYPE_CHECKING:
-    from chunkwise.index_space.domain import IndexDomain
+    from chunkwise.index_space.box import Box
 
 __all__ = ["fast_index"]
 
 
 def fast_index(
-    domain: IndexDomain, output: tuple[OutputIndexMap, ...], key: Any, *, expanded: bool = False
-) -> tuple[IndexDomain, tuple[OutputIndexMap, ...]] | None:
+    domain: Box, output: tuple[OutputIndexMap, ...], key: Any, *, expanded: bool = False
+) -> tuple[Box, tuple[OutputIndexMap, ...]] | None:
     """Return domain and output of the indexed mapping, or None if the general function has to decide."""
     if type(key) is not tuple:
         key = (key,)

@@ -22,9 +22,6 @@ from chunkwise.index_space.numpy_terms import parse_terms
 from chunkwise.index_space.restrict import restrict
 from chunkwise.index_space.subscript import Subscript, WritableSubscript, as_index_error, as_value_error
 
-if TYPE_CHECKING:
-    from chunkwise.index_space.transform import IndexTransform
-
 __all__ = ["Indexable", "IndexingMixin", "WritableIndexingMixin", "index_mapping"]
 
 S = TypeVar("S", bound="IndexingMixin")
@@ -70,8 +67,8 @@ class IndexingMixin(AllDimensionsMixin):
     __slots__ = ()
 
     @abstractmethod
-    def _apply_transform_fn(self: S, fn: Callable[[IndexTransform], IndexTransform]) -> S:
-        """Return a like object whose index transform is what `fn` makes of this one's."""
+    def _apply_transform_fn(self: S, fn: Callable[[Any], Any]) -> S:
+        """Return a like object whose `IndexTransform` is what `fn` makes of this one's."""
 
     def _index(self: S, key: Any, mode: Mode) -> S:
         return self._apply_transform_fn(lambda t: index_mapping(t, key, mode))
@@ -100,11 +97,7 @@ class IndexingMixin(AllDimensionsMixin):
         return Subscript(self, "vindex", lambda key: self._index(key, "vindex"))
 
     def _operate(self: S, run: Callable[..., Any], argument: Any) -> S:
-        def fn(t: IndexTransform) -> IndexTransform:
-            result: IndexTransform = as_value_error(run, t, range(t.input_rank), argument)[0]
-            return result
-
-        return self._apply_transform_fn(fn)
+        return self._apply_transform_fn(lambda t: as_value_error(run, t, range(t.input_rank), argument)[0])
 
     def transpose(self: S, axes: int | str | Sequence[int | str] | None = None) -> S:
         """Return a view with the dimensions in the order of `axes`, numbers or labels, or reversed.
@@ -118,14 +111,14 @@ class IndexingMixin(AllDimensionsMixin):
 
 
 class WritableIndexingMixin(IndexingMixin):
-    """Indexing that can be assigned to; a subclass defines `_write_at`, and `_transform`."""
+    """Indexing that can be assigned to; a subclass has `_write_at`, and `_transform`, an `IndexTransform`."""
 
     __slots__ = ()
 
-    _transform: IndexTransform
+    _transform: Any
 
     @abstractmethod
-    def _write_at(self, transform: IndexTransform, value: Any) -> None:
+    def _write_at(self, transform: Any, value: Any) -> None:
         """Write `value`, broadcast, to the elements that `transform` selects, and wait for the commit."""
 
     def __setitem__(self, key: Any, value: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from chunkwise.index_space.domain import IndexDomain
+    from chunkwise.index_space.box import Box
     from chunkwise.index_space.output_map import OutputIndexMap
 
 __all__ = ["IndexMapping", "M"]
@@ -18,11 +18,11 @@ class IndexMapping:
 
     __slots__ = ("__weakref__", "_domain", "_output")
 
-    _domain: IndexDomain
+    _domain: Box
     _output: tuple[OutputIndexMap, ...]
 
     @classmethod
-    def _make(cls: type[M], domain: IndexDomain, output: tuple[OutputIndexMap, ...]) -> M:
+    def _make(cls: type[M], domain: Box, output: tuple[OutputIndexMap, ...]) -> M:
         """Return a mapping of parts that are known to fit each other."""
         self = cls.__new__(cls)
         self._domain = domain

@@ -20,7 +20,7 @@ from chunkwise.index_space.dim import Bounds
 from chunkwise.index_space.interval import INF, MAX_FINITE, MIN_FINITE, UPPER, format_bounds, pull_back
 
 if TYPE_CHECKING:
-    from chunkwise.index_space.domain import IndexDomain
+    from chunkwise.index_space.box import Box
     from chunkwise.index_space.output_map import OutputIndexMap
 
 __all__ = ["explicit_bounds", "propagate"]
@@ -53,7 +53,7 @@ def constrain(a: Bounds, b: Bounds) -> Bounds:
     return lo, max(lo, hi), implicit_lo, implicit_hi
 
 
-def propagate(outer: Sequence[Bounds], inner: IndexDomain, output: Sequence[OutputIndexMap]) -> IndexDomain:
+def propagate(outer: Sequence[Bounds], inner: Box, output: Sequence[OutputIndexMap]) -> Box:
     """Return `inner` with its bounds resolved against those of `outer`, which `output` maps it into."""
     # Array maps take no part: their values are checked where they are used.
     # What has no element can't be out of bounds.

@@ -12,12 +12,12 @@ from chunkwise.index_space.output_map import OutputIndexMap, array_map, constant
 from chunkwise.index_space.propagate import explicit_bounds
 
 if TYPE_CHECKING:
-    from chunkwise.index_space.domain import IndexDomain
+    from chunkwise.index_space.box import Box
 
 __all__ = ["restrict"]
 
 
-def restrict(m: M, domain: IndexDomain) -> M:
+def restrict(m: M, domain: Box) -> M:
     """Return `m` limited to the bounds of `domain`, which become explicit."""
     # Dimensions match by label if both sides have labels, otherwise by position; unlabeled dimensions of a
     # labeled `domain` match in order with the unlabeled ones of `m`.
@@ -42,7 +42,7 @@ def _describe(bounds: Bounds, label: str) -> str:
     return f"{{{Dim._make(bounds, label)}}}"
 
 
-def _match(target: IndexDomain, domain: IndexDomain) -> list[int]:
+def _match(target: Box, domain: Box) -> list[int]:
     """Return the target dimension for each dimension of `domain`."""
     if not any(target._labels) or not any(domain._labels):
         if target.rank != domain.rank:
@@ -68,7 +68,7 @@ def _match(target: IndexDomain, domain: IndexDomain) -> list[int]:
     return [named[label] if label else next(unlabeled) for label in domain._labels]
 
 
-def _sliced(m: OutputIndexMap, old: IndexDomain, new: IndexDomain) -> OutputIndexMap:
+def _sliced(m: OutputIndexMap, old: Box, new: Box) -> OutputIndexMap:
     """Return `m`, whose array covers `old`, with the part of it that covers `new`."""
     if m._array is None:
         return m

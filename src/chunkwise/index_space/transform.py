@@ -74,6 +74,8 @@ class IndexTransform(IndexMapping, IndexingMixin):
 
     __slots__ = ()
 
+    _domain: IndexDomain
+
     def __init__(
         self,
         input_rank: int | IndexDomain | Sequence[Dim] | None = None,

@@ -14,7 +14,7 @@ from chunkwise.index_space.label import MAX_RANK, check_unique
 from chunkwise.index_space.output_map import OutputIndexMap, constant_map
 
 if TYPE_CHECKING:
-    from chunkwise.index_space.domain import IndexDomain
+    from chunkwise.index_space.box import Box
 
 __all__ = ["bounds_from_arguments", "checked_output", "upper_interval"]
 
@@ -126,7 +126,7 @@ def _rank(prefix: str, rank: Any) -> tuple[int | None, str]:
     return n, prefix + "rank"
 
 
-def checked_output(domain: IndexDomain, output: Iterable[Any]) -> tuple[OutputIndexMap, ...]:
+def checked_output(domain: Box, output: Iterable[Any]) -> tuple[OutputIndexMap, ...]:
     """Return the maps in normal form, or raise InvalidArgumentError if one does not fit `domain`."""
     maps = list(output)
     for m in maps:
@@ -139,7 +139,7 @@ def checked_output(domain: IndexDomain, output: Iterable[Any]) -> tuple[OutputIn
     return tuple([_normal_map(domain, i, m) for i, m in enumerate(maps)])
 
 
-def _normal_map(domain: IndexDomain, i: int, m: OutputIndexMap) -> OutputIndexMap:
+def _normal_map(domain: Box, i: int, m: OutputIndexMap) -> OutputIndexMap:
     rank = domain.rank
     if m._dim is not None and not 0 <= m._dim < rank:
         raise InvalidArgumentError(
@@ -154,7 +154,7 @@ def _normal_map(domain: IndexDomain, i: int, m: OutputIndexMap) -> OutputIndexMa
     return m
 
 
-def _check_array(domain: IndexDomain, i: int, shape: tuple[int, ...]) -> None:
+def _check_array(domain: Box, i: int, shape: tuple[int, ...]) -> None:
     what = f"Index array for output dimension {i}"
     if len(shape) != domain.rank:
         raise InvalidArgumentError(f"{what} has rank {len(shape)} but must have rank {domain.rank}")

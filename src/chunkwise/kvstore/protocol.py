@@ -40,7 +40,6 @@ __all__ = [
     "TypedAttributes",
     "ValueOpenable",
     "Writable",
-    "Writer",
     "describe",
     "digest_generation",
     "is_store",
@@ -220,19 +219,6 @@ class Writable(Protocol):
 
     def delete_range(self, start: str = "", stop: str = "") -> None:
         """Delete all keys in ``[start, stop)``, ordered by their UTF-8 bytes; an empty `stop` is no bound."""
-        ...
-
-
-class Writer(Protocol):
-    """Writes and deletes of one worker, whatever was there; faster than those of the store."""
-
-    def write(self, key: str, value: Buffer) -> None:
-        """Replace the value of `key` atomically."""
-        ...
-
-    def delete(self, key: str) -> None: ...
-    def flush(self) -> None:
-        """Return when everything that was written and deleted is as durable as the store makes it."""
         ...
 
 

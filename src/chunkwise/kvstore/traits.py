@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, Protocol, TypeAlias
 
-from chunkwise.kvstore.protocol import Writer
 from chunkwise.kvstore.request_limits import Coalescing
 from chunkwise.kvstore.shard_index_cache import ShardIndexes
 
@@ -22,8 +21,23 @@ __all__ = [
     "OpenIntoReader",
     "OpenWriter",
     "StoreTraits",
+    "Writer",
     "traits_of",
 ]
+
+
+class Writer(Protocol):
+    """Writes and deletes of one worker, whatever was there; faster than those of the store."""
+
+    def write(self, key: str, value: bytes | bytearray | memoryview) -> None:
+        """Replace the value of `key` atomically."""
+        ...
+
+    def delete(self, key: str) -> None: ...
+    def flush(self) -> None:
+        """Return when everything that was written and deleted is as durable as the store makes it."""
+        ...
+
 
 IntoReader: TypeAlias = Callable[[str, memoryview], "int | None"]
 """``reader(key, out)``: fill `out` with the value of `key`, and return its size in bytes.

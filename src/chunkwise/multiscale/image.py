@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from importlib import import_module
 from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
 
+from chunkwise import catalogue
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.binding import JSON
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
@@ -276,7 +276,7 @@ class MultiscaleImage:
             If there are less than two dimensions, or one is empty.
         """
         load("anywidget", "view()")
-        return import_module("chunkwise.notebook.widget").SliceWidget(self)
+        return catalogue.hooks["notebook widget"](self)
 
     def __repr__(self) -> str:
         axes = ", ".join(f"{axis.name} ({axis.unit})" if axis.unit else axis.name for axis in self.axes)

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from chunkwise.binding import JSON, Members, expect_int, parse_array
 from chunkwise.grid.rectilinear import parse_sizes, sizes_to_json
 from chunkwise.spec.chunk_grid_constraints import take_grid_members
-from chunkwise.spec.chunk_layout_keywords import CHUNK_USAGES, GRID_USAGES
+from chunkwise.spec.chunk_layout_keywords import CHUNK_USAGES
 from chunkwise.spec.constraint import MAX_RANK, hard_part, put_vector
-
-if TYPE_CHECKING:
-    from chunkwise.spec.chunk_layout import ChunkLayout
+from chunkwise.spec.layout_constraints import GRID_USAGES, LayoutConstraints
 
 __all__ = ["layout_to_json", "parse_layout"]
 
 
-def layout_to_json(layout: ChunkLayout) -> dict[str, JSON]:
+def layout_to_json(layout: LayoutConstraints) -> dict[str, JSON]:
     """Return the JSON form; with the rank only if nothing else tells it."""
     json: dict[str, JSON] = {}
     order = layout._inner_order
@@ -38,7 +35,7 @@ def layout_to_json(layout: ChunkLayout) -> dict[str, JSON]:
     return dict(sorted(json.items()))
 
 
-def parse_layout(layout: ChunkLayout, json: JSON) -> None:
+def parse_layout(layout: LayoutConstraints, json: JSON) -> None:
     """Add the constraints that plain JSON says to `layout`."""
     members = Members(json)
     members.take("rank", lambda v: layout.set_rank(expect_int(v, 0, MAX_RANK)), None)
@@ -53,20 +50,20 @@ def parse_layout(layout: ChunkLayout, json: JSON) -> None:
     members.finish()
 
 
-def _parse_inner_order(layout: ChunkLayout, hard: bool, value: JSON) -> None:
+def _parse_inner_order(layout: LayoutConstraints, hard: bool, value: JSON) -> None:
     if value is not None:
         layout.set_inner_order(parse_array(value, lambda v: expect_int(v, 0, MAX_RANK - 1)), hard=hard)
 
 
-def _parse_grid_origin(layout: ChunkLayout, hard: bool, value: JSON) -> None:
+def _parse_grid_origin(layout: LayoutConstraints, hard: bool, value: JSON) -> None:
     layout.set_grid_origin(parse_array(value, lambda v: v if v is None else expect_int(v)), hard=hard)
 
 
-def _parse_chunk_shapes(layout: ChunkLayout, value: JSON) -> None:
+def _parse_chunk_shapes(layout: LayoutConstraints, value: JSON) -> None:
     layout.set_chunk_shapes(parse_array(value, lambda v: v if v is None else parse_sizes(v)))
 
 
-def _parse_grid(layout: ChunkLayout, usages: Mapping[str, Sequence[str]], value: JSON) -> None:
+def _parse_grid(layout: LayoutConstraints, usages: Mapping[str, Sequence[str]], value: JSON) -> None:
     members = Members(value)
     take_grid_members(members, {part: [layout._grids[u] for u in usages[part]] for part in usages})
     members.finish()

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict
+from typing import Any, Final, TypeAlias, TypedDict
 
 from chunkwise.spec.chunk_grid_constraints import GridConstraints
 from chunkwise.spec.constraint import float_items, int_item, int_items, prefixed
+from chunkwise.spec.layout_constraints import GRID_USAGES, LayoutConstraints
 
-if TYPE_CHECKING:
-    from chunkwise.spec.chunk_layout import ChunkLayout
-
-__all__ = ["CHUNK_USAGES", "GRID_USAGES", "ChunkLayoutKeywords", "apply_keywords", "merge_grid"]
+__all__ = ["CHUNK_USAGES", "ChunkLayoutKeywords", "apply_keywords", "merge_grid"]
 
 Ints: TypeAlias = Iterable[int | None] | None
 Floats: TypeAlias = Iterable[float | None] | None
@@ -57,9 +55,6 @@ class ChunkLayoutKeywords(TypedDict, total=False):
     finalize: bool | None
 
 
-GRID_USAGES: Final = ("write_chunk", "read_chunk", "codec_chunk")
-"""Usages of grids, in the order in which constraints are set."""
-
 CHUNK_USAGES: Final = {
     "shape": GRID_USAGES[:2],
     "aspect_ratio": GRID_USAGES,
@@ -70,7 +65,7 @@ CHUNK_USAGES: Final = {
 _SOFT: Final = "_soft_constraint"
 
 
-def apply_keywords(layout: ChunkLayout, keywords: ChunkLayoutKeywords) -> None:
+def apply_keywords(layout: LayoutConstraints, keywords: ChunkLayoutKeywords) -> None:
     """Set the given `keywords` on `layout`, in the order in which `ChunkLayoutKeywords` lists them."""
     given: dict[str, Any] = {name: value for name, value in keywords.items() if value is not None}
     unknown = given.keys() - ChunkLayoutKeywords.__annotations__.keys()
@@ -82,7 +77,7 @@ def apply_keywords(layout: ChunkLayout, keywords: ChunkLayoutKeywords) -> None:
                 _apply(layout, name, given[name])
 
 
-def _apply(layout: ChunkLayout, name: str, value: Any) -> None:
+def _apply(layout: LayoutConstraints, name: str, value: Any) -> None:
     hard = not name.endswith(_SOFT)
     base = name.removesuffix(_SOFT)
     if base == "rank":
@@ -113,7 +108,7 @@ def _apply(layout: ChunkLayout, name: str, value: Any) -> None:
         _set_part(layout, f"{usage}chunk", part, name, value, hard)
 
 
-def merge_grid(layout: ChunkLayout, usage: str, grid: GridConstraints) -> None:
+def merge_grid(layout: LayoutConstraints, usage: str, grid: GridConstraints) -> None:
     """Add the constraints of `grid` to those of `layout` on the grid, or grids, of `usage`."""
     for target in GRID_USAGES if usage == "chunk" else (usage,):
         for part, merge in _MERGE.items():
@@ -121,7 +116,7 @@ def merge_grid(layout: ChunkLayout, usage: str, grid: GridConstraints) -> None:
                 layout.set_grid(target, part, partial(merge, other=grid))
 
 
-def _set_part(layout: ChunkLayout, usage: str, part: str, name: str, value: Any, hard: bool) -> None:
+def _set_part(layout: LayoutConstraints, usage: str, part: str, name: str, value: Any, hard: bool) -> None:
     apply: Callable[[GridConstraints], None]
     if part == "elements":
         apply = partial(GridConstraints.set_elements, elements=int_item(value, name), hard=hard)

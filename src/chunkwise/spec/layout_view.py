@@ -18,8 +18,8 @@ from chunkwise.grid.rectilinear import Sizes
 from chunkwise.index_space import IndexDomain, IndexTransform
 from chunkwise.spec.chunk_grid_constraints import GridConstraints
 from chunkwise.spec.chunk_layout import ChunkLayout
-from chunkwise.spec.chunk_layout_keywords import GRID_USAGES
 from chunkwise.spec.constraint import Constraint, Vector, prefixed
+from chunkwise.spec.layout_constraints import GRID_USAGES
 
 __all__ = ["Link", "inverse_view_domain", "inverse_view_layout", "one_to_one", "single_inputs", "view_layout"]
 

@@ -10,22 +10,18 @@ import numpy.typing as npt
 from chunkwise.binding import JSON, MISSING, not_too_deep, plain_json
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.errors import InvalidArgumentError
-from chunkwise.index_space import IndexDomain, IndexingMixin, IndexTransform, merge_domains
+from chunkwise.index_space import IndexDomain, IndexingMixin, IndexTransform
 from chunkwise.spec.chunk_layout import ChunkLayout
 from chunkwise.spec.codec_spec import CodecSpec
-from chunkwise.spec.constraint import braces, check_rank, prefixed
+from chunkwise.spec.constraint import prefixed
 from chunkwise.spec.dimension_units import (
     DimensionUnits,
     inverse_view_units,
-    merge_dimension_units,
     view_units,
 )
 from chunkwise.spec.fill_value import (
-    check_broadcast,
     equal_fill,
     fill_from_json,
-    fill_text,
-    unbroadcast,
     view_fill_value,
 )
 from chunkwise.spec.layout_view import (
@@ -36,15 +32,14 @@ from chunkwise.spec.layout_view import (
     view_layout,
 )
 from chunkwise.spec.pretty import pretty_repr
+from chunkwise.spec.schema_constraints import MEMBERS, SchemaConstraints
 from chunkwise.spec.schema_json import parse_schema, schema_to_json
 from chunkwise.spec.schema_keywords import SchemaKeywords, apply_schema_keywords
 
 __all__ = ["Schema"]
 
-_MEMBERS = ("_codec", "_domain", "_dtype", "_fill", "_fill_is_json", "_layout", "_rank", "_units")
 
-
-class Schema(IndexingMixin):
+class Schema(SchemaConstraints, IndexingMixin):
     """Constraints on rank, data type, domain, chunk layout, codec, fill value and dimension units.
 
     Parameters
@@ -79,18 +74,13 @@ class Schema(IndexingMixin):
     (2, 'uint16', (100, 200))
     """
 
-    __slots__ = ("__weakref__", *_MEMBERS)
+    __slots__ = ()
 
     @not_too_deep
     def __init__(self, json: JSON = MISSING, **keywords: Unpack[SchemaKeywords]) -> None:
-        self._rank: int | None = None
-        self._dtype: DataType | None = None
-        self._domain: IndexDomain | None = None
+        self._rank = self._dtype = self._domain = self._codec = self._fill = self._units = None
         self._layout = ChunkLayout()
-        self._codec: CodecSpec | None = None
-        self._fill: npt.NDArray[Any] | None = None
-        self._fill_is_json = False  # given as JSON while the data type wasn't known
-        self._units: DimensionUnits | None = None
+        self._fill_is_json = False
         if json is MISSING:
             self._apply(keywords)
         elif keywords:
@@ -175,80 +165,6 @@ class Schema(IndexingMixin):
     def _apply(self, keywords: Mapping[str, Any]) -> None:
         apply_schema_keywords(self, keywords)
 
-    def _set_rank(self, rank: int, source: str = "rank") -> None:
-        check_rank(rank, None)
-        if self._rank is not None and self._rank != rank:
-            raise InvalidArgumentError(
-                f"Rank specified by {source} ({rank}) does not match existing rank specified by schema "
-                f"({self._rank})"
-            )
-        if self._fill is not None and self._fill.ndim > rank:
-            raise InvalidArgumentError(
-                f"Rank specified by {source} ({rank}) is incompatible with existing fill_value of shape "
-                f"{braces(self._fill.shape)}"
-            )
-        self._rank = rank
-
-    def _set_dtype(self, dtype: DataType) -> None:
-        if self._dtype is not None and self._dtype != dtype:
-            raise InvalidArgumentError(
-                f"Specified dtype ({dtype.name}) does not match existing value ({self._dtype.name})"
-            )
-        self._dtype = dtype  # a fill value stays what it was given as, until `converted_fill_value`
-
-    def _set_domain(self, domain: IndexDomain, source: str = "domain") -> None:
-        self._set_rank(domain.rank, source)
-        merged = domain if self._domain is None else merge_domains(self._domain, domain)
-        if self._fill is not None:
-            check_broadcast(self._fill.shape, merged.shape, "domain is incompatible with fill_value")
-        self._domain = merged
-
-    def _set_layout(self, layout: ChunkLayout) -> None:
-        if layout.rank != -1:
-            self._set_rank(layout.rank, "chunk_layout")
-        self._layout = self._layout.merged(layout)
-
-    def _set_codec(self, codec: CodecSpec) -> None:
-        self._codec = codec if self._codec is None else self._codec.merge(codec)
-
-    def _set_fill(self, value: npt.NDArray[Any], *, is_json: bool = False) -> None:
-        if self._domain is not None:
-            check_broadcast(value.shape, self._domain.shape, "fill_value is incompatible with domain")
-        value = unbroadcast(value)
-        if self._rank is not None and value.ndim > self._rank:
-            raise InvalidArgumentError(f"Invalid fill_value for rank {self._rank}: {fill_text(value)}")
-        if self._fill is not None and not equal_fill(self._fill, value):
-            raise InvalidArgumentError(
-                f"Specified fill_value ({fill_text(value)}) does not match existing value in schema "
-                f"({fill_text(self._fill)})"
-            )
-        if self._fill is None:
-            self._fill, self._fill_is_json = value, is_json
-
-    def _set_units(self, units: DimensionUnits) -> None:
-        if not units:
-            return
-        self._set_rank(len(units), "dimension_units")
-        self._units = merge_dimension_units(units, self._units)
-
-    def _merge(self, other: Schema) -> None:
-        if other._rank is not None:
-            self._set_rank(other._rank)
-        if other._dtype is not None:
-            self._set_dtype(other._dtype)
-        if other._domain is not None:
-            self._set_domain(other._domain)
-        self._set_layout(other._layout)
-        if other._codec is not None:
-            self._set_codec(other._codec)
-        if other._fill is not None:
-            self._set_fill(other._fill, is_json=other._fill_is_json)
-        if other._units is not None:
-            self._set_units(other._units)
-
-    def _set_fill_json(self, value: JSON) -> None:
-        self._set_fill(fill_from_json(value, self._dtype), is_json=self._dtype is None)
-
     def converted_fill_value(self, dtype: DataType) -> npt.NDArray[Any] | None:
         """Return the fill value as one of `dtype`; None if there is none.
 
@@ -319,10 +235,6 @@ class Schema(IndexingMixin):
         out._become(self)
         out._layout = self._layout.copy()
         return out
-
-    def _become(self, other: Schema) -> None:
-        for name in _MEMBERS:
-            setattr(self, name, getattr(other, name))
 
     @property
     def T(self) -> Schema:  # noqa: N802
@@ -412,11 +324,11 @@ class Schema(IndexingMixin):
     __hash__ = None  # type: ignore[assignment]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickle, tuple(getattr(self, name) for name in _MEMBERS)
+        return _unpickle, tuple(getattr(self, name) for name in MEMBERS)
 
 
 def _unpickle(*state: Any) -> Schema:
     out = Schema()
-    for name, value in zip(_MEMBERS, state, strict=True):
+    for name, value in zip(MEMBERS, state, strict=True):
         setattr(out, name, value)
     return out

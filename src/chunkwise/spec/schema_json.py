@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from chunkwise.binding import JSON, Members, dump, expect_int, expect_string
 from chunkwise.dtypes.data_type import DataType
@@ -16,14 +15,12 @@ from chunkwise.spec.codec_spec import CodecSpec
 from chunkwise.spec.constraint import MAX_RANK
 from chunkwise.spec.dimension_units import dimension_units_from_json, dimension_units_to_json
 from chunkwise.spec.fill_value import NUMBERS
-
-if TYPE_CHECKING:
-    from chunkwise.spec.schema import Schema
+from chunkwise.spec.schema_constraints import SchemaConstraints
 
 __all__ = ["dtype_from_json", "parse_schema", "schema_to_json"]
 
 
-def parse_schema(schema: Schema, json: JSON) -> None:
+def parse_schema(schema: SchemaConstraints, json: JSON) -> None:
     """Add the constraints that plain JSON says to `schema`."""
     members = Members(json)
     rank = members.take("rank", lambda v: expect_int(v, 0, MAX_RANK), None)
@@ -34,7 +31,7 @@ def parse_schema(schema: Schema, json: JSON) -> None:
     members.finish()
 
 
-def schema_to_json(schema: Schema) -> dict[str, JSON]:
+def schema_to_json(schema: SchemaConstraints) -> dict[str, JSON]:
     """Return the JSON form; ``rank`` is always there when known."""
     out: dict[str, JSON] = {}
     layout = schema._layout.to_json()
@@ -71,7 +68,7 @@ def dtype_from_json(value: JSON) -> DataType:
         raise SpecError(f"Unsupported data type: {dump(name)}") from None
 
 
-_PARSERS: dict[str, Callable[[Schema, JSON], None]] = {
+_PARSERS: dict[str, Callable[[SchemaConstraints, JSON], None]] = {
     "dtype": lambda s, v: s._set_dtype(dtype_from_json(v)),
     "domain": lambda s, v: s._set_domain(IndexDomain(json=v)),
     "chunk_layout": lambda s, v: s._set_layout(ChunkLayout(v)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, TypedDict
+from typing import Any, Final, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -17,10 +17,8 @@ from chunkwise.spec.chunk_layout import ChunkLayout
 from chunkwise.spec.codec_spec import CodecSpec
 from chunkwise.spec.constraint import int_item
 from chunkwise.spec.dimension_units import DimensionUnits, as_dimension_units
+from chunkwise.spec.schema_constraints import SchemaConstraints
 from chunkwise.spec.unit import Unit
-
-if TYPE_CHECKING:
-    from chunkwise.spec.schema import Schema
 
 __all__ = ["SCHEMA_OPTIONS", "SchemaKeywords", "apply_schema_keywords"]
 
@@ -36,14 +34,14 @@ class SchemaKeywords(TypedDict, total=False):
     codec: CodecSpec | None
     fill_value: npt.ArrayLike | None
     dimension_units: Iterable[Unit | str | float | tuple[float, str] | None] | None
-    schema: Schema | None
+    schema: SchemaConstraints | None
 
 
 SCHEMA_OPTIONS: Final = tuple(SchemaKeywords.__annotations__)
 """The keywords in the order in which they are applied."""
 
 
-def apply_schema_keywords(schema: Schema, keywords: Mapping[str, Any]) -> None:
+def apply_schema_keywords(schema: SchemaConstraints, keywords: Mapping[str, Any]) -> None:
     """Add the constraints that keywords say to `schema`."""
     for name in keywords:
         if name not in SCHEMA_OPTIONS:
@@ -85,7 +83,7 @@ def _expect(kind: type, name: str) -> Callable[[Any], Any]:
     return check
 
 
-def _as_fill(schema: Schema, value: Any) -> npt.NDArray[Any]:
+def _as_fill(schema: SchemaConstraints, value: Any) -> npt.NDArray[Any]:
     if schema._dtype is not None:
         return as_array(value, schema._dtype)
     array = np.asarray(value)
@@ -109,7 +107,7 @@ def _shape_domain(shape: Iterable[int]) -> IndexDomain:
     return IndexDomain(shape=list(shape))
 
 
-_SETTERS: dict[str, Callable[[Schema, Any], None]] = {
+_SETTERS: dict[str, Callable[[SchemaConstraints, Any], None]] = {
     "rank": lambda s, v: s._set_rank(rank) if (rank := int_item(v, "rank")) != -1 else None,
     "dtype": lambda s, v: s._set_dtype(as_dtype(v)),
     "domain": lambda s, v: s._set_domain(_expect(IndexDomain, "domain")(v)),

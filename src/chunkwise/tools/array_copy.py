@@ -52,7 +52,8 @@ from chunkwise.tools.journal import Journal
 from chunkwise.tools.journal_document import JournalDocument, read_journal
 from chunkwise.tools.narrowing import CASTS, Cast, MisfitError
 from chunkwise.tools.new_array import open_array
-from chunkwise.tools.parts import Part, PartJournals, n_parts
+from chunkwise.tools.part import Part
+from chunkwise.tools.parts import PartJournals, n_parts
 from chunkwise.tools.sessions import is_session, journal_location
 from chunkwise.tools.task_stages import Stage
 from chunkwise.tools.work import Crew

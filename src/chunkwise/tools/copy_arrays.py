@@ -266,7 +266,7 @@ def _intermediate_metadata(target: TensorStore) -> dict[str, Any] | None:
     return {"shape": list(target.shape), "data_type": data_type, "fill_value": fill}
 
 
-def _common_fill(copy: BlockCopy) -> npt.NDArray[Any] | None:
+def _common_fill(copy: BlockCopy[TensorStore]) -> npt.NDArray[Any] | None:
     """Return the fill value of the target, None if chunks can't be missing there that are in the source."""
     found, wanted = copy.source.fill_value, copy.target.fill_value
     found = copy.source.dtype.zero() if found is None else found

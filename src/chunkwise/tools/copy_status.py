@@ -9,7 +9,8 @@ from chunkwise.binding import JSON
 from chunkwise.hierarchy.location import Location
 from chunkwise.tools.destination import begun_at
 from chunkwise.tools.journal_document import JournalDocument, Ranges
-from chunkwise.tools.parts import Part, PartJournals, n_parts
+from chunkwise.tools.part import Part
+from chunkwise.tools.parts import PartJournals, n_parts
 from chunkwise.tools.tree_journal import LARGE, SMALL, is_tree_journal
 
 __all__ = ["CopyStatus", "PartStatus", "TaskCount", "copy_status"]

@@ -12,7 +12,6 @@ import json
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
@@ -25,9 +24,7 @@ from chunkwise.kvstore.protocol import MISSING_GENERATION
 from chunkwise.kvstore.this_process import process_name
 from chunkwise.kvstore.traits import traits_of
 from chunkwise.tools.journal_document import JournalDocument, Ranges, owner_text, parse_journal
-
-if TYPE_CHECKING:
-    from chunkwise.tools.parts import Part
+from chunkwise.tools.part import Part
 
 __all__ = ["Journal"]
 

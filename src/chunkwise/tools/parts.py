@@ -9,49 +9,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from chunkwise.binding import JSON
-from chunkwise.errors import AlreadyExistsError, FailedPreconditionError, InvalidArgumentError
+from chunkwise.errors import AlreadyExistsError, FailedPreconditionError
 from chunkwise.hierarchy.location import Location
-from chunkwise.hierarchy.node import JOURNAL
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.tools.journal import Journal
 from chunkwise.tools.journal_document import JournalDocument, Ranges, parse_journal, read_journal
+from chunkwise.tools.part import MOST_PARTS, STEM, Part, part_of_key
 
-__all__ = ["Part", "PartJournals", "n_parts", "parse_part"]
-
-_STEM = JOURNAL.removesuffix(".json")
-_MOST_PARTS = 1_000_000
-_KEY = re.compile(rf"{re.escape(_STEM)}\.([0-9]{{1,7}})-of-([0-9]{{1,7}})\.json", re.ASCII)
-
-
-class Part(NamedTuple):
-    """One of `n` parts, the first of which is number 1."""
-
-    number: int
-    n: int
-
-    @property
-    def key(self) -> str:
-        """Name of its journal."""
-        return f"{_STEM}.{self.number}-of-{self.n}.json"
-
-    def share(self, n_tasks: int) -> tuple[int, int]:
-        """Return its tasks, as a range."""
-        return n_tasks * (self.number - 1) // self.n, n_tasks * self.number // self.n
-
-
-def parse_part(text: str) -> Part:
-    """Return the part that ``I/N`` says; raise InvalidArgumentError if it says none."""
-    match = re.fullmatch(r"([0-9]{1,7})/([0-9]{1,7})", text, re.ASCII)
-    if match is None or not 1 <= int(match[1]) <= int(match[2]) <= _MOST_PARTS:
-        raise InvalidArgumentError(
-            f"part: expected I/N from 1/N to N/N, N of at most {_MOST_PARTS:,}, but received {text!r}"
-        )
-    return Part(int(match[1]), int(match[2]))
+__all__ = ["PartJournals", "n_parts"]
 
 
 class PartJournals:
@@ -94,10 +62,9 @@ class PartJournals:
     def read(self) -> Iterator[tuple[Part, JournalDocument]]:
         """Yield what the parts that have begun have noted."""
         kv, path = self._location.store, self._location.path
-        keys = KeyRange.of_prefix(f"{path}{_STEM}.")
-        names = (_KEY.fullmatch(key[len(path) :]) for key in kv.list(keys.start, keys.stop))
-        parts = {Part(int(name[1]), int(name[2])) for name in names if name is not None}
-        for part in sorted(part for part in parts if 1 <= part.number <= part.n == self._n):
+        keys = KeyRange.of_prefix(f"{path}{STEM}.")
+        found = {part_of_key(key[len(path) :]) for key in kv.list(keys.start, keys.stop)}
+        for part in sorted(part for part in found if part is not None and part.n == self._n):
             value = kv.read(path + part.key).value
             if value is None:  # deleted since the listing
                 continue
@@ -151,4 +118,4 @@ class PartJournals:
 def n_parts(journal: JournalDocument) -> int | None:
     """Return how many parts a copy has, given the journal of the whole; None if it has none."""
     found = journal["task"].get("number of parts")
-    return found if type(found) is int and 1 <= found <= _MOST_PARTS else None
+    return found if type(found) is int and 1 <= found <= MOST_PARTS else None

@@ -39,7 +39,8 @@ from chunkwise.tools.fence import Fence
 from chunkwise.tools.journal import Journal
 from chunkwise.tools.journal_document import read_journal
 from chunkwise.tools.narrowing import CASTS, Cast, MisfitError, Narrowing
-from chunkwise.tools.parts import Part, PartJournals, n_parts
+from chunkwise.tools.part import Part
+from chunkwise.tools.parts import PartJournals, n_parts
 from chunkwise.tools.sessions import is_session, journal_location
 from chunkwise.tools.small_arrays import SmallArrays
 from chunkwise.tools.task_stages import Chain, Stage

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from chunkwise.tools.copy_arrays import Room, check_memory
 from chunkwise.tools.journal import Journal
 from chunkwise.tools.journal_document import JournalDocument
-from chunkwise.tools.parts import Part
+from chunkwise.tools.part import Part
 from chunkwise.tools.tree_plan import TreePlan
 
 __all__ = ["LARGE", "SMALL", "TreePasses", "is_tree_journal", "journalled_room"]

@@ -26,7 +26,7 @@ from chunkwise.hierarchy.replacement import leftovers
 from chunkwise.hierarchy.walk import walk
 from chunkwise.tools.executors import Workers, workers_of
 from chunkwise.tools.fingerprint import fill_fingerprint, kept_fingerprint
-from chunkwise.tools.parts import Part
+from chunkwise.tools.part import Part
 from chunkwise.tools.verify_step import SHOWN, BadKey, Found, Some, VerifyStep
 from chunkwise.tools.work import Crew, Work
 

@@ -8,7 +8,7 @@ from concurrent.futures import Executor
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.hierarchy.node import Node, node_or_file
 from chunkwise.tools.executors import Workers, workers_of
-from chunkwise.tools.parts import Part, parse_part
+from chunkwise.tools.part import Part, parse_part
 from chunkwise.tools.source import Place, find_array, find_source
 from chunkwise.tools.verify import NodeReport, verify_nodes
 from chunkwise.tools.verify_view import verify_view

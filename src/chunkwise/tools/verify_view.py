@@ -11,7 +11,7 @@ from chunkwise.api.tensorstore import TensorStore
 from chunkwise.errors import ChunkwiseError
 from chunkwise.plan.blocks import Blocks
 from chunkwise.tools.executors import Workers, workers_of
-from chunkwise.tools.parts import Part
+from chunkwise.tools.part import Part
 from chunkwise.tools.stored_node import check_array_visible
 from chunkwise.tools.verify import NodeReport
 from chunkwise.tools.verify_step import BadKey

@@ -23,8 +23,8 @@ from chunkwise.hdmf.model.reference import Reference, join_path, parent_path
 from chunkwise.hdmf.model.tree import StoredNode
 from chunkwise.hdmf.storage.store import HdmfStore
 from chunkwise.hdmf.storage.unsynced import UnsyncedStore
-from chunkwise.kvstore.protocol import KvStoreDriver, Writer
-from chunkwise.kvstore.traits import traits_of
+from chunkwise.kvstore.protocol import KvStoreDriver
+from chunkwise.kvstore.traits import Writer, traits_of
 
 __all__ = ["NodeWriter"]
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from chunkwise.engine.pool import Pool, Stop
-from chunkwise.kvstore.protocol import Buffer, KvStoreDriver, SyncedLater, Writer, offers
-from chunkwise.kvstore.traits import StoreTraits, traits_of
+from chunkwise.kvstore.protocol import Buffer, KvStoreDriver, SyncedLater, offers
+from chunkwise.kvstore.traits import StoreTraits, Writer, traits_of
 
 __all__ = ["UnsyncedStore"]
 

@@ -22,9 +22,8 @@ from chunkwise.kvstore.protocol import (
     KvStoreDriver,
     Reader,
     Stamped,
-    Writer,
 )
-from chunkwise.kvstore.traits import StoreTraits, traits_of
+from chunkwise.kvstore.traits import StoreTraits, Writer, traits_of
 
 __all__ = ["CacheStore"]
 

@@ -1,0 +1,143 @@
+"""How modules depend on each other, where import-linter doesn't see it: texts, circles, neighbours."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src"
+
+# Inner modules of the core that each neighbour imports. These figures only fall: what a neighbour needs is to
+# become public, or not to be needed.
+INNER_MODULES = {
+    "cli": 44,
+    "dask": 20,
+    "hdmf": 54,
+    "multiscale": 23,
+    "n5": 22,
+    "napari": 4,
+    "notebook": 2,
+    "ocdbt": 13,
+    "pyramid": 35,
+    "server": 38,
+    "testing": 9,
+    "tools": 99,
+    "xarray": 26,
+    "z5py": 20,
+    "zarr": 15,
+}
+
+# A dataset leads to its store or file, by public attributes, and that to its datasets.  The modules of z5py
+# have the names that z5py gives them.
+CIRCLES = [
+    ["chunkwise.hdmf.storage.dataset", "chunkwise.hdmf.storage.store"],
+    ["chunkwise.z5py.dataset", "chunkwise.z5py.file", "chunkwise.z5py.group"],
+]
+
+BY_TEXT = ("import_module", "__import__")
+
+# Modules that load what is named by an argument, a table, or a registry.
+LOADERS = {"chunkwise.cli.main", "chunkwise.extras", "chunkwise.public_names", "chunkwise.registry"}
+
+
+@cache
+def modules() -> dict[str, ast.Module]:
+    """Return all modules by their names."""
+    found = {}
+    for path in sorted((SOURCE / "chunkwise").rglob("*.py")):
+        parts = path.relative_to(SOURCE).with_suffix("").parts
+        found[".".join(parts).removesuffix(".__init__")] = ast.parse(path.read_text())
+    return found
+
+
+def imports(name: str) -> Iterator[str]:
+    """Yield the modules that a module imports, wherever in it; what only type checkers follow too."""
+    known = modules()
+    for node in ast.walk(known[name]):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in known)
+        elif isinstance(node, ast.ImportFrom) and node.module in known:
+            inner = [f"{node.module}.{alias.name}" for alias in node.names]
+            yield from (path if path in known else str(node.module) for path in inner)
+
+
+def room(name: str) -> str:
+    """Return the folder, or the file outside of folders, that a module is in."""
+    return ".".join(name.split(".")[:2])
+
+
+def imported_texts(tree: ast.Module) -> Iterator[str]:
+    """Yield the text with which each import by text begins; of one that begins otherwise, the code."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in BY_TEXT:
+            code = ast.unparse(node.args[0])
+            text = re.match(r"f?['\"]([\w.{}]*)", code)
+            yield text[1] if text else f"{{{code}}}"
+
+
+def is_foreign(text: str, name: str) -> bool:
+    """Return True if a text that `name` imports means a module of another room, or may mean one."""
+    own = text.replace("{__name__}", name)
+    return own.startswith("{") or (own.startswith("chunkwise.") and room(own) != room(name))
+
+
+def test_no_module_of_another_room_is_imported_by_text() -> None:
+    """A layer that uses one above it asks `catalogue.hooks`; optional packages are loaded by `extras`."""
+    texts = {name: list(imported_texts(tree)) for name, tree in modules().items() if name not in LOADERS}
+    assert texts["chunkwise.hdmf.stand_in"] == ["chunkwise.hdmf.{module}"]
+    foreign = {name: text for name, found in texts.items() for text in found if is_foreign(text, name)}
+    assert foreign == {}
+
+
+@pytest.mark.parametrize("text", ["chunkwise.dask.convert", "chunkwise.{room}", "{module}"])
+def test_texts_that_are_refused(text: str) -> None:
+    assert is_foreign(text, "chunkwise.api.array_view")
+
+
+@pytest.mark.parametrize("neighbour", INNER_MODULES)
+def test_a_neighbour_imports_no_more_of_the_core(neighbour: str) -> None:
+    inner = {
+        path
+        for name in modules()
+        if room(name) == f"chunkwise.{neighbour}"
+        for path in imports(name)
+        if path != "chunkwise" and room(path).partition(".")[2] not in INNER_MODULES
+    }
+    assert len(inner) <= INNER_MODULES[neighbour], sorted(inner)
+
+
+def circles() -> list[list[str]]:
+    """Return the sets of modules of which each leads to each by imports (Tarjan's algorithm)."""
+    order: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    pending: list[str] = []
+    found: list[list[str]] = []
+
+    def visit(name: str) -> None:
+        order[name] = lowest[name] = len(order)
+        pending.append(name)
+        for path in imports(name):
+            if path not in order:
+                visit(path)
+            if path in pending:
+                lowest[name] = min(lowest[name], lowest[path])
+        if lowest[name] == order[name]:
+            circle = pending[pending.index(name) :]
+            del pending[pending.index(name) :]
+            if len(circle) > 1:
+                found.append(sorted(circle))
+
+    for name in modules():
+        if name not in order:
+            visit(name)
+    return found
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Imports that only type checkers follow count: a module is understood with those that it names."""
+    assert sorted(circles()) == CIRCLES
