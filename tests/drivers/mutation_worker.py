@@ -259,6 +259,19 @@ def attempt(driver, keys):
     return allowed
 
 
+def measured(driver, keys):
+    """Return the processor time, the bytes taken, the bytes allowed and the error of an attempt."""
+    before = tracemalloc.get_traced_memory()[0]
+    tracemalloc.reset_peak()
+    start = time.process_time()
+    allowed, error = 0, None
+    try:
+        allowed = attempt(driver, keys)
+    except BaseException as e:
+        error = f"{type(e).__name__}: {str(e)[:300]}"
+    return time.process_time() - start, tracemalloc.get_traced_memory()[1] - before, allowed, error
+
+
 def run(seed, count):
     """Return a list of what went wrong."""
     warnings.simplefilter("error")
@@ -289,16 +302,12 @@ def run(seed, count):
             "key": key.decode(),
             "value": base64.b64encode(keys[key]).decode(),
         }
-        before = tracemalloc.get_traced_memory()[0]
-        tracemalloc.reset_peak()
-        start = time.process_time()
-        try:
-            allowed = attempt(driver, keys)
-        except BaseException as e:
-            wrong.append({**shown, "error": f"{type(e).__name__}: {str(e)[:300]}"})
-            allowed = 1 << 62
-        took = time.process_time() - start
-        peak = tracemalloc.get_traced_memory()[1] - before
+        took, peak, allowed, error = measured(driver, keys)
+        if error is None and peak > allowed + WINDOWS.get(name, 0):
+            took, peak, allowed, error = measured(driver, keys)  # the first time may load modules
+        if error is not None:
+            wrong.append({**shown, "error": error})
+            continue
         if took > 1:
             wrong.append({**shown, "error": f"took {took:.1f} s"})
         allowed += WINDOWS.get(name, 0)

@@ -142,7 +142,8 @@ class Target:
         """Yield the chunks of a product of slices, each of which is copied alone."""
         view = self._view
         insides, places = selections(axes)
-        n = max(1, min(self._capacity, _AT_ONCE // max(1, self._chain.item.nbytes)))
+        n = min(self._capacity, _AT_ONCE // max(1, self._chain.item.nbytes), prod(a.n_entries for a in axes))
+        n = max(1, n)
         memory = self._memory(self._chain.item.shape, n)
         while some := list(islice(names, n)):
             parts = list(islice(zip(insides, places, strict=True), len(some)))
