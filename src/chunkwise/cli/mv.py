@@ -10,7 +10,7 @@ from chunkwise.hierarchy.change import check_unused, relocate
 from chunkwise.hierarchy.link import links_of
 from chunkwise.hierarchy.location import Location, locate
 from chunkwise.hierarchy.new_location import create_parents
-from chunkwise.hierarchy.node import Node, find_node, nothing_at
+from chunkwise.hierarchy.node import Node, find_documented, find_node, nothing_at
 from chunkwise.hierarchy.node_name import check_new_names
 
 __all__ = ["add_arguments", "run"]
@@ -51,8 +51,8 @@ def _common_group(a: Location, b: Location) -> Location | None:
     """Return the nearest group that both are in."""
     for at in a.parents:
         if b.path.startswith(at.path):
-            node = find_node(at)
-            if node is not None and node.kind == "group" and not node.implicit and not node.error:
+            node = find_documented(at)
+            if node is not None and node.kind == "group" and not node.error:
                 return at
     return None
 
@@ -60,7 +60,7 @@ def _common_group(a: Location, b: Location) -> Location | None:
 def _move_alone(source: Location, destination: Location) -> None:
     """Move what is in no hierarchy, or leaves its own."""
     node = find_node(source)
-    above = None if source.parent is None else find_node(source.parent)
+    above = None if source.parent is None else find_documented(source.parent)
     if node is None and above is not None and source.name in links_of(above):
         raise UsageError(f"{source.text} is a link; it can be moved in its own hierarchy only")
     if node is None or node.error:
@@ -76,8 +76,8 @@ def _move_alone(source: Location, destination: Location) -> None:
 def _check_home(node: Node, destination: Location) -> None:
     """Raise UsageError if the hierarchy that `destination` is in has no place for the node."""
     for at in destination.parents:
-        above = find_node(at)
-        if above is not None and not above.implicit:
+        above = find_documented(at)
+        if above is not None:
             if above.kind == "array":
                 raise UsageError(f"{at.text} is an array; nothing can be below it")
             if above.rules.has_containers != node.rules.has_containers:

@@ -25,7 +25,7 @@ from chunkwise.errors import (
 )
 from chunkwise.hierarchy.container import CONTAINER_FORMAT, container_root
 from chunkwise.hierarchy.location import Location, inside_file
-from chunkwise.kvstore.protocol import Children, Stamped
+from chunkwise.kvstore.protocol import Children, Stamped, WithDirectories, offers
 from chunkwise.kvstore.staging import JOURNAL, is_staging
 from chunkwise.kvstore.value_bound import read_bounded
 
@@ -177,8 +177,10 @@ def _implicit(location: Location, inside: FormatName | None, others: list[str] |
 
 def _is_directory(location: Location) -> bool:
     """Return True if there is a directory, perhaps an empty one, in a store that has directories."""
-    above = location.parent
-    return above is not None and location.path[:-1] in above.store.list_children(above.path).prefixes
+    above, path = location.parent, location.path[:-1]
+    if above is not None and offers(location.store, WithDirectories):
+        return location.store.is_directory(path)
+    return above is not None and path in above.store.list_children(above.path).prefixes
 
 
 def nodes_below(location: Location, found: Children | None = None) -> list[str]:

@@ -33,7 +33,7 @@ from chunkwise.errors import AlreadyExistsError, ChunkwiseError, InvalidArgument
 from chunkwise.kvstore.byte_range import resolve_range
 from chunkwise.kvstore.file_error import MISSING, NOT_EMPTY, file_error
 from chunkwise.kvstore.file_exchange import can_exchange, exchange_paths, link_file
-from chunkwise.kvstore.file_list import delete_files, list_directory, walk
+from chunkwise.kvstore.file_list import delete_files, is_directory, list_directory, walk
 from chunkwise.kvstore.file_path import (
     check_case,
     check_key,
@@ -390,6 +390,13 @@ class FileStore:
             return list_directory(self.root, prefix)
         except OSError as e:
             raise file_error(e, "list", self.root + prefix) from e
+
+    def is_directory(self, path: str) -> bool:
+        """Return True if `path` is a directory."""
+        try:
+            return is_directory(self.root, path)
+        except OSError as e:
+            raise file_error(e, "stat", self.root + path) from e
 
     def _path(self, key: str, *, changes: bool = False) -> str:
         path = path_of(self.root, key)

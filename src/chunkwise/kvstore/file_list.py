@@ -7,6 +7,7 @@ not followed, so a walk ends and stays below the root.  Directories themselves a
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Iterator
 
 from chunkwise.binding import dump
@@ -18,7 +19,7 @@ from chunkwise.kvstore.platform import DECOMPOSES_NAMES, extended_path, key_name
 from chunkwise.kvstore.platform import remove as remove_file
 from chunkwise.kvstore.protocol import Children
 
-__all__ = ["delete_files", "list_directory", "walk"]
+__all__ = ["delete_files", "is_directory", "list_directory", "walk"]
 
 
 def walk(root: str, keys: KeyRange) -> Iterator[str]:
@@ -55,6 +56,14 @@ def list_directory(root: str, prefix: str) -> Children:
         if name.startswith(stem) and not name.endswith(LOCK_SUFFIX):
             (prefixes if entry.is_dir(follow_symlinks=False) else keys).append(directory + name)
     return Children(keys, prefixes)
+
+
+def is_directory(root: str, path: str) -> bool:
+    """Return True if `path` is a directory, which `list_directory` would list as one."""
+    try:
+        return is_valid(path) and stat.S_ISDIR(os.lstat(extended_path(root + path)).st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
 
 
 def delete_files(root: str, keys: KeyRange, remove_lock: Callable[[str], None]) -> set[str]:

@@ -39,6 +39,7 @@ __all__ = [
     "SyncedLater",
     "TypedAttributes",
     "ValueOpenable",
+    "WithDirectories",
     "Writable",
     "describe",
     "digest_generation",
@@ -231,6 +232,14 @@ class Listable(Protocol):
 
     def list_children(self, prefix: str) -> Children:
         """List one level below `prefix`, which is empty or ends in "/"."""
+        ...
+
+
+class WithDirectories(Listable, Protocol):
+    """A store that can tell a directory without looking through what it lies in."""
+
+    def is_directory(self, path: str) -> bool:
+        """Return True if `path`, without the final "/", is a directory, perhaps an empty one."""
         ...
 
 
