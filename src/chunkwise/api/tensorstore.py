@@ -342,7 +342,9 @@ class TensorStore(StoredView):
     def __repr__(self) -> str:
         try:
             spec = self.spec(retain_context=True)
-            return pretty_repr("TensorStore", Spec._of(spec._driver.shown(), spec.transform).to_json())
+            return pretty_repr(
+                "TensorStore", Spec._of(spec._driver.shown().abbreviated(), spec.transform).to_json()
+            )
         except ChunkwiseError:  # functions have no JSON, a transaction may be over
             return "TensorStore(...)"
 

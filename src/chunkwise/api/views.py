@@ -9,7 +9,6 @@ from chunkwise.api.tensorstore import TensorStore
 from chunkwise.arguments import as_int64
 from chunkwise.arrays.based import Base
 from chunkwise.arrays.downsample import DownsampleArray
-from chunkwise.arrays.resources import pool_under
 from chunkwise.driver.based_spec import constrained
 from chunkwise.driver.cast.spec import CastSpec
 from chunkwise.driver.downsample.spec import DownsampleSpec, check_factors, check_method
@@ -110,9 +109,5 @@ def downsample(base: S, downsample_factors: Sequence[int], method: str) -> S:
         spec = DownsampleSpec(schema=schema, base=constrained(base, schema), factors=factors, method=method)
         domain = spec.domain
         return Spec._of(spec, None if domain is None else IndexTransform.identity(domain))
-    driver = base._array.spec()
-    spec = DownsampleSpec(
-        schema=schema, base=Spec._of(driver, base._transform), factors=factors, method=method
-    )
-    array = DownsampleArray(Base(base._array, base._transform), pool_under(driver), spec)
+    array = DownsampleArray(Base(base._array, base._transform), factors, method, base._array.pool)
     return TensorStore._make(array, IndexTransform.identity(array.domain), base._transaction)

@@ -26,6 +26,7 @@ from chunkwise.engine.unfinished import EVERYWHERE
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.index_space import IndexDomain, IndexTransform, marked_like, resolve_bounds
 from chunkwise.plan.blocks import boxes
+from chunkwise.spec.context import ContextSpec
 from chunkwise.spec.schema import Schema
 from chunkwise.spec.spec import Spec
 
@@ -41,15 +42,25 @@ Array = npt.NDArray[Any]
 class CastArray:
     """An array seen with another data type, in the directions in which its elements convert."""
 
-    __slots__ = ("_base", "_dtype", "_pool", "_read", "_spec", "_write", "readable", "writable")
+    __slots__ = ("_base", "_context", "_dtype", "_read", "_schema", "_write", "pool", "readable", "writable")
 
     def __init__(
-        self, base: Base, dtype: DataType, pool: Pool, spec: CastSpec, *, readable: bool, writable: bool
+        self,
+        base: Base,
+        schema: Schema,
+        pool: Pool,
+        context: ContextSpec | None,
+        *,
+        readable: bool,
+        writable: bool,
     ) -> None:
+        dtype = schema.dtype
+        assert dtype is not None
         self._base = base
         self._dtype = dtype
-        self._pool = pool
-        self._spec = spec
+        self._schema = schema  # that a spec has been opened with
+        self._context = context
+        self.pool = pool
         self._read, self._write = cast_converters(base.array.dtype, dtype)
         self.readable = readable and base.array.readable and self._read is not None
         self.writable = writable and base.array.writable and self._write is not None
@@ -58,9 +69,9 @@ class CastArray:
         """Return the array as a transaction sees it, or, with None, as it is outside."""
         return CastArray(
             self._base.in_transaction(wrap),
-            self._dtype,
-            self._pool,
-            self._spec,
+            self._schema,
+            self.pool,
+            self._context,
             readable=self.readable,
             writable=self.writable,
         )
@@ -158,8 +169,8 @@ class CastArray:
 
             return do
 
-        n_workers = 1 if in_order else self._pool.n_workers
-        return self._pool.run(
+        n_workers = 1 if in_order else self.pool.n_workers
+        return self.pool.run(
             list(boxes(lower, upper, unit, n_elements)),
             open_worker,
             finish,
@@ -202,7 +213,7 @@ class CastArray:
 
     def spec(self) -> CastSpec:
         """Return a spec that opens this array again."""
-        return CastSpec(schema=self._spec.schema, context=self._spec.context, base=self._base.spec())
+        return CastSpec(schema=self._schema, context=self._context, base=self._base.spec())
 
     def view_spec(self, transform: IndexTransform) -> tuple[CastSpec, IndexTransform]:
         """Return a spec without a transform in its base, and the transform of a view onto that."""
@@ -210,7 +221,7 @@ class CastArray:
         inner = Base(self._base.array, onto).spec()
         assert inner.transform is not None
         whole = Spec._of(inner._driver, None)
-        return CastSpec(schema=self._spec.schema, context=self._spec.context, base=whole), inner.transform
+        return CastSpec(schema=self._schema, context=self._context, base=whole), inner.transform
 
     def count_stored(self, transform: IndexTransform, most: int | None = None) -> Future[StorageStatistics]:
         """Count the chunks of the base."""
@@ -231,10 +242,8 @@ def _injective(transform: IndexTransform) -> bool:
 
 def cast_view(array: OpenArray, dtype: DataType, *, readable: bool, writable: bool) -> CastArray:
     """Return an open array with another data type, in the same index space, or raise."""
-    driver, identity = array.spec(), IndexTransform.identity(array.domain)
-    spec = CastSpec(schema=Schema(dtype=dtype), base=Spec._of(driver, identity))
-    base = Base(array, identity)
-    return CastArray(base, dtype, pool_under(driver), spec, readable=readable, writable=writable)
+    base = Base(array, IndexTransform.identity(array.domain))
+    return CastArray(base, Schema(dtype=dtype), array.pool, None, readable=readable, writable=writable)
 
 
 def open_cast(spec: CastSpec, *, readable: bool, writable: bool, wrap: WrapStore | None = None) -> CastArray:
@@ -243,7 +252,7 @@ def open_cast(spec: CastSpec, *, readable: bool, writable: bool, wrap: WrapStore
     if dtype is None:
         raise InvalidArgumentError("dtype must be specified")
     base = open_base(spec.base, readable=readable, writable=writable, wrap=wrap)
-    array = CastArray(base, dtype, pool_under(spec), spec, readable=readable, writable=writable)
+    array = CastArray(base, spec.schema, pool_under(spec), spec.context, readable=readable, writable=writable)
     if not (array.readable or array.writable):
         source, target = (base.array.dtype, dtype) if readable else (dtype, base.array.dtype)
         if convertible(source, target):

@@ -50,7 +50,6 @@ class ChunkedArray:
         "_domain",
         "_opened",
         "_outside",
-        "_pool",
         "_reader",
         "_rechecks",
         "_request",
@@ -63,6 +62,7 @@ class ChunkedArray:
         "_time",
         "_units",
         "_wrap",
+        "pool",
         "readable",
         "writable",
     )
@@ -88,7 +88,7 @@ class ChunkedArray:
         self._spec = spec
         self._request = request
         self._store = store
-        self._pool = pool
+        self.pool = pool
         self._shared = shared
         self._time = time.time()
         bound = spec.recheck_cached_metadata
@@ -121,7 +121,7 @@ class ChunkedArray:
             self._request,
             SharedMetadata(opened),  # what a transaction does to it is nobody else's business
             store,
-            self._pool,
+            self.pool,
             readable=self.readable,
             writable=self.writable,
             outside=self,
@@ -141,7 +141,7 @@ class ChunkedArray:
             self._request,
             self._shared,
             self._store,
-            self._pool,
+            self.pool,
             readable=self.readable,
             writable=self.writable,
             outside=self._outside,
@@ -203,12 +203,12 @@ class ChunkedArray:
         """Fill `out` with what `transform`, which is bounded, selects; the future gives `out`."""
         reader = self._reader
         if reader is None:
-            reader = self._reader = ArrayReader(self._stored, self._store, self._pool)
+            reader = self._reader = ArrayReader(self._stored, self._store, self.pool)
         return reader.read_into(transform, out, fill_missing=self._spec.fill_missing_data_reads)
 
     def explain_read(self, transform: IndexTransform) -> ReadStrategy | None:
         """Return which way a read of what `transform`, which is bounded, selects would take."""
-        return explain_read(self._stored, self._store, transform, self._pool.n_workers)
+        return explain_read(self._stored, self._store, transform, self.pool.n_workers)
 
     def write_from(self, transform: IndexTransform, source: npt.NDArray[Any]) -> WriteFutures:
         """Write `source` where `transform`, which is bounded, says."""
@@ -218,7 +218,7 @@ class ChunkedArray:
 
             store_fill = self._spec.store_data_equal_to_fill_value
             small = self._small_writer = SmallWriter(
-                self._stored, self._store, self._pool, store_data_equal_to_fill_value=store_fill
+                self._stored, self._store, self.pool, store_data_equal_to_fill_value=store_fill
             )
         done = small.write_from(transform, source) or self._write(self._store, transform, source)
         # The source is referred to until it is encoded, so it may change only when all is stored.
@@ -244,7 +244,7 @@ class ChunkedArray:
             store,
             transform,
             source,
-            pool=self._pool,
+            pool=self.pool,
             store_data_equal_to_fill_value=self._spec.store_data_equal_to_fill_value,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ from chunkwise.index_space import (
 )
 from chunkwise.index_space.bounds import check_unread
 from chunkwise.plan.accumulate import open_accumulator
+from chunkwise.spec.context import ContextSpec
 from chunkwise.spec.schema import Schema
 
 __all__ = ["DownsampleArray", "open_downsample"]
@@ -42,24 +44,39 @@ Array = npt.NDArray[Any]
 class DownsampleArray:
     """Cells of another array, each reduced to one element; read-only."""
 
-    __slots__ = ("_base", "_chunk", "_pool", "_reduce", "_spec", "readable", "writable")
+    __slots__ = (
+        "_base",
+        "_chunk",
+        "_context",
+        "_factors",
+        "_method",
+        "_reduce",
+        "pool",
+        "readable",
+        "writable",
+    )
 
-    def __init__(self, base: Base, pool: Pool, spec: DownsampleSpec) -> None:
-        check_factors(spec.factors, base.transform.input_rank)
+    def __init__(
+        self, base: Base, factors: Sequence[int], method: str, pool: Pool, context: ContextSpec | None = None
+    ) -> None:
         self._base = base
-        self._pool = pool
-        self._spec = spec
+        self._factors = check_factors(factors, base.transform.input_rank)
+        self._method = method
+        self._context = context
+        self.pool = pool
         self._chunk: list[int] | None = None
         # Cells of one element are what they are; even the mean leaves -0.0 alone.
-        whole = spec.method == "stride" or all(f == 1 for f in spec.factors)
-        reduce = None if spec.method == "stride" else open_reduction(spec.method, base.array.dtype)
+        whole = method == "stride" or all(f == 1 for f in factors)
+        reduce = None if method == "stride" else open_reduction(method, base.array.dtype)
         self._reduce = None if whole else reduce
         self.readable = base.array.readable
         self.writable = False
 
     def in_transaction(self, wrap: WrapStore | None) -> DownsampleArray:
         """Return the array as a transaction sees it, or, with None, as it is outside."""
-        return DownsampleArray(self._base.in_transaction(wrap), self._pool, self._spec)
+        return DownsampleArray(
+            self._base.in_transaction(wrap), self._factors, self._method, self.pool, self._context
+        )
 
     @property
     def in_memory(self) -> bool:
@@ -78,12 +95,12 @@ class DownsampleArray:
     @property
     def domain(self) -> IndexDomain:
         """Domain, as far as it is known."""
-        return downsampled_domain(self._base.transform.domain, self._spec.factors, self._spec.method)
+        return downsampled_domain(self._base.transform.domain, self._factors, self._method)
 
     def base(self, transform: IndexTransform) -> tuple[OpenArray, IndexTransform]:
         """Return the view of the base that a view of this array is made of."""
         onto = self._base.transform
-        view = base_view(transform, self._spec.factors, onto.domain, self._spec.method)
+        view = base_view(transform, self._factors, onto.domain, self._method)
         return self._base.array, onto.compose(view)
 
     def bounded(self, transform: IndexTransform) -> IndexTransform:
@@ -94,9 +111,9 @@ class DownsampleArray:
         if 0 not in out.input_shape:
             return out
         if self._reduce is None:
-            base.bounded(onto.compose(first_elements(out, self._spec.factors)))
+            base.bounded(onto.compose(first_elements(out, self._factors)))
         else:
-            check_unread(out, self.domain, [d for d, n in enumerate(self._spec.factors) if n > 1])
+            check_unread(out, self.domain, [d for d, n in enumerate(self._factors) if n > 1])
         return out
 
     def read_into(self, transform: IndexTransform, out: Array) -> Future[Array]:
@@ -106,7 +123,7 @@ class DownsampleArray:
         base = self._base.array
         onto = self._base.transform
         if self._reduce is None:
-            return base.read_into(onto.compose(first_elements(transform, self._spec.factors)), out)
+            return base.read_into(onto.compose(first_elements(transform, self._factors)), out)
         if self._chunk is None:
             self._chunk = chunk_shape(self._base)
 
@@ -118,15 +135,15 @@ class DownsampleArray:
         return downsample_into(
             transform,
             out,
-            factors=self._spec.factors,
+            factors=self._factors,
             lower=onto.input_inclusive_min,
             upper=onto.input_exclusive_max,
             chunk=self._chunk,
             dtype=base.numpy_dtype(),
             read=read,
             reduce=self._reduce,
-            accumulate=open_accumulator(self._spec.method, base.dtype),
-            pool=self._pool,
+            accumulate=open_accumulator(self._method, base.dtype),
+            pool=self.pool,
         )
 
     def write_from(self, transform: IndexTransform, source: Array) -> WriteFutures:
@@ -150,16 +167,16 @@ class DownsampleArray:
     def schema(self) -> Schema:
         """The schema of the base at the lower resolution."""
         schema = self._base.array.schema().transformed(self._base.transform)
-        return downsampled_schema(schema, self._spec.factors, self._spec.method)
+        return downsampled_schema(schema, self._factors, self._method)
 
     def spec(self) -> DownsampleSpec:
         """Return a spec that opens this array again."""
         return DownsampleSpec(
-            schema=Schema(rank=len(self._spec.factors)),
-            context=self._spec.context,
+            schema=Schema(rank=len(self._factors)),
+            context=self._context,
             base=self._base.spec(),
-            factors=self._spec.factors,
-            method=self._spec.method,
+            factors=self._factors,
+            method=self._method,
         )
 
     def view_spec(self, transform: IndexTransform) -> tuple[DownsampleSpec, IndexTransform]:
@@ -179,7 +196,7 @@ def open_downsample(
     if not readable:
         raise InvalidArgumentError("only reading is supported")
     base = open_base(spec.base, readable=True, writable=False, wrap=wrap)
-    array = DownsampleArray(base, pool_under(spec), spec)
+    array = DownsampleArray(base, spec.factors, spec.method, pool_under(spec), spec.context)
     if spec.schema.domain is not None:
         try:
             merge_domains(spec.schema.domain, array.domain)

@@ -41,12 +41,12 @@ __all__ = ["ImageArray", "open_image"]
 class ImageArray(FixedArray):
     """A picture in a key of a kvstore."""
 
-    __slots__ = ("_key", "_pool", "_spec", "_store")
+    __slots__ = ("_key", "_spec", "_store", "pool")
 
     def __init__(self, spec: ImageSpec, store: KvStoreDriver, key: str, pool: Pool) -> None:
         self._store = store
         self._key = key
-        self._pool = pool
+        self.pool = pool
         self.readable = True
         self.writable = False
         value = self._load()
@@ -93,7 +93,7 @@ class ImageArray(FixedArray):
             read_ndarray(pixels, transform, out)
 
         inline = traits_of(self._store).request_concurrency is None
-        return self._pool.run([None], lambda _: read, lambda: out, n_workers=1, inline=inline)
+        return self.pool.run([None], lambda _: read, lambda: out, n_workers=1, inline=inline)
 
     def write_from(self, transform: IndexTransform, source: npt.NDArray[Any]) -> WriteFutures:
         """Fail: pictures can be read only."""

@@ -73,7 +73,7 @@ def _known_of(pool: CachePool, store: KvStoreDriver, key: str) -> _Known:
 class JsonArray(FixedArray):
     """A JSON value, or a part of one, in a key of a kvstore; `outside` is that outside a transaction."""
 
-    __slots__ = ("_key", "_known", "_opened", "_outside", "_pool", "_spec", "_store", "_tokens")
+    __slots__ = ("_key", "_known", "_opened", "_outside", "_spec", "_store", "_tokens", "pool")
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class JsonArray(FixedArray):
         self._spec = spec
         self._store = store
         self._key = key
-        self._pool = pool
+        self.pool = pool
         self._tokens = spec.tokens
         self._domain = IndexDomain(rank=0)
         self._opened = time.time()
@@ -110,7 +110,7 @@ class JsonArray(FixedArray):
             self._spec,
             store,
             self._key,
-            self._pool,
+            self.pool,
             readable=self.readable,
             writable=self.writable,
             outside=outside,
@@ -150,7 +150,7 @@ class JsonArray(FixedArray):
     ) -> Future[T]:
         # A local store answers sooner than another thread takes over.
         inline = traits_of(self._store).request_concurrency is None
-        return self._pool.run([None], lambda _: work, finish, n_workers=1, inline=inline, writes=writes)
+        return self.pool.run([None], lambda _: work, finish, n_workers=1, inline=inline, writes=writes)
 
     def _read(self) -> JSON:
         where = self._store.describe(self._key)

@@ -14,10 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.arrays.protocol import FixedArray, StorageStatistics, WrapStore
+from chunkwise.arrays.resources import pool_under
 from chunkwise.driver.array.spec import ArraySpec
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.engine.combine import WriteFutures
 from chunkwise.engine.future import Future
+from chunkwise.engine.pool import Pool
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.index_space import IndexTransform, OutputIndexMap, marked_like
 from chunkwise.index_space.bounds import check_unread
@@ -67,6 +69,11 @@ class MemoryArray(FixedArray):
         return self._array.dtype
 
     @property
+    def pool(self) -> Pool:
+        """The threads of views that convert or reduce elements."""
+        return pool_under(self._spec)
+
+    @property
     def elements(self) -> npt.NDArray[Any]:
         """The elements, in the memory that they are in."""
         return self._array
@@ -96,8 +103,8 @@ class MemoryArray(FixedArray):
         return out
 
     def spec(self) -> ArraySpec:
-        """Return a spec with all elements."""
-        return self.view_spec(IndexTransform.identity(self._domain))[0]
+        """Return the spec, whose elements are those of the array; `view_spec` copies them."""
+        return self._spec
 
     def view_spec(self, transform: IndexTransform) -> tuple[ArraySpec, IndexTransform]:
         """Return a spec with the elements of a view, repeated ones once, and the transform to them."""

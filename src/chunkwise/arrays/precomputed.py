@@ -64,13 +64,13 @@ class PrecomputedArray(ChunkedArray):
         """Fill `out` with what `transform`, which is bounded, selects; the future gives `out`."""
         reader = self._reader
         if reader is None:
-            reader = self._reader = ArrayReader(self._stored, self._chunks, self._pool)
+            reader = self._reader = ArrayReader(self._stored, self._chunks, self.pool)
         return reader.read_into(self._onto.compose(transform), out, fill_missing=self.fill_missing)
 
     def explain_read(self, transform: IndexTransform) -> ReadStrategy | None:
         """Return which way a read of what `transform`, which is bounded, selects would take."""
         onto = self._onto.compose(transform)
-        return explain_read(self._stored, self._chunks, onto, self._pool.n_workers)
+        return explain_read(self._stored, self._chunks, onto, self.pool.n_workers)
 
     def write_from(self, transform: IndexTransform, source: npt.NDArray[Any]) -> WriteFutures:
         """Write `source` where `transform`, which is bounded, says."""

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.engine.combine import WriteFutures
 from chunkwise.engine.future import Future
+from chunkwise.engine.pool import Pool
 from chunkwise.errors import UnsupportedError
 from chunkwise.index_space import IndexDomain, IndexTransform, resolve_bounds
 from chunkwise.kvstore.protocol import KvStoreDriver
@@ -61,6 +62,11 @@ class OpenArray(Protocol):
     @property
     def domain(self) -> IndexDomain:
         """Domain as far as it is known, without asking the storage."""
+        ...
+
+    @property
+    def pool(self) -> Pool:
+        """The threads that read and write it."""
         ...
 
     def bounded(self, transform: IndexTransform) -> IndexTransform:

@@ -39,7 +39,7 @@ class StackArray(FixedArray):
 
     # A read or write holds a layer open for each worker, or, if those are more than layers, all of them.
 
-    __slots__ = ("_boxes", "_last_plan", "_layers", "_pool", "_spec")
+    __slots__ = ("_boxes", "_last_plan", "_layers", "_spec", "pool")
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class StackArray(FixedArray):
         self._layers = layers
         self._domain = domain
         self._spec = spec
-        self._pool = pool
+        self.pool = pool
         self.readable = readable
         self.writable = writable
         self._last_plan: tuple[IndexTransform, bool, LayerRequests] | None = None
@@ -121,19 +121,19 @@ class StackArray(FixedArray):
                 if isinstance(found, LayerRequest):
                     others.append(found)
                     continue
-                tables = layer_tables(found, self._layers.layer_sources, self._pool.n_workers)
+                tables = layer_tables(found, self._layers.layer_sources, self.pool.n_workers)
                 others += found.parts(tables.others)
                 futures.append(self._read_tables(tables, view_of))
             if others:
                 do = as_batched(read)
-                futures.append(self._layers.run(others, do, pool=self._pool, write=False))
+                futures.append(self._layers.run(others, do, pool=self.pool, write=False))
         except Exception as e:
             futures.append(Future.failed(e))
         return map_future(finish, gather(futures))
 
     def _read_tables(self, tables: LayerTables, view_of: Callable[[Region], Array]) -> Future[None]:
         n_workers = tables.n_workers
-        limit = self._pool.codec_limit(n_workers)
+        limit = self.pool.codec_limit(n_workers)
 
         def open_worker(stop: Stop) -> Callable[[tuple[LayerTable, slice]], None]:
             readers: dict[int, Callable[[slice], None]] = {}
@@ -148,7 +148,7 @@ class StackArray(FixedArray):
 
             return read
 
-        return self._pool.run(
+        return self.pool.run(
             tables.batches, open_worker, lambda: None, n_workers=max(1, n_workers), inline=not n_workers
         )
 
@@ -178,7 +178,7 @@ class StackArray(FixedArray):
         done: Future[None]
         try:
             parts = self._parts(transform)
-            done = self._layers.run(parts, write, pool=self._pool, write=True)
+            done = self._layers.run(parts, write, pool=self.pool, write=True)
         except Exception as e:
             done = Future.failed(e)
         return WriteFutures.of(done, done)

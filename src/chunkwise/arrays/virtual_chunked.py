@@ -46,7 +46,7 @@ class VirtualChunkedArray(FixedArray):
     # Each worker holds one chunk.  Functions are called by the threads of the pool, several at once.
     # `pending` are the chunks as a transaction sees them, and `known` those that were made for it.
 
-    __slots__ = ("_functions", "_known", "_pending", "_pool", "_spec")
+    __slots__ = ("_functions", "_known", "_pending", "_spec", "pool")
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class VirtualChunkedArray(FixedArray):
         self._functions = functions
         self._domain = domain
         self._spec = spec
-        self._pool = pool
+        self.pool = pool
         self._pending = pending
         self._known: dict[tuple[int, ...], Array] = {}
         self.readable = readable and functions.read_function is not None
@@ -74,7 +74,7 @@ class VirtualChunkedArray(FixedArray):
         return VirtualChunkedArray(
             self._functions,
             self._spec,
-            self._pool,
+            self.pool,
             readable=self.readable,
             writable=self.writable,
             pending=None if wrap is None else wrap(self._functions, True),
@@ -173,8 +173,8 @@ class VirtualChunkedArray(FixedArray):
             return do
 
         # coroutines are waited for
-        n_workers = self._pool.n_workers if self._functions.loop is None else DEFAULT_CONCURRENCY
-        return self._pool.run(list(_pieces(plan)), open_worker, finish, n_workers=n_workers, writes=writes)
+        n_workers = self.pool.n_workers if self._functions.loop is None else DEFAULT_CONCURRENCY
+        return self.pool.run(list(_pieces(plan)), open_worker, finish, n_workers=n_workers, writes=writes)
 
     def schema(self) -> Schema:
         """Type, domain, chunks and units."""

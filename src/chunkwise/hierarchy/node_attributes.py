@@ -296,9 +296,9 @@ class ArrayNode:
 
 def array_node(array: Any, path: str = "", *, writable: bool = True) -> ArrayNode:
     """Return the node of an open array, whose path from the root of its tree is `path`."""
-    spec = array.spec()
-    format = FORMATS.get(spec.driver)
-    if format is None or spec.kvstore is None:
+    spec = array.spec() if hasattr(type(array), "document") else None  # that of a stack has all its layers
+    format = None if spec is None else FORMATS.get(spec.driver)
+    if spec is None or format is None or spec.kvstore is None:
         return ArrayNode(None, None)
     location = location_of(spec.kvstore)
     node = Node(location, format, "array", tree_format(format).array_key, array.document)

@@ -118,6 +118,15 @@ class DriverSpec(ABC):
         """Return the unbound spec of a bound one as an open array shows it."""
         return self.unbound()
 
+    def abbreviated(self) -> DriverSpec:
+        """Return the spec with data of many elements cut short, for a `repr` of what nobody reads whole."""
+        parts = self.parts()
+        if not parts:
+            return self
+        return self.with_parts(
+            tuple([part.abbreviated() if isinstance(part, DriverSpec) else part for part in parts])
+        )
+
     def check_consistent(self) -> None:  # noqa: B027  (not every driver has members to compare)
         """Raise if the members contradict each other in rank or data type."""
 

@@ -238,7 +238,9 @@ class Spec(IndexingMixin):
 
     def __repr__(self) -> str:
         try:
-            return pretty_repr("Spec", lambda: self._named_json(False, None))
+            return pretty_repr(
+                "Spec", lambda: Spec._of(self._driver.abbreviated(), self._transform)._named_json(False, None)
+            )
         except UnsupportedError:  # functions have no JSON
             return "Spec(...)"
 

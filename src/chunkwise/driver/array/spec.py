@@ -9,7 +9,7 @@ Configuration
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 import numpy.typing as npt
@@ -27,6 +27,8 @@ from chunkwise.spec.schema import Schema
 from chunkwise.spec.spec_members import SpecMembers
 
 __all__ = ["ArraySpec", "parse_array"]
+
+_MOST_SHOWN = 20_000  # elements; TensorStore shows all, which takes seconds for a million
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -72,6 +74,13 @@ class ArraySpec(DriverSpec):
         """Return the elements as nested lists."""
         return {"array": array_to_json(self.array, self.element_type)}
 
+    def abbreviated(self) -> DriverSpec:
+        """Return a spec that says of many elements only how many there are."""
+        if self.array.size <= _MOST_SHOWN:
+            return self
+        members = {field.name: getattr(self, field.name) for field in fields(self)}
+        return _LongArraySpec(**members)
+
     def effective_schema(self) -> Schema:
         """Return type, domain, layout in memory and dimension units."""
         rank = self.array.ndim
@@ -106,6 +115,13 @@ class ArraySpec(DriverSpec):
                 f"Mismatch between domain in schema {{ {domain} }} and array "
                 f"{{ {{origin={{{origin}}}, shape={{{', '.join(map(str, shape))}}}}} }}"
             )
+
+
+class _LongArraySpec(ArraySpec):
+    """A spec to be looked at, not to be opened."""
+
+    def own_members(self, include_defaults: bool) -> dict[str, JSON]:
+        return {"array": f"... {self.array.size} elements of shape {list(self.array.shape)}"}
 
 
 def parse_array(members: Members, common: SpecMembers) -> ArraySpec:
