@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.dtypes.data_type import DataType
-from chunkwise.engine.batch import Batch, batched, is_batched
+from chunkwise.engine.batch import Batch, batch_of_thread, batched
 from chunkwise.engine.future import Future
 from chunkwise.errors import InvalidArgumentError, UnsupportedError, braced
 from chunkwise.grid.regular import OffsetGrid
@@ -174,7 +174,7 @@ class ChunkFunctions:
             if entry.time >= bound:
                 return known
         array = self.empty(domain.shape)
-        batch = _ChunkBatch() if is_batched() else None
+        batch = _ChunkBatch() if batch_of_thread() is not None else None
         params = VirtualChunkedReadParameters(known.generation if known is not None else b"", bound, batch)
         generation, at = self._call(self.read_function, domain, array, params, batch)
         if known is not None and generation and generation == known.generation:
@@ -206,7 +206,7 @@ class ChunkFunctions:
         if batch is None:
             answer = function(domain, array, params)
         else:
-            with batched(False), batch:
+            with batched(None), batch:
                 answer = function(domain, array, params)
         if isinstance(answer, Coroutine | Future):
             try:

@@ -39,9 +39,10 @@ def metadata_written(
     spec: ChunkedSpec, request: OpenRequest, store: KvStoreDriver, wrap: WrapStore | None
 ) -> None:
     """Notify observers that the document of an array was written, within the transaction of `wrap`."""
-    if request.format.consolidated:
+    key = request.format.consolidated_key
+    if key:
         whole, path = whole_path(store.base if isinstance(store, CacheStore) else store, request.path)
-        metadata_changed(whole, path, None if wrap is None else wrapped(spec, whole, wrap))
+        metadata_changed(whole, path, key, None if wrap is None else wrapped(spec, whole, wrap))
 
 
 def wrapped(spec: ChunkedSpec, store: KvStoreDriver, wrap: WrapStore) -> KvStoreDriver:
@@ -49,13 +50,14 @@ def wrapped(spec: ChunkedSpec, store: KvStoreDriver, wrap: WrapStore) -> KvStore
     return wrap(store, getattr(spec.kvstore, "atomic", True))
 
 
-def metadata_changed(store: KvStoreDriver, path: str, seen: KvStoreDriver | None = None) -> None:
+def metadata_changed(store: KvStoreDriver, path: str, copies: str, seen: KvStoreDriver | None = None) -> None:
     """Notify observers that documents of an array were created, changed or deleted."""
+    # `copies` is the key of the documents that may have copies.
     # `store` is as large a part of the storage as there is, so that groups above the array can be seen;
     # `seen` is the same as the transaction sees it that the change is part of.  If a copy can't be brought up
     # to date, that is raised, while the array itself is as it should be.
     _, *above = upwards(path)  # an array has no copies of others
-    if _any_holds(store, above):
+    if _any_holds(store, above, copies):
         for name in catalogue.METADATA_OBSERVERS:
             catalogue.metadata_observers.find(name)(store if seen is None else seen, path)
 
@@ -65,8 +67,8 @@ def is_consolidated(store: KvStoreDriver, path: str) -> bool:
     return _any_holds(store, list(upwards(path)))
 
 
-def _any_holds(store: KvStoreDriver, groups: Sequence[str]) -> bool:
-    places = [(group + key, word) for group in groups for _, key, word in HOLDERS]
+def _any_holds(store: KvStoreDriver, groups: Sequence[str], only: str = "") -> bool:
+    places = [(group + key, word) for group in groups for _, key, word in HOLDERS if only in ("", key)]
     if is_slow(store):
         return any(together(store, lambda place: holds(store, *place), places))
     return any(holds(store, key, word) for key, word in places)

@@ -9,10 +9,11 @@ from typing import Any, NoReturn, ParamSpec, Self, TypeVar
 
 from chunkwise.engine.combine import link
 from chunkwise.engine.future import Future, Promise
+from chunkwise.engine.shared_reads import SharedReads
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.fork import Lock, new_lock
 
-__all__ = ["Batch", "as_batched", "batched", "check_batch", "is_batched"]
+__all__ = ["Batch", "as_batched", "batch_of_thread", "batched", "check_batch"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -83,9 +84,11 @@ class Batch:
         """Start everything that was collected; doing it again does nothing."""
         with self._lock:
             starts, self._starts = self._starts, None
-        with batched(True):
+        shared = SharedReads()
+        with batched(shared):
             for start in starts or ():
                 start()
+        shared.complete()
 
     def __del__(self) -> None:
         if self._starts:
@@ -107,29 +110,31 @@ def check_batch(batch: object) -> None:
         raise TypeError("Invalid batch")
 
 
-def is_batched() -> bool:
-    """Return whether what this thread starts now belongs to a batch."""
-    return getattr(_thread, "batched", False)
+def batch_of_thread() -> SharedReads | None:
+    """Return what the reads of the batch have in common that this thread starts now; None without one."""
+    shared: SharedReads | None = getattr(_thread, "shared", None)
+    return shared
 
 
 def as_batched(function: Callable[P, T]) -> Callable[P, T]:
     """Return `function`, for another thread, with what it starts in a batch if this thread's is."""
-    if not is_batched():
+    shared = batch_of_thread()
+    if shared is None:
         return function
 
     def run(*arguments: P.args, **keywords: P.kwargs) -> T:
-        with batched(True):
+        with batched(shared):
             return function(*arguments, **keywords)
 
     return run
 
 
 @contextmanager
-def batched(now: bool) -> Iterator[None]:
+def batched(shared: SharedReads | None) -> Iterator[None]:
     """Have what this thread starts in the block belong to a batch, or to none."""
-    before = is_batched()
-    _thread.batched = now
+    before = batch_of_thread()
+    _thread.shared = shared
     try:
         yield
     finally:
-        _thread.batched = before
+        _thread.shared = before

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.driver.stored_array import StoredArray, shard_layout
-from chunkwise.engine.batch import is_batched
+from chunkwise.engine.batch import batch_of_thread
 from chunkwise.engine.pool import in_event_loop
 from chunkwise.engine.sources import cache_source
 from chunkwise.engine.strategy import ReadStrategy, read_strategy
@@ -57,7 +57,7 @@ def choose_strategy(
         in_place=shape is None or array.field is not None or lies_in_one_piece(plan.axes, shape, view),
         request_concurrency=traits.request_concurrency,
         io_limit=traits.io_limit,
-        beside_others=is_batched() or in_event_loop(),
+        beside_others=batch_of_thread() is not None or in_event_loop(),
         n_shards=0 if shards is None else prod([axis.n_entries for axis in shards]),
     )
 

@@ -22,12 +22,14 @@ from chunkwise.cached import cached_property
 from chunkwise.codec.protocol import PreparedChain
 from chunkwise.codec.shard_layout import ShardLayout
 from chunkwise.driver.stored_array import StoredArray, StoredField, shard_layout
+from chunkwise.engine.batch import batch_of_thread
 from chunkwise.engine.choose import choose_strategy, plan_array
 from chunkwise.engine.chunk_codec import CodecLimit, StagingBuffer
 from chunkwise.engine.future import Future
 from chunkwise.engine.memory import pages_of
 from chunkwise.engine.pool import OpenWorker, Pool, Stop
 from chunkwise.engine.shards import KeptIndexes, ShardSource
+from chunkwise.engine.shared_reads import SharedReads
 from chunkwise.engine.sources import (
     FILLED,
     ManySource,
@@ -132,6 +134,7 @@ class _Worker(NamedTuple):
     memories: dict[tuple[int, ...], StagingBuffer]  # by the shape of a chunk
 
 
+_MOST_SHARED = 4096  # chunks of a read that others of its batch are told of
 _KEPT = 1 << 20  # bytes of staging memory that an idle worker keeps
 
 
@@ -242,7 +245,7 @@ class ArrayReader:
         if strategy is None:
             strategy = choose_strategy(array, self._store, plan, view, pool.n_workers, shards)
         limit = pool.codec_limit(strategy.n_workers)
-        read = _Read(view, strategy, fill_missing, limit)
+        read = _Read(view, strategy, fill_missing, limit, self._shared(plan, shards))
         n_batches = _n_batches(plan, self._chain.item.nbytes, strategy)
         batches: Batches
         open_worker: OpenWorker[Any]
@@ -264,6 +267,23 @@ class ArrayReader:
             inline=not strategy.n_workers,
         )
 
+    def _shared(self, plan: Plan, shards: tuple[ShardAxis, ...] | None) -> SharedReads | None:
+        """Say what this read wants to others of its batch, if there is one and the store takes long."""
+        shared = batch_of_thread()
+        if (
+            shared is None
+            or traits_of(self._store).request_concurrency is None
+            or plan.n_chunks > _MOST_SHARED
+        ):
+            return None
+        if shards is None:
+            for key in keys(plan.axes, self._array.keys):
+                shared.expect(self, key)
+        else:
+            for request in shard_requests(shards, self._array.keys):
+                shared.expect(self, request.key, request.positions().tolist())
+        return shared
+
     def _open_chunks(self, read: _Read) -> OpenWorker[tuple[PlanAxis, ...]]:
         """Return what opens a worker for a read of whole values."""
         array, strategy = self._array, read.strategy
@@ -273,6 +293,8 @@ class ArrayReader:
 
         def open_worker(stop: Stop) -> Callable[[tuple[PlanAxis, ...]], None]:
             worker = self._worker(strategy)
+            if read.shared is not None and cache is None:
+                worker.source.share(read.shared, self)
             source = cache or worker.source
             target = read.target(
                 array.chain, worker, regular=array.grid.chunk_shape is not None, field=array.field
@@ -303,6 +325,8 @@ class ArrayReader:
         def open_worker(stop: Stop) -> Callable[[tuple[ShardAxis, ...]], None]:
             worker = self._worker(strategy, indexes)
             source = worker.source
+            if read.shared is not None:
+                source.share(read.shared, self)
             target = read.target(self._chain, worker, regular=True)
 
             def work(axes: tuple[ShardAxis, ...]) -> None:
@@ -357,6 +381,7 @@ class _Read(NamedTuple):
     strategy: ReadStrategy
     fill_missing: bool
     limit: CodecLimit
+    shared: SharedReads | None  # with other reads of a batch
 
     def target(
         self, chain: PreparedChain, worker: _Worker, *, regular: bool, field: StoredField | None = None

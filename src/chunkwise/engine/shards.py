@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from operator import add
 from typing import Any, TypeAlias
@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from chunkwise.codec.shard_layout import MISSING, ShardLayout
 from chunkwise.driver.stored_array import StoredArray, missing_chunk
+from chunkwise.engine.shared_reads import SharedReads
 from chunkwise.engine.sources import Fetched
 from chunkwise.engine.targets import Batch
 from chunkwise.errors import AbortedError, DataCorruptionError, NotFoundError, OutOfRangeError, prefix
@@ -137,6 +138,19 @@ class ShardSource:
         self._encoded: list[Buffer | None] = []
         self._memory: memoryview | None = None  # for encoded chunks of shards that are opened
         self._number = 0  # of the inner chunk that is looked at while a shard is opened, for messages
+        self._fetch = self._fetch_encoded
+
+    def share(self, shared: SharedReads, owner: Hashable) -> None:
+        """Fetch what several reads of a batch of `owner` want of a shard together."""
+
+        def fetch(key: str, positions: npt.NDArray[np.int64]) -> list[Buffer | None]:
+            def together(some: Sequence[int]) -> list[Buffer | None]:
+                self._number = 0
+                return self._fetch_encoded(key, np.asarray(some, np.int64))
+
+            return list(shared.take(owner, key, positions.tolist(), together))
+
+        self._fetch = fetch
 
     def open_shard(self, key: str, positions: npt.NDArray[np.int64]) -> range:
         """Read the inner chunks at some positions of a shard, encoded; return their names."""
@@ -145,7 +159,7 @@ class ShardSource:
         self._number = 0
         for _ in range(MOST_LOST):
             try:
-                self._encoded = self._fetch_encoded(key, positions)
+                self._encoded = self._fetch(key, positions)
                 return range(len(positions))
             except _ReplacedError:
                 self._kept.cache.evict(key)

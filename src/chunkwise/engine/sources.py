@@ -17,6 +17,7 @@ import numpy.typing as npt
 from chunkwise.codec.protocol import Buffer, PreparedChain
 from chunkwise.driver.stored_array import StoredArray, failed, missing_chunk
 from chunkwise.engine.chunk_codec import StagingBuffer
+from chunkwise.engine.shared_reads import SharedReads
 from chunkwise.engine.targets import Batch
 from chunkwise.errors import NotFoundError
 from chunkwise.kvstore.adapter.cache import CacheStore
@@ -72,6 +73,11 @@ class StoreSource:
         self._read = store.open_reader()
         open_into = traits_of(store).open_into_reader if array.chain.is_raw else None
         self._read_into = None if open_into is None else open_into()
+
+    def share(self, shared: SharedReads, owner: Hashable) -> None:
+        """Read each value that several reads of a batch of `owner` want once."""
+        self._read = shared.value(owner, self._store.open_reader())
+        self._read_into = None
 
     def fetch(self, batch: Batch) -> Iterator[Fetched]:
         """Yield the chunks that are stored at the names of `batch`, which are keys."""

@@ -47,8 +47,8 @@ class Format(Protocol):
     driver: ClassVar[str]
     """Driver id, as a spec names it."""
 
-    consolidated: ClassVar[bool]
-    """True if groups above an array may have copies of its metadata document."""
+    consolidated_key: ClassVar[str]
+    """Key of the document of a group above that may have copies of an array's; empty if none has."""
 
     contained: ClassVar[bool]
     """True if arrays are in containers whose root tells the version of the format."""

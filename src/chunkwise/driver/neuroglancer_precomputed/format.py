@@ -84,7 +84,7 @@ class PrecomputedFormat(Format):
     """Scales of precomputed volumes; an open one knows which scale it is."""
 
     driver: ClassVar[str] = "neuroglancer_precomputed"
-    consolidated: ClassVar[bool] = False
+    consolidated_key: ClassVar[str] = ""
     contained: ClassVar[bool] = False
 
     chosen: PrecomputedConstraints = field(default_factory=PrecomputedConstraints)

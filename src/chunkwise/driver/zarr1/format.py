@@ -26,7 +26,7 @@ class Zarr1Format(Zarr2Format):
     """Arrays of the Zarr v1 specification; no groups, no options of its own."""
 
     driver: ClassVar[str] = "zarr1"
-    consolidated: ClassVar[bool] = False
+    consolidated_key: ClassVar[str] = ""
 
     def parse_options(self, members: Members) -> Zarr2Options:
         """Take nothing; the metadata is always under ``meta``."""

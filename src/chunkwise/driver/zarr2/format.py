@@ -43,7 +43,7 @@ class Zarr2Format(Format):
     """Arrays of the Zarr v2 specification."""
 
     driver: ClassVar[str] = "zarr"
-    consolidated: ClassVar[bool] = True
+    consolidated_key: ClassVar[str] = ".zmetadata"
     contained: ClassVar[bool] = False
 
     def parse_options(self, members: Members) -> Zarr2Options:

@@ -38,7 +38,7 @@ class Zarr3Format(Format):
     """Arrays of the Zarr core specification v3.1."""
 
     driver: ClassVar[str] = "zarr3"
-    consolidated: ClassVar[bool] = True
+    consolidated_key: ClassVar[str] = "zarr.json"
     contained: ClassVar[bool] = False
 
     def parse_options(self, members: Members) -> FieldOptions:
