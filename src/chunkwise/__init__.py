@@ -72,7 +72,7 @@ if _TYPE_CHECKING:
     from chunkwise.groups.group import Group
     from chunkwise.groups.n5_uri import open_n5_uri
     from chunkwise.groups.open_group import create_group, open_group
-    from chunkwise.groups.single_array import create_array, read
+    from chunkwise.groups.single_array import create_array, open_array, read
     from chunkwise.hdmf.stand_in import install_as_hdmf_zarr
     from chunkwise.hierarchy.container import create_container
     from chunkwise.hierarchy.link import Link
@@ -216,6 +216,7 @@ __all__ = [
     "migrate",
     "newaxis",
     "open",
+    "open_array",
     "open_group",
     "open_label_multisets",
     "open_multiscale",
@@ -251,7 +252,7 @@ _later = _Later(
         "chunkwise.groups.group": ["Group"],
         "chunkwise.groups.n5_uri": ["open_n5_uri"],
         "chunkwise.groups.open_group": ["create_group", "open_group"],
-        "chunkwise.groups.single_array": ["create_array", "read"],
+        "chunkwise.groups.single_array": ["create_array", "open_array", "read"],
         "chunkwise.hdmf.stand_in": ["install_as_hdmf_zarr"],
         "chunkwise.hierarchy.container": ["create_container"],
         "chunkwise.hierarchy.link": ["Link"],
@@ -278,7 +279,7 @@ _later = _Later(
         "chunkwise.tools.copy_report": ["CopyReport"],
         "chunkwise.z5py.stand_in": ["install_as_z5py"],
     },
-    packages=["ocdbt", "xarray"],
+    packages=["dask", "hdmf", "n5", "napari", "notebook", "ocdbt", "testing", "xarray", "z5py", "zarr"],
 )
 _name_members(globals(), [name for name in __all__ if name not in _later])
 __all__ += list(dtypes)

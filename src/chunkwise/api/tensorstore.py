@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from chunkwise import catalogue
 from chunkwise.api.copy import copy_into
+from chunkwise.api.numpy_protocols import NumpyProtocols, writable_view
 from chunkwise.api.storage_statistics import StorageStatistics
 from chunkwise.api.stored_view import StoredView
 from chunkwise.api.transaction import Transaction, check_open, check_rebind, check_transaction, in_transaction
@@ -19,7 +20,7 @@ from chunkwise.arrays.protocol import OpenArray
 from chunkwise.dtypes.as_array import as_array
 from chunkwise.dtypes.data_type import DataType, DTypeLike
 from chunkwise.engine.batch import Batch, check_batch
-from chunkwise.engine.combine import WriteFutures
+from chunkwise.engine.combine import WriteFutures, map_future
 from chunkwise.engine.future import Future
 from chunkwise.engine.memory import check_result, empty_result
 from chunkwise.engine.pool import give_up_since, n_changes
@@ -47,7 +48,7 @@ _count_read = Counter("/tensorstore/cache/chunk_cache/reads").add
 _count_write = Counter("/tensorstore/cache/chunk_cache/writes").add
 
 
-class TensorStore(StoredView):
+class TensorStore(StoredView, NumpyProtocols):
     """An open array, or a lazy view of one.
 
     Indexing composes index transforms and reads nothing; coordinates are absolute, so ``store[2:5][2]``
@@ -131,6 +132,8 @@ class TensorStore(StoredView):
     def _write_at(self, transform: IndexTransform, value: Any) -> None:
         TensorStore._make(self._array, transform, self._transaction).write(value).result()
 
+    __iter__ = NumpyProtocols.__iter__  # type: ignore[assignment]  # other things that are indexed have none
+
     # -- data -----------------------------------------------------------------------------------
 
     def read(
@@ -138,7 +141,7 @@ class TensorStore(StoredView):
         *,
         order: Literal["C", "F"] = "C",
         batch: Batch | None = None,
-        out: npt.NDArray[Any] | None = None,
+        out: Any = None,
     ) -> Future[npt.NDArray[Any]]:
         """Read the whole view.
 
@@ -149,7 +152,7 @@ class TensorStore(StoredView):
         batch : Batch, optional
             Reads of one batch start together; there is no result before it is submitted.  What lies in
             memory, and what is computed from that, is read at once.
-        out : ndarray, optional
+        out : ndarray, or an array of another library with DLPack, such as a tensor of PyTorch; optional
             Array to read into, in any memory layout; it is the result then, and must not be looked at
             before the future is done.  After a failure some of its elements may have been set.
 
@@ -164,6 +167,8 @@ class TensorStore(StoredView):
             If the domain is not finite, the array can't be read, or `out` has another shape, another data
             type or memory that can't be written.
         """
+        if out is not None and not isinstance(out, np.ndarray):
+            return map_future(lambda _: out, self.read(order=order, batch=batch, out=writable_view(out)))
         if order not in ("C", "F"):
             raise TypeError(f"`order` must be specified as 'C' or 'F', got {order!r}")
         check_batch(batch)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from chunkwise.api.open import open as open_spec
 from chunkwise.api.tensorstore import TensorStore
+from chunkwise.driver.auto.detect import NoFormatError
+from chunkwise.errors import InvalidArgumentError
 from chunkwise.groups.new_array import new_array
 from chunkwise.hierarchy.attribute_value import NonFinite
 from chunkwise.hierarchy.location import LocationLike, locate
@@ -17,13 +20,14 @@ from chunkwise.hierarchy.new_location import (
     create_parents,
     suggested_format,
 )
+from chunkwise.hierarchy.node import nothing_at
 from chunkwise.hierarchy.node_name import check_new_names
 from chunkwise.hierarchy.tree import check_format
 from chunkwise.spec.context import Context
 from chunkwise.spec.storage_options import with_storage_options
-from chunkwise.tools.new_array import open_array
+from chunkwise.tools.new_array import open_array as open_at
 
-__all__ = ["create_array", "read"]
+__all__ = ["create_array", "open_array", "read"]
 
 
 def create_array(
@@ -126,7 +130,61 @@ def create_array(
         look=lambda: None,
         make_parents=lambda text: create_parents(location, kind, text=text),
     )
-    return open_array(location)
+    return open_at(location)
+
+
+def open_array(
+    place: LocationLike,
+    mode: Literal["r", "r+"] = "r",
+    *,
+    context: Context | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> TensorStore:
+    """Open an array, of whatever format; `create_array` makes one, `chunkwise.open` has all options.
+
+    Parameters
+    ----------
+    place : str, path-like, Spec, KvStore, KvStore.Spec or JSON
+        Location of the array.
+    mode : {"r", "r+"}
+        For reading, or for reading and writing.
+    context : Context, optional
+        Source of the resources of a spec.
+    storage_options : mapping, optional
+        As for `open_group`.
+
+    Returns
+    -------
+    TensorStore
+        Nothing of its elements has been read.
+
+    Raises
+    ------
+    NotFoundError
+        If there is nothing.
+    FailedPreconditionError
+        If it is a group.
+    InvalidArgumentError
+        For another mode.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import chunkwise
+    >>> path = tempfile.mkdtemp() + "/a.n5"
+    >>> store = chunkwise.create_array(path, [1.5, 2.5])
+    >>> float(chunkwise.open_array(path)[1])
+    2.5
+    """
+    if mode not in ("r", "r+"):
+        raise InvalidArgumentError(
+            f'mode: expected "r" or "r+", but received {mode!r}; create_array makes one'
+        )
+    spec: Any = place if storage_options is None else with_storage_options(place, storage_options)
+    try:
+        return open_spec(spec, read=True, write=mode == "r+", context=context).result()
+    except NoFormatError:
+        raise nothing_at(locate(spec, context), "array") from None
 
 
 def read(place: LocationLike, *, context: Context | None = None) -> npt.NDArray[Any]:
@@ -161,4 +219,4 @@ def read(place: LocationLike, *, context: Context | None = None) -> npt.NDArray[
     >>> chunkwise.read(path)
     array([1.5, 2.5])
     """
-    return np.asarray(open_array(locate(place, context), read=True).read().result())
+    return np.asarray(open_at(locate(place, context), read=True).read().result())

@@ -35,6 +35,7 @@ __all__ = [
     "Node",
     "find_documented",
     "find_node",
+    "is_declared",
     "node_of",
     "node_or_file",
     "nodes_below",
@@ -101,6 +102,12 @@ def find_documented(location: Location, inside: FormatName | None = None) -> Nod
             if node.rules.is_sure(node.document, node.error):
                 return node
     return None
+
+
+def is_declared(location: Location) -> bool:
+    """Return True if a document says that there is a node, or a container around it."""
+    # Else it may be a directory of anything, which may be long, and which nobody is to look through.
+    return find_documented(location) is not None or container_root(location) is not None
 
 
 _FORMAT_OF = {key: format for format in TREE_FORMATS.values() for key in format.node_keys}

@@ -19,9 +19,8 @@ from chunkwise.binding import JSON
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
-from chunkwise.hierarchy.container import container_root
 from chunkwise.hierarchy.location import Location
-from chunkwise.hierarchy.node import find_documented
+from chunkwise.hierarchy.node import is_declared
 from chunkwise.index_space import OutputIndexMethod
 from chunkwise.multiscale.image import MultiscaleImage
 from chunkwise.multiscale.image_axes import AXIS_KINDS, AxisKind, axis_kind, image_axes, symbol_of
@@ -92,8 +91,7 @@ def image_of_array(store: TensorStore) -> ArrayImage:
 def level_at(location: Location) -> tuple[MultiscaleImage, int] | None:
     """Return the image that the array at a location is a level of, and which; None if it is none."""
     for above in islice(location.parents, _ABOVE):
-        # Else it is a directory of anything, which may be long, and which nobody is to look through.
-        if find_documented(above) is None and container_root(above) is None:
+        if not is_declared(above):
             continue
         try:
             group = open_group(above)
