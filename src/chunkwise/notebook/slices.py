@@ -195,4 +195,8 @@ def _grey(values: npt.NDArray[Any], limits: tuple[float, float]) -> npt.NDArray[
     """Return grey levels, or colours if something is no number."""
     levels = round_levels(scale_levels(values, limits))
     no_number = np.isnan(values) if values.dtype.kind == "f" else np.zeros(())
-    return np.where(no_number[..., None], NAN_COLOR, levels[..., None]).astype("u1") if no_number.any() else levels
+    return (
+        np.where(no_number[..., None], NAN_COLOR, levels[..., None]).astype("u1")
+        if no_number.any()
+        else levels
+    )

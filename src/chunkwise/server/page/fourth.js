@@ -7,6 +7,7 @@ import { AXIS_COLORS } from "./view.js";
 
 const NAMES = { projection: "Projection", spread: "Histogram", profile: "Line" };
 const KEPT = 8; // volumes
+let projection = null; // one for all images: a browser has few places for such drawings
 
 export class Fourth {
   // `ask` is for answers in JSON, `changed` is called when there is something to draw, `saved` when what the URL
@@ -14,7 +15,6 @@ export class Fourth {
   constructor(view, { ask, changed, saved, limited }) {
     Object.assign(this, { view, ask, changed, saved, limited });
     this.tiles = new Tiles(changed, KEPT);
-    this.projection = null;
     this.chosen = "";
     this.yaw = 30;
     this.pitch = -20;
@@ -72,7 +72,7 @@ export class Fourth {
     canvas.addEventListener("pointermove", (event) => {
       this.pointer = event.offsetX;
       if (held && this.kind === "projection") {
-        turn(-(event.offsetX - held[0]) * 0.5, (event.offsetY - held[1]) * 0.5);
+        turn((event.offsetX - held[0]) * 0.5, -(event.offsetY - held[1]) * 0.5); // the near side follows
         held = [event.offsetX, event.offsetY];
         done();
       } else if (held && this.kind === "spread") this.drag(edge, event.offsetX);
@@ -88,7 +88,7 @@ export class Fourth {
     }, { passive: false });
     canvas.addEventListener("keydown", (event) => {
       if (this.kind !== "projection" || event.ctrlKey || event.metaKey || event.altKey) return;
-      const n = event.shiftKey ? 45 : 5, turns = { ArrowLeft: [n, 0], ArrowRight: [-n, 0], ArrowUp: [0, -n], ArrowDown: [0, n] };
+      const n = event.shiftKey ? 45 : 5, turns = { ArrowLeft: [-n, 0], ArrowRight: [n, 0], ArrowUp: [0, n], ArrowDown: [0, -n] };
       if (turns[event.key]) turn(...turns[event.key]);
       else if (event.key === "+" || event.key === "=") enlarge(1.25);
       else if (event.key === "-") enlarge(0.8);
@@ -157,12 +157,12 @@ export class Fourth {
 
   drawVolume(context, width, height, ratio, parts) {
     const { view } = this, { image } = view, dims = image.dims;
-    this.projection = this.projection || new Projection();
+    projection ||= new Projection();
     const size = dims.map((dim) => view.shape[dim] * view.aspect[dim]);
-    const turns = this.projection.turns, [yaw, pitch] = turns ? [this.yaw, this.pitch] : [0, 0];
-    const around = turns ? Math.hypot(...size) : Math.max(size[0] * Math.min(1, height / width), size[1]);
-    const per = turns ? (this.zoom * Math.min(width, height) * 0.98) / around : (this.zoom * 0.94) * Math.min(width / size[0], height / size[1]);
-    const picture = this.projection.draw(parts, image.labels ? image.labelColors : null, {
+    const { turns } = projection, [yaw, pitch] = turns ? [this.yaw, this.pitch] : [0, 0];
+    // However it is turned, all of it is seen.
+    const per = this.zoom * (turns ? (0.98 * Math.min(width, height)) / Math.hypot(...size) : 0.94 * Math.min(width / size[0], height / size[1]));
+    const picture = projection.draw(parts, image.labels ? image.labelColors : null, {
       version: image.labels ? "" : parts.map((p) => p.window).join(";"), size, yaw, pitch,
       reach: [width / 2 / per, height / 2 / per], width: Math.round(width * ratio), height: Math.round(height * ratio),
     });
