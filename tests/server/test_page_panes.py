@@ -1,4 +1,4 @@
-"""The panes of the page in a real browser: colours of what is no number, units, fitting, the fourth pane, lines."""
+"""The panes of the page in a real browser: colours of NaN, units, fitting, the fourth pane, lines."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ VOLUME = BLOCKS.repeat(8, 0).repeat(8, 1).repeat(8, 2)
 AT = """([per, points]) => {
     const canvas = document.getElementById('fourth'), context = canvas.getContext('2d');
     return points.map(([x, y]) => [...context.getImageData(
-        Math.floor(canvas.width / 2 + x * per), Math.floor(canvas.height / 2 + y * per), 1, 1).data.slice(0, 3)]);
+        Math.floor(canvas.width / 2 + x * per), Math.floor(canvas.height / 2 + y * per), 1, 1,
+    ).data.slice(0, 3)]);
 }"""
 
 
@@ -152,7 +153,7 @@ def test_values_along_a_line_and_under_the_pointer(tmp_path: Path, page: Any) ->
     values[15, 20, 7] = np.nan
     chunkwise.create_array(tmp_path / "a.zarr", values, chunks=(10, 20, 25))
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    line = "window.chunkwise.fourth.profile?.lines[0]?.values"
+    line = "window.chunkwise?.fourth?.profile?.lines[0]?.values"
     with chunkwise.serve(tmp_path / "a.zarr") as server:
         show(page, server, "a.zarr")
         page.keyboard.press("l")  # at first through the crosshair
@@ -161,7 +162,8 @@ def test_values_along_a_line_and_under_the_pointer(tmp_path: Path, page: Any) ->
         keep(page, "line")
         found = page.evaluate(line)
         assert found[7] is None and np.allclose([n or 0 for n in found], np.nan_to_num(values[15, 20]))
-        place = """([number, row, column]) => { const view = window.chunkwise.view, panel = view.panels[number];
+        place = """([number, row, column]) => {
+            const view = window.chunkwise.view, panel = view.panels[number];
             const box = panel.canvas.getBoundingClientRect();
             return [box.x + view.screen(panel, 'across', column + 0.5, panel.canvas.clientWidth),
                     box.y + view.screen(panel, 'down', row + 0.5, panel.canvas.clientHeight)]; }"""
@@ -196,9 +198,9 @@ def test_a_phone_has_no_empty_strip_and_all_buttons(tmp_path: Path, page: Any) -
     with chunkwise.serve(tmp_path / "a.zarr") as server:
         show(page, server, "a.zarr")
         header = page.locator("header").bounding_box()
-        parts = [b for b in map(lambda one: one.bounding_box(), page.locator("header > *").all()) if b]
+        parts = [b for b in (one.bounding_box() for one in page.locator("header > *").all()) if b]
         assert len(parts) == page.locator("header > *:not(#pointer)").count()  # Share too, but nothing empty
-        assert all(0 <= b["x"] and b["x"] + b["width"] <= 390 for b in parts)
+        assert all(b["x"] >= 0 and b["x"] + b["width"] <= 390 for b in parts)
         bottom = max(b["y"] + b["height"] for b in parts)
         assert header["y"] + header["height"] - bottom < 10
         panes = [one.bounding_box() for one in page.locator("#panels figure").all()]
@@ -239,5 +241,5 @@ def test_volumes_are_made_small_and_lines_stay_inside(monkeypatch: pytest.Monkey
         ((2, 2), [0, 0, 1, 1]),
         ((4, 0), [0, 0, 1, 1]),
     ):
-        with pytest.raises(InvalidArgumentError, match="line|dims"):
+        with pytest.raises(InvalidArgumentError, match=r"line|dims"):
             volume.find_line(store, dims, [0, 1, 0, 6], ends)

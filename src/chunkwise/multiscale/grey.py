@@ -34,7 +34,7 @@ _FEWEST = 1000  # of fewer elements percentiles say little: the one that is left
 
 
 def to_real(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return numbers that can be ordered: magnitudes of complex numbers, 0 and 1 for booleans, NaN for no time."""
+    """Return numbers that have an order: magnitudes of complex ones, 0 and 1 of booleans, NaN of no time."""
     if values.dtype.kind == "c":
         return np.asarray(np.abs(values))
     if values.dtype.kind == "b":

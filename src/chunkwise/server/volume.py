@@ -1,4 +1,4 @@
-"""What the page draws beside slices: a whole volume, made small enough to be projected, and values along a line."""
+"""What the page draws beside slices: a volume, made small enough to be projected; values along a line."""
 
 from __future__ import annotations
 
