@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from chunkwise.binding import JSON
 from chunkwise.hierarchy.location import Location
+from chunkwise.records import shown
 from chunkwise.tools.destination import begun_at
 from chunkwise.tools.journal_document import JournalDocument, Ranges
 from chunkwise.tools.part import Part
@@ -31,6 +32,7 @@ class PartStatus(NamedTuple):
     owner: str | None
 
 
+@shown
 class CopyStatus(NamedTuple):
     """Progress of a copy."""
 
