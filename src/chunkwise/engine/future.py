@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast
 from chunkwise.engine.waiting import seconds_left, wait
 from chunkwise.errors import ChunkwiseError
 from chunkwise.fork import in_child
-from chunkwise.records import brief
+from chunkwise.html import brief
 
 if TYPE_CHECKING:
     import asyncio

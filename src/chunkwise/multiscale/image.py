@@ -14,10 +14,9 @@ from chunkwise.api.tensorstore import TensorStore
 from chunkwise.binding import JSON
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.extras import load
-from chunkwise.html import panel, table
+from chunkwise.html import brief, panel, table
 from chunkwise.multiscale.image_axes import unit_in
 from chunkwise.multiscale.metadata import Axis, Channel, ImageMetadata, LevelMetadata, Transformation
-from chunkwise.records import brief
 from chunkwise.spec.unit import Unit
 
 __all__ = ["Levels", "Members", "MultiscaleImage", "placed"]

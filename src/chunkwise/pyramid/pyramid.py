@@ -5,13 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from chunkwise.api.tensorstore import TensorStore
-from chunkwise.html import panel, table
-from chunkwise.records import shown
 
 __all__ = ["Pyramid", "PyramidProgress"]
 
 
-@shown
 class PyramidProgress(NamedTuple):
     """Progress of a pyramid.
 
@@ -61,12 +58,3 @@ class Pyramid(NamedTuple):
             for name, level in zip(self.names, self.levels, strict=True)
         )
         return f"<{self.convention} pyramid at {self.path}: {shapes}>"
-
-    def _repr_html_(self) -> str:
-        rows: list[tuple[str, object]] = [("convention", self.convention), ("path", self.path)]
-        for name, level, factors in zip(self.names, self.levels, self.factors, strict=True):
-            shape, smaller = (" × ".join(map(str, numbers)) for numbers in (level.shape, factors))
-            rows.append((f"level {name}", f"{shape} {level.dtype.name}, factors {smaller}"))
-        if self.left_out:
-            rows.append(("left out", "; ".join(self.left_out)))
-        return panel("Pyramid", table(rows))

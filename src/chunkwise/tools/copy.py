@@ -11,7 +11,6 @@ from chunkwise.api.tensorstore import TensorStore
 from chunkwise.arguments import as_nbytes
 from chunkwise.hierarchy.location import LocationLike, locate
 from chunkwise.hierarchy.new_location import suggested_format
-from chunkwise.records import shown
 from chunkwise.tools.array_copy import ArrayCopy
 from chunkwise.tools.array_template import template_options
 from chunkwise.tools.copy_plan import CopyPlan
@@ -24,7 +23,6 @@ from chunkwise.tools.progress import check_progress, shown_progress
 __all__ = ["ArrayCopyReport", "copy", "plan_copy"]
 
 
-@shown
 class ArrayCopyReport(NamedTuple):
     """Result of `copy`.
 

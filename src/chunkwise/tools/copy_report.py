@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from chunkwise.records import shown
 from chunkwise.tools.losses import array_left_out, is_loss
 
 __all__ = ["CopyReport"]
 
 
-@shown
-@dataclass(repr=False)
+@dataclass
 class CopyReport:
     """Numbers of copied nodes, and notes on what could not be copied.
 

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from chunkwise.binding import JSON
 from chunkwise.hierarchy.location import Location
-from chunkwise.records import shown
 from chunkwise.tools.destination import begun_at
 from chunkwise.tools.journal_document import JournalDocument, Ranges
 from chunkwise.tools.part import Part
@@ -32,7 +31,6 @@ class PartStatus(NamedTuple):
     owner: str | None
 
 
-@shown
 class CopyStatus(NamedTuple):
     """Progress of a copy."""
 

@@ -37,7 +37,6 @@ from chunkwise.hierarchy.location import Location, locate
 from chunkwise.hierarchy.node import Node, find_documented, require_node
 from chunkwise.kvstore.atomic import AtomicWritable
 from chunkwise.kvstore.protocol import MISSING_GENERATION, KvStoreDriver, offers
-from chunkwise.records import shown
 from chunkwise.tools.array_template import regular_grid
 from chunkwise.tools.losses import finite_attributes
 
@@ -47,7 +46,6 @@ _OLD_KEYS = {"zarr2": (".zarray", ".zattrs"), "zarr1": ("meta", "attrs")}
 _DIMENSIONS = "_ARRAY_DIMENSIONS"
 
 
-@shown
 class Migration(NamedTuple):
     """Changes that are, or would be, made to an array.
 

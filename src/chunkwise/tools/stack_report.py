@@ -11,14 +11,12 @@ from chunkwise.binding import JSON
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.index_space import IndexDomain
 from chunkwise.plan.coverage import Box, Overlap, overlaps, uncovered
-from chunkwise.records import shown
 
 __all__ = ["StackReport", "report_stack"]
 
 _MOST_SHOWN = 1000
 
 
-@shown
 class StackReport(NamedTuple):
     """Gaps and overlaps of the layers of a stack."""
 

@@ -24,7 +24,6 @@ from chunkwise.hierarchy.consolidated_tree import check_consolidated
 from chunkwise.hierarchy.node import JOURNAL, Node
 from chunkwise.hierarchy.replacement import leftovers
 from chunkwise.hierarchy.walk import walk
-from chunkwise.records import shown
 from chunkwise.tools.executors import Workers, workers_of
 from chunkwise.tools.fingerprint import fill_fingerprint, kept_fingerprint
 from chunkwise.tools.part import Part
@@ -38,8 +37,7 @@ _NOTHING = 0, 0
 _MASK = (1 << 64) - 1
 
 
-@shown
-@dataclass(repr=False)
+@dataclass
 class NodeReport:
     """Findings of `verify` at one array or group.
 
