@@ -15,7 +15,7 @@ from chunkwise.binding import JSON
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.extras import load
 from chunkwise.html import brief, panel, table
-from chunkwise.multiscale.image_axes import unit_in
+from chunkwise.multiscale.image_axes import unit_in, unit_text
 from chunkwise.multiscale.metadata import Axis, Channel, ImageMetadata, LevelMetadata, Transformation
 from chunkwise.spec.unit import Unit
 
@@ -289,7 +289,9 @@ class MultiscaleImage:
         return catalogue.hooks["notebook widget"](self)
 
     def __repr__(self) -> str:
-        axes = ", ".join(f"{axis.name} ({axis.unit})" if axis.unit else axis.name for axis in self.axes)
+        axes = ", ".join(
+            f"{axis.name} ({unit_text(axis.unit)})" if axis.unit else axis.name for axis in self.axes
+        )
         what = "labels" if self.is_labels else "image"
         return (
             f"<chunkwise.MultiscaleImage {self.name!r}: {self.convention} {what} with axes {axes}, "
@@ -299,7 +301,7 @@ class MultiscaleImage:
     def _repr_html_(self) -> str:
         # Levels are not opened for it.
         rows: list[tuple[str, object]] = [("convention", self.convention), ("location", self._location)]
-        rows.append(("axes", ", ".join(f"{a.name} ({a.unit or a.type})" for a in self.axes)))
+        rows.append(("axes", ", ".join(f"{a.name} ({unit_text(a.unit) or a.type})" for a in self.axes)))
         rows += [(f"level {path}", text) for path, text in self._levels._rows()]
         if self.channels:
             rows.append(("channels", ", ".join(channel.label or "-" for channel in self.channels)))

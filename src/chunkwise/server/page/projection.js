@@ -43,9 +43,11 @@ export function rotation(yaw, pitch) {
 export function voxels(parts, own) {
   const first = parts[0].tile, n = first.values.length, out = new Uint8Array(4 * n);
   if (own) {
+    let last, color = null; // neighbours often have the same
     for (let i = 0, at = 0; i < n; i++, at += 4) {
       const value = first.values[i];
-      if (Number(value) !== 0) { out.set(own[value] ?? labelColor(value), at); out[at + 3] = 255; }
+      if (value !== last) color = Number((last = value)) === 0 ? null : own[value] ?? labelColor(value);
+      if (color) { [out[at], out[at + 1], out[at + 2]] = color; out[at + 3] = 255; }
     }
     return out;
   }
