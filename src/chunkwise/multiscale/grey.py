@@ -27,7 +27,7 @@ PERCENTILES = (0.5, 99.8)
 """Share of the elements, in percent, that is below what is black, and below what is white."""
 
 NAN_COLOR = (139, 61, 135)
-"""What is no number, in every picture: a colour that no grey level has, nor a single channel's usual hue."""
+"""Colour of NaN on the page, in its first view and in notebooks; no grey level has it."""
 
 _SAMPLE = 1 << 21  # elements that a contrast is chosen by, at most
 _FEWEST = 1000  # of fewer elements percentiles say little: the one that is left at last is a mean of all

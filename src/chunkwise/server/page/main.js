@@ -3,8 +3,9 @@
 import { channelControls, legend, setSide, setWindow } from "./contrast.js";
 import { Fourth } from "./fourth.js";
 import { PlateView } from "./plate.js";
+import { bytes } from "./texts.js";
 import { Tree } from "./tree.js";
-import { View, bytes } from "./view.js";
+import { View } from "./view.js";
 
 const $ = (id) => document.getElementById(id);
 let view = null; // what is shown: an image, or a plate

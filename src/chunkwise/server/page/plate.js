@@ -1,6 +1,7 @@
 // A plate: its wells as a grid of small pictures, each asked for when it comes into sight.
 
-import { View, rgb } from "./view.js";
+import { rgb } from "./texts.js";
+import { View } from "./view.js";
 import { paint, parse } from "./tiles.js";
 
 const LARGEST = 512; // pixels of a picture, as the server has it

@@ -1,8 +1,8 @@
 // A volume as it looks from outside: the largest value on each ray, of labels the first one; turned by WebGL2,
 // or straight along z where there is none.
 
+import { rgb } from "./texts.js";
 import { labelColor } from "./tiles.js";
-import { rgb } from "./view.js";
 
 const VERTEX = `#version 300 es
 in vec2 corner; out vec2 at;

@@ -1,10 +1,10 @@
 // The planes of an image: which tiles they need, how these are drawn, crosshair, grid, scale bar.
 
 import { setWindow } from "./contrast.js";
+import { bytes, rgb } from "./texts.js";
 import { TILE, Tiles, paint } from "./tiles.js";
 
 export const AXIS_COLORS = ["#eb5f55", "#5ac86e", "#5a96fa"]; // of what belongs to x, y, z
-const WHITE = [255, 255, 255];
 const MOST_TILES = 64;
 const THINNEST = 8; // one side of a plane to the other, as it is drawn; thinner ones are stretched
 
@@ -393,17 +393,4 @@ function line(context, x0, y0, x1, y1) {
   context.moveTo(Math.round(x0) + 0.5, Math.round(y0) + 0.5);
   context.lineTo(Math.round(x1) + 0.5, Math.round(y1) + 0.5);
   context.stroke();
-}
-
-export function rgb(text) {
-  const number = parseInt(text.replace("#", ""), 16);
-  return Number.isNaN(number) ? WHITE : [(number >> 16) & 255, (number >> 8) & 255, number & 255];
-}
-
-export function bytes(n) {
-  for (const unit of ["B", "kB", "MB", "GB", "TB"]) {
-    if (n < 1000 || unit === "TB") return `${unit === "B" ? n : n.toPrecision(3)} ${unit}`;
-    n /= 1000;
-  }
-  return "";
 }
