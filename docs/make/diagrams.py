@@ -50,11 +50,11 @@ def one_read() -> str:
         spec, create=True, delete_existing=True, dtype=ts.uint16, shape=[128, 128], chunk_layout=layout
     ).result()
     told = array[20:70, 40:60].explain()
-    strategy = next(line for line in str(told).splitlines() if line.startswith("strategy"))
+    strategy = str(told.strategies[0]).partition(", by ")[0]
     steps = [
         ("index_space/", "array[20:70, 40:60]", "a domain and a transform; nothing is read"),
         ("plan/", f"{told.requests.n_chunks} chunks", "which cells, and which part of each goes where"),
-        ("engine/", " ".join(strategy.split()[1:]), "the strategy: one pure function chooses it"),
+        ("engine/", "read_strategy", strategy),
         (
             "kvstore/",
             f"GET c/0/1 … {told.requests.n_requests} requests",

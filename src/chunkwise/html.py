@@ -1,4 +1,4 @@
-"""HTML that notebooks show of arrays, groups, images and specs: tables, text, and drawings of chunks.
+"""HTML that notebooks show: tables, text, and drawings of chunks; values and records in a few words.
 
 Colours are those of the page, so that dark and light ones do.  Everything that comes from data is escaped.
 """
@@ -6,12 +6,24 @@ Colours are those of the page, so that dark and light ones do.  Everything that 
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from math import ceil
+from typing import Any
 
-__all__ = ["chunk_drawing", "panel", "plate_drawing", "table", "text_block"]
+__all__ = [
+    "brief",
+    "chunk_drawing",
+    "members",
+    "panel",
+    "plate_drawing",
+    "record_html",
+    "record_text",
+    "table",
+    "text_block",
+]
 
 _LONGEST, _SHORTEST = 150, 14  # pixels of a side
+_WORDS = 60  # characters of a value in a line
 _DENSEST = 4  # pixels between lines
 _VALUE = "text-align:left;max-width:56ch;white-space:normal;overflow-wrap:anywhere"
 _SLANT = 0.45  # of the third axis
@@ -40,6 +52,52 @@ def table(rows: Iterable[tuple[str, object]]) -> str:
 def text_block(text: str) -> str:
     """Return text as it is."""
     return f'<pre style="background:none;color:inherit;margin:.3em 0">{html.escape(text)}</pre>'
+
+
+def brief(value: object, most: int = 3) -> str:
+    """Return a value in a few words: of an array its shape and data type, of many members their number.
+
+    >>> brief("a" * 100), brief([1, 2]), brief(list(range(100)))
+    ("'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa…'", '[1, 2]', 'list of 100')
+    """
+    name = type(value).__name__
+    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+    if shape is not None and dtype is not None:
+        return f"{name} {tuple(shape)} {getattr(dtype, 'name', dtype)}"
+    if isinstance(value, str | bytes):
+        short = repr(value[: _WORDS - 1])
+        return repr(value) if len(value) < _WORDS else f"{short[:-1]}…{short[-1]}"
+    if members(value) is not None:
+        return name
+    if isinstance(value, Sequence | Set | Mapping) and len(value) > most:
+        return f"{name} of {len(value):,}"
+    if isinstance(value, tuple | list) and type(value) in (tuple, list):
+        parts = ", ".join(map(brief, value))
+        return f"[{parts}]" if isinstance(value, list) else f"({parts}{',' * (len(value) == 1)})"
+    text = repr(value)
+    return text if len(text) <= _WORDS and "\n" not in text else name
+
+
+def members(record: object) -> dict[str, Any] | None:
+    """Return the members of a named tuple or dataclass by name; None if a value is neither."""
+    kind = type(record)
+    names = getattr(kind, "_fields", None) or getattr(kind, "__dataclass_fields__", None)
+    return None if names is None else {name: getattr(record, name) for name in names}
+
+
+def record_text(record: object) -> str:
+    """Return a named tuple or dataclass in a line or two."""
+    parts = ", ".join(f"{name}={brief(value)}" for name, value in (members(record) or {}).items())
+    return f"{type(record).__name__}({parts})"
+
+
+def record_html(record: object) -> str:
+    """Return the members of a named tuple or dataclass as a table."""
+    rows = []
+    for name, value in (members(record) or {}).items():
+        text = f"{value:,}" if type(value) is int else value if isinstance(value, str) else brief(value, 12)
+        rows.append((name.removeprefix("n_").replace("_", " "), text))
+    return panel(type(record).__name__, table(rows))
 
 
 def chunk_drawing(

@@ -1,4 +1,4 @@
-"""Public classes and functions name the module that users import them from."""
+"""Public classes and functions name the module that users import; public records are shown briefly."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
 from types import FunctionType
 from typing import Any
+
+from chunkwise.html import record_html, record_text
 
 __all__ = ["Later", "name_members"]
 
@@ -58,6 +60,18 @@ def _name_class(value: type, module: str, path: str) -> None:
     if not value.__module__.startswith(module + "."):
         return
     value.__module__, value.__qualname__ = module, path
+    _show_record(value)
     for name, inner in vars(value).items():
         if isinstance(inner, type) and not name.startswith("_"):
             _name_class(inner, module, f"{path}.{name}")
+
+
+def _show_record(value: type) -> None:
+    """Have a named tuple or dataclass shown by its members in short, unless it shows itself."""
+    if not hasattr(value, "_fields") and not hasattr(value, "__dataclass_fields__"):
+        return
+    made_by = getattr(value.__repr__, "__globals__", {}).get("__name__")
+    if made_by in ("collections", "dataclasses"):
+        value.__repr__ = record_text  # type: ignore[assignment, method-assign]
+    if not hasattr(value, "_repr_html_"):
+        value._repr_html_ = record_html  # type: ignore[attr-defined]

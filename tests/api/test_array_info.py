@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -52,6 +54,35 @@ def test_stored_size(tmp_path: Path, driver: str) -> None:
         ts.array([1, 2]).nbytes_stored()
 
 
+DOCUMENTS = ("zarr.json", ".zarray", "attributes.json", "chunkwise.json")
+
+
+@pytest.mark.parametrize("format", ["zarr3", "zarr2", "n5"])
+@pytest.mark.parametrize("shards", [None, (20, 20)])
+def test_a_notebook_tells_what_is_stored_of_a_view(tmp_path: Path, format: str, shards: Any) -> None:
+    if shards and format != "zarr3":
+        return
+    more = {"shards": shards} if shards else {}
+    a = ts.create_array(tmp_path / "a", shape=(40, 60), dtype="u2", chunks=(10, 10), format=format, **more)
+    a[:20, :].write(np.random.default_rng(0).integers(0, 60_000, (20, 60), dtype="u2")).result()
+    views = {  # chunks, keys without shards, keys with them
+        "rows across a border": (a[9:11, 5], 2, 2, 1),
+        "every other column": (a[0, ::2], 6, 6, 3),
+        "turned": (a[35:, :15].T, 2, 2, 1),
+        "what is missing": (a[20:, 0], 2, 2, 1),
+    }
+    files = [p.stat().st_size for p in (tmp_path / "a").rglob("*") if p.is_file() and p.name not in DOCUMENTS]
+    for name, (view, n_chunks, n_keys, n_shards) in views.items():
+        shown = " ".join(ElementTree.fromstring(view._repr_html_()).itertext())
+        keys = n_shards if shards else n_keys
+        assert f"{n_chunks} chunks are met" in shown, name
+        stored = re.search(r"stored (\S+) (k?B) under the (\d+) keys", shown)
+        assert stored and int(stored[3]) == keys, name
+        nbytes = float(stored[1]) * (1000 if stored[2] == "kB" else 1)
+        least, most = (0, 0) if name in ("turned", "what is missing") else (min(files), max(files))
+        assert least * keys * 0.99 <= nbytes <= most * keys * 1.01, name
+
+
 def test_the_state_of_a_future_is_shown() -> None:
     promise, future = ts.Promise.new()
     assert "pending" in repr(future)
@@ -63,3 +94,43 @@ def test_the_state_of_a_future_is_shown() -> None:
     _promise, future = ts.Promise.new()
     future.cancel()
     assert "cancelled" in repr(future)
+    assert repr(ts.Future(np.zeros((2, 3), "u1"))).endswith("done: ndarray (2, 3) uint8>")
+    array = ts.create_array("memory://shown/", np.zeros((2, 3), "u1"))
+    assert repr(ts.Future(array)).endswith("done: TensorStore (2, 3) uint8>")
+    written = array.write(1)
+    written.result()
+    assert repr(written) == "<chunkwise.WriteFutures copy done: None, commit done: None>"
+
+
+def test_reports_are_a_line_or_two_and_a_table(tmp_path: Path) -> None:
+    a = ts.open_group(tmp_path / "t", "w").create_array(
+        "a", np.arange(4000).reshape(40, 100), chunks=(10, 10)
+    )
+    pyramid = ts.downsample_pyramid(a, tmp_path / "p", axes=["y", "x"], levels=1).result()
+    levels = ts.open_multiscale(tmp_path / "p").levels
+    assert repr(levels) == "<2 levels: 0 voxels of 1, 1; 1 voxels of 2, 2>"  # none is opened for it
+    _ = levels[1]
+    reports = {  # text, table
+        "ArrayCopyReport": (
+            ts.copy(tmp_path / "t/a", tmp_path / "b"),
+            "array=TensorStore (40, 100) int64",
+            "32,000",
+        ),
+        "CopyReport": (ts.copy_tree(tmp_path / "t", tmp_path / "u"), "n_arrays=1", "arrays 1"),
+        "NodeReport": (next(iter(ts.verify(tmp_path / "t/a"))), "n_chunks=40", "chunks 40"),
+        "pyramid": (pyramid, "1: 20x50", "TensorStore (20, 50) int64"),
+        "levels": (levels, "TensorStore (20, 50) int64, voxels of 2, 2", "TensorStore (20, 50) int64"),
+        "Difference": (next(iter(ts.diff(tmp_path / "t/a", tmp_path / "p/1"))), "what=", "what"),
+    }
+    for name, (report, told, row) in reports.items():
+        assert name in repr(report) and told in repr(report)
+        assert len(repr(report)) < 300 and "\n" not in repr(report)
+        table = " ".join(ElementTree.fromstring(report._repr_html_()).itertext())
+        assert name.lower() in table.lower() and row in table
+
+
+def test_a_strategy_is_told_in_words(tmp_path: Path) -> None:
+    a = ts.create_array(tmp_path / "a", np.zeros((64, 64), "u1"), chunks=(8, 8), shards=(32, 32))
+    strategy = str(a[3:40, 5].explain()).splitlines()[-1]
+    told = "ranges of shards, decoded beside the result and copied to it, by the calling thread, "
+    assert re.fullmatch(rf"strategy +{told}[\d,]+ bytes at a time", strategy)

@@ -8,6 +8,7 @@ import pytest
 from PIL import Image
 
 import chunkwise as cw
+from chunkwise.multiscale.grey import NAN_COLOR
 from chunkwise.notebook.slices import Slice, Slicer
 
 
@@ -144,3 +145,10 @@ def test_the_missing_package_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "anywidget", None)
     with pytest.raises(ImportError, match=r"chunkwise\[notebook\]"):
         cw.array(np.zeros((2, 2))).view()
+
+
+def test_what_is_no_number_has_its_colour():
+    values = np.arange(48.0).reshape(6, 8)
+    values[2, 3:6] = np.nan
+    picture = np.asarray(Image.open(io.BytesIO(cw.array(values).view().png)))
+    assert (picture == NAN_COLOR).all(-1).sum() == 3 and (picture[2, 3:6] == NAN_COLOR).all()

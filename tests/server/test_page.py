@@ -189,7 +189,7 @@ def test_the_tree_is_searched_and_chosen_from_by_keyboard_on_a_phone(tmp_path: P
     with chunkwise.serve(tmp_path / "t") as server:
         show(page, server, "t/em/raw")
         keep(page, "phone")
-        assert page.locator("#panels canvas").count() == 3
+        assert page.locator("#panels canvas").count() == 4
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
         page.keyboard.press("/")
         page.keyboard.type("light")

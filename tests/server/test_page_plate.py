@@ -53,6 +53,11 @@ def test_a_plate_is_a_grid_of_wells_with_fields_by_name(tmp_path: Path, page: An
                 quarters = [[red, 0, 0], [0, 0, 0], [red, 128, 0], [0, 128, 0]]
                 assert np.abs(np.array(page.evaluate(_WELL, name)) - quarters).max() <= 1, name
         assert "A/3" in page.locator("#problems").inner_text()
+        assert page.locator(".wells p").all_inner_texts() == [
+            "not in the plate: 1",
+            "can't be read whole: 1",
+        ]
+        assert page.locator(".plate .none").get_attribute("title") == "B/2 is not in the plate"
         page.get_by_label("show channel 1").uncheck()
         page.wait_for_function(PLATE_IDLE)
         assert page.evaluate(_WELL, "B/1")[3] == [0, 0, 0]
@@ -185,6 +190,8 @@ def test_wells_out_of_sight_are_not_asked_for(tmp_path: Path, page: Any) -> None
         thumbnails = [url for url in asked if "api/thumbnail" in url]
         assert 0 < len(thumbnails) < 100
         assert not any("R59" in url for url in thumbnails)
-        assert page.locator("[data-well='R1/0']").get_attribute("class") == "damaged"  # there is no such well
+        assert page.locator("[data-well='R1/0']").get_attribute("class") == "missing"  # there is no such well
+        assert any("in the plate, not stored" in p for p in page.locator(".wells p").all_inner_texts())
+        assert page.locator("#problems").is_hidden()
         page.locator("[data-well='R59/5']").scroll_into_view_if_needed()
         page.wait_for_function("window.chunkwise.plate.wells.get('R59/5').pictures.get('')?.tiles")

@@ -20,7 +20,7 @@ from chunkwise.errors import ChunkwiseError, FailedPreconditionError
 from chunkwise.hierarchy.node_attributes import ArrayNode, Attributes, array_node
 from chunkwise.html import chunk_drawing, panel, table
 from chunkwise.index_space import IndexDomain, IndexTransform, WritableIndexingMixin
-from chunkwise.kvstore.byte_range import stored_nbytes
+from chunkwise.kvstore.byte_range import open_size, stored_nbytes
 from chunkwise.kvstore.file import FileStore
 from chunkwise.kvstore.memory import MemoryStore
 from chunkwise.spec.chunk_layout import ChunkLayout
@@ -245,12 +245,17 @@ def array_html(view: ArrayView) -> str:
     rows[-1] = ("size", f"{_size(view.nbytes)} in memory")
     chunks = view.chunks
     is_finite = all(dim.finite for dim in view.domain)
-    if chunks is not None and is_finite:
+    met = _met(view) if is_finite and view.domain != view._array.domain else None
+    if met is not None:
+        rows.append(("number", f"{met[0]:,} chunks are met"))
+        if met[2] is not None:
+            rows.append(("stored", f"{_size(met[2])} under the {met[1]:,} keys of these"))
+    elif chunks is not None and is_finite:
         n = prod(-(-size // chunk) if chunk else 0 for size, chunk in zip(view.shape, chunks, strict=True))
         rows.append(("number", f"{n:,} chunks"))
-        if n <= _MOST_LISTED and _is_near(view):
+        if n <= _MOST_LISTED and _is_near(view) and view.domain == view._array.domain:
             stored = view.nbytes_stored()
-            ratio = f", 1:{view.nbytes / stored:.3g}" if stored and view.domain == view._array.domain else ""
+            ratio = f", 1:{view.nbytes / stored:.3g}" if stored else ""
             rows.append(("stored", f"{_size(stored)}{ratio}"))
     title = "TensorStore" if view.path in (None, "") else f"TensorStore {view.name}"
     drawing = ""
@@ -267,6 +272,26 @@ def _size(nbytes: int) -> str:
             return f"{size:.3g} {unit}"
         size /= 1000
     return f"{size:,.0f} PB"
+
+
+def _met(view: ArrayView) -> tuple[int, int, int | None] | None:
+    """Return numbers of chunks and of keys that a view meets, and the stored size of these if it is near.
+
+    None for what isn't stored in chunks of its own.
+    """
+    from chunkwise.arrays.chunked import ChunkedArray  # only notebooks ask
+    from chunkwise.engine.estimate import estimate_requests
+    from chunkwise.plan.plan import plan_read
+
+    array = view._array
+    if not isinstance(array, ChunkedArray):
+        return None
+    transform, stored = array.bounded(view._transform), array.stored
+    told = estimate_requests(stored, array.store, transform)
+    if told.n_objects > _MOST_LISTED or not _is_near(view):
+        return told.n_chunks, told.n_objects, None
+    keys = plan_read(transform, stored.grid).keys(stored.keys)
+    return told.n_chunks, told.n_objects, sum(map(open_size(array.store), keys))
 
 
 def _is_near(view: ArrayView) -> bool:

@@ -200,6 +200,10 @@ class WriteFutures:
         self._where = None
         return self._commit
 
+    def __repr__(self) -> str:
+        states = [repr(one).partition(" at ")[2].split(" ", 1)[1][:-1] for one in (self._copy, self._commit)]
+        return f"<chunkwise.WriteFutures copy {states[0]}, commit {states[1]}>"
+
     def result(self, timeout: float | None = None, deadline: float | None = None) -> None:
         """Wait until the write is durable; as `Future.result`."""
         return self._commit.result(timeout, deadline)

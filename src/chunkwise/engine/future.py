@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast
 from chunkwise.engine.waiting import seconds_left, wait
 from chunkwise.errors import ChunkwiseError
 from chunkwise.fork import in_child
+from chunkwise.html import brief
 
 if TYPE_CHECKING:
     import asyncio
@@ -257,8 +258,8 @@ class Future(Generic[T]):
         state = ("pending", "done", "failed", "cancelled")[self._state]
         if self._state == _PENDING and self._start:
             state = "not begun"
-        elif self._state == _ERROR:
-            state += f": {type(self._value).__name__}"
+        elif self._state in (_VALUE, _ERROR):
+            state += f": {brief(self._value) if self._state == _VALUE else type(self._value).__name__}"
         return f"<{type(self).__module__}.{type(self).__qualname__} at {id(self):#x} {state}>"
 
     def __reduce__(self) -> NoReturn:

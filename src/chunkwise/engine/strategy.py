@@ -51,6 +51,13 @@ _DISK = 50_000_000
 _SHARD_PIECE = 1 << 25
 
 
+_SOURCES = {
+    "store": "whole chunks from the store",
+    "cache": "chunks from the cache",
+    "shards": "ranges of shards",
+}
+
+
 class ReadStrategy(NamedTuple):
     """The way in which the chunks of one read are fetched, decoded and put in their places."""
 
@@ -65,8 +72,10 @@ class ReadStrategy(NamedTuple):
 
     def __str__(self) -> str:
         threads = {0: "the calling thread", 1: "1 thread"}.get(self.n_workers, f"{self.n_workers} threads")
-        together = ", decoded together" if self.together else ""
-        return f"{self.source}, {self.target}, {threads}, batches of {self.batch_nbytes:,} bytes{together}"
+        # What a cache holds is decoded; an array that is small or in pieces has no other memory between.
+        done = "copied" if self.source == "cache" else "decoded together" if self.together else "decoded"
+        place = "into the result" if self.target == "direct" else "beside the result and copied to it"
+        return f"{_SOURCES[self.source]}, {done} {place}, by {threads}, {self.batch_nbytes:,} bytes at a time"
 
 
 def read_strategy(

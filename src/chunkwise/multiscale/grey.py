@@ -13,6 +13,7 @@ from chunkwise.api.tensorstore import TensorStore
 from chunkwise.errors import UnsupportedError
 
 __all__ = [
+    "NAN_COLOR",
     "PERCENTILES",
     "contrast_level",
     "contrast_limits",
@@ -25,18 +26,23 @@ __all__ = [
 PERCENTILES = (0.5, 99.8)
 """Share of the elements, in percent, that is below what is black, and below what is white."""
 
+NAN_COLOR = (139, 61, 135)
+"""Colour of NaN on the page, in its first view and in notebooks; no grey level has it."""
+
 _SAMPLE = 1 << 21  # elements that a contrast is chosen by, at most
 _FEWEST = 1000  # of fewer elements percentiles say little: the one that is left at last is a mean of all
 
 
 def to_real(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return numbers that can be ordered: magnitudes of complex numbers, 0 and 1 for booleans."""
+    """Return numbers that have an order: magnitudes of complex ones, 0 and 1 of booleans, NaN of no time."""
     if values.dtype.kind == "c":
         return np.asarray(np.abs(values))
     if values.dtype.kind == "b":
         return values.astype(np.uint8)
     if values.dtype.kind in "iuf":
         return values
+    if values.dtype.kind in "mM":
+        return np.where(np.isnat(values), np.nan, values.view("i8").astype(np.float64))
     try:
         return values.astype(np.float32)  # the small floats and integers of ml_dtypes
     except (TypeError, ValueError):

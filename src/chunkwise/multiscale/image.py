@@ -14,9 +14,9 @@ from chunkwise.api.tensorstore import TensorStore
 from chunkwise.binding import JSON
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.extras import load
-from chunkwise.html import panel, table
-from chunkwise.multiscale.image_axes import unit_in
-from chunkwise.multiscale.metadata import Axis, Channel, ImageMetadata, Transformation
+from chunkwise.html import brief, panel, table
+from chunkwise.multiscale.image_axes import unit_in, unit_text
+from chunkwise.multiscale.metadata import Axis, Channel, ImageMetadata, LevelMetadata, Transformation
 from chunkwise.spec.unit import Unit
 
 __all__ = ["Levels", "Members", "MultiscaleImage", "placed"]
@@ -63,9 +63,10 @@ class Members(Mapping[str, T], Generic[T]):
 class Levels(Sequence[TensorStore]):
     """The arrays of an image, full resolution first; each is opened when it is asked for."""
 
-    def __init__(self, n: int, open: Callable[[int], TensorStore]) -> None:
+    def __init__(self, levels: Sequence[LevelMetadata], open: Callable[[int], TensorStore]) -> None:
+        self._metadata = levels
         self._open = open
-        self._opened: list[TensorStore | None] = [None] * n
+        self._opened: list[TensorStore | None] = [None] * len(levels)
 
     def __len__(self) -> int:
         return len(self._opened)
@@ -84,7 +85,16 @@ class Levels(Sequence[TensorStore]):
         return store
 
     def __repr__(self) -> str:
-        return f"<{len(self)} levels>"
+        return f"<{len(self)} levels: {'; '.join(f'{name} {text}' for name, text in self._rows())}>"
+
+    def _repr_html_(self) -> str:
+        return panel("Levels", table((f"level {name}", text) for name, text in self._rows()))
+
+    def _rows(self) -> Iterator[tuple[str, str]]:
+        """Yield the path of each level and what is known of it; none is opened for it."""
+        for level, store in zip(self._metadata, self._opened, strict=True):
+            voxels = f"voxels of {', '.join(f'{size:g}' for size in level.place.scale)}"
+            yield level.path, voxels if store is None else f"{brief(store)}, {voxels}"
 
 
 class MultiscaleImage:
@@ -104,7 +114,7 @@ class MultiscaleImage:
     ) -> None:
         self._metadata = metadata
         self._location = location
-        self._levels = Levels(len(metadata.levels), open_level)
+        self._levels = Levels(metadata.levels, open_level)
         self._labels: Mapping[str, MultiscaleImage] = {} if labels is None else labels
         self._chunks = chunks  # of the arrays that levels are put together of
 
@@ -279,7 +289,9 @@ class MultiscaleImage:
         return catalogue.hooks["notebook widget"](self)
 
     def __repr__(self) -> str:
-        axes = ", ".join(f"{axis.name} ({axis.unit})" if axis.unit else axis.name for axis in self.axes)
+        axes = ", ".join(
+            f"{axis.name} ({unit_text(axis.unit)})" if axis.unit else axis.name for axis in self.axes
+        )
         what = "labels" if self.is_labels else "image"
         return (
             f"<chunkwise.MultiscaleImage {self.name!r}: {self.convention} {what} with axes {axes}, "
@@ -289,9 +301,8 @@ class MultiscaleImage:
     def _repr_html_(self) -> str:
         # Levels are not opened for it.
         rows: list[tuple[str, object]] = [("convention", self.convention), ("location", self._location)]
-        rows.append(("axes", ", ".join(f"{a.name} ({a.unit or a.type})" for a in self.axes)))
-        for path, scale in zip(self.paths, self.scales, strict=True):
-            rows.append((f"level {path}", "voxels of " + ", ".join(f"{size:g}" for size in scale)))
+        rows.append(("axes", ", ".join(f"{a.name} ({unit_text(a.unit) or a.type})" for a in self.axes)))
+        rows += [(f"level {path}", text) for path, text in self._levels._rows()]
         if self.channels:
             rows.append(("channels", ", ".join(channel.label or "-" for channel in self.channels)))
         return panel(f"{'Labels' if self.is_labels else 'MultiscaleImage'} {self.name}", table(rows))

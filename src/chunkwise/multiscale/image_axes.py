@@ -25,6 +25,7 @@ __all__ = [
     "symbol_of",
     "unit_in",
     "unit_symbol",
+    "unit_text",
 ]
 
 AxisKind: TypeAlias = Literal["time", "channel", "space", "other"]
@@ -148,6 +149,15 @@ def unit_symbol(unit: str) -> str:
 def symbol_of(unit: str) -> str:
     """Return the symbol of a unit, whichever of its names is given; others as they are."""
     return unit_symbol(ngff_unit(unit))
+
+
+def unit_text(symbol: str) -> str:
+    """Return the symbol of a unit as people write it.
+
+    >>> unit_text("um"), unit_text("us"), unit_text("nm"), unit_text("um^2")
+    ('µm', 'µs', 'nm', 'um^2')
+    """
+    return "µ" + symbol[1:] if symbol in ("um", "us") else symbol
 
 
 _POWERS = {

@@ -7,12 +7,14 @@ from math import ceil, floor
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from PIL import Image
 
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.cli.picture import encode_png
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.multiscale.grey import (
+    NAN_COLOR,
     contrast_level,
     contrast_limits,
     contrast_of,
@@ -129,7 +131,7 @@ class Slicer:
         else:
             number = None if self._channel is None else plane.at[self._channel]
             limits = self._contrast(number) or contrast_limits([to_real(values)])
-            picture = round_levels(scale_levels(to_real(values), limits))
+            picture = _grey(to_real(values), limits)
         n_rows, n_columns = view.shape[self._down], view.shape[self._across]
         (top, bottom), (left, right) = plane.rows, plane.columns
         box = (top / n_rows, left / n_columns, bottom / n_rows, right / n_columns)
@@ -187,3 +189,14 @@ class Slicer:
         except ChunkwiseError:
             return None
         return (low, high) if np.isfinite(low) and np.isfinite(high) else None
+
+
+def _grey(values: npt.NDArray[Any], limits: tuple[float, float]) -> npt.NDArray[Any]:
+    """Return grey levels, or colours if something is no number."""
+    levels = round_levels(scale_levels(values, limits))
+    no_number = np.isnan(values) if values.dtype.kind == "f" else np.zeros(())
+    return (
+        np.where(no_number[..., None], NAN_COLOR, levels[..., None]).astype("u1")
+        if no_number.any()
+        else levels
+    )

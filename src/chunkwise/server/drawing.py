@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
-from chunkwise.multiscale.grey import contrast_level, contrast_of
+from chunkwise.multiscale.grey import NAN_COLOR, contrast_level, contrast_of
 from chunkwise.server.image import ServedImage, level_with, shown_dims
 from chunkwise.server.tiles import Plane, read_plane
 
@@ -100,6 +100,7 @@ def _panel(
     columns = (0, 1 if across is None else view.shape[across])
     step = max(1, rows[1] // (2 * _PANEL), columns[1] // (2 * _PANEL))
     total: Any = np.zeros((1, 1, 3))
+    no_number: Any = False
     for number, color, (low, high) in channels:
         if channel is not None:
             at[channel] = number
@@ -108,10 +109,13 @@ def _panel(
         )
         if image.is_labels:
             return label_pixels(values, image.label_colors)
-        levels = np.clip((np.nan_to_num(values.astype(np.float64)) - low) / ((high - low) or 1), 0, 1)
+        numbers = values.astype(np.float64)
+        no_number = no_number | np.isnan(numbers)
+        levels = np.clip((np.nan_to_num(numbers, nan=0) - low) / ((high - low) or 1), 0, 1)
         rgb = [int(color.removeprefix("#")[i : i + 2], 16) for i in (0, 2, 4)]
         total = total + levels[..., None] * rgb
-    return np.asarray(np.clip(np.rint(total), 0, 255), np.uint8)
+    pixels = np.clip(np.rint(total), 0, 255)
+    return np.asarray(np.where(np.asarray(no_number)[..., None], NAN_COLOR, pixels), np.uint8)
 
 
 def label_pixels(

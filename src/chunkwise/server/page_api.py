@@ -14,6 +14,7 @@ import numpy as np
 from chunkwise.binding import JSON, dump_bytes, plain_json
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError, UnsupportedError
 from chunkwise.multiscale.grey import PERCENTILES, contrast_level, contrast_of
+from chunkwise.multiscale.image_axes import unit_text
 from chunkwise.multiscale.ome_plates import Plate, Well
 from chunkwise.server.content import BINARY, Computed, Content, Document
 from chunkwise.server.image import ServedImage, image_at, multiscale_at, shown_dims
@@ -21,6 +22,7 @@ from chunkwise.server.plate import describe_plate, describe_well, find_thumbnail
 from chunkwise.server.sources import Sources
 from chunkwise.server.tiles import Damage, Plane, chunks_in, read_plane
 from chunkwise.server.trees import Member, ServedArray, ServedGroup
+from chunkwise.server.volume import find_line, find_volume
 from chunkwise.tools.summary import summarize
 
 __all__ = ["page_content"]
@@ -122,7 +124,7 @@ def _image(sources: Sources, path: tuple[str, ...], query: Mapping[str, str]) ->
     info: dict[str, JSON] = {
         "name": image.name,
         "dtype": first.dtype.name,
-        "axes": [{"name": a.name, "type": a.type, "unit": a.unit} for a in image.axes],
+        "axes": [{"name": a.name, "type": a.type, "unit": unit_text(a.unit)} for a in image.axes],
         "dims": dims,
         "channel": channel,
         "others": others,
@@ -189,8 +191,13 @@ def _found_image(sources: Sources, path: tuple[str, ...]) -> ServedImage:
     return image
 
 
-def _plane(query: Mapping[str, str]) -> Plane:
+def _dims(query: Mapping[str, str]) -> tuple[int | None, int | None]:
     down, across = (None if text == "" else int(text) for text in _texts(query, "dims", 2))
+    return down, across
+
+
+def _plane(query: Mapping[str, str]) -> Plane:
+    down, across = _dims(query)
     r0, r1, c0, c1 = _integers(query, "box", 4)
     at = tuple(_integers(query, "at"))
     return Plane(down, across, at, (r0, r1), (c0, c1), _integer(query, "step", 1))
@@ -270,6 +277,23 @@ def _chunks(sources: Sources, path: tuple[str, ...], query: Mapping[str, str]) -
     return Computed(lambda: dump_bytes(_plain(chunks_in(view, plane))), 1 << 20, "application/json")
 
 
+def _volume(sources: Sources, path: tuple[str, ...], query: Mapping[str, str]) -> Content:
+    """Return the voxels of a volume that is small enough to be drawn whole."""
+    found = find_volume(_found_image(sources, path), _integers(query, "at"))
+
+    def make() -> bytes:
+        return _pixels(found.read(), [], level=found.level, factors=found.factors)
+
+    return Computed(make, found.view.size * 3 * max(8, found.view.dtype.memory_dtype.itemsize), BINARY)
+
+
+def _line(sources: Sources, path: tuple[str, ...], query: Mapping[str, str]) -> Content:
+    """Return the values on a line through a plane."""
+    view = _view(_found_image(sources, path), query)
+    line = find_line(view, _dims(query), _integers(query, "at"), _integers(query, "line", 4))
+    return Computed(lambda: dump_bytes(_plain({"values": line.read()})), 1 << 20, "application/json")
+
+
 _CALLS: dict[str, Callable[[Sources, tuple[str, ...], Mapping[str, str]], Content]] = {
     "tree": _tree,
     "search": _search,
@@ -279,6 +303,8 @@ _CALLS: dict[str, Callable[[Sources, tuple[str, ...], Mapping[str, str]], Conten
     "contrast": _contrast,
     "value": _value,
     "chunks": _chunks,
+    "volume": _volume,
+    "line": _line,
 }
 
 

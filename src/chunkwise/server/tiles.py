@@ -22,7 +22,7 @@ from chunkwise.hierarchy.location import Location
 from chunkwise.multiscale.grey import to_real
 from chunkwise.server.content import can_tell_size, stored_size
 
-__all__ = ["MOST_PIXELS", "Damage", "Plane", "chunks_in", "read_plane"]
+__all__ = ["MOST_PIXELS", "Damage", "Plane", "chunks_in", "for_browsers", "read_plane"]
 
 MOST_PIXELS = 1 << 22
 _MOST_CHUNKS = 4096
@@ -71,7 +71,7 @@ def read_plane(view: TensorStore, plane: Plane, *, is_labels: bool) -> tuple[npt
         raise
     except ChunkwiseError:
         values, damages = _read_by_chunk(view, plane)
-    return _for_browsers(values), damages
+    return for_browsers(values), damages
 
 
 def _check(view: TensorStore, plane: Plane) -> None:
@@ -137,9 +137,8 @@ def _cuts(bounds: tuple[int, int], chunk: int) -> Iterator[tuple[int, int]]:
         start = stop
 
 
-def _for_browsers(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    if values.dtype.kind in "mM":
-        values = values.view("i8")
+def for_browsers(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return values in a type that browsers have."""
     if values.dtype.str[1:] not in _IN_BROWSERS:
         values = to_real(values)
         if values.dtype.str[1:] not in _IN_BROWSERS:

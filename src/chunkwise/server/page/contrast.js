@@ -1,4 +1,21 @@
-// The controls of a channel: whether it is shown, its colour, its window and how values are spread.
+// The controls of a channel: whether it is shown, its colour, its window and how values are spread; the legend.
+
+import { NAN_COLOR } from "./tiles.js";
+
+// What is black and white in a channel; whole numbers where the data are.
+export function setWindow(channel, [low, high]) {
+  channel.window = channel.whole ? [Math.floor(low), Math.ceil(high)] : [low, high];
+}
+
+// What colours mean that no channel has.
+export function legend(dtype) {
+  if (!/^(b?float|complex|datetime|timedelta)/.test(dtype)) return [];
+  const swatch = make("i");
+  swatch.style.background = `rgb(${NAN_COLOR})`;
+  const all = make("p", { className: "legend" });
+  all.append(swatch, /time/.test(dtype) ? "NaT: no time" : "NaN: no number");
+  return [all];
+}
 
 function make(name, properties = {}, label = "") {
   const node = Object.assign(document.createElement(name), properties);
@@ -10,22 +27,21 @@ function make(name, properties = {}, label = "") {
 export function channelControls(channel, { changed, auto }) {
   const on = make("input", { type: "checkbox", checked: channel.active }, `show ${channel.label}`);
   const color = make("input", { type: "color", value: `#${channel.color.replace("#", "").toLowerCase()}` }, `colour of ${channel.label}`);
-  const low = make("input", { type: "number", step: "any" }, `black in ${channel.label}`);
-  const high = make("input", { type: "number", step: "any" }, `white in ${channel.label}`);
+  const low = make("input", { type: "number", step: channel.whole ? 1 : "any" }, `black in ${channel.label}`);
+  const high = make("input", { type: "number", step: channel.whole ? 1 : "any" }, `white in ${channel.label}`);
   const button = make("button", { textContent: "Auto", title: "By percentiles (C)" });
   const histogram = make("canvas", { className: "histogram", width: 256, height: 44 });
   histogram.setAttribute("aria-hidden", "true");
   channel.show = () => {
     if (!channel.window) return;
-    low.value = Number(channel.window[0].toPrecision(6));
-    high.value = Number(channel.window[1].toPrecision(6));
+    [low.value, high.value] = channel.window.map((v) => (channel.whole ? v : Number(v.toPrecision(6))));
     drawHistogram(histogram, channel);
   };
   on.addEventListener("change", () => { channel.active = on.checked; changed(); });
   color.addEventListener("input", () => { channel.color = color.value.slice(1); channel.show(); changed(); });
   const set = () => {
     if (low.value === "" || high.value === "") return;
-    channel.window = [Number(low.value), Number(high.value)];
+    setWindow(channel, [Number(low.value), Number(high.value)]);
     channel.show();
     changed();
   };
@@ -53,13 +69,20 @@ function drawHistogram(canvas, { histogram, range, window, color }) {
   for (const v of window) context.fillRect(Math.min(Math.max(x(v) - 1, 0), canvas.width - 2), 0, 2, canvas.height);
 }
 
+// Move one end of a window; the other stays where it is.
+export function setSide(channel, side, value) {
+  const inside = Math.min(Math.max(value, channel.range[0]), channel.range[1]);
+  setWindow(channel, channel.window.map((v, i) => (i === side ? (channel.whole ? Math.round(inside) : inside) : v)));
+  if (channel.show) channel.show();
+}
+
 function dragWindow(canvas, channel, changed) {
   canvas.addEventListener("pointerdown", (event) => {
     if (!channel.range || !channel.window) return;
     canvas.setPointerCapture(event.pointerId);
     const value = (e) => channel.range[0] + (e.offsetX / canvas.clientWidth) * (channel.range[1] - channel.range[0]);
     const side = Math.abs(value(event) - channel.window[0]) < Math.abs(value(event) - channel.window[1]) ? 0 : 1;
-    const move = (e) => { channel.window = channel.window.map((v, i) => (i === side ? value(e) : v)); channel.show(); changed(); };
+    const move = (e) => { setSide(channel, side, value(e)); changed(); };
     move(event);
     canvas.onpointermove = move;
     canvas.onpointerup = () => { canvas.onpointermove = null; };

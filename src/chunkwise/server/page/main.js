@@ -1,13 +1,17 @@
 // The page: panels, settings, pointer, keyboard, and the URL that has it all.
 
-import { channelControls } from "./contrast.js";
+import { channelControls, legend, setSide, setWindow } from "./contrast.js";
+import { Fourth } from "./fourth.js";
 import { PlateView } from "./plate.js";
+import { bytes } from "./texts.js";
 import { Tree } from "./tree.js";
-import { View, bytes } from "./view.js";
+import { View } from "./view.js";
 
 const $ = (id) => document.getElementById(id);
 let view = null; // what is shown: an image, or a plate
 let plate = null;
+let fourth = null; // the pane beside the slices of an image
+let lining = false; // whether dragging draws a line
 let tree = null;
 let focused = 0;
 let scheduled = false;
@@ -49,8 +53,10 @@ function redraw() {
     if (view) {
       const all = [view, ...view.overlays];
       for (const { tiles } of all) tiles.begin();
-      for (const panel of view.panels) { view.draw(panel); caption(panel); }
-      for (const { tiles } of all) tiles.end();
+      fourth.tiles.begin();
+      view.panels.forEach((panel, number) => { view.draw(panel, fourth.line && fourth.line.panel === number ? fourth.line.ends : null); caption(panel); });
+      fourth.draw();
+      for (const { tiles } of [...all, fourth]) tiles.end();
       problems(view.panels.flatMap((p) => p.problems || []));
       chunkInfo();
     }
@@ -59,7 +65,7 @@ function redraw() {
       problems(plate.problems);
     }
     const waits = view && [...view.chunkAnswers.values()].some((a) => a.pending);
-    const drawn = view ? [view, ...view.overlays].every(({ tiles }) => tiles.idle) : !plate || plate.idle;
+    const drawn = view ? [view, ...view.overlays].every(({ tiles }) => tiles.idle) && fourth.idle : !plate || plate.idle;
     document.body.dataset.idle = String(busy === 0 && !waits && drawn);
   });
 }
@@ -75,7 +81,8 @@ function caption(panel) {
   const name = (dim) => (dim === null ? "" : axes[dim].name);
   const through = panel.through === null ? "" : ` at ${axisText(panel.through, view.cross[panel.through])}`;
   const level = view.image.levels.length > 1 ? `, level ${panel.level}` : "";
-  panel.caption.textContent = `${name(panel.across)}${name(panel.down)}${through}${level}${panel.step > 1 ? `, 1:${panel.step}` : ""}`;
+  const stretched = ["across", "down"].filter((axis) => panel.stretch[axis] > 1).map((axis) => `, ${name(panel[axis])} stretched ${Number(panel.stretch[axis].toPrecision(2))}:1`).join("");
+  panel.caption.textContent = `${name(panel.across)}${name(panel.down)}${through}${level}${panel.step > 1 ? `, 1:${panel.step}` : ""}${stretched}`;
 }
 
 function problems(texts) {
@@ -111,14 +118,15 @@ async function open(path, wanted = new URLSearchParams()) {
     if (turn !== open.turn) return; // something else was asked for meanwhile
     if (well) { await open(`${path}/${well.fields[0]}`, wanted); return; }
     tree.show(path);
-    if (view) for (const { tiles } of [view, ...view.overlays]) tiles.clear();
+    if (view) for (const { tiles } of [view, ...view.overlays, fourth]) tiles.clear();
     if (plate) plate.clear();
-    view = plate = null;
+    view = plate = fourth = null;
+    draws(false);
     for (const id of ["sliders", "contrast", "labels"]) $(id).replaceChildren();
     point("");
     problems([]);
     $("chunk-info").hidden = true;
-    $("grid").disabled = !image;
+    $("grid").disabled = $("line").disabled = !image;
     if (image) await showImage(image, path, attributes, wanted);
     else if (found) await showPlate(found, path, wanted);
     else showGroup(path, attributes);
@@ -140,6 +148,7 @@ function showGroup(path, attributes) {
 
 async function showImage(image, path, attributes, wanted) {
   const mine = view = new View(image, path, redraw);
+  fourth = new Fourth(view, { ask, changed: redraw, saved: save, limited: (channel, side, value) => { setSide(channel, side, value); save(); redraw(); } });
   title(image.well ? path.split("/").slice(-3).join("/") : image.name || path, `${image.levels[0].shape.join(" × ")} ${image.dtype}${image.levels.length > 1 ? `, ${image.levels.length} levels` : ""}`);
   layout();
   restore(wanted);
@@ -176,6 +185,7 @@ async function showPlate(found, path, wanted) {
   channels();
   save();
   plate.label(plate.lead.image.labelImages);
+  $("sliders").append(plate.key());
   const from = plate.wells.get(wanted.get("well"));
   if (from) from.cell.focus();
   const { labels } = plate.lead.image;
@@ -190,7 +200,6 @@ function title(name, more) {
 
 function layout() {
   const panels = $("panels");
-  panels.className = `n${view.panels.length}`;
   panels.replaceChildren(...view.panels.map((panel, number) => {
     panel.canvas = make("canvas", { tabIndex: 0, id: `panel-${number}`, role: "application" });
     panel.caption = make("figcaption");
@@ -198,9 +207,31 @@ function layout() {
     panel.canvas.setAttribute("aria-label", `Slice ${names.join(" ")}: arrows move, Page Up and Page Down go through`);
     listen(panel, number);
     return make("figure", {}, panel.canvas, panel.caption);
-  }));
-  const { clientWidth, clientHeight } = view.panels[0].canvas;
-  view.fit(clientWidth, clientHeight);
+  }), fourth.build());
+  arrange();
+  view.fit();
+}
+
+// A plane alone has the fourth pane below it, if there is something to show in it.
+function arrange() {
+  $("panels").className = `n${view.panels.length}${fourth.kinds.length ? "" : " alone"}`;
+}
+
+// Draw a line from now on, or no longer; the first one goes through the crosshair.
+function draws(on) {
+  lining = on;
+  $("line").setAttribute("aria-pressed", String(on));
+  $("panels").classList.toggle("lining", on);
+  if (!view) return;
+  const number = Math.min(focused, view.panels.length - 1), { across, down } = view.panels[number];
+  const row = down === null ? 0 : view.cross[down];
+  if (on && !fourth.line) fourth.line = { panel: number, ends: [row, 0, row, across === null ? 0 : view.shape[across] - 1] };
+  if (!on) fourth.line = null;
+  fourth.chosen = on ? "profile" : "";
+  arrange();
+  $("panels").classList.toggle("lining", on);
+  save();
+  redraw();
 }
 
 // -- settings -----------------------------------------------------------------------------------
@@ -352,7 +383,7 @@ function channels() {
         save(); redraw();
       },
       auto: () => contrast(lead, channel),
-    })));
+    })), ...legend(lead.image.dtype));
 }
 
 // The view whose channels are shown: of a plate that of its first field.
@@ -365,7 +396,9 @@ async function contrast(mine, channel, keep = false) {
   try {
     const found = await ask("contrast", { path: mine.path, at: at.join(",") });
     if (mine !== current() || turn !== channel.turn) return;
-    Object.assign(channel, found, keep || channel.window !== before ? { window: channel.window } : {});
+    const { window: limits, ...rest } = found;
+    Object.assign(channel, rest);
+    if (!keep && channel.window === before) setWindow(channel, limits);
     if (channel.show) channel.show();
     save();
   } catch (error) {
@@ -388,6 +421,8 @@ function listen(panel, number) {
     canvas.focus({ preventScroll: true });
     pointers.set(event.pointerId, [event.offsetX, event.offsetY]);
     moved = pointers.size > 1;
+    const start = elementAt(panel, event);
+    if (lining && !moved) fourth.line = { panel: number, ends: [...start, ...start] };
   });
   canvas.addEventListener("pointermove", (event) => {
     const before = pointers.get(event.pointerId);
@@ -395,6 +430,12 @@ function listen(panel, number) {
     const [dx, dy] = [event.offsetX - before[0], event.offsetY - before[1]];
     if (!moved && Math.hypot(dx, dy) < 4) return;
     moved = true;
+    if (lining && pointers.size === 1) {
+      fourth.line = { panel: number, ends: [...fourth.line.ends.slice(0, 2), ...elementAt(panel, event)] };
+      fourth.chosen = "profile";
+      redraw();
+      return;
+    }
     if (pointers.size === 2) {
       const other = [...pointers].find(([id]) => id !== event.pointerId)[1];
       const far = (a) => Math.hypot(a[0] - other[0], a[1] - other[1]) || 1;
@@ -405,7 +446,8 @@ function listen(panel, number) {
     pointers.set(event.pointerId, [event.offsetX, event.offsetY]);
   });
   const up = (event) => {
-    if (pointers.delete(event.pointerId) && !moved && event.type === "pointerup") {
+    if (pointers.delete(event.pointerId) && lining) redraw();
+    else if (!moved && event.type === "pointerup") {
       for (const [axis, at, length] of [["across", event.offsetX, canvas.clientWidth], ["down", event.offsetY, canvas.clientHeight]]) {
         if (panel[axis] !== null) moveTo(panel[axis], Math.floor(view.position(panel, axis, at, length)));
       }
@@ -424,9 +466,17 @@ function listen(panel, number) {
   }, { passive: false });
 }
 
+// The row and column of a plane at a place of its panel, or nearest to it.
+function elementAt(panel, { offsetX, offsetY }) {
+  return [["down", offsetY, panel.canvas.clientHeight], ["across", offsetX, panel.canvas.clientWidth]].map(([axis, at, length]) => {
+    const n = panel[axis] === null ? 1 : view.shape[panel[axis]];
+    return Math.min(Math.max(Math.floor(view.position(panel, axis, at, length)), 0), n - 1);
+  });
+}
+
 function pan(panel, dx, dy) {
-  if (panel.across !== null) view.center[panel.across] -= dx / view.pixels(panel.across);
-  if (panel.down !== null) view.center[panel.down] -= dy / view.pixels(panel.down);
+  if (panel.across !== null) view.center[panel.across] -= dx / view.pixels(panel, "across");
+  if (panel.down !== null) view.center[panel.down] -= dy / view.pixels(panel, "down");
   redraw();
 }
 
@@ -444,10 +494,13 @@ function point(where, look) {
   const turn = point.turn = (point.turn || 0) + 1;
   clearTimeout(point.timer);
   $("pointer").textContent = where;
+  point.value = "";
   if (!look) return;
   point.timer = setTimeout(async () => {
-    const found = await look().then((texts) => ` = ${texts.join("; ")}`, (error) => `: ${error.message}`);
-    if (turn === point.turn) $("pointer").textContent = where + found;
+    const [found, value] = await look().then((texts) => [` = ${texts.join("; ")}`, texts.join("; ")], (error) => [`: ${error.message}`, ""]);
+    if (turn !== point.turn) return;
+    $("pointer").textContent = where + found;
+    point.value = value;
   }, 60);
 }
 
@@ -513,7 +566,7 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "Escape") { event.target.blur(); return; }
   if (event.key === "?") { $("keys").showModal(); return; }
   if (event.key === "/") { toggle("tree-pane", "show-tree", true); $("search").focus(); event.preventDefault(); return; }
-  const buttons = { g: "grid", d: "theme", t: "show-tree", s: "show-settings", 0: "fit" };
+  const buttons = { g: "grid", l: "line", v: "pointer", d: "theme", t: "show-tree", s: "show-settings", 0: "fit" };
   if (buttons[event.key.toLowerCase()]) { $(buttons[event.key.toLowerCase()]).click(); return; }
   if (event.key.toLowerCase() === "c" && current()) { if (!current().image.labels) current().channels.forEach((channel) => contrast(current(), channel)); return; }
   if (event.key.toLowerCase() === "p" && $("to-plate")) { $("to-plate").click(); return; }
@@ -523,9 +576,22 @@ document.addEventListener("keydown", (event) => {
   const middle = [panel.canvas.clientWidth / 2, panel.canvas.clientHeight / 2];
   if (event.key === "+" || event.key === "=") { zoomAt(panel, 1.25, ...middle); save(); }
   else if (event.key === "-") { zoomAt(panel, 0.8, ...middle); save(); }
-  else if (["1", "2", "3"].includes(event.key)) { const found = view.panels[Number(event.key) - 1]; if (found) found.canvas.focus(); }
+  else if (["1", "2", "3", "4"].includes(event.key)) { const found = [...view.panels, fourth][Number(event.key) - 1]; if (found) found.canvas.focus(); }
   else if (!event.target.closest("nav") && step(panel, event.key, event.shiftKey)) event.preventDefault();
 });
+
+// Browsers have a clipboard only for pages of this machine, or by HTTPS; elsewhere the old command does it.
+async function copy(text, told) {
+  try {
+    await navigator.clipboard.writeText(text);
+    say(told);
+  } catch {
+    const give = (event) => { event.clipboardData.setData("text/plain", text); event.preventDefault(); };
+    document.addEventListener("copy", give, { once: true });
+    say(document.execCommand("copy") ? told : text);
+    document.removeEventListener("copy", give);
+  }
+}
 
 function toggle(pane, button, shown = $(pane).hidden) {
   $(pane).hidden = !shown;
@@ -536,7 +602,9 @@ function toggle(pane, button, shown = $(pane).hidden) {
 $("show-tree").addEventListener("click", () => toggle("tree-pane", "show-tree"));
 $("show-settings").addEventListener("click", () => toggle("settings", "show-settings"));
 $("help").addEventListener("click", () => $("keys").showModal());
-$("fit").addEventListener("click", () => { if (plate) { plate.zoom(0); save(); } else if (view) { view.fit(view.panels[0].canvas.clientWidth, view.panels[0].canvas.clientHeight); save(); redraw(); } });
+$("fit").addEventListener("click", () => { if (plate) { plate.zoom(0); save(); } else if (view) { view.fit(); save(); redraw(); } });
+$("line").addEventListener("click", () => { if (view) draws(!lining); });
+$("pointer").addEventListener("click", () => { if (point.value) copy(point.value, `Copied ${point.value}`); });
 $("grid").addEventListener("click", () => {
   if (!view) return;
   view.grid = !view.grid;
@@ -550,8 +618,7 @@ $("theme").addEventListener("click", () => {
 });
 $("share").addEventListener("click", async () => {
   save(); write();
-  try { await navigator.clipboard.writeText(location.href); say("The URL of this view is in the clipboard."); }
-  catch { say(location.href); }
+  await copy(location.href, "The URL of this view is in the clipboard.");
 });
 $("search").addEventListener("input", () => tree.search($("search").value));
 window.addEventListener("resize", redraw);
@@ -570,6 +637,9 @@ function save() {
   if (plate && plate.field) state.set("field", plate.field);
   if (plate && plate.cell) state.set("cell", Math.round(plate.cell));
   if (view && view.grid) state.set("grid", "1");
+  if (view && fourth.chosen) state.set("pane", fourth.chosen);
+  if (view && fourth.line) state.set("line", [fourth.line.panel, ...fourth.line.ends].join(","));
+  if (view && fourth.kind === "projection") state.set("turn", [fourth.yaw, fourth.pitch, fourth.zoom].map((n) => Number(n.toFixed(2))).join(","));
   const { overlays, opacity } = view || plate;
   for (const { label } of overlays) state.append("overlay", label);
   if (overlays.length) state.set("opacity", opacity);
@@ -599,7 +669,7 @@ function restoreChannels(wanted, channels) {
     if (!channel || color === undefined) return;
     channel.active = active === "1";
     if (/^[0-9a-f]{6}$/i.test(color)) channel.color = color;
-    if (low !== undefined && high !== undefined && Number.isFinite(Number(low))) channel.window = [Number(low), Number(high)];
+    if (low !== undefined && high !== undefined && Number.isFinite(Number(low))) setWindow(channel, [Number(low), Number(high)]);
   });
 }
 
@@ -610,6 +680,11 @@ function restore(wanted) {
   if (center.length === view.rank && center.every(Number.isFinite)) view.center = center;
   const zoom = Number(wanted.get("zoom"));
   if (zoom > 0 && zoom < 1e4) view.zoom = zoom;
+  const [panel, ...ends] = numbers("line"), turn = numbers("turn"), drawn = view.panels[panel];
+  const inside = (p, i) => { const dim = drawn[i % 2 ? "across" : "down"]; return Number.isInteger(p) && p >= 0 && p < (dim === null ? 1 : view.shape[dim]); };
+  if (drawn && ends.length === 4 && ends.every(inside)) { fourth.line = { panel, ends }; draws(true); }
+  fourth.chosen = wanted.get("pane") || fourth.chosen;
+  if (turn.length === 3 && turn.every(Number.isFinite) && turn[2] > 0) [fourth.yaw, fourth.pitch, fourth.zoom] = turn;
   view.grid = wanted.get("grid") === "1";
   restoreOpacity(wanted);
   $("grid").setAttribute("aria-pressed", String(view.grid));
@@ -640,4 +715,4 @@ window.addEventListener("hashchange", () => {
   if (wanted.get("path")) open(wanted.get("path"), wanted);
 });
 start().catch((error) => say(error.message));
-window.chunkwise = { get view() { return view; }, get plate() { return plate; } };
+window.chunkwise = { get view() { return view; }, get plate() { return plate; }, get fourth() { return fourth; } };

@@ -1,6 +1,7 @@
 // A plate: its wells as a grid of small pictures, each asked for when it comes into sight.
 
-import { View, rgb } from "./view.js";
+import { rgb } from "./texts.js";
+import { View } from "./view.js";
 import { paint, parse } from "./tiles.js";
 
 const LARGEST = 512; // pixels of a picture, as the server has it
@@ -36,7 +37,7 @@ export class PlateView {
   get problems() {
     if (this.failure) return [this.failure];
     return [...this.wells.values()].flatMap(({ path, pictures }) => [...pictures.values()]
-      .filter(({ labels, has }) => this.kinds.includes(labels) && has && has.field === this.field).flatMap((p) => (p.error || p.damaged).map((text) => `${path}: ${text}`)));
+      .filter(({ labels, has, missing }) => !(missing && !labels) && this.kinds.includes(labels) && has && has.field === this.field).flatMap((p) => (p.error || p.damaged).map((text) => `${path}: ${text}`)));
   }
   // What is shown of each well: "" is the image itself, the others are labels.
   get kinds() { return ["", ...this.overlays.map(({ label }) => label)]; }
@@ -88,9 +89,9 @@ export class PlateView {
     this.grid.append(head, ...rows.map((row) => line(row, columns.map((column) => {
       const path = `${row}/${column}`;
       if (there.has(path)) return this.well(path);
-      return Object.assign(document.createElement("span"), { className: "none" });
+      return Object.assign(document.createElement("span"), { className: "none", title: `${path} is not in the plate`, textContent: "–" });
     }))));
-    this.grid.addEventListener("keydown", (event) => this.key(event));
+    this.grid.addEventListener("keydown", (event) => this.move(event));
     return this.grid;
   }
 
@@ -118,7 +119,7 @@ export class PlateView {
     return image && image.tiles ? image.path : `${this.path}/${path}`;
   }
 
-  key(event) {
+  move(event) {
     const at = event.target.dataset.well;
     const steps = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
     if (!at || !steps[event.key]) return;
@@ -195,9 +196,10 @@ export class PlateView {
     well.pictures.set(labels, picture);
     this.asked.add(picture);
     const query = new URLSearchParams({ path: `${this.path}/${well.path}`, field: this.field, channels: channels.join(","), size, labels });
-    let found = { error: null, damaged: [], tiles: null };
+    let found = { error: null, missing: false, damaged: [], tiles: null };
     try {
       const response = await fetch(`api/thumbnail?${query}`, { signal: controller.signal });
+      found.missing = response.status === 404;
       if (!response.ok) throw new Error((await response.json()).error);
       found = { ...found, ...pictureOf(parse(await response.arrayBuffer())) };
     } catch (error) {
@@ -211,11 +213,36 @@ export class PlateView {
     if (found.tiles && !labels) this.label(found.labelNames);
     if (!labels) {
       const wrong = picture.error || picture.damaged;
-      well.cell.classList.toggle("damaged", wrong.length > 0);
+      well.state = picture.missing ? "missing" : wrong.length ? "damaged" : "";
+      for (const state of ["missing", "damaged"]) well.cell.classList.toggle(state, well.state === state);
       well.cell.title = `${well.path}${wrong.length ? `: ${wrong.join("; ")}` : `, fields ${found.fields.join(", ")}`}`;
     }
     well.drawn = "";
+    this.tell();
     this.changed();
+  }
+
+  // Return what the looks of wells without a picture mean, with their numbers, which `tell` keeps.
+  key() {
+    this.legend = document.createElement("div");
+    this.legend.className = "wells";
+    this.tell();
+    return this.legend;
+  }
+
+  tell() {
+    if (!this.legend) return;
+    const { rows, columns } = this.plate, states = [...this.wells.values()].map(({ state }) => state);
+    const all = [["none", "not in the plate", rows.length * columns.length - this.wells.size],
+      ["missing", "in the plate, not stored", states.filter((s) => s === "missing").length],
+      ["damaged", "can't be read whole", states.filter((s) => s === "damaged").length]];
+    this.legend.replaceChildren(...all.filter(([, , n]) => n > 0).map(([name, text, n]) => {
+      const line = document.createElement("p"), swatch = document.createElement("i");
+      line.className = "legend";
+      swatch.className = name;
+      line.append(swatch, `${text}: ${n}`);
+      return line;
+    }));
   }
 
   label(names) {

@@ -2,6 +2,7 @@
 
 export const TILE = 256;
 const KEPT = 600;
+export const NAN_COLOR = [139, 61, 135]; // no grey level has it, nor a usual hue of a single channel
 
 const TYPES = {
   u1: Uint8Array, i1: Int8Array, u2: Uint16Array, i2: Int16Array, u4: Uint32Array, i4: Int32Array,
@@ -9,8 +10,9 @@ const TYPES = {
 };
 
 export class Tiles {
-  constructor(changed) {
+  constructor(changed, kept = KEPT) {
     this.changed = changed; // called when a tile has come, or has failed
+    this.kept = kept;
     this.tiles = new Map(); // by URL: {values, height, width, damaged} or {error}
     this.asked = new Map(); // by URL: AbortController
     this.wanted = new Set();
@@ -46,7 +48,7 @@ export class Tiles {
       if (!this.wanted.has(url)) { controller.abort(); this.asked.delete(url); }
     }
     for (const url of this.tiles.keys()) {
-      if (this.tiles.size <= KEPT) break;
+      if (this.tiles.size <= this.kept) break;
       if (!this.wanted.has(url)) this.tiles.delete(url);
     }
   }
@@ -64,7 +66,7 @@ export class Tiles {
     }
     if (this.asked.get(url) !== controller) return;
     this.asked.delete(url);
-    this.tiles.set(url, tile);
+    this.tiles.set(url, Object.assign(tile, { number: ++this.version }));
     this.changed();
   }
 }
@@ -78,7 +80,7 @@ export function parse(buffer) {
 }
 
 function tileOf({ head, values }) {
-  return { values, height: head.shape[0], width: head.shape[1], damaged: head.damaged, drawn: null, version: "" };
+  return { values, shape: head.shape, height: head.shape[0], width: head.shape[1], damaged: head.damaged, drawn: null, version: "" };
 }
 
 // Return a canvas with the sum of channels, each a tile with a window and a colour.  For labels `own` has the
@@ -101,19 +103,22 @@ export function paint(parts, own, version, background) {
 
 function paintSum(pixels, parts) {
   const n = pixels.length / 4;
+  let missing = null; // where a channel has no number
   for (const { tile, window: [low, high], color } of parts) {
     const values = tile.values, scale = 1 / (high - low || 1);
     const big = values instanceof BigInt64Array || values instanceof BigUint64Array;
     const [red, green, blue] = color;
     for (let i = 0, at = 0; i < n; i++, at += 4) {
+      if (values[i] !== values[i]) { (missing ||= new Uint8Array(n))[i] = 1; continue; }
       let level = ((big ? Number(values[i]) : values[i]) - low) * scale;
-      level = level > 0 ? (level < 1 ? level : 1) : 0; // also of what is no number
+      level = level > 0 ? (level < 1 ? level : 1) : 0;
       pixels[at] = Math.min(255, pixels[at] + Math.round(level * red)); // 255 at most: channels add up
       pixels[at + 1] = Math.min(255, pixels[at + 1] + Math.round(level * green));
       pixels[at + 2] = Math.min(255, pixels[at + 2] + Math.round(level * blue));
     }
   }
   for (let at = 3; at < pixels.length; at += 4) pixels[at] = 255;
+  if (missing) missing.forEach((is, i) => { if (is) pixels.set(NAN_COLOR, 4 * i); });
 }
 
 const colors = new Map();

@@ -1,10 +1,12 @@
 // The planes of an image: which tiles they need, how these are drawn, crosshair, grid, scale bar.
 
+import { setWindow } from "./contrast.js";
+import { bytes, rgb } from "./texts.js";
 import { TILE, Tiles, paint } from "./tiles.js";
 
-const AXIS_COLORS = ["#eb5f55", "#5ac86e", "#5a96fa"]; // of what belongs to x, y, z
-const WHITE = [255, 255, 255];
+export const AXIS_COLORS = ["#eb5f55", "#5ac86e", "#5a96fa"]; // of what belongs to x, y, z
 const MOST_TILES = 64;
+const THINNEST = 8; // one side of a plane to the other, as it is drawn; thinner ones are stretched
 
 export class View {
   constructor(image, path, redraw) {
@@ -41,7 +43,15 @@ export class View {
     const deep = z !== null && this.shape[z] > 1;
     const planes = [{ across: x, down: y, through: z }];
     if (deep) planes.push({ across: z, down: y, through: x }, { across: x, down: z, through: y });
+    for (const plane of planes) plane.stretch = this.stretch(plane);
     return planes;
+  }
+
+  // How much longer the sides of a plane are drawn than they are: one that is too thin to be seen gets wider.
+  stretch({ across, down }) {
+    if (across === null || down === null) return { across: 1, down: 1 };
+    const [wide, tall] = [across, down].map((dim) => this.shape[dim] * this.aspect[dim]);
+    return { across: Math.max(1, tall / THINNEST / wide), down: Math.max(1, wide / THINNEST / tall) };
   }
 
   channelList() {
@@ -51,24 +61,32 @@ export class View {
       : ["ff00ff", "00ff00", "00a0ff", "ffa000", "ff3030", "ffff00"];
     return Array.from({ length: Math.min(n, 16) }, (_, i) => {
       const given = channels[i] || {};
-      const window = given.window && given.window.every((v) => v !== null) ? given.window : null;
-      return {
-        index: i, label: given.label || (n > 1 ? `channel ${i}` : "values"),
-        color: given.color || hues[i % hues.length], window, range: null, histogram: null,
+      const channel = {
+        index: i, whole: /^u?int/.test(this.image.dtype), label: given.label || (n > 1 ? `channel ${i}` : "values"),
+        color: given.color || hues[i % hues.length], window: null, range: null, histogram: null,
         active: given.active !== undefined ? given.active : i < 4,
       };
+      if (given.window && given.window.every((v) => v !== null)) setWindow(channel, given.window);
+      return channel;
     });
   }
 
-  // Pixels of the screen for an element along a dimension.
-  pixels(dim) { return dim === null ? this.zoom : this.zoom * this.aspect[dim]; }
+  // Pixels of the screen for an element along an axis of a panel.
+  pixels(panel, axis) {
+    const dim = panel[axis];
+    return this.zoom * (panel.enlarged || 1) * (dim === null ? 1 : this.aspect[dim] * panel.stretch[axis]);
+  }
 
-  fit(width, height) {
-    const panel = this.panels[0];
-    const across = panel.across === null ? 1 : this.shape[panel.across] * this.aspect[panel.across];
-    const down = panel.down === null ? 1 : this.shape[panel.down] * this.aspect[panel.down];
-    const wide = this.panels[1] ? this.shape[panel.through] * this.aspect[panel.through] : 1;
-    this.zoom = 0.94 * Math.min(width / Math.max(across, wide), height / Math.max(down, wide));
+  // Show all of each plane, as large as its panel is; the first one's is the zoom.
+  fit() {
+    this.zoom = 1;
+    for (const panel of this.panels) panel.enlarged = 1;
+    const fitting = this.panels.map((panel) => {
+      const { clientWidth, clientHeight } = panel.canvas, length = (axis) => (panel[axis] === null ? 1 : this.shape[panel[axis]]) * this.pixels(panel, axis);
+      return 0.94 * Math.min(clientWidth / length("across"), clientHeight / length("down"));
+    });
+    this.panels.forEach((panel, i) => { panel.enlarged = fitting[i] / fitting[0] || 1; });
+    this.zoom = fitting[0];
     this.center = this.shape.map((n) => n / 2);
   }
 
@@ -82,8 +100,8 @@ export class View {
 
   // The coarsest level whose pixels are no larger than those of the screen, and how many elements make one.
   chooseLevel(panel, ratio) {
-    const dims = [panel.across, panel.down].filter((dim) => dim !== null);
-    const size = (level) => Math.max(...dims.map((d) => this.place(level, d)[0] * this.pixels(d) * ratio));
+    const axes = ["across", "down"].filter((axis) => panel[axis] !== null);
+    const size = (level) => Math.max(...axes.map((axis) => this.place(level, panel[axis])[0] * this.pixels(panel, axis) * ratio));
     let level = 0;
     this.image.levels.forEach((_, i) => { if (size(i) <= 1.5 && size(i) >= size(level)) level = i; });
     let step = 1;
@@ -110,12 +128,12 @@ export class View {
   screen(panel, axis, position, length) {
     const dim = panel[axis];
     const center = dim === null ? 0.5 : this.center[dim];
-    return (position - center) * this.pixels(dim) + length / 2;
+    return (position - center) * this.pixels(panel, axis) + length / 2;
   }
 
   position(panel, axis, at, length) {
     const dim = panel[axis];
-    return (at - length / 2) / this.pixels(dim) + (dim === null ? 0.5 : this.center[dim]);
+    return (at - length / 2) / this.pixels(panel, axis) + (dim === null ? 0.5 : this.center[dim]);
   }
 
   visible(panel, level, step, width, height) {
@@ -131,7 +149,7 @@ export class View {
     });
   }
 
-  draw(panel) {
+  draw(panel, line = null) {
     const { canvas } = panel;
     const ratio = window.devicePixelRatio || 1;
     const width = canvas.clientWidth, height = canvas.clientHeight;
@@ -156,6 +174,23 @@ export class View {
     if (this.grid) this.drawGrid(context, panel, level, width, height);
     this.drawCrosshair(context, panel, width, height);
     this.drawScale(context, panel, width, height);
+    if (line) this.drawLine(context, panel, line, width, height);
+  }
+
+  // The line whose values are shown, between the middles of two elements.
+  drawLine(context, panel, [r0, c0, r1, c1], width, height) {
+    const x = (c) => this.screen(panel, "across", c + 0.5, width), y = (r) => this.screen(panel, "down", r + 0.5, height);
+    for (const [style, size] of [["#000b", 4], ["#ffd54a", 2]]) {
+      context.strokeStyle = context.fillStyle = style;
+      context.lineWidth = size;
+      context.beginPath();
+      context.moveTo(x(c0), y(r0));
+      context.lineTo(x(c1), y(r1));
+      context.stroke();
+      context.beginPath(); // where it begins
+      context.arc(x(c0), y(r0), size + 1, 0, 2 * Math.PI);
+      context.fill();
+    }
   }
 
   // Number of the dimension of another image that has the name of one of this image, null if it has none.
@@ -185,7 +220,7 @@ export class View {
 
   drawOverlay(overlay, context, panel, ratio, width, height) {
     this.align(overlay);
-    const own = { across: this.dimIn(overlay, panel.across), down: this.dimIn(overlay, panel.down), problems: panel.problems };
+    const own = { across: this.dimIn(overlay, panel.across), down: this.dimIn(overlay, panel.down), problems: panel.problems, stretch: panel.stretch, enlarged: panel.enlarged };
     if ((own.across === null) !== (panel.across === null) || (own.down === null) !== (panel.down === null)) return;
     const [level, step] = overlay.chooseLevel(own, ratio);
     context.save();
@@ -200,13 +235,14 @@ export class View {
     context.save();
     context.beginPath(); // what a coarser level has beyond the end is not there
     context.rect(...["across", "down"].map((axis) => this.screen(panel, axis, 0, axis === "down" ? height : width)),
-      ...["across", "down"].map((axis) => (panel[axis] === null ? 1 : this.shape[panel[axis]]) * this.pixels(panel[axis])));
+      ...["across", "down"].map((axis) => (panel[axis] === null ? 1 : this.shape[panel[axis]]) * this.pixels(panel, axis)));
     context.clip();
     const active = this.channels.filter((c) => c.active || this.image.labels);
+    const ratio = window.devicePixelRatio || 1;
     const span = (dim, t) => [t * TILE * step, Math.min((t + 1) * TILE * step, dim === null ? 1 : this.image.levels[level].shape[dim])];
     const edge = (axis, dim, i, length) => {
       const [f, o] = dim === null ? [1, 0] : this.place(level, dim);
-      return this.screen(panel, axis, i * f + o, length);
+      return Math.round(this.screen(panel, axis, i * f + o, length) * ratio) / ratio; // so that no line is between tiles
     };
     for (let t = t0; t < t1; t++) {
       for (let u = u0; u < u1; u++) {
@@ -334,7 +370,7 @@ export class View {
   }
 
   drawScale(context, panel, width, height) {
-    const perPixel = (this.voxel === null || !this.unit ? 1 : this.voxel) / this.zoom;
+    const perPixel = ((this.voxel === null || !this.unit ? 1 : this.voxel) * (panel.across === null ? 1 : this.aspect[panel.across])) / this.pixels(panel, "across");
     const wanted = perPixel * Math.min(width / 4, 140);
     const power = 10 ** Math.floor(Math.log10(wanted));
     const length = power * (wanted / power >= 5 ? 5 : wanted / power >= 2 ? 2 : 1);
@@ -357,17 +393,4 @@ function line(context, x0, y0, x1, y1) {
   context.moveTo(Math.round(x0) + 0.5, Math.round(y0) + 0.5);
   context.lineTo(Math.round(x1) + 0.5, Math.round(y1) + 0.5);
   context.stroke();
-}
-
-export function rgb(text) {
-  const number = parseInt(text.replace("#", ""), 16);
-  return Number.isNaN(number) ? WHITE : [(number >> 16) & 255, (number >> 8) & 255, number & 255];
-}
-
-export function bytes(n) {
-  for (const unit of ["B", "kB", "MB", "GB", "TB"]) {
-    if (n < 1000 || unit === "TB") return `${unit === "B" ? n : n.toPrecision(3)} ${unit}`;
-    n /= 1000;
-  }
-  return "";
 }

@@ -1,0 +1,16 @@
+// What texts say: colours, and sizes as people read them.
+
+const WHITE = [255, 255, 255];
+
+export function rgb(text) {
+  const number = parseInt(text.replace("#", ""), 16);
+  return Number.isNaN(number) ? WHITE : [(number >> 16) & 255, (number >> 8) & 255, number & 255];
+}
+
+export function bytes(n) {
+  for (const unit of ["B", "kB", "MB", "GB", "TB"]) {
+    if (n < 1000 || unit === "TB") return `${unit === "B" ? n : n.toPrecision(3)} ${unit}`;
+    n /= 1000;
+  }
+  return "";
+}
