@@ -102,9 +102,7 @@ def writable_view(out: Any) -> npt.NDArray[Any]:
     """Return the memory of another library's array as a NumPy array, or raise InvalidArgumentError."""
     if not hasattr(type(out), "__dlpack__"):
         name = type(out).__name__
-        raise InvalidArgumentError(
-            f"out: expected a NumPy array, but received: {name}, which has no DLPack"
-        )
+        raise InvalidArgumentError(f"out: expected a NumPy array, but received: {name}, which has no DLPack")
     device = tuple(map(int, out.__dlpack_device__()))
     if device[0] not in _PROCESSOR:
         raise InvalidArgumentError(
