@@ -140,7 +140,6 @@ def test_a_bad_chunk_is_the_error_of_those_who_want_it(made, request_of):
 def test_a_shard_that_is_replaced_meanwhile(made, request_of):
     """No read mixes the old shard and the new one."""
     array, store, reader = made((1, 4, 4))
-    key = array.keys.key((0, 0, 0))
 
     def replace(_):
         store.on_index = None
