@@ -114,6 +114,11 @@ def _batched(array: Any) -> None:
     assert [int(future.result()) for future in futures] == [i * 16 for i in range(16)]
 
 
+def _by_futures(array: Any) -> None:
+    futures = [array[i, 0, 0].read() for i in range(16)]
+    assert [int(future.result()) for future in futures] == [i * 16 for i in range(16)]
+
+
 def _samples(array: Any) -> None:
     assert (array[1::2, 0, 0].read().result() == np.arange(1, 16, 2) * 16).all()
 
@@ -125,6 +130,7 @@ READS: dict[str, tuple[Callable[[Any], Any], Count]] = {
         lambda a: [future.result() for future in [a[i].read() for i in range(0, 16, 3)]],
         Count(12, 4),
     ),
+    "16 samples by futures, an index for two": (_by_futures, Count(24, 8)),
     "16 samples in a batch": (_batched, Count(8, 8)),
 }
 
