@@ -28,6 +28,7 @@ from chunkwise.engine.future import Future
 from chunkwise.engine.pool import Pool
 from chunkwise.engine.read import ArrayReader
 from chunkwise.engine.strategy import ReadStrategy
+from chunkwise.engine.together import is_slow
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError, InvalidArgumentError
 from chunkwise.index_space import IndexDomain, IndexTransform, resolve_bounds
 from chunkwise.kvstore.protocol import KvStoreDriver
@@ -310,6 +311,7 @@ class ChunkedArray:
                         request.exclusive_max[:rank],
                         expand_only=request.expand_only,
                         shrink_only=request.shrink_only,
+                        at_once=self._wrap is None and is_slow(self._store),
                     ),
                     self._store,
                 )

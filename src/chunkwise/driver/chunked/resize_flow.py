@@ -7,7 +7,10 @@ deleted afterwards: who opens the array in between sees the new shape, and never
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
 
 from chunkwise.binding import dump
 from chunkwise.driver.chunked.format import Metadata
@@ -15,6 +18,7 @@ from chunkwise.driver.chunked.open_flow import Opened, OpenRequest, read_metadat
 from chunkwise.driver.flow import Flow, Put
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError, InvalidArgumentError, prefix
 from chunkwise.kvstore.compare_and_swap import Losses
+from chunkwise.kvstore.protocol import UNKNOWN_GENERATION
 
 __all__ = ["new_shape", "replaced", "resize_array"]
 
@@ -71,8 +75,29 @@ def resize_array(
     *,
     expand_only: bool = False,
     shrink_only: bool = False,
+    at_once: bool = False,
 ) -> Flow[tuple[Opened, tuple[int, ...]]]:
-    """Write metadata with a new shape; return it, and the shape before."""
+    """Write metadata with a new shape; return it, and the shape before.
+
+    With `at_once` it is written on condition of the generation that is known, and read only if that fails.
+    The store must compare the generations when it writes, not later as in a transaction.
+    """
+    wanted = partial(
+        new_shape,
+        inclusive_min=inclusive_min,
+        exclusive_max=exclusive_max,
+        expand_only=expand_only,
+        shrink_only=shrink_only,
+    )
+    if at_once and known.generation != UNKNOWN_GENERATION:
+        now = time.time()
+        shape = before = known.metadata.shape
+        with suppress(ChunkwiseError):  # what is stored may have a shape that makes no error
+            shape = wanted(before)
+        if shape != before:
+            written = yield from _write(request, known._replace(time=now), shape)
+            if written is not None:
+                return written, before
     losses = Losses(lambda: request.name)
     while True:
         current = yield from read_metadata(request, known)
@@ -80,15 +105,19 @@ def resize_array(
             raise replaced(request, known.metadata, current.metadata)
         before = current.metadata.shape
         try:
-            shape = new_shape(
-                before, inclusive_min, exclusive_max, expand_only=expand_only, shrink_only=shrink_only
-            )
+            shape = wanted(before)
         except ChunkwiseError as e:
             raise prefix(e, f"Error writing {request.name}") from None
         if shape == before:
             return current, before
-        metadata = request.format.resized(current.metadata, shape)
-        written = yield Put(request.key, request.format.encode(metadata), current.generation)
+        written = yield from _write(request, current, shape)
         if written is not None:
-            return Opened(metadata, written, current.time, written=True), before
+            return written, before
         losses.add(current.generation)
+
+
+def _write(request: OpenRequest, current: Opened, shape: tuple[int, ...]) -> Flow[Opened | None]:
+    """Write the metadata with another shape; None if it is no longer the current one."""
+    metadata = request.format.resized(current.metadata, shape)
+    written = yield Put(request.key, request.format.encode(metadata), current.generation)
+    return None if written is None else Opened(metadata, written, current.time, written=True)
