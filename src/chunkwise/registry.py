@@ -94,6 +94,12 @@ class Registry:
             return False
         return True
 
+    def published(self) -> list[str]:
+        """Return the names of the entry points of other distributions, in order."""
+        from importlib.metadata import entry_points
+
+        return sorted({point.name for point in entry_points(group=self.group)})
+
     def names(self, format: str = "") -> Iterator[str]:
         """Yield the names known in `format`, the built-in ones first."""
         for own, entry in self._builtin.items():

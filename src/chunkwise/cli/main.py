@@ -9,9 +9,10 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from importlib import import_module
 from io import TextIOWrapper
+from typing import Any
 
 from chunkwise.cli.command import FAILED, WRONG_USAGE, UsageError, add_json, message, text_of
 from chunkwise.cli.parser import CommandParser, grouped
@@ -138,12 +139,37 @@ def make_parser(wanted: Container[str] = COMMANDS) -> CommandParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         if name in wanted:
-            module = import_module(f"chunkwise.cli.{name}")
-            add_json(command)
-            module.add_arguments(command)
-            add_server_arguments(command)
-            command.set_defaults(run=module.run)
+            _fill(command, import_module(f"chunkwise.cli.{name}"))
+    # Looking for commands of other distributions takes some time, as long as a short command.
+    names = list(wanted) if isinstance(wanted, Iterable) else []
+    if not names or any(name not in COMMANDS for name in names):
+        _add_plugins(commands, wanted)
     return parser
+
+
+def _add_plugins(commands: Any, wanted: Container[str]) -> None:
+    """Add the commands of other distributions."""
+    from chunkwise.extension import commands as plugins
+
+    for name in plugins.published():
+        if name not in COMMANDS:
+            try:
+                module = plugins.find(name)
+            except Exception:  # of another distribution; who asks for others is not to suffer
+                if name in wanted:
+                    raise
+                continue
+            purpose = (module.__doc__ or "").partition("\n")[0].rstrip(".")
+            text = purpose[:1].lower() + purpose[1:]
+            _fill(commands.add_parser(name, help=text, description=module.__doc__), module)
+
+
+def _fill(command: CommandParser, module: Any) -> None:
+    """Give a command the arguments of its module, and those of all commands."""
+    add_json(command)
+    module.add_arguments(command)
+    add_server_arguments(command)
+    command.set_defaults(run=module.run)
 
 
 class _Version(argparse.Action):

@@ -103,6 +103,9 @@ class Codec(ABC):
     object_dtype: ClassVar[str | None] = None
     """Data type of the arrays of ``|O`` in Zarr v2 whose first filter it is; None if there are none."""
 
+    short_option: ClassVar[str | None] = None
+    """Of a plug-in, the member that the text ``name:3`` sets; None if the codec has no short form."""
+
     always_checked: ClassVar[bool] = False
     """True if each encoded value has a checksum of its content, which decoding compares."""
 

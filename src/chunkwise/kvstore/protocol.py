@@ -44,6 +44,7 @@ __all__ = [
     "describe",
     "digest_generation",
     "is_store",
+    "missing_members",
     "offers",
 ]
 
@@ -324,6 +325,11 @@ def offers(value: object, protocol: Callable[..., P]) -> TypeGuard[P]:
 @cache
 def _members(protocol: Any) -> tuple[str, ...]:
     return tuple(name for name in dir(protocol) if not name.startswith("_") and name != "traits")
+
+
+def missing_members(store: object) -> tuple[str, ...]:
+    """Return the names of what a store must have and this one has not."""
+    return tuple(name for name in _members(KvStoreDriver) if not hasattr(store, name))
 
 
 def is_store(value: object) -> TypeGuard[KvStoreDriver]:

@@ -16,7 +16,8 @@ text                               zarr3                   zarr2, zarr1     n5
 ``xz[:preset]``                    ``numcodecs.lzma``      ``lzma``         ``xz``
 =================================  ======================  ===============  ==========================
 
-Behind any of them ``+crc32c`` stands for the Zarr v3 codec of that name.
+Behind any of them ``+crc32c`` stands for the Zarr v3 codec of that name.  A codec of a plug-in has its own
+name in all formats, and an option if its class has a `short_option`: ``squeeze``, ``squeeze:2``.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from chunkwise.binding import JSON
-from chunkwise.errors import InvalidArgumentError, hint
+from chunkwise.catalogue import codecs
+from chunkwise.errors import InvalidArgumentError, UnknownExtensionError, hint
 
 __all__ = ["Compressor", "compressor_from_json", "compressor_to_json", "parse_compressor"]
 
@@ -68,7 +70,7 @@ def parse_compressor(text: str) -> Compressor:
         return parse_compressor(head)._replace(crc32c=True)
     name, *options = head.split(":")
     name = _ALIASES.get(name, name)
-    if name not in _NAMES:
+    if name not in _NAMES and _plugin_option(name) is None:
         raise InvalidArgumentError(f'codec "{name}" is not known; {hint(name, _NAMES, "; others as JSON")}')
     if name == "blosc":
         return _blosc(text, *options)
@@ -78,7 +80,19 @@ def parse_compressor(text: str) -> Compressor:
         return Compressor(name)
     if len(options) > 1:
         raise InvalidArgumentError(f'codec "{text}": expected {name} or {name}:LEVEL')
-    return Compressor(name, _level(text, options[0]) if options else _LEVELS[name])
+    return Compressor(name, _level(text, options[0]) if options else _LEVELS.get(name))
+
+
+def _plugin_option(name: str) -> str | None:
+    """Return the member that the number behind the name of a plug-in's codec sets; None if there is none."""
+    for format in ("", "zarr3", "zarr2", "n5"):
+        try:
+            option: str | None = codecs.find(name, format).short_option
+        except UnknownExtensionError:
+            continue
+        if option is not None:
+            return option
+    return None
 
 
 def _blosc(
@@ -103,6 +117,7 @@ def _level(text: str, level: str) -> int:
 def compressor_to_json(compressor: Compressor, format: str) -> JSON:
     """Return ``codecs`` of zarr3, ``compressor`` of zarr2 and zarr1, or ``compression`` of n5; or raise."""
     name, level, cname, shuffle, crc32c = compressor
+    options: dict[str, JSON]
     if crc32c:
         if format != "zarr3":
             raise InvalidArgumentError(
@@ -110,11 +125,16 @@ def compressor_to_json(compressor: Compressor, format: str) -> JSON:
                 "a checksum of the compressor's own is what --checksum, or checksum=True, asks for"
             )
         return [*compressor_to_json(compressor._replace(crc32c=False), format), {"name": "crc32c"}]
+    if name not in _NAMES:
+        options = {} if level is None else {str(_plugin_option(name)): level}
+        if format == "zarr3":
+            return [{"name": name, "configuration": options}]
+        return {"type" if format == "n5" else "id": name, **options}
     if format == "zarr3":
         if name == "none":
             return []
         if name == "blosc":
-            options: dict[str, JSON] = {"cname": cname, "clevel": level, "shuffle": shuffle, "blocksize": 0}
+            options = {"cname": cname, "clevel": level, "shuffle": shuffle, "blocksize": 0}
             return [{"name": "blosc", "configuration": options}]
         own = name in ("zstd", "gzip")
         options = {} if level is None else {"preset" if name == "xz" else "level": level}

@@ -19,7 +19,7 @@ from chunkwise.kvstore.foreign_bucket import ForeignBucket, is_obstore
 from chunkwise.kvstore.fsspec import FsspecStore, is_fsspec, synchronous
 from chunkwise.kvstore.mapping import MappingStore
 from chunkwise.kvstore.object_store import ObjectStore
-from chunkwise.kvstore.protocol import KvStoreDriver, is_store
+from chunkwise.kvstore.protocol import KvStoreDriver, is_store, missing_members
 from chunkwise.kvstore.request_limits import Limits, Slots
 from chunkwise.kvstore.zarr_python import ZarrPythonStore, is_zarr_python, store_class
 from chunkwise.spec.kvstore_spec import KvStoreSpec
@@ -47,6 +47,9 @@ def _expect_store(value: Any) -> Any:
         # One store for one spec, so that what is pickled is found again.
         return MappingStore(value) if _is_mapping(value) and not is_fsspec(value) else value
     received = "member is missing" if value is MISSING else f"received: {value!r}"
+    lacking = missing_members(value)
+    if "read" not in lacking and "write" not in lacking:
+        received += f", which lacks {', '.join(lacking)}; chunkwise.extension.PluginStore has them"
     raise SpecError(
         "Expected a store of obstore or zarr-python, a file system or mapper of fsspec, a path of "
         "universal_pathlib, a mutable mapping, or an object with the methods of KvStoreDriver, but "
