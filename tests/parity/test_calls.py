@@ -52,6 +52,12 @@ DIFFERENT = {
     "ts.array('abc').dtype": "text of a fixed size is a data type here",
     "ts.array([1, 2, 3]).with_transaction(ts.Transaction()).rank": "it fails at once, not when it is read",
     "ts.virtual_chunked(5, dtype='uint8', shape=[2, 3]).rank": "what can't be called is found at once",
+    "s=new(); int(s[0,0])": "NumPy's meaning, where TensorStore has none",
+    "s=new(); len(s)": "NumPy's meaning, where TensorStore has none",
+    "s=new(); list(s)": "NumPy's meaning, where TensorStore has none",
+    "s=new(); iter(s)": "NumPy's meaning, where TensorStore has none",
+    "s=new(); np.from_dlpack(s)": "NumPy's meaning, where TensorStore has none",
+    "s=new(); bool(s), s==s, s!=s[...], s==5, hash(s)==hash(s), s is s[...]": "== of arrays is an error",
 }
 
 

@@ -131,7 +131,7 @@ READS: dict[str, tuple[Callable[[Any], Any], Count]] = {
         Count(12, 4),
     ),
     "16 samples by futures, an index for two": (_by_futures, Count(24, 8)),
-    "16 samples in a batch": (_batched, Count(8, 8)),
+    "16 samples in a batch": (_batched, Count(8, 2)),
 }
 
 

@@ -89,7 +89,7 @@ def overlay(
         "dimension_units": dimension_units,
         "schema": schema,
     }
-    return _overlay(list(layers), read, write, context, transaction, options, fill_value)
+    return _overlay(_listed(layers), read, write, context, transaction, options, fill_value)
 
 
 def stack(layers: Iterable[AnyLayer], axis: int = 0, **options: Any) -> TensorStore:
@@ -121,7 +121,7 @@ def stack(layers: Iterable[AnyLayer], axis: int = 0, **options: Any) -> TensorSt
     array([[1, 3],
            [2, 4]])
     """
-    given = _some(list(layers), "stack")
+    given = _some(_listed(layers), "stack")
     rank = _domain(given[0]).rank + 1
     if not -rank <= axis < rank:
         raise InvalidArgumentError(f"Dimension index {axis} is outside valid range [{-rank}, {rank})")
@@ -158,7 +158,7 @@ def concat(layers: Iterable[AnyLayer], axis: int | str, **options: Any) -> Tenso
     >>> chunkwise.concat([chunkwise.array([1, 2]), chunkwise.array([3, 4])], axis=0).read().result()
     array([1, 2, 3, 4])
     """
-    given = _some(list(layers), "concat")
+    given = _some(_listed(layers), "concat")
     domains = [_domain(layer) for layer in given]
     labels = [next(filter(None, same), "") for same in zip(*(one.labels for one in domains), strict=True)]
     dim = _dimension(axis, labels)
@@ -168,6 +168,13 @@ def concat(layers: Iterable[AnyLayer], axis: int | str, **options: Any) -> Tenso
         moved.append(layer[d[dim].translate_to[at]])
         at += own.exclusive_max[dim] - own.inclusive_min[dim]
     return overlay(moved, **options)
+
+
+def _listed(layers: Iterable[AnyLayer]) -> list[AnyLayer]:
+    """Return the layers; raise TypeError for an array, whose rows nobody means."""
+    if isinstance(layers, TensorStore):
+        raise TypeError("layers: expected several layers, such as a list, but received one array")
+    return list(layers)
 
 
 def _dimension(axis: int | str, labels: Sequence[str]) -> int:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+from pathlib import Path, PurePath
 
 from chunkwise.binding import JSON
 from chunkwise.cli.command import INCOMPLETE, UsageError, message, show
@@ -24,7 +26,8 @@ from chunkwise.cli.template_options import (
     template_options,
 )
 from chunkwise.hierarchy.location import Location, locate
-from chunkwise.hierarchy.node import require_node
+from chunkwise.hierarchy.node import find_node, require_node
+from chunkwise.spec.url import is_url
 from chunkwise.tools.array_copy import ArrayCopy
 from chunkwise.tools.copy_source import CopySource, stored_source, view_source
 from chunkwise.tools.losses import is_loss
@@ -41,6 +44,8 @@ _EPILOG = """\
 What isn't said stays as it is in the source, as far as the new format can hold it.  The format does if DST is
 *.zarr and SRC is Zarr, or if DST is in no group and its name says none.  Memory use doesn't depend on the
 size of the array.
+
+DST/ with the slash, if it is a directory that is neither an array nor a group, gets SRC by its own name.
 
 An interrupted copy is no array: its metadata is written when everything else is there.  --resume goes on
 where it stopped.
@@ -132,6 +137,7 @@ def run(arguments: argparse.Namespace) -> int:
             raise UsageError("--overwrite would delete what other parts have done; use `chunkwise rm` first")
         if arguments.cast == "scale":
             raise UsageError("with --cast scale each part would read the whole source first")
+    arguments.destination = _inside_directory(arguments.source, arguments.destination)
     destination = locate(arguments.destination)
     view = find_array(arguments.source)
     if view is not None and arguments.recursive and what_is(view) == "a precomputed volume":
@@ -154,6 +160,16 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.region is not None:
         source = source.part(index_of(source.store, arguments.region))
     return _copy(arguments, source, destination)
+
+
+def _inside_directory(source: str, destination: str) -> str:
+    """Return the destination; of ``DIRECTORY/``, a plain one that is there, the place of that name in it."""
+    at, name = Path(destination), PurePath(source.rstrip("/")).name
+    ends = destination.endswith(("/", os.sep)) and not is_url(source) and not is_url(destination)
+    if not ends or name in ("", ".", "..") or not at.is_dir() or at.resolve() == Path(source).resolve():
+        return destination
+    node = find_node(locate(destination))
+    return destination if node is not None and not node.undeclared else str(at / name)
 
 
 def _copy(arguments: argparse.Namespace, source: CopySource, destination: Location) -> int:

@@ -23,7 +23,7 @@ from chunkwise.tools.quantities import format_nbytes, format_ratio, format_shape
 from chunkwise.tools.source import find_source, open_source
 from chunkwise.tools.stack_report import report_stack
 from chunkwise.tools.stored_node import Occupancy, occupancy, stored_array
-from chunkwise.tools.summary import ArraySummary, summarize
+from chunkwise.tools.summary import ArraySummary, file_format, summarize
 
 __all__ = ["add_arguments", "run"]
 
@@ -155,7 +155,7 @@ def _group(node: Node, arguments: argparse.Namespace) -> int:
         "attributes": attributes,
         **({"image": dict(image)} if image else {}),
     }
-    format = node.rules.title if node.format else "directory"
+    format = file_format(node) or (node.rules.title if node.format else "directory")
     rows = [
         ("format", f"{format} group{' (implicit)' if node.implicit else ''}"),
         ("contains", contents),
@@ -194,7 +194,7 @@ def _rows(
     node: Node, summary: ArraySummary, attributes: dict[str, JSON], stored: Occupancy | None
 ) -> list[tuple[str, str]]:
     assert node.format is not None
-    rows = [("format", node.rules.title)]
+    rows = [("format", file_format(node) or node.rules.title)]
     rows.append(("shape", "?" if summary.shape is None else format_shape(summary.shape)))
     rows.append(("dtype", summary.dtype or "?"))
     rows.append(("chunks", "?" if summary.chunks is None else format_shape(summary.chunks)))

@@ -24,7 +24,7 @@ from chunkwise.multiscale.open import open_multiscale
 from chunkwise.tools.quantities import format_nbytes, format_shape, plural
 from chunkwise.tools.source import find_array, find_source
 from chunkwise.tools.stored_node import Occupancy, array_nbytes, occupancy, stored_array
-from chunkwise.tools.summary import shape_text, summarize
+from chunkwise.tools.summary import file_format, shape_text, summarize
 
 __all__ = ["add_arguments", "run"]
 
@@ -211,17 +211,18 @@ def _ends(names: Sequence[str]) -> list[tuple[bool, ...]]:
 
 
 def _describe(node: Node) -> str:
+    format = file_format(node) or node.format or "directory"
     if node.error:
-        return f"{node.format or 'directory'} {node.kind}: {node.error}"
+        return f"{format} {node.kind}: {node.error}"
     if node.kind == "group":
-        return f"{node.format or 'directory'} group{' (implicit)' if node.implicit else ''}"
+        return f"{format} group{' (implicit)' if node.implicit else ''}"
     summary = summarize(node)
     words = [summary.dtype or "?", shape_text(summary.shape)]
     words.append("chunks " + ("?" if summary.chunks is None else format_shape(summary.chunks)))
     if summary.shards is not None:
         words.append("shards " + format_shape(summary.shards))
     words.append(", ".join(summary.codecs) or "uncompressed")
-    return f"{node.format} array  " + "  ".join(words)
+    return f"{format} array  " + "  ".join(words)
 
 
 def _as_json(name: str, node: Node) -> dict[str, JSON]:

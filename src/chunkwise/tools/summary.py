@@ -8,7 +8,7 @@ from typing import NamedTuple
 from chunkwise.binding import JSON
 from chunkwise.hierarchy.node import Node
 
-__all__ = ["ArraySummary", "codec_text", "shape_text", "summarize"]
+__all__ = ["ArraySummary", "codec_text", "file_format", "shape_text", "summarize"]
 
 
 class ArraySummary(NamedTuple):
@@ -22,6 +22,14 @@ class ArraySummary(NamedTuple):
     fill_value: JSON
     dimension_names: tuple[str | None, ...] | None
     dimension_units: tuple[str | None, ...] | None
+
+
+_FILES = {"hdf5": "HDF5", "tiff_images": "TIFF"}
+
+
+def file_format(node: Node) -> str | None:
+    """Return the format of the file that the node is in, where that is read as Zarr; else None."""
+    return _FILES.get(node.location.kvstore().driver)
 
 
 def summarize(node: Node) -> ArraySummary:
