@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
         out["removed"] = remove_consolidated(location)
         text = "deleted" if out["removed"] else "there were none"
     else:
-        gathered = consolidate(location)
+        gathered = consolidate(location, found=node)
         out["nodes"], out["left_out"] = gathered.n_below, gathered.left_out
         text = f"metadata of {plural(out['nodes'], 'node')}"
         for path in gathered.left_out:

@@ -7,11 +7,13 @@ specification; both are as zarr-python writes them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import NamedTuple
 
 from chunkwise.arrays.metadata_observers import HOLDERS, holds, upwards
 from chunkwise.binding import JSON
+from chunkwise.engine.together import together
 from chunkwise.hierarchy.document import change_document, read_document
 from chunkwise.kvstore.protocol import KvStoreDriver
 
@@ -28,32 +30,48 @@ _V2_DOCUMENTS = (".zarray", ".zgroup", ".zattrs")
 def update_consolidated(kv: KvStoreDriver, path: str) -> None:
     """Update the copies of a node's documents in it and all groups above."""
     # Copies of what is below the node go if the node is gone, and stay as they are otherwise.
-    for group in upwards(path):
-        name = path[len(group) :].rstrip("/")
-        change = partial(_node_changed, kv=kv, path=path, name=name)
-        _change_copies(kv, group, change, itself=not name)
+    places = [
+        _Place(group, format, key, word)
+        for group in upwards(path)
+        for format, key, word in HOLDERS
+        if group != path or key != "zarr.json"  # which has no copy of itself
+    ]
+    for place in _holding(kv, places):
+        name = path[len(place.group) :].rstrip("/")
+        _change_copies(kv, place, partial(_node_changed, kv=kv, path=path, name=name))
 
 
 def move_consolidated(kv: KvStoreDriver, path: str, documents: Callable[[], _Copies]) -> None:
     """Replace the copies of a node and all below it in the groups above."""
     # `documents` gives, by format, the copies by their paths from the node; nothing if it was moved away.
-    for group in upwards(path):
-        name = path[len(group) :].rstrip("/")
-        if name:
-            _change_copies(kv, group, partial(_replaced, name=name, documents=documents))
+    places = [_Place(group, *holder) for group in upwards(path) if group != path for holder in HOLDERS]
+    for place in _holding(kv, places):
+        name = path[len(place.group) :].rstrip("/")
+        _change_copies(kv, place, partial(_replaced, name=name, documents=documents))
+
+
+class _Place(NamedTuple):
+    """A document of a group that may hold copies of others."""
+
+    group: str
+    format: str
+    key: str
+    word: bytes
+
+
+def _holding(kv: KvStoreDriver, places: Sequence[_Place]) -> list[_Place]:
+    """Return the places where there are copies."""
+    found = together(kv, lambda place: holds(kv, place.group + place.key, place.word), places)
+    return [place for place, there in zip(places, found, strict=True) if there]
 
 
 _Change = Callable[[dict[str, JSON], str], dict[str, JSON]]
 
 
-def _change_copies(kv: KvStoreDriver, group: str, change: _Change, *, itself: bool = False) -> None:
+def _change_copies(kv: KvStoreDriver, place: _Place, change: _Change) -> None:
     """Change the copies that a group has."""
-    for format, key, word in HOLDERS:
-        if format == "zarr3" and itself:  # a zarr.json has no copy of itself
-            continue
-        if holds(kv, group + key, word):
-            changed = partial(_changed, change=change, format=format)
-            change_document(kv, group + key, partial(with_copies, format=format, change=changed))
+    changed = partial(_changed, change=change, format=place.format)
+    change_document(kv, place.group + place.key, partial(with_copies, format=place.format, change=changed))
 
 
 def with_copies(document: JSON, format: str, change: Callable[[dict[str, JSON]], dict[str, JSON]]) -> JSON:

@@ -4,36 +4,40 @@ They are as zarr-python writes them: nodes in the order of their depth, and in e
 ``consolidated_metadata`` of its own.
 
 A process that changes a node while the tree is walked finds no consolidated metadata that it would have to
-update.  So the tree is walked again after they were written, until nothing has changed.
+update.  So after they were written the tree is looked at again, until nothing has changed: on an object store
+by the ETags of a listing, else by another walk.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from chunkwise.arrays.metadata_observers import metadata_changed
 from chunkwise.binding import JSON, MISSING
 from chunkwise.driver.zarr3.metadata import parse_metadata
-from chunkwise.engine.together import together
+from chunkwise.engine.together import is_slow, together
 from chunkwise.errors import (
     AbortedError,
     ChunkwiseError,
     FailedPreconditionError,
     InvalidArgumentError,
 )
-from chunkwise.hierarchy.consolidated import EMPTY, update_consolidated
-from chunkwise.hierarchy.document import change_document, read_document
+from chunkwise.hierarchy.consolidated import EMPTY
+from chunkwise.hierarchy.document import change_document, read_document, read_version
 from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.node import Node, find_node, require_node
 from chunkwise.hierarchy.walk import walk
+from chunkwise.kvstore.key_range import KeyRange
+from chunkwise.kvstore.object_read import e_tag_in, is_version
+from chunkwise.kvstore.protocol import MISSING_GENERATION, EntryListable, offers
 from chunkwise.kvstore.value_bound import read_bounded
 
 __all__ = [
     "Gathered",
     "check_consolidated",
     "consolidate",
-    "copies_of",
     "gather",
     "is_consolidated",
     "remove_consolidated",
@@ -41,6 +45,8 @@ __all__ = [
 ]
 
 _ATTEMPTS = 20
+_PAGE = 1000  # keys in an answer of most servers
+_DOCUMENTS_PER_PAGE = 20  # that are read in the time of a page, since they are read together
 
 
 class Gathered(NamedTuple):
@@ -50,6 +56,7 @@ class Gathered(NamedTuple):
     left_out: list[str]
     groups: list[tuple[str, Node]]  # below, with their paths; they may have copies of their own
     n_below: int = 0  # nodes below that there are copies of
+    read: Mapping[str, bytes] = {}  # generation of every document that was found, by its whole key
 
     def below(self, path: str) -> dict[str, JSON]:
         """Return the copies that the group at a path would have."""
@@ -57,26 +64,60 @@ class Gathered(NamedTuple):
         return {key[len(start) :]: copy for key, copy in self.documents.items() if key.startswith(start)}
 
 
-def consolidate(location: Location, *, alone: bool = False) -> Gathered:
+def consolidate(location: Location, *, alone: bool = False, found: Node | None = None) -> Gathered:
     """Write the consolidated metadata of a Zarr group; raise AbortedError if the tree keeps changing.
 
     Groups below that have consolidated metadata of their own get new ones too.  If the caller is `alone`, so
     that nobody can change the tree meanwhile, it is gone through once, and stores without conditional writes
-    will do.
+    will do.  `found` is the group, if the caller has just looked for it.
     """
     if alone:
-        location = location.alone()
+        location, found = location.alone(), None
     for _ in range(_ATTEMPTS):
-        node = _zarr_group(location)
+        node = _zarr_group(location, found)
         gathered = gather(node)
         for path, group in gathered.groups:
             if _has_copies(group):
                 _write(group, gathered.below(path))
         _write(node, gathered.documents)
-        if alone or _problems(_stored(_zarr_group(location)), gather(node).documents) == []:
-            update_consolidated(location.store, location.path)
+        if alone or _is_listed(node, gathered) or _is_stored(location, gathered):
+            metadata_changed(location.store, location.path, node.rules.consolidated_key)
             return gathered
+        found = None
     raise AbortedError(f"{location.text} was changed by others {_ATTEMPTS} times while it was gone through")
+
+
+def _is_listed(node: Node, gathered: Gathered) -> bool:
+    """Return True if a listing proves that the documents of a tree are those that were read."""
+    # It takes a few requests in place of one for each document, but has every chunk, too.
+    store, rules = node.location.store, node.rules
+    if not is_slow(store) or not offers(store, EntryListable):
+        return False
+    expected = dict(gathered.read)
+    if rules.consolidated_key == node.key:  # a zarr.json, which was written where it holds copies
+        documents = {node.key}
+        written = {node.location.path + node.key}
+        written |= {group.location.path + group.key for _, group in gathered.groups if _has_copies(group)}
+        if len(written) > 1:
+            return False
+        expected = {key: generation for key, generation in expected.items() if key not in written}
+    else:
+        documents, written = set(rules.documents) - {rules.consolidated_key}, set()
+    most = _PAGE * max(1, len(expected) // _DOCUMENTS_PER_PAGE)
+    keys = KeyRange.of_prefix(node.location.path)
+    for n, entry in enumerate(store.list_entries(keys.start, keys.stop)):
+        if n == most:
+            return False
+        is_document = entry.key.rpartition("/")[2] in documents and entry.key not in written
+        if is_document and not is_version(entry.e_tag, e_tag_in(expected.pop(entry.key, b""))):
+            return False
+    return not expected
+
+
+def _is_stored(location: Location, gathered: Gathered) -> bool:
+    """Return True if a group has copies of the documents below it, which are read again."""
+    node = _zarr_group(location)
+    return _problems(_stored(node), gather(node).documents) == []
 
 
 def is_consolidated(node: Node) -> bool:
@@ -135,8 +176,8 @@ def _has_copies(group: Node) -> bool:
         return False
 
 
-def _zarr_group(location: Location) -> Node:
-    node = require_node(location)
+def _zarr_group(location: Location, found: Node | None = None) -> Node:
+    node = found or require_node(location)
     if node.kind != "group" or not node.key or node.format not in ("zarr3", "zarr2"):
         what = "an implicit group" if not node.key else f"an {node.format} {node.kind}"
         raise InvalidArgumentError(
@@ -159,13 +200,12 @@ def gather(node: Node, *, errors: bool = True) -> Gathered:
         elif below.key:
             found.append((name.count("/") + 1 if name else 0, name, below))
     found.sort(key=lambda item: item[0])
-    documents: dict[str, JSON] = {}
     groups = [(name, below) for _, name, below in found if name and below.kind == "group"]
     itself = node.key != node.rules.consolidated_key  # a zarr.json has no copy of itself
     wanted = [(name, below) for _, name, below in found if name or itself]
-    for copies in together(node.location.store, lambda at: copies_of(*at), wanted):
-        documents.update(copies)
-    return Gathered(documents, left_out, groups, sum(1 for _, name, _ in found if name))
+    documents, read = _copies_of(wanted)
+    n_below = sum(1 for _, name, _ in found if name)
+    return Gathered(documents, left_out, groups, n_below, read)
 
 
 def subtree_copies(location: Location) -> dict[str, dict[str, JSON]]:
@@ -177,24 +217,38 @@ def subtree_copies(location: Location) -> dict[str, dict[str, JSON]]:
         for name, below in (() if node is None else walk(node))
         if below.format in out and below.key and not below.error
     ]
-    for (_, below), copies in zip(
-        known, together(location.store, lambda at: copies_of(*at), known), strict=True
-    ):
-        out[str(below.format)].update(copies)
+    for format, copies in out.items():
+        copies.update(_copies_of([(name, below) for name, below in known if below.format == format])[0])
     return out
 
 
-def copies_of(name: str, node: Node) -> dict[str, JSON]:
-    """Return the consolidated metadata of one node, with the path `name`."""
-    document = {key: value for key, value in node.document.items() if key != "consolidated_metadata"}
-    if node.format == "zarr3":
-        if node.kind == "group":
-            document["consolidated_metadata"] = EMPTY
-        return {name: document}
-    location = node.location
-    attributes = read_document(location.store, location.path + ".zattrs", missing={})
-    under = f"{name}/" if name else ""
-    return {f"{under}{node.key}": document, f"{under}.zattrs": attributes}
+def _copies_of(nodes: Sequence[tuple[str, Node]]) -> tuple[dict[str, JSON], dict[str, bytes]]:
+    """Return the copies of the documents of nodes, by their paths, and the generations of the documents."""
+    copies: dict[str, JSON] = {}
+    read: dict[str, bytes] = {}
+    if not nodes:
+        return copies, read
+    beside = together(nodes[0][1].location.store, lambda at: _attributes_beside(at[1]), nodes)
+    for (name, node), (attributes, generation) in zip(nodes, beside, strict=True):
+        document = {key: value for key, value in node.document.items() if key != "consolidated_metadata"}
+        read[node.location.path + node.key] = b"" if node.found is None else node.found.generation
+        key = node.rules.attributes_key
+        if key:
+            under = f"{name}/" if name else ""
+            copies |= {f"{under}{node.key}": document, f"{under}{key}": attributes}
+            if generation != MISSING_GENERATION:
+                read[node.location.path + key] = generation
+        else:
+            copies[name] = {**document, "consolidated_metadata": EMPTY} if node.kind == "group" else document
+    return copies, read
+
+
+def _attributes_beside(node: Node) -> tuple[JSON, bytes]:
+    """Return the attributes that a node has in a document of their own, and its generation."""
+    key, location = node.rules.attributes_key, node.location
+    if not key:
+        return {}, MISSING_GENERATION
+    return read_version(location.store, location.path + key, missing={})
 
 
 def _write(node: Node, documents: Mapping[str, JSON]) -> None:
@@ -209,7 +263,7 @@ def _write(node: Node, documents: Mapping[str, JSON]) -> None:
             raise FailedPreconditionError("zarr.json was deleted or replaced meanwhile")
         return {**document, "consolidated_metadata": {**EMPTY, "metadata": dict(documents)}}
 
-    change_document(kv, path + "zarr.json", with_copies)
+    change_document(kv, path + "zarr.json", with_copies, found=node.found)
 
 
 def _stored(node: Node) -> dict[str, JSON] | None:

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from chunkwise.binding import JSON, load_json
 from chunkwise.errors import prefix
 from chunkwise.kvstore.compare_and_swap import compare_and_swap
-from chunkwise.kvstore.protocol import KvStoreDriver
+from chunkwise.kvstore.protocol import Buffer, KvStoreDriver, Stamped
 from chunkwise.kvstore.value_bound import read_bounded
 
-__all__ = ["change_document", "dump_like", "read_document"]
+__all__ = ["change_document", "dump_like", "read_document", "read_version"]
 
 _INDENT = re.compile(rb"\A\s*[{\[][ \t]*\r?\n([ \t]*)")
 
@@ -21,9 +21,20 @@ def read_document(
     kv: KvStoreDriver, key: str, load: Callable[[bytes], JSON] = load_json, *, missing: JSON = None
 ) -> JSON:
     """Return the value of a document, or `missing`; errors name the key."""
-    raw = read_bounded(kv, key).value
+    return read_version(kv, key, load, missing=missing)[0]
+
+
+def read_version(
+    kv: KvStoreDriver, key: str, load: Callable[[bytes], JSON] = load_json, *, missing: JSON = None
+) -> tuple[JSON, bytes]:
+    """Return the value of a document, or `missing`, and its generation; errors name the key."""
+    found = read_bounded(kv, key)
+    return missing if found.value is None else _loaded(kv, key, found.value, load), found.generation
+
+
+def _loaded(kv: KvStoreDriver, key: str, raw: Buffer, load: Callable[[bytes], JSON]) -> JSON:
     try:
-        return missing if raw is None else load(bytes(raw))
+        return load(bytes(raw))
     except Exception as e:
         raise prefix(e, f"Error reading {kv.describe(key)}") from None
 
@@ -34,19 +45,18 @@ def change_document(
     change: Callable[[JSON], JSON],
     *,
     load: Callable[[bytes], JSON] = load_json,
+    found: Stamped | None = None,
 ) -> JSON:
     """Replace a document by what `change` makes of it; return the new value."""
     # `change` gets None for a missing document, returns None to delete it, and must not modify its argument.
+    # `found` is the document if it was just read; it is read again only if it is no longer that.
     out: JSON = None
 
     def attempt() -> bytes | None:
-        nonlocal out
-        stored = read_bounded(kv, key)
+        nonlocal out, found
+        stored, found = found or read_bounded(kv, key), None
         raw = None if stored.value is None else bytes(stored.value)
-        try:
-            before = None if raw is None else load(raw)
-        except Exception as e:
-            raise prefix(e, f"Error reading {kv.describe(key)}") from None
+        before = None if raw is None else _loaded(kv, key, raw, load)
         out = change(before)
         if out == before and repr(out) == repr(before):  # 1 is not 1.0, nor true
             return None

@@ -27,7 +27,7 @@ from chunkwise.kvstore.value_bound import check_size
 if TYPE_CHECKING:
     import obstore.store
 
-__all__ = ["Found", "Pages", "e_tag_in", "fetch", "generation_of", "version_in"]
+__all__ = ["Found", "Pages", "e_tag_in", "fetch", "generation_of", "is_version", "version_in"]
 
 # Further attempts, with delays of 15 s in all by default.  Each reads the whole body; other failures are
 # obstore's to try again.
@@ -144,6 +144,13 @@ def e_tag_in(generation: bytes) -> str | None:
         return None
     text = generation[1:].decode("ascii", "replace").partition("\n")[0]
     return text if text and text.isprintable() and "�" not in text else None
+
+
+def is_version(listed: str | None, e_tag: str | None) -> bool:
+    """Return True if the ETag of a listing is that of a version."""
+    if listed is None or e_tag is None or listed.startswith("W/"):  # several values may share a weak ETag
+        return False
+    return listed.strip('"') == e_tag.strip('"')  # Azure quotes ETags in headers, but not in listings
 
 
 def version_in(generation: bytes) -> str | None:

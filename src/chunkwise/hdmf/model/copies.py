@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from chunkwise.engine.pool import Pool, Stop
 from chunkwise.errors import DataCorruptionError
 from chunkwise.kvstore.key_range import KeyRange
-from chunkwise.kvstore.object_read import e_tag_in
+from chunkwise.kvstore.object_read import e_tag_in, is_version
 from chunkwise.kvstore.protocol import EntryListable, KvStoreDriver, Stamped, offers
 from chunkwise.kvstore.traits import traits_of
 from chunkwise.kvstore.value_bound import read_bounded
@@ -93,8 +93,11 @@ def read_copies(kv: KvStoreDriver, root: str) -> Proven | None:
         if copy is None:
             if is_whole and key not in e_tags:
                 values[key] = None
-        elif _is_version(e_tags.get(key), *copy):
-            values[key] = copy[1]
+        else:
+            e_tag, value = copy
+            md5 = hashlib.md5(value, usedforsecurity=False).hexdigest()
+            if is_version(e_tags.get(key), e_tag) or is_version(e_tags.get(key), md5):
+                values[key] = value
     return Proven(values, frozenset(e_tags) if is_whole else None)
 
 
@@ -118,16 +121,6 @@ def read_names(kv: KvStoreDriver, root: str) -> Proven | None:
     """Return the keys that have copies at the root of a store that can't list its own; no copy is proven."""
     copies = _load_copies(kv, root)
     return None if copies is None else Proven({}, frozenset(copies))
-
-
-def _is_version(listed: str | None, e_tag: str | None, value: bytes) -> bool:
-    """Return True if a listed ETag is that of a value, which was `e_tag` when the value was read."""
-    if listed is None or listed.startswith("W/"):  # several values may share a weak ETag
-        return False
-    bare = listed.strip('"')  # Azure quotes ETags in headers, but not in listings
-    if e_tag is not None and bare == e_tag.strip('"'):
-        return True
-    return bare == hashlib.md5(value, usedforsecurity=False).hexdigest()
 
 
 def _digest_of_place(kv: KvStoreDriver, root: str) -> str:
