@@ -7,19 +7,26 @@ from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
 
 from chunkwise.api import kvstore_values as values
-from chunkwise.api.kvstore_values import Key, as_bytes
+from chunkwise.api.kvstore_values import (
+    Key,
+    as_byte_range,
+    as_bytes,
+    as_range,
+    as_text,
+    read_result,
+)
 from chunkwise.api.transaction import Transaction, check_rebind, check_transaction, not_open, overlay
 from chunkwise.binding import JSON, not_too_deep
 from chunkwise.engine.background import in_background
-from chunkwise.engine.batch import Batch
+from chunkwise.engine.batch import Batch, batch_of_thread, check_batch
 from chunkwise.engine.future import Future
 from chunkwise.engine.pool import pool_of
+from chunkwise.engine.shared_ranges import shared_range
+from chunkwise.engine.together import is_slow
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
-from chunkwise.kvstore import key_range
 from chunkwise.kvstore.atomic import RangeCopies, ReferenceWritable, answers_at_once
-from chunkwise.kvstore.key_range import decode_key, encode_key
+from chunkwise.kvstore.key_range import encode_key
 from chunkwise.kvstore.protocol import (
-    MISSING_GENERATION,
     UNKNOWN_GENERATION,
     ByteRange,
     KvStoreDriver,
@@ -124,7 +131,7 @@ class KvStore(Locatable):
 
     @path.setter
     def path(self, value: Key) -> None:
-        self._bind(self._spec.with_path(_text(value, "path")))
+        self._bind(self._spec.with_path(as_text(value, "path")))
 
     @property
     def url(self) -> str:
@@ -182,10 +189,10 @@ class KvStore(Locatable):
     __copy__ = copy
 
     def __truediv__(self, component: Key) -> KvStore:
-        return KvStore._make(self._spec / _text(component, "component"), self._transaction)
+        return KvStore._make(self._spec / as_text(component, "component"), self._transaction)
 
     def __add__(self, suffix: Key) -> KvStore:
-        return KvStore._make(self._spec + _text(suffix, "suffix"), self._transaction)
+        return KvStore._make(self._spec + as_text(suffix, "suffix"), self._transaction)
 
     def __repr__(self) -> str:
         return pretty_repr("KvStore", self._spec.unbound().to_json())
@@ -198,7 +205,7 @@ class KvStore(Locatable):
     # -- one key ----------------------------------------------------------------------------------
 
     def _key(self, key: Key) -> str:
-        return self._prefix + _text(key, "key")
+        return self._prefix + as_text(key, "key")
 
     def read(
         self,
@@ -224,27 +231,24 @@ class KvStore(Locatable):
         byte_range : slice, optional
             Without a step; from the end if the start is negative, which no stop may go with.
         """
-        part = None if byte_range is None else _byte_range(byte_range)
+        part = None if byte_range is None else as_byte_range(byte_range)
         known = as_bytes(if_not_equal, "if_not_equal") if if_not_equal is not None else b""
         _check_staleness(staleness_bound)
         name = self._key(key)
 
         def start() -> Future[values.ReadResult]:
-            return self._run(lambda: self._read(name, part, known))
+            shared = batch_of_thread()
+            if shared is None or not is_slow(self._driver):
+                return self._run(lambda: self._read(name, part, known))
+            take = shared_range(shared, self._driver, name, part, known)
+            return self._run(lambda: read_result(take(), known))
 
-        if batch is None:
-            return start()
-        if not isinstance(batch, Batch):
-            raise TypeError(f"batch must be a Batch, got {type(batch).__name__}")
-        return batch.defer(start, at_once=self._in_memory)
+        check_batch(batch)
+        return start() if batch is None else batch.defer(start, at_once=self._in_memory)
 
     def _read(self, name: str, part: ByteRange | None, known: bytes) -> values.ReadResult:
         found = self._driver.read(name, byte_range=part, if_not_equal=known or None)
-        stamp = values.TimestampedStorageGeneration(found.generation, found.time)
-        if found.value is not None:
-            return values.ReadResult("value", bytes(found.value), stamp)
-        same = found.generation == known != MISSING_GENERATION
-        return values.ReadResult("unspecified" if same else "missing", b"", stamp)
+        return read_result(found, known)
 
     def write(
         self, key: Key, value: Key | None, *, if_equal: Key | None = None
@@ -303,7 +307,7 @@ class KvStore(Locatable):
         strip_prefix_length : int
             Bytes to leave out at the beginning of each key; what is shorter becomes empty.
         """
-        keys = _range(values.KeyRange() if range is None else range).shifted(self._prefix)
+        keys = as_range(values.KeyRange() if range is None else range).shifted(self._prefix)
         if isinstance(strip_prefix_length, bool) or not hasattr(strip_prefix_length, "__index__"):
             raise TypeError(f"strip_prefix_length must be an integer, got {strip_prefix_length!r}")
         if strip_prefix_length < 0:
@@ -317,7 +321,7 @@ class KvStore(Locatable):
 
     def delete_range(self, range: values.KeyRange) -> Future[None]:
         """Delete all keys in a range."""
-        keys = _range(range).shifted(self._prefix)
+        keys = as_range(range).shifted(self._prefix)
         if keys.empty:
             return self._nothing_to_do(None)
         return self._run(lambda: self._driver.delete_range(keys.start, keys.stop), changes=True)
@@ -347,7 +351,7 @@ class KvStore(Locatable):
         """
         if not isinstance(target, KvStore):
             raise TypeError(f"target must be a KvStore, got {type(target).__name__}")
-        keys = _range(values.KeyRange() if source_range is None else source_range).shifted(self._prefix)
+        keys = as_range(values.KeyRange() if source_range is None else source_range).shifted(self._prefix)
         _check_staleness(source_staleness_bound)
         source, into = self._spec.open_driver()[0], target._spec.open_driver()[0]
         base: object = into
@@ -401,29 +405,3 @@ def _attempt(work: Callable[[], T]) -> Future[T]:
 def _check_staleness(bound: object) -> None:
     if bound is not None and not hasattr(bound, "__float__"):
         raise TypeError(f"staleness_bound must be a number, got {type(bound).__name__}")
-
-
-def _text(value: object, name: str) -> str:
-    if not isinstance(value, str):
-        return decode_key(as_bytes(value, name))
-    if not value.isascii():
-        encode_key(value)
-    return value
-
-
-def _range(value: object) -> key_range.KeyRange:
-    if not isinstance(value, values.KeyRange):
-        raise TypeError(f"range must be a KvStore.KeyRange, got {type(value).__name__}")
-    return value._bounds()
-
-
-def _byte_range(value: object) -> ByteRange:
-    if not isinstance(value, slice) or value.step is not None:
-        raise TypeError(f"byte_range must be a slice without a step, got {value!r}")
-    for bound in (value.start, value.stop):
-        if bound is not None and (isinstance(bound, bool) or not hasattr(bound, "__index__")):
-            raise TypeError(f"byte_range must have integers as bounds, got {value!r}")
-    start, stop = value.start or 0, value.stop
-    if stop is not None and (start < 0 or stop < start):
-        raise InvalidArgumentError(f"Unsupported byte_range slice: {value.start}:{value.stop}")
-    return ByteRange(int(start), None if stop is None else int(stop))

@@ -5,9 +5,22 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 from chunkwise.arguments import as_float, check_same_type
+from chunkwise.errors import InvalidArgumentError
 from chunkwise.kvstore import key_range
+from chunkwise.kvstore.protocol import MISSING_GENERATION, ByteRange, Stamped
 
-__all__ = ["Key", "KeyRange", "ReadResult", "State", "TimestampedStorageGeneration", "as_bytes"]
+__all__ = [
+    "Key",
+    "KeyRange",
+    "ReadResult",
+    "State",
+    "TimestampedStorageGeneration",
+    "as_byte_range",
+    "as_bytes",
+    "as_range",
+    "as_text",
+    "read_result",
+]
 
 Key: TypeAlias = "bytes | str"
 """Bytes, or text that stands for its UTF-8 bytes."""
@@ -22,6 +35,28 @@ def as_bytes(value: object, name: str) -> bytes:
     if isinstance(value, bytes | bytearray):
         return bytes(value)
     raise TypeError(f"{name} must be bytes or str, got {type(value).__name__}")
+
+
+def as_text(value: object, name: str) -> str:
+    """Return the text of a key, of which other characters than ASCII stand for UTF-8."""
+    if not isinstance(value, str):
+        return key_range.decode_key(as_bytes(value, name))
+    if not value.isascii():
+        key_range.encode_key(value)
+    return value
+
+
+def as_byte_range(value: object) -> ByteRange:
+    """Return the range of bytes that a slice without a step means."""
+    if not isinstance(value, slice) or value.step is not None:
+        raise TypeError(f"byte_range must be a slice without a step, got {value!r}")
+    for bound in (value.start, value.stop):
+        if bound is not None and (isinstance(bound, bool) or not hasattr(bound, "__index__")):
+            raise TypeError(f"byte_range must have integers as bounds, got {value!r}")
+    start, stop = value.start or 0, value.stop
+    if stop is not None and (start < 0 or stop < start):
+        raise InvalidArgumentError(f"Unsupported byte_range slice: {value.start}:{value.stop}")
+    return ByteRange(int(start), None if stop is None else int(stop))
 
 
 class _Record:
@@ -219,3 +254,19 @@ class ReadResult(_Record):
 
     def __repr__(self) -> str:
         return f"KvStore.ReadResult(state={self.state!r}, value={self.value!r}, stamp={self.stamp!r})"
+
+
+def as_range(value: object) -> key_range.KeyRange:
+    """Return the keys of a `KeyRange`; raise TypeError for anything else."""
+    if not isinstance(value, KeyRange):
+        raise TypeError(f"range must be a KvStore.KeyRange, got {type(value).__name__}")
+    return value._bounds()
+
+
+def read_result(found: Stamped, known: bytes) -> ReadResult:
+    """Return what a store has found as a result of `KvStore.read`; the generation `known` was not wanted."""
+    stamp = TimestampedStorageGeneration(found.generation, found.time)
+    if found.value is not None:
+        return ReadResult("value", bytes(found.value), stamp)
+    same = found.generation == known != MISSING_GENERATION
+    return ReadResult("unspecified" if same else "missing", b"", stamp)

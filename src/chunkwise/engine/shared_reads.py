@@ -1,4 +1,4 @@
-"""Values, and inner chunks of shards, that several reads of a batch want: each is fetched once.
+"""Values, and parts of them, that several reads of a batch want: each is fetched once.
 
 1. While a batch is submitted its reads say what they want of a store that takes long to answer.
 2. The first that comes to a shard fetches what all of them want of it, so that ranges that lie together are
@@ -17,6 +17,7 @@ from chunkwise.fork import new_lock
 
 __all__ = ["SharedReads"]
 
+P = TypeVar("P", int, tuple[int, int])
 T = TypeVar("T")
 _WHOLE = 0  # the position of a value that isn't a shard
 # Reads are planned in microseconds; one that waits for metadata must not hold the others up.
@@ -30,9 +31,9 @@ class _Wanted:
 
     def __init__(self) -> None:
         self.lock = new_lock()
-        self.positions: set[int] = set()
+        self.positions: set[Any] = set()
         self.left = 0  # parts that have not been taken
-        self.found: dict[int, Any] | None = None
+        self.found: dict[Any, Any] | None = None
 
 
 class SharedReads:
@@ -44,7 +45,7 @@ class SharedReads:
         self._complete = threading.Event()
         self._submitter = threading.get_ident()
 
-    def expect(self, array: Hashable, key: str, positions: Sequence[int] = (_WHOLE,)) -> None:
+    def expect(self, array: Hashable, key: str, positions: Sequence[Hashable] = (_WHOLE,)) -> None:
         """Note that a read will take some positions of a key of an array."""
         with self._lock:
             wanted = self._wanted.setdefault((array, key), _Wanted())
@@ -59,8 +60,8 @@ class SharedReads:
         self,
         array: Hashable,
         key: str,
-        positions: Sequence[int],
-        fetch: Callable[[Sequence[int]], Sequence[T]],
+        positions: Sequence[P],
+        fetch: Callable[[Sequence[P]], Sequence[T]],
     ) -> Sequence[T]:
         """Return what `fetch` gives for positions of a key, together with those of other reads."""
         # The submitting thread would wait for itself.
