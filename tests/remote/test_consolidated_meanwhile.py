@@ -1,4 +1,4 @@
-"""What changes in a bucket while a tree is consolidated is in the copies, or the tree is gone through again."""
+"""What changes in a bucket while a tree is consolidated is in the copies, or it is gone through again."""
 
 from __future__ import annotations
 

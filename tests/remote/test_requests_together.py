@@ -102,6 +102,27 @@ def test_consolidation(count: Callable[..., None], bucket: str, capsys: Any, for
     assert main(["consolidate", "--remove", place]) == 0
 
 
+@pytest.mark.parametrize("way", ["down", "up"])
+@pytest.mark.parametrize("format", ["zarr3", "zarr2", "n5"])
+def test_copies_of_trees(
+    count: Callable[..., None], bucket: str, tmp_path: Any, capsys: Any, format: str, way: str
+) -> None:
+    """Small arrays are copied together: a request for each document and each chunk, and some at the ends."""
+    local, there = str(tmp_path / "x"), f"{bucket}/{format}/a"
+    if way == "up":
+        assert main(["cp", "-r", there, local]) == 0
+        source, target = local, f"{bucket}/{format}/up"
+    else:
+        source, target = there, local
+    count(lambda: main(["cp", "-r", source, target]), Count(6 * N_NODES + 40, 12))
+    assert main(["diff", there, target] if way == "up" else ["verify", target]) == 0
+
+
+def test_copy_of_shards(count: Callable[..., None], bucket: str, capsys: Any) -> None:
+    """A read and a write of each of 8 shards, which nothing looks into afterwards; the rest are documents."""
+    count(lambda: main(["cp", f"{bucket}/shards", f"{bucket}/copy"]), Count(2 * 8 + 70, 8))
+
+
 @pytest.mark.parametrize("format", ["zarr3", "zarr2", "n5"])
 def test_detection(count: Callable[..., None], bucket: str, format: str) -> None:
     """All formats are asked for together, and the document that is found is not asked for again."""

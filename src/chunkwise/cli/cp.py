@@ -251,7 +251,7 @@ def _report(
     verify_seconds: float | None,
 ) -> None:
     node = require_node(destination)
-    stored = occupancy(node, stored_array(node))
+    stored = occupancy(node, stored_array(node), inside=False)
     copied = copy.nbytes - copy.nbytes_done
     out = {
         "shape": copy.target.shape,

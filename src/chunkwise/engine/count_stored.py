@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from math import prod
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from chunkwise.codec.shard_layout import MISSING, ShardLayout
 from chunkwise.driver.stored_array import StoredArray, shard_layout
+from chunkwise.engine.together import is_slow, together
 from chunkwise.errors import DataCorruptionError, OutOfRangeError
 from chunkwise.grid.protocol import ChunkGrid
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import ByteRange, KvStoreDriver
 from chunkwise.plan.partition import Transform
 from chunkwise.plan.plan import Plan, plan_read
-from chunkwise.plan.shard import plan_shards, shard_requests
+from chunkwise.plan.shard import ShardRequest, plan_shards, shard_requests
 
 __all__ = ["StoredCount", "count_stored", "delete_outside", "stored_cells"]
 
 # From so many chunks on the array is listed, which takes 2.7 us a key in local files instead of 9 for looking
 # at one, and one request for a thousand keys of S3; but it lists those of other regions too.
 _MANY = 1000
+_AHEAD = 256  # objects that are looked at before anybody asks for their number
+
+T = TypeVar("T")
 
 
 class StoredCount(NamedTuple):
@@ -56,15 +61,24 @@ def count_stored(
 def _asked(array: StoredArray, store: KvStoreDriver, plan: Plan) -> Iterator[int]:
     """Yield the numbers of stored chunks, of one object after the other."""
     if array.shard is None:
-        for key in plan.keys(array.keys):
-            yield int(_exists(store, key))
+        yield from _counted(store, lambda key: int(_exists(store, key)), plan.keys(array.keys))
         return
     layout = shard_layout(array, array.shard)
     read_index = _open_index(store, layout)
-    for request in shard_requests(plan_shards(plan.axes, layout.chunks_per_shard), array.keys):
+
+    def count(request: ShardRequest) -> int:
         index = read_index(request.key)
-        if index is not None:
-            yield int((index[request.positions(), 0] != MISSING).sum())
+        return 0 if index is None else int((index[request.positions(), 0] != MISSING).sum())
+
+    requests = shard_requests(plan_shards(plan.axes, layout.chunks_per_shard), array.keys)
+    yield from _counted(store, count, requests)
+
+
+def _counted(store: KvStoreDriver, count: Callable[[T], int], objects: Iterable[T]) -> Iterator[int]:
+    """Yield the number of stored chunks of each object; those of a slow store are asked for together."""
+    left = iter(objects)
+    while some := list(islice(left, _AHEAD if is_slow(store) else 1)):
+        yield from together(store, count, some)
 
 
 def _box(transform: Transform, grid: ChunkGrid) -> list[range] | None:
@@ -98,29 +112,31 @@ def _listed(array: StoredArray, store: KvStoreDriver, box: list[range]) -> Itera
         return
     layout = shard_layout(array, array.shard)
     read_index = _open_index(store, layout)
-    for key, cell in stored_cells(array, store):
+
+    def count(at: tuple[str, tuple[int, ...]]) -> int:
+        key, cell = at
         inside = tuple(
             slice(max(0, along.start - number * n), min(n, max(0, along.stop - number * n)))
             for number, n, along in zip(cell, layout.chunks_per_shard, box, strict=True)
         )
         if any(part.start >= part.stop for part in inside):
-            continue
+            return 0
         index = read_index(key)
-        if index is not None:
-            stored = (index[:, 0] != MISSING).reshape(layout.chunks_per_shard)
-            yield int(stored[inside].sum())
+        if index is None:
+            return 0
+        return int((index[:, 0] != MISSING).reshape(layout.chunks_per_shard)[inside].sum())
+
+    yield from _counted(store, count, stored_cells(array, store))
 
 
 def _open_index(store: KvStoreDriver, layout: ShardLayout) -> Callable[[str], npt.NDArray[np.uint64] | None]:
     """Return a function that reads the index of a shard; it gives None for a missing shard."""
-    fetch = store.open_reader()
+    n = layout.index_nbytes
+    where = ByteRange(-n) if layout.at_end else ByteRange(0, n)
 
     def read(key: str) -> npt.NDArray[np.uint64] | None:
         try:
-            if layout.at_end:
-                encoded = fetch(key, -layout.index_nbytes) if _exists(store, key) else None
-            else:
-                encoded = fetch(key, 0, layout.index_nbytes)
+            encoded = store.read(key, byte_range=where).value
             return None if encoded is None else layout.decode(encoded)
         except OutOfRangeError as e:
             raise DataCorruptionError(f"{store.describe(key)} is shorter than the index of a shard") from e

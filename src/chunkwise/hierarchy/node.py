@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal
 
 from chunkwise.binding import JSON
 from chunkwise.driver.auto.found_instead import found_instead
 from chunkwise.driver.tree_format import FormatName, TreeFormat
 from chunkwise.driver.tree_formats import TREE_FORMATS, tree_format
+from chunkwise.engine.together import is_slow, together
 from chunkwise.errors import (
     ChunkwiseError,
     FailedPreconditionError,
@@ -25,7 +27,7 @@ from chunkwise.errors import (
 )
 from chunkwise.hierarchy.container import CONTAINER_FORMAT, container_root
 from chunkwise.hierarchy.location import Location, inside_file
-from chunkwise.kvstore.protocol import Children, Stamped, WithDirectories, offers
+from chunkwise.kvstore.protocol import Children, KvStoreDriver, Stamped, WithDirectories, offers
 from chunkwise.kvstore.staging import JOURNAL, is_staging
 from chunkwise.kvstore.value_bound import read_bounded
 
@@ -94,13 +96,15 @@ def find_node(
 
 def find_documented(location: Location, inside: FormatName | None = None) -> Node | None:
     """Return the node at `location` that has a document, None if there is none; see `find_node`."""
-    kv, path = location.store, location.path
-    for key in _lookup_order(inside):
-        found = read_bounded(kv, path + key)
-        if found.value is not None:
-            node = node_of(location, key, found)
-            if node.rules.is_sure(node.document, node.error):
-                return node
+    for keys in _lookups(location.store, inside):
+        answers = together(location.store, partial(_ask, location), keys)
+        for key, found in zip(keys, answers, strict=True):
+            if isinstance(found, Exception):
+                raise found
+            if found.value is not None:
+                node = node_of(location, key, found)
+                if node.rules.is_sure(node.document, node.error):
+                    return node
     return None
 
 
@@ -113,9 +117,19 @@ def is_declared(location: Location) -> bool:
 _FORMAT_OF = {key: format for format in TREE_FORMATS.values() for key in format.node_keys}
 
 
-def _lookup_order(inside: FormatName | None) -> tuple[str, ...]:
-    """Return the keys of documents, those first that a node has that is in a group of the given format."""
-    return tuple(dict.fromkeys((*tree_format(inside).node_keys, *_FORMAT_OF)))
+def _lookups(store: KvStoreDriver, inside: FormatName | None) -> list[tuple[str, ...]]:
+    """Return the keys of documents in the order in which they are looked for; those of an item together."""
+    # The likely ones come first: those of a node that is in a group of the given format.
+    likely = tree_format(inside).node_keys or tuple(_FORMAT_OF)[:1]
+    rest = tuple(key for key in _FORMAT_OF if key not in likely)
+    return [*((key,) for key in likely), *([rest] if is_slow(store) else ((key,) for key in rest))]
+
+
+def _ask(location: Location, key: str) -> Stamped | Exception:
+    try:
+        return read_bounded(location.store, location.path + key)
+    except Exception as e:  # which counts only if no document before is there
+        return e
 
 
 def node_or_file(location: Location) -> Node:

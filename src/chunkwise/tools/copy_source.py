@@ -11,7 +11,7 @@ from typing import NamedTuple
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.binding import JSON
 from chunkwise.errors import InvalidArgumentError
-from chunkwise.hierarchy.attributes import node_attributes, read_attributes
+from chunkwise.hierarchy.attributes import node_attributes
 from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.node import Node, require_node
 from chunkwise.hierarchy.tree import Tree
@@ -68,8 +68,8 @@ class CopySource(NamedTuple):
 def stored_source(location: Location) -> CopySource:
     """Return the array that is stored at `location`."""
     node = require_node(location)
-    store = open_array(location, read=True)
-    template = template_of(store, node, read_attributes(location))
+    store = open_array(location, found=node, read=True)
+    template = template_of(store, node, node_attributes(node))
     return CopySource(store, template, location.journal_json(), _digest(dict(node.document)), node)
 
 

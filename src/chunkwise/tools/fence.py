@@ -20,11 +20,11 @@ from typing import Self
 
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.arrays.based import in_transaction
+from chunkwise.engine.together import is_slow
 from chunkwise.errors import AbortedError, ChunkwiseError, FailedPreconditionError
 from chunkwise.hierarchy.change import delete_below
 from chunkwise.hierarchy.location import locate
 from chunkwise.kvstore.protocol import KvStoreDriver
-from chunkwise.kvstore.traits import traits_of
 from chunkwise.tools.guarded_store import GuardedStore, Written
 from chunkwise.tools.journal_document import JournalDocument, Ranges, parse_journal
 
@@ -43,6 +43,7 @@ class Fence:
     writes: bool = True
     first: int = 0  # which pass of the journal the first step is
     _known: tuple[bytes, JournalDocument] | None = field(default=None, repr=False, compare=False)
+    _looked: float = field(default=float("-inf"), repr=False, compare=False)
 
     def __reduce__(self) -> tuple[object, ...]:
         return Fence, (self.kv, self.key, self.owner, self.writes, self.first)
@@ -51,9 +52,12 @@ class Fence:
         """Return the same fence for tasks that write nothing."""
         return replace(self, writes=False)
 
-    def look(self, step: int, start: int, stop: int) -> None:
-        """Raise unless the owner is who it was, and some of the tasks are to be done."""
-        document = self._read()
+    def look(self, step: int, start: int, stop: int, *, fresh: bool = True) -> None:
+        """Raise unless the owner is who it was, and some of the tasks are to be done.
+
+        Unless it is to be `fresh`, a look that is new enough will do, whoever in this process has had it.
+        """
+        document = self._read(fresh=fresh)
         if document is None or document["owner"] != self.owner:
             raise AbortedError(f"another process has taken over, or the work has ended: {self._where()}")
         if not self.writes:
@@ -74,9 +78,12 @@ class Fence:
                 "another's; it has to be on storage that all workers see under the same name"
             )
 
-    def _read(self) -> JournalDocument | None:
+    def _read(self, *, fresh: bool) -> JournalDocument | None:
         """Return what the journal says; it is parsed only when it has changed."""
-        known = self._known
+        known, now = self._known, time.monotonic()
+        if not fresh and known and now - self._looked < _LOOK and is_slow(self.kv):
+            return known[1]
+        self._looked = now
         found = self.kv.read(self.key, if_not_equal=known[0] if known else None)
         if found.value is not None:
             document = parse_journal(found.value, self._where())
@@ -94,8 +101,6 @@ class Guard:
     def __init__(self, fence: Fence, step: int, start: int, stop: int) -> None:
         self._fence, self._step, self._stop = fence, step, stop
         self._at = start
-        self._pause = 0.0 if traits_of(fence.kv).request_concurrency is None else _LOOK
-        self._looked = float("-inf")
         self._written: list[Written] = []
         self._passing: list[TensorStore] = []
 
@@ -107,17 +112,15 @@ class Guard:
 
     def look(self) -> None:
         """Raise AbortedError as `check` does, unless the last look is new enough."""
-        if time.monotonic() - self._looked >= self._pause:
-            self.check()
+        self.check(fresh=False)
 
-    def check(self) -> None:
+    def check(self, *, fresh: bool = True) -> None:
         """Raise AbortedError, and undo what was written, unless the task under way is to be done."""
         try:
-            self._fence.look(self._step, self._at, self._stop)
+            self._fence.look(self._step, self._at, self._stop, fresh=fresh)
         except AbortedError:
             self._undo()
             raise
-        self._looked = time.monotonic()
 
     def guarded(self, store: TensorStore, *, passing: bool = False) -> TensorStore:
         """Return an array that is written to only while the work is open; if `passing`, it goes with that."""
@@ -130,6 +133,10 @@ class Guard:
             return GuardedStore(base, self.check, self._written.append)
 
         return TensorStore._make(in_transaction(store._array, wrap), store._transform)
+
+    def of(self, number: int) -> Guard:
+        """Return the guard of one task alone, which may be done beside others."""
+        return Guard(self._fence, self._step, number, number + 1)
 
     def inside(self, numbers: Iterable[int]) -> Tasks:
         """Return what the task under way consists of."""
@@ -158,6 +165,10 @@ class Tasks(Iterable[int]):
                 self.guard.begin(number)
             yield number
             self.guard.look()
+
+    def apart(self) -> list[Tasks]:
+        """Return the tasks one by one, each with a guard of its own."""
+        return [Tasks((number,), self.guard.of(number)) for number in self._numbers]
 
 
 def guard_of(tasks: Iterable[int]) -> Guard | None:

@@ -31,12 +31,12 @@ from chunkwise.tools.target import Target
 __all__ = ["NewArray", "create_array", "open_array", "open_node"]
 
 
-def open_array(location: Location, **options: Any) -> TensorStore:
-    """Open the array at `location`, whatever its format."""
-    node = require_node(location)
+def open_array(location: Location, *, found: Node | None = None, **options: Any) -> TensorStore:
+    """Open the array at `location`, whatever its format; `found` is it, if it was just looked for."""
+    node = found or require_node(location)
     if node.kind == "group" or node.format is None:
-        if node.implicit and (found := interrupted_instead(location.store, location.path, location.text)):
-            raise NotFoundError(f"there is no array at {location.text}: {found}")
+        if node.implicit and (why := interrupted_instead(location.store, location.path, location.text)):
+            raise NotFoundError(f"there is no array at {location.text}: {why}")
         what = "a directory" if node.implicit else f"{node.format} group"
         raise InvalidArgumentError(f"{location.text} is a group, not an array ({what})")
     spec = {"driver": DRIVERS[node.format], "kvstore": location.kvstore(), "open": True}

@@ -15,20 +15,25 @@ from zlib import compress, decompress
 
 from chunkwise.cached import cached_property
 from chunkwise.driver.tree_format import FormatName
+from chunkwise.engine.together import is_slow, together
 from chunkwise.errors import prefix
 from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.node import Node
 from chunkwise.hierarchy.tree import Tree
+from chunkwise.tools.copy_arrays import Room
 from chunkwise.tools.copy_job import CopyJob
 from chunkwise.tools.copy_work import StepResult
-from chunkwise.tools.fence import Guard, guard_of
+from chunkwise.tools.fence import Guard, Tasks
 from chunkwise.tools.narrowing import Narrowing
 from chunkwise.tools.new_array import open_node
+from chunkwise.tools.plan_blocks import COPIES
 from chunkwise.tools.sessions import is_session
 from chunkwise.tools.stored_node import check_node_visible
 from chunkwise.tools.target import Target
 
-__all__ = ["SmallArray", "SmallArrays", "location_below", "small_array"]
+__all__ = ["SmallArray", "SmallArrays", "location_below", "n_together", "small_array"]
+
+_MOST_TOGETHER = 16
 
 
 class SmallArray(NamedTuple):
@@ -88,6 +93,7 @@ class SmallArrays:
     verify: bool = False
     summed: bool = False  # whether fingerprints are kept
     sync: bool = True
+    n_together: int = 1  # tasks of a worker at the same time, where one of the stores is a request away
 
     @property
     def is_remote(self) -> bool:
@@ -104,8 +110,18 @@ class SmallArrays:
 
     def run(self, tasks: Iterable[int]) -> list[StepResult]:
         """Copy arrays; return what became of each."""
-        guard = guard_of(tasks)
-        return [self._copy(self.arrays[number - self.first], guard) for number in tasks]
+        if not isinstance(tasks, Tasks):
+            return [self._copy(self.arrays[number - self.first], None) for number in tasks]
+
+        def copy_each(own: Tasks) -> list[StepResult]:
+            return [self._copy(self.arrays[number - self.first], own.guard) for number in own]
+
+        if self.n_together == 1:
+            return copy_each(tasks)
+        each = tasks.apart()
+        store = self.source.store if is_slow(self.source.store) else self.target.store
+        groups = (each[i : i + self.n_together] for i in range(0, len(each), self.n_together))
+        return [result for group in groups for own in together(store, copy_each, group) for result in own]
 
     def job(self, array: SmallArray) -> CopyJob:
         """Return the copy of an array."""
@@ -158,7 +174,14 @@ class SmallArrays:
             self.verify,
             self.summed,
             self.sync,
+            self.n_together,
         )
+
+
+def n_together(arrays: Sequence[SmallArray], room: Room) -> int:
+    """Return how many arrays a worker has the memory for at the same time."""
+    largest = max((array.nbytes for array in arrays), default=0)
+    return max(1, min(_MOST_TOGETHER, room.memory // max(1, room.n_at_once * COPIES * largest)))
 
 
 def location_below(top: Location, path: str) -> Location:

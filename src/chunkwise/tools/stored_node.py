@@ -90,7 +90,7 @@ class Occupancy(NamedTuple):
 
     n_stored: int  # chunks, or shards
     n_possible: int
-    inner: StoredCount | None  # inner chunks, if there are shards
+    inner: StoredCount | None  # inner chunks, if there are shards and these were looked into
     stored_nbytes: int
     nbytes: int  # of all elements in memory
 
@@ -100,8 +100,8 @@ class Occupancy(NamedTuple):
         return self.nbytes / self.stored_nbytes if self.stored_nbytes else None
 
 
-def occupancy(node: Node, array: StoredArray) -> Occupancy:
-    """Count the stored chunks of an array and their bytes."""
+def occupancy(node: Node, array: StoredArray, *, inside: bool = True) -> Occupancy:
+    """Count the stored chunks of an array and their bytes; `inside` shards, too."""
     kv = node.location.store
     size: Callable[[str], int]
     below = _below(node)
@@ -112,7 +112,7 @@ def occupancy(node: Node, array: StoredArray) -> Occupancy:
         chunks, size = _chunks(array, kv.list(below.start, below.stop)), open_size(kv)
     domain = IndexDomain(shape=array.shape)
     inner = None
-    if array.shard is not None:
+    if inside and array.shard is not None:
         inner = count_stored(array, kv, IndexTransform.identity(domain))
     return Occupancy(
         n_stored=len(chunks),

@@ -158,11 +158,11 @@ class _Driver:
         return median(measured) if measured else None
 
     def _batch_size(self, running: RunningChain) -> int:
-        each = self._each(running.stage)
-        if each is None:
-            return 1
+        each, stage = self._each(running.stage), running.stage
+        n_in_time = 1 if each is None else int(self._seconds / max(each * stage.cost, 1e-6))
         share = -(-running.n_left // (2 * _WINDOW * self._n_workers))
-        return max(1, min(share, int(self._seconds / max(each * running.stage.cost, 1e-6))))
+        n_together = min(stage.n_together, -(-running.n_left // self._n_workers))
+        return max(1, min(share, n_in_time), n_together)
 
     def _collect(self, timeout: float | None) -> None:
         finished, _ = wait(self._running, timeout=timeout, return_when=FIRST_COMPLETED)

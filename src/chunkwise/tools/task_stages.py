@@ -38,6 +38,8 @@ class Stage:
         Tasks of one kind take about as long for each unit of `cost`.
     cost : float
         Of a task, in any unit.
+    n_together : int
+        Tasks of a batch that a worker does at the same time.
     writes : bool
         Whether the stage ends only when no try is under way, also of what another try has done by then:
         needed if tasks write.
@@ -52,6 +54,7 @@ class Stage:
     done: Callable[[int, int, Any], None]
     kind: str = ""
     cost: float = 1.0
+    n_together: int = 1
     writes: bool = True
     failed: Callable[[BaseException], None] = lambda error: None
     name: Callable[[int], str] = "task {}".format

@@ -16,6 +16,7 @@ from contextlib import suppress
 from copy import copy
 from typing import Any
 
+from chunkwise.engine.together import is_slow
 from chunkwise.errors import (
     AlreadyExistsError,
     ChunkwiseError,
@@ -42,7 +43,7 @@ from chunkwise.tools.narrowing import CASTS, Cast, MisfitError, Narrowing
 from chunkwise.tools.part import Part
 from chunkwise.tools.parts import PartJournals, n_parts
 from chunkwise.tools.sessions import is_session, journal_location
-from chunkwise.tools.small_arrays import SmallArrays
+from chunkwise.tools.small_arrays import SmallArrays, n_together
 from chunkwise.tools.task_stages import Chain, Stage
 from chunkwise.tools.tree_groups import Place, publish_groups
 from chunkwise.tools.tree_journal import LARGE, SMALL, TreePasses, journalled_room
@@ -142,6 +143,8 @@ class TreeCopy:
         self._small = SmallArrays(
             here, top, format, plan.small, verify=self._verify, summed=self._summed, sync=self._sync
         )
+        if is_slow(here.store) or is_slow(top.store):
+            self._small.n_together = n_together(plan.small, room)
         self._report = CopyReport(notes=list(plan.notes), left_out=list(plan.left_out))
         self.nbytes = plan.nbytes if part is None else self._passes.nbytes_of(part)
 
@@ -312,6 +315,7 @@ class TreeCopy:
             journal.missing(SMALL),
             done,
             kind="small",
+            n_together=self._small.n_together,
             name=lambda number: f"the copy of {plan.small[number].path}",
         )
 

@@ -12,6 +12,7 @@ from chunkwise.arrays.metadata_observers import is_consolidated
 from chunkwise.binding import JSON
 from chunkwise.driver.tree_format import FormatName
 from chunkwise.driver.tree_formats import tree_format
+from chunkwise.engine.together import together
 from chunkwise.errors import AlreadyExistsError, UnsupportedError
 from chunkwise.hierarchy.attributes import change_attributes
 from chunkwise.hierarchy.change import make_link
@@ -26,10 +27,9 @@ from chunkwise.hierarchy.node import JOURNAL, find_node, nodes_below
 from chunkwise.hierarchy.resolve import group_links
 from chunkwise.hierarchy.tree import Tree
 from chunkwise.tools.copy_job import CopyJob
-from chunkwise.tools.executors import BlockThreads
 from chunkwise.tools.small_arrays import SmallArrays, location_below
 from chunkwise.tools.tree_journal import LARGE, SMALL
-from chunkwise.tools.tree_plan import N_REQUESTS, TreePlan
+from chunkwise.tools.tree_plan import TreePlan
 
 __all__ = ["Place", "publish_groups"]
 
@@ -161,11 +161,7 @@ def publish_groups(
     def make(path: str) -> None:
         _make_group(location_below(top, path), format, attributes[path], is_there=path in place.groups)
 
-    threads = BlockThreads(N_REQUESTS if top.store_spec.is_remote else 0)
-    try:
-        list(threads.map(make, [path for path in attributes if path]))
-    finally:
-        threads.shutdown()
+    together(top.store, make, [path for path in attributes if path])
     if "" in attributes:
         make("")
     if rules.has_containers:

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from chunkwise.binding import JSON, dump
 from chunkwise.driver.tree_format import FormatName
+from chunkwise.engine.together import together
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, UnsupportedError, prefix
 from chunkwise.hierarchy.attributes import left_out_attributes
 from chunkwise.hierarchy.link import Link, links_of, target_names, without_links
@@ -34,15 +35,13 @@ from chunkwise.tools.compressor import Compressor, compressor_to_json
 from chunkwise.tools.copy_arrays import Room
 from chunkwise.tools.copy_job import CopyJob, planned_job
 from chunkwise.tools.copy_source import tree_source
-from chunkwise.tools.executors import BlockThreads
 from chunkwise.tools.losses import fitting_attributes
 from chunkwise.tools.named_sizes import SizesError, check_named, resolved_sizes
 from chunkwise.tools.narrowing import Cast
 from chunkwise.tools.small_arrays import SmallArray, location_below, small_array
 
-__all__ = ["N_REQUESTS", "ArrayOptions", "TreePlan", "plan_tree"]
+__all__ = ["ArrayOptions", "TreePlan", "plan_tree"]
 
-N_REQUESTS = 16
 """How many documents a server reads or writes at the same time."""
 
 _N_LOOKED_AT = 1024
@@ -144,26 +143,19 @@ class _Planning:
         self._dimensions: set[str | None] = set()  # names of those of all arrays
 
     def plan(self) -> TreePlan:
-        is_remote = self._source.node.location.store_spec.is_remote
-        # No threads for files: their requests don't wait.
-        threads = BlockThreads(N_REQUESTS if is_remote else 0)
-        try:
-            top = self._look(self._source.names, self._source.node)
-            self._add(top)
-            level = [top]
-            while level:
-                below = (
-                    ((*above.names, name), above.node.format) for above in level for name in above.children
-                )
-                groups = []
-                while some := list(islice(below, _N_LOOKED_AT)):  # there may be very many arrays
-                    for found in threads.map(lambda at: self._find(*at), some):
-                        if found is not None:
-                            self._add(found)
-                            groups += [found] * bool(found.children)
-                level = groups
-        finally:
-            threads.shutdown()
+        store = self._source.node.location.store
+        top = self._look(self._source.names, self._source.node)
+        self._add(top)
+        level = [top]
+        while level:
+            below = (((*above.names, name), above.node.format) for above in level for name in above.children)
+            groups = []
+            while some := list(islice(below, _N_LOOKED_AT)):  # there may be very many arrays
+                for found in together(store, lambda at: self._find(*at), some):
+                    if found is not None:
+                        self._add(found)
+                        groups += [found] * bool(found.children)
+            level = groups
         check_named(self._options.fields, self._dimensions, "the tree")
         self._made.digest = self._digest.hexdigest()
         return self._made
