@@ -134,17 +134,20 @@ class Chunkwise:
     def delete(self) -> Callable[[], Any] | None:
         return self._command("rm", "-r", "gone")
 
+    def copy(self) -> Callable[[], Any] | None:
+        return self._command("cp", "-r", "tree", "copy")
+
     def detect(self) -> Callable[[], Any] | None:
         return lambda: self.ts.open(f"{self.place}/shards").result()
 
     def _command(self, *words: str) -> Callable[[], Any]:
         from chunkwise.cli.main import main
 
-        *command, name = words
+        places = {name: f"{self.place}/{name}" for name in ("tree", "gone", "copy")}
 
         def run() -> None:
             with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
-                assert main([*command, f"{self.place}/{name}"]) == 0
+                assert main([words[0], *(places.get(word, word) for word in words[1:])]) == 0
 
         return run
 
@@ -166,7 +169,7 @@ class TensorStore(Chunkwise):
     def walk(self) -> None:
         return None
 
-    tree = info = verify = consolidate = delete = walk
+    tree = info = verify = consolidate = delete = copy = walk
 
     def detect(self) -> Callable[[], Any]:
         kvstore = {**self.kvstore, "path": f"{self.prefix}/shards/"}
@@ -226,7 +229,7 @@ class ZarrPython:
     def none(self) -> None:
         return None
 
-    futures = batch = tree = info = verify = detect = none
+    futures = batch = tree = info = verify = detect = copy = none
 
 
 JOBS = {
@@ -241,6 +244,7 @@ JOBS = {
     "verify": "`verify`",
     "consolidate": "consolidate",
     "delete": "`rm -r`",
+    "copy": "`cp -r` within the bucket",
     "append": "append of a row",
     "detect": "open without a format",
 }

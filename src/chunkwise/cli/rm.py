@@ -101,8 +101,10 @@ def _delete(
         if not dry:
             remove_link(above, location.name)
         return {"path": path, "kind": "link", "groups": 0, "arrays": 0, "left": []}
-    below = [inner.kind for name, inner in walk(node) if name]
-    left = foreign_keys(location) if dry else delete_all(location, node)
+    walked = list(walk(node))
+    nodes = [inner for _, inner in walked]
+    below = [inner.kind for name, inner in walked if name]
+    left = foreign_keys(location, nodes) if dry else delete_all(location, node, nodes)
     return {
         "path": path,
         "kind": "unfinished copy" if node.key == JOURNAL else node.kind,

@@ -6,7 +6,7 @@ process leaves keys that belong to nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import cache, partial
 
@@ -63,13 +63,14 @@ def _node_or_link(tree: Tree, names: Sequence[str]) -> tuple[Node, Sequence[str]
     return node, names, None
 
 
-def delete_all(location: Location, node: Node) -> list[str]:
+def delete_all(location: Location, node: Node, known: Iterable[Node] = ()) -> list[str]:
     """Delete a node and everything below it, its document first; consolidated metadata above follow.
 
     Returns the keys that belong to no array or group; they stay, with the directories that they are in.
+    `known` are nodes there that were just read.
     """
     kv = location.store
-    left = foreign_keys(location)
+    left = foreign_keys(location, known)
     if node.key:
         kv.delete(location.path + node.key)
     delete_but(kv, location.path, left)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache, partial
 from typing import Any, TypeAlias
 
@@ -24,9 +24,10 @@ from chunkwise.binding import JSON, expect_object
 from chunkwise.engine.together import together
 from chunkwise.errors import ChunkwiseError
 from chunkwise.hierarchy.location import Location
-from chunkwise.hierarchy.node import DOCUMENTS, node_of
+from chunkwise.hierarchy.node import DOCUMENTS, Node, node_of
 from chunkwise.kvstore.key_range import KeyRange, encode_key
-from chunkwise.kvstore.protocol import ByteRange, Stamped
+from chunkwise.kvstore.object_read import e_tag_in, is_version
+from chunkwise.kvstore.protocol import ByteRange, EntryListable, Stamped, offers
 from chunkwise.kvstore.staging import COMPLETE, in_staging, is_staging
 from chunkwise.kvstore.take_place import delete_but, staging_paths
 
@@ -44,17 +45,34 @@ _ORPHAN = re.compile(r"(?:\A|/)(?:c(?:(?:/[0-9]+)+|(?:\.[0-9]+)+)|[0-9]+(?:\.[0-
 _BEGUN = re.compile(rf"(?:\A|/)(?:{_ARRAY.pattern})\Z")
 
 
-def foreign_keys(location: Location) -> list[str]:
-    """Return the keys at and below a location that belong to no node there, in order."""
+def foreign_keys(location: Location, known: Iterable[Node] = ()) -> list[str]:
+    """Return the keys at and below a location that belong to no node there, in order.
+
+    Documents of nodes that are `known` are not read again if the store lists the ETags that they had.
+    """
     kv, path = location.store, location.path
     below = KeyRange.of_prefix(path)
-    names = [key[len(path) :] for key in kv.list(below.start, below.stop)]
+    tags: dict[str, str | None]
+    if offers(kv, EntryListable):
+        tags = {entry.key[len(path) :]: entry.e_tag for entry in kv.list_entries(below.start, below.stop)}
+    else:
+        tags = {key[len(path) :]: None for key in kv.list(below.start, below.stop)}
+    names = list(tags)
     documents = [
         (directory, last)
         for directory, last in map(_parts, names)
         if last in _NODES and not in_staging(directory)
     ]
-    read = together(kv, lambda at: kv.read(path + "/".join(filter(None, at))), documents)
+    before = {(node.location.path + node.key)[len(path) :]: node.found for node in known}
+
+    def read_one(at: tuple[str, str]) -> Stamped:
+        name = "/".join(filter(None, at))
+        found = before.get(name)
+        if found is not None and is_version(tags[name], e_tag_in(found.generation)):
+            return found
+        return kv.read(path + name)
+
+    read = together(kv, read_one, documents)
     stored: dict[str, dict[str, Stamped]] = {}
     for (directory, last), found in zip(documents, read, strict=True):
         stored.setdefault(directory, {})[last] = found
@@ -62,8 +80,8 @@ def foreign_keys(location: Location) -> list[str]:
     # What an unfinished copy has stored is as good as chunks; of a tree, documents come last.
     for directory, last in map(_parts, names):
         if last.startswith(".chunkwise-copy"):
-            known = arrays.get(directory)
-            arrays[directory] = _begun_chunk if known is None else _either(known, _begun_chunk)
+            is_chunk = arrays.get(directory)
+            arrays[directory] = _begun_chunk if is_chunk is None else _either(is_chunk, _begun_chunk)
     if "" not in arrays and _was_replaced(location):
         arrays[""] = _begun_chunk
     own = cache(partial(_nearest, arrays))
