@@ -41,9 +41,8 @@ from chunkwise.tools.stored_node import occupancy, stored_array
 __all__ = ["add_arguments", "run"]
 
 _EPILOG = """\
-What isn't said stays as it is in the source, as far as the new format can hold it.  The format does if DST is
-*.zarr and SRC is Zarr, or if DST is in no group and its name says none.  Memory use doesn't depend on the
-size of the array.
+Options you leave out are copied from the source, as far as the new format can hold them.  The format too,
+unless DST's name or group decides it.  Memory use doesn't depend on the size of the array.
 
 DST/ with the slash, if it is a directory that is neither an array nor a group, gets SRC by its own name.
 
@@ -99,7 +98,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--part",
         metavar="I/N",
-        help="do one of N parts, as in a SLURM array; who comes last, or --resume, makes the array",
+        help="do one of N parts, as in a SLURM array; the part that finishes last, or --resume, completes the array",
     )
     parser.add_argument(
         "--dry-run", action="store_true", help="print passes, tasks, bytes, requests and prices; copy nothing"

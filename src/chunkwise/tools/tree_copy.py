@@ -3,7 +3,7 @@
 1. What becomes of each node is planned (`chunkwise.tools.tree_plan`).
 2. A listing proves that nothing is there, so that nobody has to ask at each array.
 3. A journal at the top of the copy says what is done, and who is at work; of a copy in parts each has one
-   (`chunkwise.tools.parts`), and who comes last goes on with 5.
+   (`chunkwise.tools.parts`), and the part that finishes last goes on with 5.
 4. The tasks of all arrays form one stream: first the blocks of larger arrays, then small arrays as wholes.
    Each becomes an array when it is whole and, if asked for, compared with the source.
 5. Groups come last, with their links, and the top after all others: an unfinished copy is no group.
