@@ -1,5 +1,6 @@
 # Everything works from a fresh clone with Python 3.11+, make and a package index:
-#   make demo     the main job on real input        make test    what CI runs
+#   make demo       the main job on real input        make test    what CI runs
+#   make test-core  what opening, reading and writing arrays and trees takes
 # Set PYTHON to choose the interpreter that .venv is made from, after `make clean` if there is one of another.
 
 PYTHON ?= python3
@@ -13,13 +14,20 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # The tests start hundreds of processes; where this is set, each of them compiles what it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all coverage release-check man check fmt lint types layers bench docs clean
+# Of the folders in docs/architecture.md, those that everything else is built on.
+CORE := api chunk_key codec drivers dtypes engine grid hierarchy image index_space interop kvstore ocdbt parity \
+        plan precomputed spec virtual
+
+.PHONY: demo test test-core test-all coverage release-check man check fmt lint types layers bench docs clean
 
 demo: $(READY)
 	$(BIN)/python demo/demo.py
 
 test: $(TESTED)
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
+
+test-core: $(TESTED)
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" $(addprefix tests/,$(CORE))
 
 test-all: $(TESTED)
 	$(PIP) -r requirements-test-all.txt

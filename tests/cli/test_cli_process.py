@@ -137,7 +137,7 @@ def test_a_killed_driver(start: Start, run: Run, tmp_path: Path) -> None:
         process.kill()
         process.wait()
         status = run("status", tmp_path / "b")
-        assert status.status == 1 and "pass 1 of 2" in status.out and "was at work" in status.err
+        assert status.status == 1 and "pass 1 of 2" in status.out and "has ended" in status.err
         resume = ["--resume"]
     again = run("cp", tmp_path / "a", tmp_path / "b", *options, "--resume", "--verify", "--on", "threads:2")
     assert again.status == 0, again.err

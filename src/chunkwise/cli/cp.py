@@ -98,7 +98,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--part",
         metavar="I/N",
-        help="do one of N parts, as in a SLURM array; the part that finishes last, or --resume, completes the array",
+        help="do one of N parts, as in a SLURM array; the part that finishes last, or --resume, completes "
+        "the array",
     )
     parser.add_argument(
         "--dry-run", action="store_true", help="print passes, tasks, bytes, requests and prices; copy nothing"

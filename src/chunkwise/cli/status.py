@@ -43,6 +43,8 @@ def run(arguments: argparse.Namespace) -> int:
         message("parts go on when they are run again; --resume does what they have left")
     elif status.owner is None:
         message("nobody is at work; the same command with --resume goes on with it")
+    elif status.owner_ended:
+        message(f"{owner_text(status.owner)} has ended; the same command with --resume goes on with the copy")
     else:
         message(f"{owner_text(status.owner)} was at work when the journal was written")
     return 1
@@ -53,11 +55,16 @@ def _as_json(path: str, status: CopyStatus) -> dict[str, JSON]:
     if status.arrays is not None:
         out |= {"arrays": status.arrays.tasks, "arrays_done": status.arrays.done}
     out["passes"] = [each._asdict() for each in status.passes]
-    out |= {"owner": status.owner, "source": status.source}
+    out |= {"owner": status.owner, "owner_ended": status.owner_ended, "source": status.source}
     if status.parts:
         out["parts"] = [
-            {"part": f"{part.number}/{part.n}", "passes": [each._asdict() for each in passes], "owner": owner}
-            for part, passes, owner in status.parts
+            {
+                "part": f"{each.part.number}/{each.part.n}",
+                "passes": [count._asdict() for count in each.passes],
+                "owner": each.owner,
+                "owner_ended": each.owner_ended,
+            }
+            for each in status.parts
         ]
     return out
 
@@ -68,7 +75,7 @@ def _lines(status: CopyStatus) -> Iterator[str]:
     for number, (tasks, done) in enumerate(status.passes, 1):
         share = done / tasks if tasks else 1.0
         yield f"pass {number} of {len(status.passes)}: {done:,} of {tasks:,} tasks, {share:.0%}"
-    for part, passes, owner in status.parts:
+    for part, passes, owner, ended in status.parts:
         done_by = ", ".join(f"{each.done:,}" for each in passes)
-        who = "" if owner is None else f"; {owner_text(owner)} was at work"
+        who = "" if owner is None else f"; {owner_text(owner)} {'has ended' if ended else 'was at work'}"
         yield f"part {part.number} of {part.n}: {done_by} tasks done{who}"

@@ -107,7 +107,7 @@ class Batch:
 def check_batch(batch: object) -> None:
     """Raise TypeError for an argument ``batch`` that is none."""
     if batch is not None and not isinstance(batch, Batch):
-        raise TypeError(f"batch must be a Batch, got {type(batch).__name__}")
+        raise TypeError("Invalid batch")
 
 
 def batch_of_thread() -> SharedReads | None:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from chunkwise.binding import JSON
 from chunkwise.hierarchy.location import Location
 from chunkwise.tools.destination import begun_at
+from chunkwise.tools.journal import may_live
 from chunkwise.tools.journal_document import JournalDocument, Ranges
 from chunkwise.tools.part import Part
 from chunkwise.tools.parts import PartJournals, n_parts
@@ -29,13 +30,15 @@ class PartStatus(NamedTuple):
     part: Part
     passes: list[TaskCount]
     owner: str | None
+    owner_ended: bool
 
 
 class CopyStatus(NamedTuple):
     """Progress of a copy."""
 
     source: JSON
-    owner: str | None  # who writes the journal; None if nobody does
+    owner: str | None  # process that writes the journal; None if none does
+    owner_ended: bool  # whether that is a process of this machine that is no more
     passes: list[TaskCount]  # of a tree, of which an array is one task or many, one for all
     arrays: TaskCount | None  # of a tree
     parts: list[PartStatus]
@@ -57,10 +60,15 @@ def copy_status(location: Location) -> CopyStatus | None:
     return CopyStatus(
         journal["task"].get("source"),
         journal["owner"],
+        _has_ended(journal),
         passes,
         arrays,
-        [PartStatus(part, list(_passes(own)), own["owner"]) for part, own in parts.items()],
+        [PartStatus(part, list(_passes(own)), own["owner"], _has_ended(own)) for part, own in parts.items()],
     )
+
+
+def _has_ended(journal: JournalDocument) -> bool:
+    return journal["owner"] is not None and not may_live(journal["owner"])
 
 
 def _passes(*journals: JournalDocument) -> Iterator[TaskCount]:

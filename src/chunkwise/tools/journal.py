@@ -26,7 +26,7 @@ from chunkwise.kvstore.traits import traits_of
 from chunkwise.tools.journal_document import JournalDocument, Ranges, owner_text, parse_journal
 from chunkwise.tools.part import Part
 
-__all__ = ["Journal"]
+__all__ = ["Journal", "may_live"]
 
 _SECONDS = 1.0
 _BEAT = 5.0
@@ -119,7 +119,7 @@ class Journal:
     def _wait_for_silence(self, document: JournalDocument) -> JournalDocument:
         """Return what the journal says when nobody is at work; raise if somebody is."""
         owner = document["owner"]
-        if owner is None or not _may_live(owner):
+        if owner is None or not may_live(owner):
             return document
         give_up = time.monotonic() + self._silence
         generation = self._generation
@@ -226,7 +226,7 @@ class Journal:
         return json.dumps(state, indent=2).encode()
 
 
-def _may_live(owner: str) -> bool:
+def may_live(owner: str) -> bool:
     """Return False if the process that owns a journal has certainly ended."""
     host, _, rest = owner.partition(":")
     pid, _, _ = rest.partition(":")

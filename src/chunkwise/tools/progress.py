@@ -5,6 +5,7 @@ In a terminal there is rich's bar; elsewhere, and where rich is not installed, a
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +17,8 @@ from chunkwise.tools.executors import Workers
 from chunkwise.tools.quantities import format_duration, format_nbytes, format_rate, plural
 
 __all__ = ["Lines", "Progress", "Told", "check_progress", "display", "shown_progress"]
+
+_NARROW = 60  # columns of a terminal
 
 Told: TypeAlias = "Callable[..., object] | bool | None"
 """``progress=`` of functions: a function that is told of it, or True for a display on stderr."""
@@ -43,7 +46,7 @@ def shown_progress(
 
 def display(what: str, total: int | None, done: int = 0, workers: Workers | None = None) -> Progress:
     """Return a display on stderr, of which `done` of the `total` bytes were done before."""
-    if sys.stderr.isatty():
+    if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":  # which can't draw over a line
         try:
             return _Bar(what, total, done, workers)
         except ImportError:
@@ -144,17 +147,25 @@ class _Bar(Progress):
     def __init__(self, what: str, total: int | None, done: int, workers: Workers | None = None) -> None:
         from rich import progress
         from rich.console import Console
+        from rich.table import Column
 
         super().__init__()
-        self._bar = progress.Progress(
-            progress.TextColumn("{task.description}"),
+        console = Console(stderr=True)
+        line = Column(no_wrap=True)  # what takes two lines can't be drawn over in all terminals
+        columns: list[progress.ProgressColumn] = [
+            progress.TextColumn("{task.description}", table_column=line),
             progress.BarColumn(),
-            progress.TaskProgressColumn(),
-            progress.DownloadColumn(),
-            progress.TransferSpeedColumn(),
-            progress.TimeRemainingColumn(),
-            progress.TextColumn("{task.fields[tasks]}"),
-            console=Console(stderr=True),
+            progress.TaskProgressColumn(table_column=line),
+            progress.DownloadColumn(table_column=line),
+            progress.TransferSpeedColumn(table_column=line),
+            progress.TimeRemainingColumn(table_column=line),
+            progress.TextColumn("{task.fields[tasks]}", table_column=line),
+        ]
+        if console.width < _NARROW:
+            columns = columns[:3] + columns[5:6]
+        self._bar = progress.Progress(
+            *columns,
+            console=console,
             redirect_stdout=False,  # what is printed goes to stdout, wherever that leads
         )
         self._workers = workers
@@ -162,7 +173,7 @@ class _Bar(Progress):
 
     def advance(self, nbytes: int) -> None:
         self._bar.start()  # again after `clear`
-        self._bar.update(self._task, advance=nbytes, tasks=_tasks(self._workers))
+        self._bar.update(self._task, advance=nbytes, tasks=_tasks(self._workers).partition(",")[0])
 
     def clear(self) -> None:
         self._bar.live.transient = True
