@@ -36,6 +36,35 @@ def test_info_counts_what_is_stored(run: Run, tmp_path: Path, format: str) -> No
     assert "stored" not in run("info", path, "--no-count", "--json").json
 
 
+@pytest.mark.parametrize("format", ["zarr3", "n5"])  # Zarr v2 has units in attributes of conventions only
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [("um", "µm"), ("1 um", "µm"), ("4 nm", "4 nm"), ("0.5 us", "0.5 µs"), ("micrometer", "micrometer")],
+)
+def test_info_of_units(run: Run, tmp_path: Path, format: str, given: str, shown: str) -> None:
+    """A number is shown where there is one, and the same for all formats."""
+    cw.create_array(
+        tmp_path / "a",
+        np.zeros((2, 3), "u1"),
+        format=format,
+        dimension_units=[given, None],
+        dimension_names=["y", "x"],
+    )
+    rows = dict(line.split(maxsplit=1) for line in run("info", tmp_path / "a").out.splitlines())
+    assert rows["units"] == f"{shown}, -"
+
+
+def test_info_of_chunks_of_different_sizes(run: Run, tmp_path: Path) -> None:
+    sizes = [[2, 3, 5], 4, [[3, 2], 1, 1, 1, 1, 1, 1]]
+    grid = {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": sizes}}
+    metadata = {"shape": [10, 6, 12], "data_type": "uint8", "chunk_grid": grid}
+    spec = {"driver": "zarr3", "kvstore": f"file://{tmp_path}/a/", "metadata": metadata, "create": True}
+    cw.open(spec).result()
+    assert "chunks       [2, 3, 5] × 4 × [3 (2 times), 1 (6 times)]" in run("info", tmp_path / "a").out
+    assert run("info", tmp_path / "a", "--json").json["chunks"] == [[2, 3, 5], 4, [[3, 2], [1, 6]]]
+    assert "chunks [2, 3, 5] × 4" in run("tree", tmp_path / "a").out
+
+
 def test_info_of_shards_names_and_units(run: Run, tmp_path: Path) -> None:
     options = ["--shape", "35,20", "--dtype", "uint16", "--chunk", "5,5", "--shard", "10,10"]
     options += [

@@ -17,9 +17,10 @@ from chunkwise.hierarchy.attributes import read_attributes
 from chunkwise.hierarchy.node import Node, find_node, require_node
 from chunkwise.hierarchy.walk import walk
 from chunkwise.multiscale.describe import describe_images
+from chunkwise.multiscale.image_axes import unit_text
 from chunkwise.multiscale.ome_groups import Options
 from chunkwise.multiscale.open import find_images, open_multiscale
-from chunkwise.tools.quantities import format_nbytes, format_ratio, format_shape, plural
+from chunkwise.tools.quantities import format_chunks, format_nbytes, format_ratio, format_shape, plural
 from chunkwise.tools.source import find_source, open_source
 from chunkwise.tools.stack_report import report_stack
 from chunkwise.tools.stored_node import Occupancy, occupancy, stored_array
@@ -121,10 +122,15 @@ def _spec(arguments: argparse.Namespace, spec: dict[str, JSON]) -> None:
 
 def _named(names: Sequence[str | None] | None, units: Sequence[object] | None) -> list[tuple[str, str]]:
     """Return names and units of dimensions, if there are any."""
-    given = (("dimensions", names), ("units", units))
-    return [
-        (label, ", ".join(str(v or "-") for v in values)) for label, values in given if values and any(values)
-    ]
+    shown = [None if unit is None else _unit(str(unit)) for unit in units or ()]
+    given = (("dimensions", names), ("units", shown))
+    return [(label, ", ".join(v or "-" for v in values)) for label, values in given if values and any(values)]
+
+
+def _unit(text: str) -> str:
+    """Return a unit, perhaps with a number before it, as people write it."""
+    number, _, symbol = text.rpartition(" ")
+    return f"{number} {unit_text(symbol)}".strip()
 
 
 def _driver(layer: JSON) -> str:
@@ -197,9 +203,9 @@ def _rows(
     rows = [("format", file_format(node) or node.rules.title)]
     rows.append(("shape", "?" if summary.shape is None else format_shape(summary.shape)))
     rows.append(("dtype", summary.dtype or "?"))
-    rows.append(("chunks", "?" if summary.chunks is None else format_shape(summary.chunks)))
+    rows.append(("chunks", "?" if summary.chunks is None else format_chunks(summary.chunks)))
     if summary.shards is not None:
-        rows.append(("shards", format_shape(summary.shards)))
+        rows.append(("shards", format_chunks(summary.shards)))
     rows.append(("codecs", ", ".join(summary.codecs) or "none"))
     if node.rules.has_fill_value:
         rows.append(("fill value", "null" if summary.fill_value is None else str(summary.fill_value)))

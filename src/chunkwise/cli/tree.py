@@ -21,7 +21,7 @@ from chunkwise.hierarchy.tree import Tree
 from chunkwise.hierarchy.walk import walk
 from chunkwise.multiscale.image import MultiscaleImage
 from chunkwise.multiscale.open import open_multiscale
-from chunkwise.tools.quantities import format_nbytes, format_shape, plural
+from chunkwise.tools.quantities import format_chunks, format_nbytes, plural
 from chunkwise.tools.source import find_array, find_source
 from chunkwise.tools.stored_node import Occupancy, array_nbytes, occupancy, stored_array
 from chunkwise.tools.summary import file_format, shape_text, summarize
@@ -218,9 +218,9 @@ def _describe(node: Node) -> str:
         return f"{format} group{' (implicit)' if node.implicit else ''}"
     summary = summarize(node)
     words = [summary.dtype or "?", shape_text(summary.shape)]
-    words.append("chunks " + ("?" if summary.chunks is None else format_shape(summary.chunks)))
+    words.append("chunks " + ("?" if summary.chunks is None else format_chunks(summary.chunks)))
     if summary.shards is not None:
-        words.append("shards " + format_shape(summary.shards))
+        words.append("shards " + format_chunks(summary.shards))
     words.append(", ".join(summary.codecs) or "uncompressed")
     return f"{format} array  " + "  ".join(words)
 

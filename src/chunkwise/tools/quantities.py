@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 __all__ = [
+    "format_chunks",
     "format_duration",
     "format_nbytes",
     "format_pace",
@@ -15,6 +16,8 @@ __all__ = [
 ]
 
 _PREFIXES = ("", "k", "M", "G", "T", "P", "E")
+
+_MOST_SIZES = 6  # along one dimension
 
 
 def format_nbytes(nbytes: float) -> str:
@@ -73,6 +76,24 @@ def format_ratio(ratio: float) -> str:
 def format_shape(shape: Sequence[int | None]) -> str:
     """Return ``64 × 64 × 32``; ``scalar`` for rank 0."""
     return " × ".join("?" if n is None else str(n) for n in shape) if shape else "scalar"
+
+
+def format_chunks(chunks: Sequence[int | Sequence[int | Sequence[int]]]) -> str:
+    """Return the shape of chunks; where their sizes differ along a dimension, those that there are.
+
+    >>> format_chunks([64, [2, 3, [5, 40]]])
+    '64 × [2, 3, 5 (40 times)]'
+    """
+    return " × ".join(map(_sizes, chunks)) if chunks else "scalar"
+
+
+def _sizes(sizes: int | Sequence[int | Sequence[int]]) -> str:
+    if isinstance(sizes, int):
+        return str(sizes)
+    texts = [str(n) if isinstance(n, int) else f"{n[0]} ({n[1]} times)" for n in sizes]
+    if len(texts) > _MOST_SIZES:
+        texts[_MOST_SIZES - 1 :] = [f"and {len(texts) - _MOST_SIZES + 1} more"]
+    return f"[{', '.join(texts)}]"
 
 
 def plural(n: int, noun: str) -> str:

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from chunkwise.binding import JSON
+from chunkwise.errors import ChunkwiseError
+from chunkwise.grid.rectilinear import RectilinearGrid, Sizes
 from chunkwise.hierarchy.node import Node
 
 __all__ = ["ArraySummary", "codec_text", "file_format", "shape_text", "summarize"]
@@ -16,8 +18,8 @@ class ArraySummary(NamedTuple):
 
     shape: tuple[int, ...] | None
     dtype: str | None
-    chunks: tuple[int, ...] | None  # inner ones where there are shards
-    shards: tuple[int, ...] | None
+    chunks: tuple[Sizes, ...] | None  # inner ones where there are shards; sizes where they differ
+    shards: tuple[Sizes, ...] | None
     codecs: tuple[str, ...]  # without those that every array of the format has
     fill_value: JSON
     dimension_names: tuple[str | None, ...] | None
@@ -43,7 +45,7 @@ def summarize(node: Node) -> ArraySummary:
 
 
 def _zarr3(document: Mapping[str, JSON]) -> ArraySummary:
-    chunks = _shape(_configuration(document.get("chunk_grid")).get("chunk_shape"))
+    chunks = _cells(_configuration(document.get("chunk_grid")))
     shards = None
     codecs: list[str] = []
     chain = _objects(document.get("codecs"))
@@ -104,7 +106,8 @@ def _n5(document: Mapping[str, JSON]) -> ArraySummary:
     shape = _shape(document.get("dimensions"))
     units, resolution = _names(document.get("units")), document.get("resolution")
     if units is not None and isinstance(resolution, list) and len(resolution) == len(units):
-        units = tuple(f"{_number(r)} {u}".strip() for r, u in zip(resolution, units, strict=True))
+        texts = (f"{'' if r == 1 else _number(r)} {u or ''}" for r, u in zip(resolution, units, strict=True))
+        units = tuple(text.strip() or None for text in texts)
     return ArraySummary(
         shape,
         _name(document.get("dataType")),
@@ -161,6 +164,15 @@ def _shape(value: object) -> tuple[int, ...] | None:
     return tuple(int(n) for n in value)
 
 
+def _cells(grid: Mapping[str, JSON]) -> tuple[Sizes, ...] | None:
+    if "chunk_shapes" not in grid:
+        return _shape(grid.get("chunk_shape"))
+    try:
+        return RectilinearGrid.parse(grid).canonical_shapes
+    except ChunkwiseError:
+        return None
+
+
 def _name(value: object) -> str | None:
     if isinstance(value, Mapping):
         options = ",".join(f"{k}={v}" for k, v in _configuration(value).items())
@@ -178,6 +190,6 @@ def _number(value: object) -> str:
     return f"{value:g}" if isinstance(value, int | float) else str(value)
 
 
-def shape_text(shape: Sequence[int] | None) -> str:
+def shape_text(shape: Sequence[object] | None) -> str:
     """Return ``(3, 4)``, or ``?`` for an unknown shape."""
     return "?" if shape is None else f"({', '.join(map(str, shape))})"
