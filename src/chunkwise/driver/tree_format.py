@@ -26,6 +26,8 @@ class TreeFormat(ABC):
     """As users call it: ``Zarr v2``."""
     driver: ClassVar[str]
     """Driver of its arrays."""
+    suffix: ClassVar[str] = ".zarr"
+    """Of the names of roots."""
 
     array_key: ClassVar[str]
     """Key, relative to an array, of its metadata document."""
@@ -39,6 +41,8 @@ class TreeFormat(ABC):
     """All keys, relative to a node, that are metadata."""
     consolidated_key: ClassVar[str] = ""
     """Key of the document of a group that copies of others' are in; empty if the format has none."""
+    consolidated_member: ClassVar[str] = ""
+    """Member of the group's own document that the copies are in; empty where they are in one of their own."""
     link_attribute: ClassVar[str] = "_LINKS"
     """Attribute of a group that its links are in."""
 
@@ -86,6 +90,10 @@ class TreeFormat(ABC):
     def is_sure(self, document: Mapping[str, JSON], error: str) -> bool:
         """Return True if a document is the format's own, whatever is wrong with it."""
         return True
+
+    def float_marker(self, value: float) -> JSON:
+        """Return a number as it is in an attribute that says what stands for a missing value."""
+        return value
 
     def own_members(self, kind: str) -> tuple[str, ...]:
         """Return the members of a document with attributes that are none, and can't be set as such."""

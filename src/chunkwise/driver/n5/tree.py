@@ -5,6 +5,7 @@ Specification: N5 README, "File-system specification".
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import ClassVar, Literal
 
@@ -25,6 +26,7 @@ class N5Tree(TreeFormat):
     name: ClassVar[FormatName] = "n5"
     title: ClassVar[str] = "N5"
     driver: ClassVar[str] = "n5"
+    suffix: ClassVar[str] = ".n5"
     array_key: ClassVar[str] = ATTRIBUTES_KEY
     group_key: ClassVar[str] = ATTRIBUTES_KEY
     documents: ClassVar[tuple[str, ...]] = (ATTRIBUTES_KEY,)
@@ -45,6 +47,10 @@ class N5Tree(TreeFormat):
     def kind_of(self, key: str, document: Mapping[str, JSON]) -> tuple[Literal["array", "group"], str]:
         """Return array for what has the members of a dataset."""
         return ("array" if is_dataset(document) else "group"), ""
+
+    def float_marker(self, value: float) -> JSON:
+        """Return a number, or the name of one that isn't finite."""
+        return value if math.isfinite(value) else "NaN" if value != value else f"{'-' * (value < 0)}Infinity"
 
     def own_members(self, kind: str) -> tuple[str, ...]:
         """Return the version of a container, and the members of a dataset."""

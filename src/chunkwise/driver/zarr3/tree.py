@@ -5,6 +5,8 @@ Specification: Zarr core v3.1, "Metadata documents", "Node names", "Extension po
 
 from __future__ import annotations
 
+import base64
+import struct
 from collections.abc import Mapping
 from typing import ClassVar, Literal
 
@@ -29,6 +31,7 @@ class Zarr3Tree(TreeFormat):
     attributes_member: ClassVar[str] = "attributes"
     documents: ClassVar[tuple[str, ...]] = ("zarr.json",)
     consolidated_key: ClassVar[str] = "zarr.json"
+    consolidated_member: ClassVar[str] = "consolidated_metadata"
     has_shards: ClassVar[bool] = True
     names_member: ClassVar[str] = "dimension_names"
 
@@ -48,6 +51,10 @@ class Zarr3Tree(TreeFormat):
         """Return the member ``attributes``."""
         attributes = document.get("attributes", {})
         return dict(attributes) if isinstance(attributes, Mapping) else {}
+
+    def float_marker(self, value: float) -> JSON:
+        """Return base64 of a little-endian float64, as xarray does."""
+        return base64.standard_b64encode(struct.pack("<d", value)).decode()
 
     def group_documents(self, attributes: Mapping[str, JSON]) -> dict[str, JSON]:
         """Return ``zarr.json``."""
