@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 __all__ = ["CodecNotation", "notation_of"]
@@ -16,6 +16,10 @@ class CodecNotation:
     format: str
     """As `parse` and `to_json` of codecs call it."""
     name_member: str = "name"
+    is_chain: bool = False
+    """Whether a document lists all codecs, from elements to bytes; else it has one place for a compressor."""
+    has_filters: bool = True
+    """Whether there can be others than a compressor."""
     nests_options: bool = False
     """Whether options are in a member ``configuration``; else they are beside the name."""
     has_words: bool = False
@@ -26,6 +30,16 @@ class CodecNotation:
     """Whether all codecs have the options that NumCodecs and GDAL write."""
     orders_bytes: bool = False
     """Whether filters are given elements in the byte order in which they are stored."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """Names of compressors that options and messages call otherwise."""
+    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Further options of compressors, by the names that options and messages have."""
+    no_compressor: str = ""
+    """Name that stands for no compressor; empty if there is none."""
+    new_compressor: str = ""
+    """Compressor of new arrays, which any software of the format has; empty where the driver chooses."""
+    with_checksum: str = ""
+    """Compressors that have a checksum of their own; empty where there can be one behind any."""
 
     def is_of_numcodecs(self, name: str) -> bool:
         """Return True if a codec of this name may have all options that NumCodecs and GDAL write."""
@@ -37,11 +51,42 @@ class CodecNotation:
             return {"name": name, "configuration": dict(options)}
         return {self.name_member: name, **options}
 
+    def compressor(self, name: str, options: Mapping[str, Any]) -> Any:
+        """Return the compressor of an array as its document has it; of an empty name, that there is none."""
+        if self.is_chain:
+            return [self.described(name, options)] if name else []
+        name = name or self.no_compressor
+        return self.described(name, options) if name else None
+
 
 _NOTATIONS = (
-    CodecNotation("zarr3", nests_options=True, has_words=True),
-    CodecNotation("zarr2", name_member="id", has_numcodecs_options=True, orders_bytes=True),
-    CodecNotation("n5", name_member="type", ignores_unknown=True),
+    CodecNotation(
+        "zarr3",
+        is_chain=True,
+        nests_options=True,
+        has_words=True,
+        names={name: f"numcodecs.{name}" for name in ("zlib", "lz4", "bz2")} | {"xz": "numcodecs.lzma"},
+        options={"zstd": {"checksum": False}},
+    ),
+    CodecNotation(
+        "zarr2",
+        name_member="id",
+        has_numcodecs_options=True,
+        orders_bytes=True,
+        names={"xz": "lzma"},
+        with_checksum="zstd, gzip, zlib, bz2 and xz",
+    ),
+    CodecNotation(
+        "n5",
+        name_member="type",
+        has_filters=False,
+        ignores_unknown=True,
+        names={"zlib": "gzip", "bz2": "bzip2"},
+        options={"zlib": {"useZlib": True}, "lz4": {"blockSize": 65536}},
+        no_compressor="raw",
+        new_compressor="gzip",
+        with_checksum="gzip, bz2, lz4 and xz",
+    ),
 )
 _BY_FORMAT = {notation.format: notation for notation in _NOTATIONS}
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 from chunkwise.binding import JSON
+from chunkwise.codec.notation import CodecNotation, notation_of
 from chunkwise.driver.n5.document import ATTRIBUTES_KEY, is_dataset, load_document
 from chunkwise.driver.tree_format import FormatName, TreeFormat
 from chunkwise.errors import InvalidArgumentError
@@ -34,8 +35,12 @@ class N5Tree(TreeFormat):
     directories_are_groups: ClassVar[bool] = True
     keeps_null: ClassVar[bool] = False
     has_fill_value: ClassVar[bool] = False
+    codecs: ClassVar[CodecNotation] = notation_of("n5")
+    has_empty_arrays: ClassVar[bool] = False
     shape_member: ClassVar[str] = "dimensions"
     names_member: ClassVar[str] = "axes"
+    dimension_attributes: ClassVar[tuple[str, ...]] = ("axes", "units", "resolution")
+    successor: ClassVar[FormatName | None] = None
     has_bool: ClassVar[bool] = False
     has_fixed_text: ClassVar[bool] = False
     reversed_axes: ClassVar[bool] = True
@@ -61,6 +66,10 @@ class N5Tree(TreeFormat):
         # "axes", "units" and "resolution" count as attributes, as for other N5 software, and so does "n5".
         own = DATASET_NAMES if kind == "array" else ()
         return {name: value for name, value in document.items() if name not in own}
+
+    def compression(self, document: Mapping[str, JSON]) -> JSON:
+        """Return ``compression``, also of version 0."""
+        return document.get("compression", {"type": document.get("compressionType", "raw")})
 
     def group_documents(self, attributes: Mapping[str, JSON]) -> dict[str, JSON]:
         """Return ``attributes.json``."""
