@@ -28,7 +28,7 @@ __all__ = ["codec_name", "codec_to_json", "codecs_to_json", "find_codec", "parse
 def parse_codec(value: JSON, format: str = "zarr3") -> Codec:
     """Read one codec as `format` ("zarr3", "zarr2" or "n5") writes it."""
     notation = notation_of(format)
-    if not notation.nests_options:
+    if not notation.is_chain:
         members = Members(value)
         name = members.take(notation.name_member, expect_string)
         return find_codec(name, format, notation.name_member).parse(format, name, members.rest())
@@ -79,7 +79,7 @@ def codec_to_json(codec: Codec, format: str = "zarr3") -> dict[str, JSON]:
     # A ``configuration`` without members is left out, except of the codecs that zarr-python calls
     # ``numcodecs.…``: it demands one of those.
     notation, name, configuration = notation_of(format), codec_name(codec, format), codec.to_json(format)
-    if notation.nests_options and not configuration and not name.startswith("numcodecs."):
+    if notation.is_chain and not configuration and not name.startswith("numcodecs."):
         return {"name": name}
     return notation.described(name, configuration)
 

@@ -52,7 +52,7 @@ class Crc32c(BytesToBytes):
         return cls(location)
 
     def to_json(self, format: str) -> dict[str, Any]:
-        if notation_of(format).nests_options:
+        if notation_of(format).is_chain:
             if self.location == "start":
                 raise UnsupportedError(
                     '"crc32c" codec of Zarr v3 has no "location"; the checksum is at the end'

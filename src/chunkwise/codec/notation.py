@@ -13,33 +13,21 @@ __all__ = ["CodecNotation", "notation_of"]
 class CodecNotation:
     """What the descriptions of codecs in the documents of one format have."""
 
-    format: str
-    """As `parse` and `to_json` of codecs call it."""
+    format: str  # as `parse` and `to_json` of codecs call it
     name_member: str = "name"
+    # Whether all codecs are listed, from elements to bytes, each with its options in ``configuration``; else
+    # there is one place for a compressor, whose options are beside its name.
     is_chain: bool = False
-    """Whether a document lists all codecs, from elements to bytes; else it has one place for a compressor."""
     has_filters: bool = True
-    """Whether there can be others than a compressor."""
-    nests_options: bool = False
-    """Whether options are in a member ``configuration``; else they are beside the name."""
-    has_words: bool = False
-    """Whether a choice is a word or left out; else it may be a number of the library, -1 for automatic."""
-    ignores_unknown: bool = False
-    """Whether readers ignore options that they don't know."""
-    has_numcodecs_options: bool = False
-    """Whether all codecs have the options that NumCodecs and GDAL write."""
-    orders_bytes: bool = False
-    """Whether filters are given elements in the byte order in which they are stored."""
+    has_words: bool = False  # for choices; else they may be numbers of the library, -1 for automatic
+    ignores_unknown: bool = False  # options
+    has_numcodecs_options: bool = False  # all that NumCodecs and GDAL write, with byte orders in data types
+    # Names and further options of compressors, by what options of chunkwise call them.
     names: Mapping[str, str] = field(default_factory=dict)
-    """Names of compressors that options and messages call otherwise."""
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Further options of compressors, by the names that options and messages have."""
-    no_compressor: str = ""
-    """Name that stands for no compressor; empty if there is none."""
-    new_compressor: str = ""
-    """Compressor of new arrays, which any software of the format has; empty where the driver chooses."""
-    with_checksum: str = ""
-    """Compressors that have a checksum of their own; empty where there can be one behind any."""
+    no_compressor: str = ""  # name that stands for none
+    new_compressor: str = ""  # of new arrays, which any software of the format has, if not the driver's
+    with_checksum: str = ""  # compressors with a checksum of their own, where there can't be one behind any
 
     def is_of_numcodecs(self, name: str) -> bool:
         """Return True if a codec of this name may have all options that NumCodecs and GDAL write."""
@@ -47,7 +35,7 @@ class CodecNotation:
 
     def described(self, name: str, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return the description of a codec."""
-        if self.nests_options:
+        if self.is_chain:
             return {"name": name, "configuration": dict(options)}
         return {self.name_member: name, **options}
 
@@ -63,7 +51,6 @@ _NOTATIONS = (
     CodecNotation(
         "zarr3",
         is_chain=True,
-        nests_options=True,
         has_words=True,
         names={name: f"numcodecs.{name}" for name in ("zlib", "lz4", "bz2")} | {"xz": "numcodecs.lzma"},
         options={"zstd": {"checksum": False}},
@@ -72,7 +59,6 @@ _NOTATIONS = (
         "zarr2",
         name_member="id",
         has_numcodecs_options=True,
-        orders_bytes=True,
         names={"xz": "lzma"},
         with_checksum="zstd, gzip, zlib, bz2 and xz",
     ),

@@ -84,7 +84,7 @@ class NumcodecsFilter(ArrayToArray):
         check_known(configuration, (*cls.required, *cls.optional))
         codec = cls(frozen(configuration))
         codec._instance()
-        if not notation_of(format).orders_bytes:
+        if not notation_of(format).has_numcodecs_options:
             # The arrays between codecs have no stored byte order there; in memory it is little.
             decoded = codec._member((cls.decoded_member,))
             if decoded is not None:

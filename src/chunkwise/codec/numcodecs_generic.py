@@ -151,7 +151,7 @@ class NumcodecsSerializer(ArrayToBytes):
 
     def to_json(self, format: str) -> dict[str, Any]:
         members = thawed(self.configuration)
-        return members if notation_of(format).nests_options else {**members, "id": self.id}
+        return members if notation_of(format).is_chain else {**members, "id": self.id}
 
     def bind(self, item: ChunkSpec) -> Self:
         if item.dtype.hasobject:

@@ -145,7 +145,7 @@ def compressor_from_json(value: object, format: str) -> Compressor | None:
     if not isinstance(value, Mapping):
         return None
     name = str(value.get(notation.name_member))
-    return _from_options(name, value.get("configuration", {}) if notation.nests_options else value)
+    return _from_options(name, value.get("configuration", {}) if notation.is_chain else value)
 
 
 def _from_options(name: str, options: Mapping[str, JSON]) -> Compressor | None:

@@ -57,10 +57,6 @@ class Zarr2Tree(TreeFormat):
         """Return the document."""
         return dict(document)
 
-    def of_zarr2_members(self, members: Mapping[str, JSON]) -> dict[str, JSON]:
-        """Return the members."""
-        return dict(members)
-
     def key_forms(self, separator: str) -> list[tuple[str, KeyEncoding]]:
         """Return the form that ``dimension_separator`` says."""
         return [(f'"{self.separator_member}": "{separator}"', v2_keys({"separator": separator}))]

@@ -151,7 +151,7 @@ def _for_n5(name: Any, options: Mapping[str, Any], format: Format) -> dict[str, 
 def _same_name(codec: Mapping[str, Any], member: str, format: Format) -> dict[str, Any]:
     plain = {k: v for k, v in codec.items() if k != member}
     notation = tree_format(format).codecs
-    options = plain if notation.nests_options else plain.get("configuration", plain)
+    options = plain if notation.is_chain else plain.get("configuration", plain)
     return codec_to_json(parse_codec(notation.described(str(codec[member]), options), format), format)
 
 
