@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from types import ModuleType
 
-__all__ = ["MissingPackageError", "load", "needs"]
+__all__ = ["MissingPackageError", "is_of", "load", "needs"]
 
 _EXTRAS = {
     "Pillow": "codecs",
@@ -31,6 +31,11 @@ _EXTRAS = {
 
 class MissingPackageError(ImportError):
     """A package of an extra is not installed, or can't be imported."""
+
+
+def is_of(value: object, package: str) -> bool:
+    """Return True if the class of an object is one of a package, which isn't loaded for that."""
+    return type(value).__module__.partition(".")[0] == package
 
 
 def needs(what: str, package: str, extra: str | None = None) -> str:

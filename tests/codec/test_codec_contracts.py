@@ -386,7 +386,7 @@ def test_every_codec_of_the_catalogue_is_under_contract():
 # Modules that are parts of codecs, not codecs.
 PARTS = {
     "checksum", "casting", "copying", "chain", "lz4_block", "lz4_hdf5",
-    "codec_json", "decode", "deflate", "protocol", "shard_layout", "size",
+    "codec_json", "decode", "deflate", "notation", "protocol", "shard_layout", "size",
     "streams", "zarr2", "n5_compression", "n5_header", "n5_payload", "n5_label_multiset", "n5_varlength",
     # of precomputed volumes, whose encodings have no other names, and of pictures
     "compressed_segmentation", "image_planes", "pictures",

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from chunkwise.driver.tree_formats import DRIVERS, FORMATS
+
 SOURCE = Path(__file__).parents[2] / "src"
 
 # Inner modules of the core that each neighbour imports. These figures only fall: what a neighbour needs is to
@@ -32,6 +34,10 @@ INNER_MODULES = {
     "z5py": 20,
     "zarr": 15,
 }
+
+# What a format has or is called is known to its own record in `driver/`, which others ask.  What is left
+# are the catalogue, words of interfaces such as z5py's or of options, and tables of functions by format.
+COMPARISONS = 36
 
 # A dataset leads to its store or file, by public attributes, and that to its datasets.  The modules of z5py
 # have the names that z5py gives them.
@@ -110,6 +116,50 @@ def test_a_neighbour_imports_no_more_of_the_core(neighbour: str) -> None:
         if path not in DOORS and room(path).partition(".")[2] not in INNER_MODULES
     }
     assert len(inner) <= INNER_MODULES[neighbour], sorted(inner)
+
+
+def compared(node: ast.AST) -> list[ast.AST]:
+    """Return what is compared by a node: operands, or members of those; the keys of a table; patterns."""
+    if isinstance(node, ast.Compare):
+        operands = [node.left, *node.comparators]
+        return [one for operand in operands for one in (operand, *getattr(operand, "elts", ()))]
+    if isinstance(node, ast.Dict):
+        return [key for key in node.keys if key is not None]
+    return list(ast.walk(node.pattern)) if isinstance(node, ast.match_case) else []
+
+
+def comparisons(tree: ast.Module) -> list[str]:
+    """Return the comparisons with names of formats in a module, each by what is compared."""
+    names = {*DRIVERS, *FORMATS}
+    nodes = [node for node in ast.walk(tree) if not names.isdisjoint(map(constant, compared(node)))]
+    return [ast.unparse(node.pattern if isinstance(node, ast.match_case) else node) for node in nodes]
+
+
+def constant(node: ast.AST) -> object:
+    """Return the value of a literal, None of anything else."""
+    return node.value if isinstance(node, ast.Constant) else None
+
+
+def test_formats_are_not_told_by_their_names() -> None:
+    """A module outside `driver/` asks the record of a format what it has, instead of which it is."""
+    found = {name: comparisons(tree) for name, tree in modules().items() if room(name) != "chunkwise.driver"}
+    assert sum(map(len, found.values())) <= COMPARISONS, {name: some for name, some in found.items() if some}
+
+
+@pytest.mark.parametrize(
+    ("code", "n"),
+    [
+        ('format == "zarr3"', 1),
+        ('a if format in ("n5", "zarr2") else b', 1),
+        ('format not in {"zarr"}', 1),
+        ('{"zarr1": 1, "n5": 2}[format]', 1),
+        ('match format:\n    case "n5" | "zarr2":\n        pass', 1),
+        ('find("zarr") is None', 0),
+        ('made["zarr3"] = make("n5")', 0),
+    ],
+)
+def test_comparisons_with_names_of_formats_are_found(code: str, n: int) -> None:
+    assert len(comparisons(ast.parse(code))) == n
 
 
 def circles() -> list[list[str]]:

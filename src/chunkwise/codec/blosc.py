@@ -33,6 +33,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from chunkwise.binding import JSON, Members, dump, expect_int
+from chunkwise.codec.notation import notation_of
 from chunkwise.codec.protocol import Buffer, BytesToBytes, ChunkSpec, size_error
 from chunkwise.errors import CodecError, DataCorruptionError, SpecError, UnsupportedError
 from chunkwise.libraries import blosc
@@ -59,13 +60,13 @@ def _parse_cname(value: JSON) -> str:
     return value  # type: ignore[no-any-return]
 
 
-def _parse_shuffle(value: JSON, format: str, *, words: bool) -> int:
-    if format == "n5":  # n5-blosc has -1 for automatic, which TensorStore could not read
+def _parse_shuffle(value: JSON, *, numcodecs: bool, words: bool) -> int:
+    if not (numcodecs or words):  # n5-blosc has -1 for automatic, which TensorStore could not read
         return expect_int(value, 0, 2)
-    for names in (_SHUFFLES,) if words else (_SHUFFLES, _GDAL_SHUFFLES):
+    for names in (_SHUFFLES, _GDAL_SHUFFLES) if numcodecs else (_SHUFFLES,):
         if value in names:
             return names.index(value)
-    if not words:
+    if numcodecs:
         return expect_int(value, _AUTO, 2)
     raise SpecError(f'Expected one of "noshuffle", "shuffle", "bitshuffle", but received: {dump(value)}')
 
@@ -94,7 +95,8 @@ class Blosc(BytesToBytes):
     @classmethod
     def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> Self:
         members = Members(configuration)
-        words = format == "zarr3" and name == "blosc"
+        notation = notation_of(format)
+        numcodecs, words = notation.is_of_numcodecs(name), notation.has_words
         defaults: tuple[Any, ...] = {
             "zarr3": (None, None, None, None),
             "zarr2": ("lz4", 5, _AUTO, 0),
@@ -102,10 +104,12 @@ class Blosc(BytesToBytes):
         }[format]
         cname = members.take("cname", _parse_cname, defaults[0])
         clevel = members.take("clevel", lambda v: expect_int(v, 0, 9), defaults[1])
-        shuffle = members.take("shuffle", lambda v: _parse_shuffle(v, format, words=words), defaults[2])
+        shuffle = members.take(
+            "shuffle", lambda v: _parse_shuffle(v, numcodecs=numcodecs, words=words), defaults[2]
+        )
         typesize = None
         # n5-blosc stores a type size that it does not use; Zarr v3 ignores it where nothing is shuffled.
-        if format == "n5" or (format == "zarr3" and shuffle == 0):
+        if notation.ignores_unknown or (words and shuffle == 0):
             members.take("typesize", lambda v: v, None)
         else:
             typesize = members.take(
@@ -118,13 +122,13 @@ class Blosc(BytesToBytes):
             typesize,
             members.take("blocksize", lambda v: expect_int(v, 0, _INT_MAX), defaults[3]),
         )
-        if format == "n5":
+        if notation.ignores_unknown:
             members.rest()
         members.finish()
         return codec
 
     def to_json(self, format: str) -> dict[str, Any]:
-        words = format == "zarr3"
+        words = notation_of(format).has_words
         shuffle: int | str | None = self.shuffle
         if words and self.shuffle is not None:
             if self.shuffle == _AUTO:

@@ -18,22 +18,20 @@ from collections.abc import Sequence
 
 from chunkwise import catalogue
 from chunkwise.binding import JSON, Members, expect_bool, expect_object, expect_string, parse_array
+from chunkwise.codec.notation import notation_of
 from chunkwise.codec.protocol import Codec
 from chunkwise.errors import InvalidArgumentError, SpecError, UnknownExtensionError, prefix
 
 __all__ = ["codec_name", "codec_to_json", "codecs_to_json", "find_codec", "parse_codec", "parse_codecs"]
 
-# The member that holds the name of a codec next to its options, for the formats that have one.
-_NAME_MEMBER = {"zarr2": "id", "n5": "type"}
-
 
 def parse_codec(value: JSON, format: str = "zarr3") -> Codec:
     """Read one codec as `format` ("zarr3", "zarr2" or "n5") writes it."""
-    if format in _NAME_MEMBER:
+    notation = notation_of(format)
+    if not notation.is_chain:
         members = Members(value)
-        member = _NAME_MEMBER[format]
-        name = members.take(member, expect_string)
-        return find_codec(name, format, member).parse(format, name, members.rest())
+        name = members.take(notation.name_member, expect_string)
+        return find_codec(name, format, notation.name_member).parse(format, name, members.rest())
     if isinstance(value, str):
         value = {"name": value}
     members = Members(value)
@@ -80,12 +78,10 @@ def codec_to_json(codec: Codec, format: str = "zarr3") -> dict[str, JSON]:
     """Return one codec as `format` writes it."""
     # A ``configuration`` without members is left out, except of the codecs that zarr-python calls
     # ``numcodecs.…``: it demands one of those.
-    name, configuration = codec_name(codec, format), codec.to_json(format)
-    if format in _NAME_MEMBER:
-        return {_NAME_MEMBER[format]: name, **configuration}
-    if configuration or name.startswith("numcodecs."):
-        return {"name": name, "configuration": configuration}
-    return {"name": name}
+    notation, name, configuration = notation_of(format), codec_name(codec, format), codec.to_json(format)
+    if notation.is_chain and not configuration and not name.startswith("numcodecs."):
+        return {"name": name}
+    return notation.described(name, configuration)
 
 
 def codecs_to_json(codecs: Sequence[Codec], format: str = "zarr3") -> list[dict[str, JSON]]:

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
 from chunkwise.binding import Members, expect_one_of
+from chunkwise.codec.notation import notation_of
 from chunkwise.codec.protocol import Buffer, BytesToBytes, byte_view, size_error
 from chunkwise.errors import DataCorruptionError, UnsupportedError
 from chunkwise.libraries import crc32c
@@ -45,13 +46,13 @@ class Crc32c(BytesToBytes):
     def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> Self:
         members = Members(configuration)
         location = None
-        if format == "zarr2" or name == "numcodecs.crc32c":
+        if notation_of(format).is_of_numcodecs(name):
             location = members.take("location", lambda v: expect_one_of(v, ("start", "end")), None)
         members.finish()
         return cls(location)
 
     def to_json(self, format: str) -> dict[str, Any]:
-        if format == "zarr3":
+        if notation_of(format).is_chain:
             if self.location == "start":
                 raise UnsupportedError(
                     '"crc32c" codec of Zarr v3 has no "location"; the checksum is at the end'

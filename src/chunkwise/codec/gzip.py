@@ -34,9 +34,12 @@ from chunkwise.codec.deflate import (
     open_deflate_decoder_into,
     open_deflate_encoder,
 )
+from chunkwise.codec.notation import notation_of
 from chunkwise.codec.protocol import Buffer, BytesToBytes, ChunkSpec
 
 __all__ = ["Gzip"]
+
+_DEFAULT_LEVEL = {"zarr2": 1, "n5": 6}
 
 
 @dataclass(frozen=True)
@@ -59,20 +62,17 @@ class Gzip(BytesToBytes):
     @classmethod
     def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> Self:
         members = Members(configuration)
-        if format == "n5":
-            level = members.take("level", lambda v: expect_int(v, -1, 9), 6)
-            use_zlib = members.take("useZlib", expect_bool, False)
-            members.rest()
-            return cls(level, "zlib" if use_zlib else "gzip")
-        # Java's default in Zarr v2, as jzarr writes it.
-        least, default = (-1, 1) if format == "zarr2" else (0, None)
-        level = members.take("level", lambda v: expect_int(v, least, 9), default)
-        members.finish()
-        return cls(level)
+        notation = notation_of(format)
+        least = 0 if notation.has_words else -1  # Java's default, as jzarr writes it
+        level = members.take("level", lambda v: expect_int(v, least, 9), _DEFAULT_LEVEL.get(format))
+        if not notation.ignores_unknown:
+            members.finish()
+            return cls(level)
+        return cls(level, "zlib" if members.take("useZlib", expect_bool, False) else "gzip")
 
     def to_json(self, format: str) -> dict[str, Any]:
         members: dict[str, Any] = {} if self.level is None else {"level": self.level}
-        if format == "n5":
+        if notation_of(format).ignores_unknown:  # which Java's own are
             members["useZlib"] = self.framing == "zlib"
         return members
 

@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from chunkwise.binding import JSON, Members, expect_array, expect_int, expect_object
+from chunkwise.codec.notation import notation_of
 from chunkwise.codec.protocol import Buffer, BytesToBytes
 from chunkwise.codec.streams import decode_streams, xz_has_checksum
 from chunkwise.codec.xz import compress_xz
@@ -70,7 +71,7 @@ class Lzma(BytesToBytes):
         preset = members.take("preset", _parse_preset, None)
         filters = members.take("filters", _parse_filters, None)
         delta = None
-        if format == "zarr2" and filters is None:
+        if notation_of(format).has_numcodecs_options and filters is None:
             delta = members.take("delta", lambda v: expect_int(v, 1, 256), None)
         members.finish()
         return cls(container, check, preset, filters, delta)

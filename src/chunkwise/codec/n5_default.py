@@ -51,7 +51,7 @@ def _parse_inner(value: JSON) -> tuple[Codec, ...]:
         raise SpecError(
             'n5_default requires the inner codecs "transpose", "bytes" and at most one compressor'
         )
-    if rest[0].to_json("zarr3").get("endian", "big") != "big":
+    if rest[0].endian not in (None, "big"):
         raise SpecError('n5_default requires the inner codec "bytes" to have "endian" of "big"')
     if len(rest) > 2 or any(codec.kind != "bytes->bytes" for codec in rest[1:]):
         raise SpecError('n5_default allows at most one compressor after the inner codec "bytes"')

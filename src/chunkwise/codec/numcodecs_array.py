@@ -28,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.binding import JSON, check_known, dump, expect_string
+from chunkwise.codec.notation import notation_of
 from chunkwise.codec.protocol import ArrayToArray, ChunkSpec
 from chunkwise.errors import CodecError, DataCorruptionError, InvalidArgumentError, SpecError
 
@@ -83,7 +84,7 @@ class NumcodecsFilter(ArrayToArray):
         check_known(configuration, (*cls.required, *cls.optional))
         codec = cls(frozen(configuration))
         codec._instance()
-        if format == "zarr3":
+        if not notation_of(format).has_numcodecs_options:
             # The arrays between codecs have no stored byte order there; in memory it is little.
             decoded = codec._member((cls.decoded_member,))
             if decoded is not None:

@@ -133,7 +133,7 @@ class Shuffle(NumcodecsBytes):
     name, id, members, overhead = "numcodecs.shuffle", "shuffle", ("elementsize",), 0
 
     def bind(self, item: ChunkSpec) -> Self:
-        if self.to_json("zarr2").get("elementsize") != 0:
+        if dict(self.configuration).get("elementsize") != 0:
             return self
         return replace(
             self, configuration=(("elementsize", 1 if item.dtype.hasobject else item.dtype.itemsize),)

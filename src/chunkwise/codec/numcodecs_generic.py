@@ -26,6 +26,7 @@ import numpy.typing as npt
 
 from chunkwise.binding import JSON, Members, expect_object, expect_string
 from chunkwise.codec.lz4_hdf5 import decode_lz4_hdf5
+from chunkwise.codec.notation import notation_of
 from chunkwise.codec.numcodecs_array import Frozen, frozen, thawed
 from chunkwise.codec.protocol import (
     ArrayToBytes,
@@ -150,7 +151,7 @@ class NumcodecsSerializer(ArrayToBytes):
 
     def to_json(self, format: str) -> dict[str, Any]:
         members = thawed(self.configuration)
-        return members if format == "zarr3" else {**members, "id": self.id}
+        return members if notation_of(format).is_chain else {**members, "id": self.id}
 
     def bind(self, item: ChunkSpec) -> Self:
         if item.dtype.hasobject:

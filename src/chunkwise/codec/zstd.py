@@ -28,6 +28,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from chunkwise.binding import Members, expect_bool, expect_int
+from chunkwise.codec.notation import notation_of
 from chunkwise.codec.protocol import BatchDecoder, Buffer, BytesToBytes, ChunkSpec, size_error
 from chunkwise.errors import DataCorruptionError, prefix
 from chunkwise.libraries import zstd
@@ -58,17 +59,23 @@ class Zstd(BytesToBytes):
     def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> Self:
         members = Members(configuration)
         level = members.take("level", lambda v: expect_int(v, *_LEVELS), _DEFAULT_LEVEL.get(format))
-        if format == "n5":
+        notation = notation_of(format)
+        if notation.ignores_unknown:
             members.rest()
             return cls(level)
-        gdal = {"YES": True, "NO": False} if format == "zarr2" else {}
+        gdal = {"YES": True, "NO": False} if notation.has_numcodecs_options else {}
         checksum = members.take("checksum", lambda v: expect_bool(gdal.get(str(v), v)), None)
         members.finish()
         return cls(level, checksum)
 
     def to_json(self, format: str) -> dict[str, Any]:
         members: dict[str, Any] = {} if self.level is None else {"level": self.level}
-        if self.checksum is not None and (format == "zarr3" or (format == "zarr2" and self.checksum)):
+        notation = notation_of(format)
+        if (
+            self.checksum is not None
+            and not notation.ignores_unknown
+            and (self.checksum or notation.has_words)
+        ):
             members["checksum"] = self.checksum
         return members
 

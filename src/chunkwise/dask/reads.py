@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from chunkwise.api.tensorstore import TensorStore
+from chunkwise.extras import is_of
 from chunkwise.hierarchy.location import Location
 from chunkwise.kvstore.file import FileStore
 from chunkwise.tools.overlap import overlap, store_and_path
@@ -90,9 +91,8 @@ class _Finder(_Pickler):  # type: ignore[misc]
             if isinstance(text, str) and "/" in text.replace(os.sep, "/"):
                 self._found.texts.add(text)
             return None
-        module = type(obj).__module__.partition(".")[0]
-        is_of_zarr = module == "zarr" and hasattr(obj, "store") and hasattr(obj, "path")
-        is_group = isinstance(getattr(obj, "location", None), Location) if module == "chunkwise" else False
+        is_of_zarr = is_of(obj, "zarr") and hasattr(obj, "store") and hasattr(obj, "path")
+        is_group = is_of(obj, "chunkwise") and isinstance(getattr(obj, "location", None), Location)
         if isinstance(obj, TensorStore) or is_of_zarr or is_group:
             if id(obj) not in self._seen:
                 self._seen[id(obj)] = obj

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from typing import ClassVar, Literal, TypeAlias
 
 from chunkwise.binding import JSON, load_json
+from chunkwise.chunk_key.key_encoding import KeyEncoding
+from chunkwise.codec.notation import CodecNotation
 
 __all__ = ["FormatName", "TreeFormat"]
 
@@ -26,6 +28,8 @@ class TreeFormat(ABC):
     """As users call it: ``Zarr v2``."""
     driver: ClassVar[str]
     """Driver of its arrays."""
+    suffix: ClassVar[str] = ".zarr"
+    """Of the names of roots."""
 
     array_key: ClassVar[str]
     """Key, relative to an array, of its metadata document."""
@@ -39,6 +43,8 @@ class TreeFormat(ABC):
     """All keys, relative to a node, that are metadata."""
     consolidated_key: ClassVar[str] = ""
     """Key of the document of a group that copies of others' are in; empty if the format has none."""
+    consolidated_member: ClassVar[str] = ""
+    """Member of the group's own document that the copies are in; empty where they are in one of their own."""
     link_attribute: ClassVar[str] = "_LINKS"
     """Attribute of a group that its links are in."""
 
@@ -49,17 +55,42 @@ class TreeFormat(ABC):
     """Whether a directory without a document is a group, which can get attributes."""
     keeps_null: ClassVar[bool] = True
     """Whether an attribute can be null; else software of the format takes it for missing."""
+    codecs: ClassVar[CodecNotation]
+    """How documents of arrays describe codecs."""
     has_shards: ClassVar[bool] = False
+    has_empty_arrays: ClassVar[bool] = True
     has_fill_value: ClassVar[bool] = True
     fill_value_is_marker: ClassVar[bool] = False
     """Whether xarray takes the fill value for that of missing data, and not an attribute alone."""
+    fill_value_can_be_null: ClassVar[bool] = False
+    """Whether an array can be without one, so that no value stands for missing data."""
     shape_member: ClassVar[str] = "shape"
+    separator_member: ClassVar[str] = ""
+    """Member of an array's document that is the separator in keys of chunks; empty if there is no such."""
     names_member: ClassVar[str] = ""
     """Member of an array's document that names its dimensions; empty where only attributes can."""
+    has_null_names: ClassVar[bool] = False
+    """Whether null stands for no name in it, and empty text is a name."""
+    dimension_attributes: ClassVar[tuple[str, ...]] = ()
+    """Attributes of arrays that the driver understands: names of dimensions, and units."""
     has_bool: ClassVar[bool] = True
     has_fixed_text: ClassVar[bool] = True
     reversed_axes: ClassVar[bool] = False
     """Whether documents list dimensions, and chunks store elements, with the last one first."""
+    ngff_version: ClassVar[str] = ""
+    """Version of OME-NGFF whose images are in groups of the format; empty if there is none."""
+    successor: ClassVar[FormatName | None] = "zarr3"
+    """Format whose documents can describe the same chunks, itself perhaps; None if there is none."""
+
+    @property
+    def attributes_are_members(self) -> bool:
+        """True if attributes are members of a node's own document beside others."""
+        return not (self.attributes_key or self.attributes_member)
+
+    @property
+    def fill_value_is_plain(self) -> bool:
+        """True if arrays have a fill value that doesn't stand for missing data."""
+        return self.has_fill_value and not self.fill_value_is_marker
 
     @property
     def has_containers(self) -> bool:
@@ -87,6 +118,10 @@ class TreeFormat(ABC):
         """Return True if a document is the format's own, whatever is wrong with it."""
         return True
 
+    def float_marker(self, value: float) -> JSON:
+        """Return a number as it is in an attribute that says what stands for a missing value."""
+        return value
+
     def own_members(self, kind: str) -> tuple[str, ...]:
         """Return the members of a document with attributes that are none, and can't be set as such."""
         return ()
@@ -104,6 +139,22 @@ class TreeFormat(ABC):
 
     def check_group(self, document: Mapping[str, JSON], where: str) -> None:  # noqa: B027
         """Raise if a group has a member that must be understood and isn't; `where` begins the message."""
+
+    def compression(self, document: Mapping[str, JSON]) -> JSON:
+        """Return the description of an array's compressor; where codecs are a chain, those of its own."""
+        raise NotImplementedError(f"{self.title} has no arrays")
+
+    def zarr2_members(self, document: Mapping[str, JSON], *, stored: bool = False) -> dict[str, JSON]:
+        """Return the document of an array, which must be whole if `stored`, in members of Zarr v2."""
+        return {}
+
+    def of_zarr2_members(self, members: Mapping[str, JSON]) -> dict[str, JSON]:
+        """Return the metadata of an array whose chunks are stored as by Zarr v2."""
+        return dict(members)
+
+    def key_forms(self, separator: str) -> list[tuple[str, KeyEncoding]]:
+        """Return the forms that keys of chunks can have, with what the document says for each."""
+        return []
 
     def reserved(self, name: str) -> str:
         """Return why no new node can have a name; empty if one can."""

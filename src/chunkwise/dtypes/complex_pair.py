@@ -16,6 +16,7 @@ import numpy.typing as npt
 from chunkwise.binding import JSON, Members, parse_array
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.dtypes.floating import parse_float, print_float
+from chunkwise.dtypes.names import ZARR3
 
 __all__ = [
     "ComplexBfloat16",
@@ -54,11 +55,11 @@ class _ComplexPair:
         return {}
 
     def parse_fill_value(self, value: JSON) -> npt.ArrayLike:
-        real, imag = parse_array(value, lambda v: parse_float(v, self.part, "zarr3"), 2)
+        real, imag = parse_array(value, lambda v: parse_float(v, self.part, ZARR3), 2)
         return np.array((real[()], imag[()]), self.memory_dtype)
 
     def print_fill_value(self, fill: npt.NDArray[Any]) -> JSON:
-        return [print_float(fill[field], self.part, "zarr3") for field in ("real", "imag")]
+        return [print_float(fill[field], self.part, ZARR3) for field in ("real", "imag")]
 
     def from_numbers(self, numbers: npt.NDArray[Any], casting: Literal["safe", "unsafe"]) -> npt.NDArray[Any]:
         out = np.empty(numbers.shape, self.memory_dtype)

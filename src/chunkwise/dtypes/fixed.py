@@ -48,7 +48,7 @@ def parse_fixed_bytes(value: JSON, dtype: DataType, notation: Notation) -> npt.N
     # A list of byte values is read too in Zarr v3, and 0 for bytes that are all zero, which TensorStore
     # writes for the raw members of a structured type.
     nbytes = dtype.itemsize
-    raw_bits = notation == "zarr3" and dtype.kind == "raw"
+    raw_bits = notation.has_bits and dtype.kind == "raw"
     if raw_bits and isinstance(value, list):
         raw = bytes(parse_array(value, lambda v: expect_int(v, 0, 255), nbytes))
     elif raw_bits and value == 0 and not isinstance(value, bool):
@@ -61,7 +61,7 @@ def parse_fixed_bytes(value: JSON, dtype: DataType, notation: Notation) -> npt.N
 def print_fixed_bytes(fill: npt.NDArray[Any], dtype: DataType, notation: Notation) -> str:
     """Return the JSON form of a fill value of ``S<n>``, ``V<n>``, char or byte."""
     raw = fill.tobytes()
-    if notation == "zarr3" and dtype.kind == "bytes":
+    if not notation.pads_bytes and dtype.kind == "bytes":
         raw = raw.rstrip(b"\0")
     return base64.b64encode(raw).decode()
 

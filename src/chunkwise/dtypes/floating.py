@@ -84,7 +84,7 @@ def read_float(value: JSON) -> float:
 def parse_float(value: JSON, dtype: DataType, notation: Notation) -> npt.NDArray[Any]:
     """Return a fill value of a floating-point type, or raise SpecError."""
     # An error are also infinity and NaN where the type has none, and finite numbers that would become NaN.
-    if notation == "json":
+    if notation.is_plain:
         with np.errstate(all="ignore"):
             return np.array(read_float(value)).astype(dtype.memory_dtype)
     if isinstance(value, str):
@@ -99,7 +99,7 @@ def parse_float(value: JSON, dtype: DataType, notation: Notation) -> npt.NDArray
 def _from_string(value: str, dtype: DataType, notation: Notation) -> npt.NDArray[Any]:
     if value in _WORDS:
         return _rounded(_WORDS[value], dtype, value)
-    if notation == "zarr3":
+    if notation.has_bits:
         match = _HEX.fullmatch(value)
         if match is None or len(match[1]) > 2 * dtype.itemsize:
             raise _expected('"Infinity", "-Infinity", "NaN", or hex string', value)
@@ -120,13 +120,13 @@ def print_float(fill: npt.NDArray[Any], dtype: DataType, notation: Notation) -> 
     """Return the JSON form of a fill value, one that every peer reads as this very value."""
     # In a schema that is always a number, be it NaN or infinite.
     value = float(fill)
-    if notation == "json":
+    if notation.is_plain:
         return value
-    if notation == "zarr2" and dtype.name == "float4_e2m1fn":
+    if notation.has_stored_form and dtype.name == "float4_e2m1fn":
         return base64.b64encode(fill.tobytes()).decode()
     if math.isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
-    if notation == "zarr3":
+    if notation.has_bits:
         # Peers don't agree on the numbers that float8_e8m0fnu has, but they do on its bits.
         if dtype.name == "float8_e8m0fnu" and not math.isnan(value):
             return _hex(fill, dtype)
@@ -154,10 +154,10 @@ def parse_complex(
 ) -> npt.NDArray[Any]:
     """Return a fill value; `stored` tells the byte order of its base64 form."""
     part = component_of(dtype)
-    if notation == "zarr2" and isinstance(value, str) and value not in _WORDS:
+    if notation.has_stored_form and isinstance(value, str) and value not in _WORDS:
         raw = decode_base64(value, dtype.itemsize, exact=True)
         return np.frombuffer(raw, stored or dtype.memory_dtype).astype(dtype.memory_dtype).reshape(())
-    if notation == "zarr2" and not isinstance(value, list):
+    if notation.has_stored_form and not isinstance(value, list):
         value = [value, 0]
     pair = parse_array(value, lambda v: parse_float(v, part, notation), 2)
     return np.array(pair, part.memory_dtype).view(dtype.memory_dtype).reshape(())

@@ -97,7 +97,7 @@ def show(value: JSON) -> str:
 
 def parse_int(value: JSON, dtype: DataType, notation: Notation) -> npt.NDArray[Any]:
     """Return a fill value; in a schema a string of digits will do too."""
-    number = read_int(value, dtype, strings=notation == "json")
+    number = read_int(value, dtype, strings=notation.is_plain)
     if is_small(dtype):
         return sign_extended(np.array(number, dtype.memory_dtype), dtype)
     return np.array(number, dtype.memory_dtype)
@@ -110,9 +110,9 @@ def print_int(fill: npt.NDArray[Any], dtype: DataType, notation: Notation) -> JS
 
 def parse_bool(value: JSON, dtype: DataType, notation: Notation) -> npt.NDArray[Any]:
     """Return a fill value; in a schema the strings ``"true"`` and ``"false"`` will do too."""
-    if notation == "json" and value in ("true", "false"):
+    if notation.is_plain and value in ("true", "false"):
         value = value == "true"
-    if notation != "json" and type(value) is int and value in (0, 1):
+    if not notation.is_plain and type(value) is int and value in (0, 1):
         value = value == 1
     return np.array(expect_bool(value))
 

@@ -10,12 +10,23 @@ from __future__ import annotations
 import json
 import re
 from functools import lru_cache
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import ml_dtypes
 import numpy as np
 
-__all__ = ["NAMED", "Kind", "Notation", "name_of", "numpy_of", "pack", "struct_of"]
+__all__ = [
+    "NAMED",
+    "SCHEMA",
+    "ZARR2",
+    "ZARR3",
+    "Kind",
+    "Notation",
+    "name_of",
+    "numpy_of",
+    "pack",
+    "struct_of",
+]
 
 Kind: TypeAlias = Literal[
     "bool",
@@ -36,8 +47,19 @@ Kind: TypeAlias = Literal[
 ]
 """Family of a data type: the module with its fill values, and its row in the conversion table."""
 
-Notation: TypeAlias = Literal["zarr3", "zarr2", "json"]
-"""Notation of fill values: that of a metadata document, or of a schema (TensorStore's)."""
+
+class Notation(NamedTuple):
+    """How one kind of document writes fill values."""
+
+    is_plain: bool = False  # numbers of any kind, and bytes as text
+    has_bits: bool = False  # floats also as hexadecimal bits, bytes as a list of numbers
+    has_stored_form: bool = False  # what is no single number as base64 of its stored bytes
+    pads_bytes: bool = True  # with zeros, to the size of the data type
+
+
+ZARR3 = Notation(has_bits=True, pads_bytes=False)
+ZARR2 = Notation(has_stored_form=True)
+SCHEMA = Notation(is_plain=True)  # TensorStore's
 
 _ML_INTS = ("int2", "int4", "uint2", "uint4")
 _ML_FLOATS = (

@@ -16,6 +16,7 @@ from chunkwise.binding import JSON
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.dtypes.fill_value import parse_element, print_element
 from chunkwise.dtypes.integer import bounds_of, is_small, show
+from chunkwise.dtypes.names import SCHEMA
 from chunkwise.errors import InvalidArgumentError, SpecError, braced, prefix
 
 __all__ = ["array_from_json", "array_to_json", "fill_value_from_json", "fill_value_to_json"]
@@ -52,7 +53,7 @@ def array_from_json(value: JSON, dtype: DataType, rank: int | None = None) -> np
     out = np.empty(len(elements), dtype.memory_dtype)
     for i, element in enumerate(elements):
         try:
-            out[i] = parse_element(element, dtype, "json")[()]
+            out[i] = parse_element(element, dtype, SCHEMA)[()]
         except InvalidArgumentError as e:
             position = ", ".join(map(str, np.unravel_index(i, shape))) if shape else ""
             raise prefix(e, f"Error parsing array element at position {{{position}}}") from None
@@ -64,7 +65,7 @@ def array_to_json(array: npt.NDArray[Any], dtype: DataType) -> JSON:
     if array.ndim:
         # The ellipsis keeps elements of object arrays in arrays of rank 0.
         return [array_to_json(array[i, ...], dtype) for i in range(len(array))]
-    return print_element(array, dtype, "json")
+    return print_element(array, dtype, SCHEMA)
 
 
 fill_value_from_json = array_from_json

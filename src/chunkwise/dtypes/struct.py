@@ -47,9 +47,9 @@ def parse_struct(
     if isinstance(value, str):
         raw = decode_base64(value, memory.itemsize, exact=True)
         return np.frombuffer(raw, stored or memory.newbyteorder("<")).astype(memory).reshape(())
-    if notation == "zarr2" or not isinstance(value, dict | list):
+    if notation.has_stored_form or not isinstance(value, dict | list):
         expected = (
-            "base64-encoded string" if notation == "zarr2" else "object, array, or base64-encoded string"
+            "base64-encoded string" if notation.has_stored_form else "object, array, or base64-encoded string"
         )
         raise SpecError(f"Expected {expected}, but received: {show(value)}")
     members = list(members_of(dtype))

@@ -41,13 +41,13 @@ def parse_variable(value: JSON, dtype: DataType, notation: Notation) -> npt.NDAr
     """Return a fill value of string, ustring or json."""
     if dtype.kind == "json":
         return boxed(value)
-    if dtype.kind == "ustring" or notation == "json":
+    if dtype.kind == "ustring" or notation.is_plain:
         try:
             raw = expect_string(value).encode()
         except UnicodeEncodeError:
             raise SpecError(f"Expected text that UTF-8 can encode, but received: {show(value)}") from None
         return boxed(value if dtype.kind == "ustring" else raw)
-    if notation == "zarr3" and isinstance(value, list):
+    if notation.has_bits and isinstance(value, list):
         return boxed(bytes(parse_array(value, lambda v: expect_int(v, 0, 255))))
     try:
         return boxed(base64.b64decode(expect_string(value), validate=True))
@@ -62,7 +62,7 @@ def print_variable(fill: npt.NDArray[Any], dtype: DataType, notation: Notation) 
     value: Any = fill[()]
     if dtype.kind != "string":
         return value
-    if notation != "json":
+    if not notation.is_plain:
         return base64.b64encode(value).decode()
     try:
         return value.decode()

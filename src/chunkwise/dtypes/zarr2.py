@@ -17,7 +17,7 @@ from chunkwise.catalogue import codecs
 from chunkwise.dtypes.data_type import DataType, dtypes
 from chunkwise.dtypes.fill_value import parse_element, print_element
 from chunkwise.dtypes.integer import show
-from chunkwise.dtypes.names import pack
+from chunkwise.dtypes.names import ZARR2, pack
 from chunkwise.dtypes.struct import members_of
 from chunkwise.errors import InvalidArgumentError, SpecError, UnknownExtensionError, UnsupportedError, prefix
 
@@ -149,7 +149,7 @@ def parse_fill_value_zarr2(
         value = str(value)
     if dtype.kind == "int" and isinstance(value, str) and _DIGITS.fullmatch(value):
         value = int(value)
-    return None if value is None else parse_element(value, dtype, "zarr2", stored)
+    return None if value is None else parse_element(value, dtype, ZARR2, stored)
 
 
 def fill_value_to_zarr2(
@@ -157,4 +157,4 @@ def fill_value_to_zarr2(
 ) -> JSON:
     """Return member ``fill_value`` of a Zarr v2 array; inverse of `parse_fill_value_zarr2`."""
     # Every NaN becomes ``"NaN"``: Zarr v2 has one only.
-    return None if fill is None else print_element(fill, dtype, "zarr2", stored)
+    return None if fill is None else print_element(fill, dtype, ZARR2, stored)

@@ -28,7 +28,7 @@ from chunkwise.catalogue import data_types
 from chunkwise.dtypes.data_type import DataType, dtypes
 from chunkwise.dtypes.extension import find_extension
 from chunkwise.dtypes.fill_value import parse_element, print_element
-from chunkwise.dtypes.names import pack
+from chunkwise.dtypes.names import ZARR3, pack
 from chunkwise.dtypes.struct import members_of
 from chunkwise.errors import InvalidArgumentError, SpecError, UnsupportedError, prefix
 
@@ -168,7 +168,7 @@ def to_zarr3(dtype: DataType) -> JSON:
 
 def parse_fill_value_zarr3(value: JSON, dtype: DataType) -> npt.NDArray[Any]:
     """Return member ``fill_value`` of a Zarr v3 array as an array of shape ``()``, or raise SpecError."""
-    return parse_element(value, dtype, "zarr3")
+    return parse_element(value, dtype, ZARR3)
 
 
 def fill_value_to_zarr3(fill: npt.NDArray[Any], dtype: DataType, data_type: JSON = None) -> JSON:
@@ -176,13 +176,13 @@ def fill_value_to_zarr3(fill: npt.NDArray[Any], dtype: DataType, data_type: JSON
     # `data_type` is what the document calls the type.  ``structured`` and ``raw_bytes`` have base64,
     # ``struct`` an object with all members, ``r<N>`` a list of byte values.
     if dtype.kind not in ("struct", "raw"):
-        return print_element(fill, dtype, "zarr3")
+        return print_element(fill, dtype, ZARR3)
     data_type = to_zarr3(dtype) if data_type is None else data_type
     name = data_type if isinstance(data_type, str) else data_type["name"]
     if _RAW_BITS.fullmatch(name):
         return list(np.asarray(fill, dtype.memory_dtype).tobytes())
     if name != "struct":
-        return print_element(fill, dtype, "zarr3")
+        return print_element(fill, dtype, ZARR3)
     fields = data_type["configuration"]["fields"]
     return {
         member: fill_value_to_zarr3(fill[member], of, field["data_type"] if type(field) is dict else field[1])

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from chunkwise.api.open import open as open_spec
 from chunkwise.api.tensorstore import TensorStore
+from chunkwise.driver.tree_formats import tree_format
 from chunkwise.dtypes.as_array import as_array
 from chunkwise.dtypes.data_type import DataType, DTypeLike
 from chunkwise.errors import InvalidArgumentError
@@ -29,7 +30,7 @@ from chunkwise.spec.codec_spec import CodecSpec
 from chunkwise.spec.schema import Schema
 from chunkwise.spec.unit import Unit
 from chunkwise.tools.array_template import ArrayTemplate, data_type
-from chunkwise.tools.compressor import Compressor, parse_compressor
+from chunkwise.tools.compressor import parse_compressor
 from chunkwise.tools.new_array import NewArray
 from chunkwise.tools.target import target_spec
 
@@ -86,7 +87,7 @@ def new_array(
     unknown = [name for name in schema_options if name not in SCHEMA_OPTIONS]
     if unknown:
         raise TypeError(f"create_array got an unexpected argument {unknown[0]!r}")
-    template = _template(shape, dtype, data, schema_options)
+    template, rules = _template(shape, dtype, data, schema_options), tree_format(format)
     given: dict[str, Any] = {}
     if shards is not None:
         given["shards"] = tuple(shards)
@@ -105,14 +106,14 @@ def new_array(
     schema_codec = codec if isinstance(codec, CodecSpec) else None if schema is None else schema.codec
     if isinstance(codec, CodecSpec):
         options["codec"] = codec
-    if format == "zarr3" and "codecs" in metadata:
+    if rules.codecs.is_chain and "codecs" in metadata:
         given["codec"] = metadata["codecs"]
     elif codec is not None and not isinstance(codec, CodecSpec):
         given["codec"] = parse_compressor(codec) if isinstance(codec, str) else codec
-    elif format == "zarr3" and schema_codec is not None:
+    elif rules.codecs.is_chain and schema_codec is not None:
         given["codec"] = schema_codec.to_json().get("codecs", [])
-    elif format == "n5" and schema_codec is None and "compression" not in metadata:
-        given["codec"] = Compressor("gzip", 6)
+    elif rules.codecs.new_compressor and schema_codec is None and "compression" not in metadata:
+        given["codec"] = parse_compressor(rules.codecs.new_compressor)
     if checksum:
         if schema_codec is not None or any(name in metadata for name in _CODEC_MEMBERS):
             raise InvalidArgumentError(
@@ -131,8 +132,8 @@ def new_array(
                 f"{name}: {len(given[name])} values for an array of {len(template.shape)} dimensions"
             )
     values = attributes_to_json(attributes, non_finite)
-    if format == "n5":  # where these are members that the array is made with, and null is kept when asked for
-        own_members = [n for n in values if n in ("axes", "units", "resolution") or values[n] is None]
+    if rules.attributes_are_members:  # which the array is made with, and null is kept when asked for
+        own_members = [n for n in values if n in rules.dimension_attributes or values[n] is None]
         metadata = {**{n: values.pop(n) for n in own_members}, **metadata}
     target = target_spec(template.replaced({**given, "attributes": values}), format, list(given))
     left_out = [note for note in target.notes if note.startswith("attribute ")]
@@ -140,9 +141,10 @@ def new_array(
         raise InvalidArgumentError("; ".join(left_out))
     own = {**target.spec["metadata"], **metadata}
     spec: dict[str, Any] = {**target.spec, "metadata": own, "kvstore": location.kvstore()}
-    if format == "zarr2" and fill_value is None and "fill_value" not in metadata and "filters" not in own:
+    is_null = rules.fill_value_can_be_null and fill_value is None
+    if is_null and "fill_value" not in metadata and "filters" not in own:
         own["fill_value"] = None  # xarray takes any other for the value of what is missing
-    if format == "zarr3":
+    if rules.codecs.is_chain:
         own["codecs"] = target.spec["metadata"]["codecs"]  # those of `metadata`, in shards if there are any
         if layout_given and "codecs" not in metadata:
             # The layout says whether there are shards around the codecs, and in which order elements lie.

@@ -11,6 +11,7 @@ from chunkwise.binding import load_json, not_too_deep
 from chunkwise.driver.auto.found_instead import database_instead, interrupted_instead
 from chunkwise.driver.n5.document import check_version
 from chunkwise.driver.tree_format import FormatName
+from chunkwise.driver.tree_formats import TREE_FORMATS
 from chunkwise.errors import (
     AlreadyExistsError,
     ChunkwiseError,
@@ -226,18 +227,19 @@ def _opened(node: Node, wanted: FormatName | None, options: dict[str, Any], *, w
 def _from_snapshot(location: Location, wanted: FormatName | None, options: dict[str, Any]) -> Group | None:
     """Open a group from its consolidated metadata; None if it has none."""
     kv, path = location.store, location.path
-    for format, key in (("zarr3", "zarr.json"), ("zarr2", ".zmetadata")):
-        found = read_bounded(kv, path + key) if wanted in (None, format) else None
+    for format, rules in TREE_FORMATS.items():
+        key = rules.consolidated_key
+        found = read_bounded(kv, path + key) if key and wanted in (None, format) else None
         if found is None or found.value is None:
             continue
-        if key == ".zmetadata":
+        if not rules.consolidated_member:
             snapshot = parse_snapshot(key, load_json(found.value), found.time)
         else:
             node = node_of(location, key, found)
             is_group = not node.error and node.kind == "group"
             snapshot = parse_snapshot(key, node.document, found.time) if is_group else None
             if snapshot is None:
-                return _opened(node, "zarr3", options, writable=False)
+                return _opened(node, format, options, writable=False)
         if snapshot is not None:
             tree = Tree(format=snapshot.format, writable=False, snapshot=snapshot, **options)
             root = tree.find(())

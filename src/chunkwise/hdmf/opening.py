@@ -7,6 +7,7 @@ import zipfile
 from typing import Literal
 
 from chunkwise.binding import load_json
+from chunkwise.driver.tree_formats import tree_format
 from chunkwise.engine.pool import Pool
 from chunkwise.errors import ChunkwiseError, NotFoundError
 from chunkwise.hdmf.model.attributes import SPECLOC
@@ -96,9 +97,10 @@ def open_store(
     tree = read_tree(location, format, consolidated, pool=pool)
     read_replacement(location, tree)
     root = tree.nodes["/"]
-    if format == "zarr2" and tree.consolidated and SPECLOC not in root.attributes:
+    key = tree_format(format).attributes_key
+    if key and tree.consolidated and SPECLOC not in root.attributes:
         # Release 0.10 consolidated before it cached the specifications.
-        raw = read_bounded(location.store, location.path + ".zattrs").value
+        raw = read_bounded(location.store, location.path + key).value
         own = {} if raw is None else load_json(raw)
         if isinstance(own, dict) and SPECLOC in own:
             root.attributes[SPECLOC] = own[SPECLOC]

@@ -26,7 +26,7 @@ from chunkwise.hdmf.model.attributes import REPLACING
 from chunkwise.hdmf.model.codecs import Settings
 from chunkwise.hdmf.model.element import Element
 from chunkwise.hdmf.model.reference import canonical_path
-from chunkwise.hdmf.model.tree import StoredNode, Tree, read_tree
+from chunkwise.hdmf.model.tree import Format, StoredNode, Tree, attributes_member, read_tree
 from chunkwise.hdmf.storage.copy_dataset import stored_settings
 from chunkwise.hdmf.storage.dataset import Dataset
 from chunkwise.hdmf.storage.node_writer import NodeWriter
@@ -205,24 +205,22 @@ def _bounds(store: HdmfStore, path: str) -> tuple[str, str]:
 def _mark(store: HdmfStore, path: str) -> None:
     """Say that the dataset at a path is being replaced, and that its successor is whole."""
     _keep_in_step(store, path)
-    if store.format == "zarr2":
-        _change(store, ".zattrs", lambda attributes: _marked(attributes, path))
-        _change(store, ".zmetadata", lambda document: _marked_zmetadata(document, path, None))
-    elif store.format == "zarr3":
-        _change(store, "zarr.json", lambda document: _marked_member(document, "attributes", path))
-    else:
-        _change(store, "attributes.json", lambda document: _marked_member(document, "hdmf_attributes", path))
+    rules, member = tree_format(store.format), attributes_member(store.format)
+    if member:
+        _change(store, rules.group_key, lambda document: _marked_member(document, member, path))
+        return
+    _change(store, rules.attributes_key, lambda attributes: _marked(attributes, path))
+    _change(store, rules.consolidated_key, lambda document: _marked_zmetadata(document, path, None))
 
 
 def _unmark(store: HdmfStore, dataset: StoredNode | None) -> None:
     """Say that no dataset is being replaced."""
-    if store.format == "zarr2":
-        _change(store, ".zmetadata", lambda document: _marked_zmetadata(document, None, dataset))
-        _change(store, ".zattrs", lambda attributes: _marked(attributes, None) or None)
-    elif store.format == "zarr3":
-        _change(store, "zarr.json", lambda document: _unmarked_zarr3(document, dataset))
+    rules, format = tree_format(store.format), store.format
+    if attributes_member(format):
+        _change(store, rules.group_key, lambda document: _unmarked_member(document, format, dataset))
     else:
-        _change(store, "attributes.json", lambda document: _marked_member(document, "hdmf_attributes", None))
+        _change(store, rules.consolidated_key, lambda document: _marked_zmetadata(document, None, dataset))
+        _change(store, rules.attributes_key, lambda attributes: _marked(attributes, None) or None)
     _keep_in_step(store, None)
 
 
@@ -269,9 +267,9 @@ def _marked_zmetadata(document: Any, path: str | None, dataset: StoredNode | Non
     return with_copies(document, "zarr2", change)
 
 
-def _unmarked_zarr3(document: Any, dataset: StoredNode | None) -> Any:
-    document = _marked_member(document, "attributes", None)
-    if dataset is None:
+def _unmarked_member(document: Any, format: Format, dataset: StoredNode | None) -> Any:
+    document = _marked_member(document, attributes_member(format), None)
+    if dataset is None or not tree_format(format).consolidated_member:
         return document
 
     def change(copies: dict[str, Any]) -> dict[str, Any]:
@@ -280,7 +278,7 @@ def _unmarked_zarr3(document: Any, dataset: StoredNode | None) -> Any:
             for path, copy in copies.items()
         }
 
-    return with_copies(document, "zarr3", change)
+    return with_copies(document, format, change)
 
 
 def _with_shape_of(document: Mapping[str, Any], entry: Any) -> dict[str, Any]:

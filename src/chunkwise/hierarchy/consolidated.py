@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from chunkwise.arrays.metadata_observers import HOLDERS, holds, upwards
 from chunkwise.binding import JSON
+from chunkwise.driver.tree_formats import tree_format
 from chunkwise.engine.together import together
 from chunkwise.hierarchy.document import change_document, read_document
 from chunkwise.kvstore.protocol import KvStoreDriver
@@ -76,13 +77,13 @@ def _change_copies(kv: KvStoreDriver, place: _Place, change: _Change) -> None:
 
 def with_copies(document: JSON, format: str, change: Callable[[dict[str, JSON]], dict[str, JSON]]) -> JSON:
     """Return a document with what `change` makes of the copies of others in it; as it is if it has none."""
-    holder = document
-    if format == "zarr3":
-        holder = document.get("consolidated_metadata") if isinstance(document, dict) else None
+    holder, member = document, tree_format(format).consolidated_member
+    if member:
+        holder = document.get(member) if isinstance(document, dict) else None
     if not isinstance(holder, dict) or not isinstance(holder.get("metadata"), dict):
         return document
     holder = {**holder, "metadata": change(dict(holder["metadata"]))}
-    return {**document, "consolidated_metadata": holder} if format == "zarr3" else holder
+    return {**document, member: holder} if member else holder
 
 
 def _changed(copies: dict[str, JSON], *, change: _Change, format: str) -> dict[str, JSON]:
@@ -95,7 +96,7 @@ def _node_changed(
     copies: dict[str, JSON], format: str, *, kv: KvStoreDriver, path: str, name: str
 ) -> dict[str, JSON]:
     current: dict[str, JSON] = {}
-    if format == "zarr2":
+    if tree_format(format).attributes_key:
         for key in _V2_DOCUMENTS:
             document = read_document(kv, path + key)
             if document is None and key == ".zattrs" and current:
@@ -108,7 +109,7 @@ def _node_changed(
             current[name] = _as_copy(document, copies.get(name))
     if not current and name:
         return _without(copies, name)
-    if format == "zarr2":
+    if tree_format(format).attributes_key:
         own = tuple(f"{name}/{key}" if name else key for key in _V2_DOCUMENTS)
         copies = {key: value for key, value in copies.items() if key not in own or key in current}
     return {**copies, **current}

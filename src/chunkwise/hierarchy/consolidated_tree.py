@@ -14,7 +14,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from chunkwise.arrays.metadata_observers import metadata_changed
+from chunkwise.arrays.metadata_observers import HOLDERS, metadata_changed
 from chunkwise.binding import JSON, MISSING
 from chunkwise.driver.zarr3.metadata import parse_metadata
 from chunkwise.engine.together import is_slow, together
@@ -132,7 +132,7 @@ def remove_consolidated(location: Location) -> bool:
     """Delete the consolidated metadata of a group; return whether there were any."""
     node = _zarr_group(location)
     there = _stored(node) is not None
-    if node.format == "zarr2":
+    if not node.rules.consolidated_member:
         location.store.delete(location.path + ".zmetadata")
         return there
 
@@ -148,7 +148,7 @@ def remove_consolidated(location: Location) -> bool:
 def check_consolidated(node: Node, *, below: bool = False) -> list[str]:
     """Return the mistakes in the consolidated metadata of a group, or also of those `below` it."""
     # There are none in a group that has no consolidated metadata.
-    if node.kind != "group" or node.error or node.format not in ("zarr3", "zarr2"):
+    if node.kind != "group" or node.error or not node.rules.consolidated_key:
         return []
     try:
         stored = _stored(node)
@@ -178,7 +178,7 @@ def _has_copies(group: Node) -> bool:
 
 def _zarr_group(location: Location, found: Node | None = None) -> Node:
     node = found or require_node(location)
-    if node.kind != "group" or not node.key or node.format not in ("zarr3", "zarr2"):
+    if node.kind != "group" or not node.key or not node.rules.consolidated_key:
         what = "an implicit group" if not node.key else f"an {node.format} {node.kind}"
         raise InvalidArgumentError(
             f"{location.text} is {what}; only groups of Zarr v2 and v3 have consolidated metadata"
@@ -210,7 +210,7 @@ def gather(node: Node, *, errors: bool = True) -> Gathered:
 
 def subtree_copies(location: Location) -> dict[str, dict[str, JSON]]:
     """Return by format the copies that groups above have of a node and of all below it; names from there."""
-    out: dict[str, dict[str, JSON]] = {"zarr3": {}, "zarr2": {}}
+    out: dict[str, dict[str, JSON]] = {format: {} for format, _, _ in HOLDERS}
     node = find_node(location)
     known = [
         (name, below)
@@ -253,7 +253,7 @@ def _attributes_beside(node: Node) -> tuple[JSON, bytes]:
 
 def _write(node: Node, documents: Mapping[str, JSON]) -> None:
     kv, path = node.location.store, node.location.path
-    if node.format == "zarr2":
+    if not node.rules.consolidated_member:
         whole = {"metadata": dict(documents), "zarr_consolidated_format": 1}
         change_document(kv, path + ".zmetadata", lambda _: whole)
         return
@@ -269,7 +269,7 @@ def _write(node: Node, documents: Mapping[str, JSON]) -> None:
 def _stored(node: Node) -> dict[str, JSON] | None:
     """Return the copies that a group has, None if it has none; raise FailedPreconditionError for bad ones."""
     location = node.location
-    if node.format == "zarr2":
+    if not node.rules.consolidated_member:
         key = ".zmetadata"
         document = read_document(location.store, location.path + key, missing=MISSING)
         known = isinstance(document, dict) and document.get("zarr_consolidated_format") == 1

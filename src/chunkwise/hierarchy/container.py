@@ -18,6 +18,7 @@ from chunkwise.driver.n5.document import (
     load_document,
     parse_version,
 )
+from chunkwise.driver.n5.tree import N5Tree
 from chunkwise.driver.tree_format import FormatName
 from chunkwise.errors import FailedPreconditionError, PermissionDeniedError, SpecError
 from chunkwise.hierarchy.document import change_document, read_document
@@ -26,10 +27,10 @@ from chunkwise.hierarchy.location import Location, locate
 __all__ = ["CONTAINER_FORMAT", "check_container", "container_root", "create_container", "mark_container"]
 
 
-CONTAINER_FORMAT: FormatName = "n5"
+CONTAINER_FORMAT: FormatName = N5Tree.name
 """The format that has containers."""
 
-_SUFFIX = ".n5"
+_SUFFIX, _VERSION = N5Tree.suffix, N5Tree.container_member
 
 
 def container_root(location: Location) -> Location | None:
@@ -41,7 +42,7 @@ def container_root(location: Location) -> Location | None:
             document = read_document(at.store, at.path + "attributes.json", load_document)
         except (PermissionDeniedError, SpecError):  # somebody else's, or no document of N5
             document = None
-        if isinstance(document, dict) and "n5" in document:
+        if isinstance(document, dict) and _VERSION in document:
             return at
         if named is None and at.name.endswith(_SUFFIX):
             named = at
@@ -83,12 +84,12 @@ def create_container(path: str | os.PathLike[str] | Location, *, text: bool = Fa
         document = {} if document is None else document
         if not isinstance(document, dict):
             raise FailedPreconditionError(f"{location.describe('attributes.json')}: Expected object")
-        if parse_version(document.get("n5")) is None:
+        if parse_version(document.get(_VERSION)) is None:
             return {
-                "n5": STRING_VERSION if text else NUMERIC_VERSION,
-                **{k: v for k, v in document.items() if k != "n5"},
+                _VERSION: STRING_VERSION if text else NUMERIC_VERSION,
+                **{k: v for k, v in document.items() if k != _VERSION},
             }
-        check_version(document["n5"])
+        check_version(document[_VERSION])
         return document
 
     change_document(location.store, location.path + "attributes.json", mark, load=load_document)
@@ -101,7 +102,7 @@ def check_container(location: Location) -> None:
         return
     document = read_document(root.store, root.path + "attributes.json", load_document)
     if isinstance(document, dict):
-        check_version(document.get("n5"))
+        check_version(document.get(_VERSION))
 
 
 def mark_container(location: Location, *, text: bool = False) -> None:

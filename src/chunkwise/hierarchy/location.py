@@ -14,6 +14,7 @@ from chunkwise.binding import JSON, Members, dump
 from chunkwise.catalogue import DRIVERS, kvstores
 from chunkwise.driver.auto.found_instead import file_kind
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, noted
+from chunkwise.extras import is_of
 from chunkwise.kvstore.protocol import ByteRange, KvStoreDriver, is_store
 from chunkwise.kvstore.value_bound import read_bounded
 from chunkwise.spec.context import Context, as_context
@@ -174,7 +175,7 @@ def locate(place: LocationLike, context: Context | None = None) -> Location:
 
 def instead_of(place: object) -> str:
     """Return what to give in place of an array or a group of zarr-python."""
-    if type(place).__module__.partition(".")[0] != "zarr":
+    if not is_of(place, "zarr"):
         return ""
     path = getattr(place, "path", "")
     return f'; give its store, {{"driver": "object", "object": x.store, "path": {dump(path)}}}'

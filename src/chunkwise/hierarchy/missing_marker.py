@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from chunkwise.driver.tree_formats import tree_format
 from chunkwise.errors import InvalidArgumentError
 
 __all__ = ["FILL_VALUE", "marker_from_json", "marker_to_json"]
@@ -34,9 +35,9 @@ def marker_to_json(value: Any, dtype: np.dtype[Any], format: str) -> Any:
     if kind == "b":
         return bool(value)
     if kind == "f":
-        return _float_to_json(float(value), format)
+        return tree_format(format).float_marker(float(value))
     if kind == "c":
-        return [_float_to_json(float(part), format) for part in (value.real, value.imag)]
+        return [tree_format(format).float_marker(float(part)) for part in (value.real, value.imag)]
     if kind == "S":
         return base64.standard_b64encode(bytes(value)).decode()
     return str(value)
@@ -62,14 +63,6 @@ def marker_from_json(value: Any, dtype: np.dtype[Any]) -> Any:
     except (ValueError, TypeError, binascii.Error, struct.error) as e:
         raise InvalidArgumentError(f'"{FILL_VALUE}" of {value!r} is no {dtype}: {e}') from None
     return value
-
-
-def _float_to_json(value: float, format: str) -> Any:
-    if format == "zarr2":
-        return value
-    if format == "n5":
-        return value if math.isfinite(value) else "NaN" if value != value else f"{'-' * (value < 0)}Infinity"
-    return base64.standard_b64encode(struct.pack("<d", value)).decode()
 
 
 def _float_from_json(value: Any) -> float:

@@ -204,7 +204,7 @@ def suggested_format(location: Location, source: str | None = None) -> str | Non
         if group is not None:
             return group
         suffix = PurePath(at.name).suffix  # ".zarr" can be any format of Zarr
-        if suffix == ".zarr" and source is not None and source != "n5":
+        if source is not None and suffix == tree_format(source).suffix:
             return source
         if suffix in _SUFFIXES:
             return _SUFFIXES[suffix]

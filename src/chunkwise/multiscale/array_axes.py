@@ -16,6 +16,7 @@ import numpy as np
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.arrays.chunked import ChunkedArray
 from chunkwise.binding import JSON
+from chunkwise.driver.tree_formats import tree_format
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
@@ -115,7 +116,7 @@ def level_at(location: Location) -> tuple[MultiscaleImage, int] | None:
 def _images_of(group: Group) -> list[Callable[[], object]]:
     """Return functions that open what a group itself is, one for each of several images."""
     options = Options(drafts=True)
-    own: Any = {} if group.format == "n5" else group.attrs.get("ome", group.attrs)
+    own: Any = group.attrs.get("ome", group.attrs) if tree_format(group.format).ngff_version else {}
     listed = own.get("multiscales") if isinstance(own, Mapping) else None
     if not isinstance(listed, list) or len(listed) < 2:
         return [partial(find_images, group, options)]
@@ -179,16 +180,17 @@ def _with_sizes(
     """Return axes with the sizes that ``pixelResolution`` and ``resolution`` give them."""
     if not {"pixelResolution", "resolution"} & set(attributes):
         return axes
-    file = location.describe("attributes.json" if format == "n5" else "attributes")
+    rules = tree_format(format)
+    file = location.describe(rules.array_key if rules.attributes_are_members else "attributes")
     labelled = whole.label[tuple(axis.name for axis in axes)] if axes else whole
     names = [axis.name for axis in image_axes(labelled)]
     record: dict[str, JSON] = dict(attributes)
     found = record.get("pixelResolution")
-    if found is not None and format != "n5":  # x comes first in it, wherever x is in the array
+    if found is not None and not rules.reversed_axes:  # x comes first in it, wherever x is in the array
         record["pixelResolution"] = _by_name(found, names)
     known, sizes = axes_and_sizes(names, [record], file)
     factors = [1.0] * len(names)
-    if attributes.get("downsamplingFactors") is not None and found is not None and format == "n5":
+    if attributes.get("downsamplingFactors") is not None and found is not None and rules.reversed_axes:
         where = f"{file}: downsamplingFactors"
         factors = list(expect_numbers(attributes["downsamplingFactors"], len(names), where, positive=True))
     return [

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from chunkwise.arguments import check_choice
 from chunkwise.binding import JSON
 from chunkwise.driver.tree_format import FormatName
+from chunkwise.driver.tree_formats import tree_format
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.multiscale.image_axes import ImageAxis
 from chunkwise.pyramid.geometry import Level
@@ -35,7 +36,7 @@ class Convention(NamedTuple):
     @property
     def slowest_first(self) -> bool:
         """True if x is the last axis; of N5 it is the first."""
-        return self.format != "n5"
+        return not tree_format(self.format).reversed_axes
 
     def check(self, axes: Sequence[ImageAxis], *, labels: bool, kind: str) -> None:
         """Raise InvalidArgumentError unless the convention can have these axes, in its own order."""
@@ -97,14 +98,13 @@ CONVENTIONS = {
     )
 }
 
-_BY_FORMAT = {"zarr3": "ome-ngff-0.5", "zarr2": "ome-ngff-0.4", "n5": "n5-viewer"}
-
 
 def find_convention(name: str | None, format: str) -> Convention:
     """Return the convention called `name`, or else the usual one of a format."""
     if name is None:
-        if format not in _BY_FORMAT:
+        usual = next((one for one in CONVENTIONS.values() if one.format == format), None)
+        if usual is None:
             raise InvalidArgumentError(f"there is no convention for pyramids in {format}")
-        name = _BY_FORMAT[format]
+        return usual
     check_choice(name, "convention", CONVENTIONS)
     return CONVENTIONS[name]

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from chunkwise.api.open import open as open_spec
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.binding import JSON
+from chunkwise.driver.tree_formats import tree_format
 from chunkwise.hierarchy.attributes import write_first_attributes
 from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.new_location import check_free
@@ -41,8 +42,8 @@ class LevelWriter:
         self._to = Destination.replacing(location) if replaces else Destination(location, location)
         self._location = location = self._to.place
         target = target_spec(template, format, ("codec", "shards"))
-        if format == "zarr2":
-            target.spec["metadata"]["dimension_separator"] = "/"
+        if separator := tree_format(format).separator_member:
+            target.spec["metadata"][separator] = "/"
         self._attributes = target.attributes
         # A bound kvstore has its own ways with the disk; one that is JSON takes those of the context.
         in_files = location.base.get("driver") == "file"

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from chunkwise.binding import JSON
-from chunkwise.driver.tree_format import FormatName
+from chunkwise.driver.tree_formats import tree_format
 from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, prefix
 from chunkwise.groups.open_group import open_group
 from chunkwise.hierarchy.location import Location
@@ -40,8 +40,6 @@ from chunkwise.tools.tree_copy import Progress
 
 __all__ = ["NgffCopy"]
 
-_VERSIONS: dict[str, str] = {"zarr3": "0.5", "zarr2": "0.4"}
-
 
 class _Part(NamedTuple):
     """An image that is to be copied into a group."""
@@ -61,10 +59,10 @@ class NgffCopy:
         self, source: Location, destination: Location, format: str, options: Mapping[str, Any]
     ) -> None:
         check_apart(source, destination)
-        if format not in _VERSIONS:
+        rules = tree_format(format)
+        if not rules.ngff_version:
             raise InvalidArgumentError(f"OME-Zarr is Zarr v3 or v2, not {format}")
-        self._where, self._version = destination, _VERSIONS[format]
-        self._format: FormatName = "zarr3" if format == "zarr3" else "zarr2"
+        self._where, self._version, self._format = destination, rules.ngff_version, rules.name
         self._to = Destination(destination, destination)
         self._options = template_options(options)
         found = open_multiscale(source, drafts=True)

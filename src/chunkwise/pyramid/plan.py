@@ -24,7 +24,6 @@ from chunkwise.tools.named_sizes import check_named
 __all__ = ["PyramidOptions", "PyramidPlan", "plan_pyramid"]
 
 _CHUNKS = {1: 65536, 2: 512, 3: 64}  # by the number of axes of space
-_CODECS = {"n5": "gzip", "zarr2": "zstd", "zarr3": "zstd"}  # what any software of the format has
 
 
 @dataclass(frozen=True)
@@ -151,7 +150,7 @@ def _names(convention: Convention, n: int, first: str | None) -> list[str]:
     else:
         numbered = re.fullmatch(r"(.*?)0", first)
         expected = f'"{convention.prefix}0"'
-        if numbered is None or (convention.format == "n5" and numbered[1] != convention.prefix):
+        if numbered is None or (convention.prefix and numbered[1] != convention.prefix):
             raise InvalidArgumentError(
                 f'the first level must be called {expected}, not "{first}"; '
                 "give a destination to have it copied"
@@ -184,7 +183,8 @@ def _template(
             Unit(size, axis.unit) if axis.unit or size != 1 else None
             for size, axis in zip(level.scale, axes, strict=True)
         ]
-    codec = _CODECS[convention.format] if options.codec is None else options.codec
+    usual = tree_format(convention.format).codecs.new_compressor or "zstd"  # what any software has
+    codec = usual if options.codec is None else options.codec
     return ArrayTemplate(
         shape=level.shape,
         dtype=source.dtype,

@@ -11,7 +11,7 @@ from chunkwise.binding import JSON, dump_bytes
 from chunkwise.errors import UnsupportedError
 from chunkwise.server.content import Document, StoredValue
 from chunkwise.server.sources import Sources
-from chunkwise.server.spaces import SPACES, is_passed, keys_of
+from chunkwise.server.spaces import SPACES
 from chunkwise.server.trees import Member, ServedGroup
 
 __all__ = ["Directory", "find_directory", "index_page", "json_listing"]
@@ -43,9 +43,9 @@ def find_directory(sources: Sources, space: str, names: list[str]) -> Directory 
         return None
     node, key = found
     if isinstance(node, ServedGroup):
-        return None if key else Directory(tuple(sources.members(names, node)), keys_of(space, node))
+        return None if key else Directory(tuple(sources.members(names, node)), SPACES[space].keys(node))
     prefix = f"{key}/" if key else ""
-    if not is_passed(space, node):
+    if not SPACES[space].is_passed(node):
         if key:
             return None
         raise UnsupportedError(
@@ -56,8 +56,8 @@ def find_directory(sources: Sources, space: str, names: list[str]) -> Directory 
     keys, below = location.store.list_children(location.path + prefix)
     path = tuple(names[: len(names) - len(key.split("/"))]) if key else tuple(names)
     held = [one.removeprefix(location.path) for one in keys]
-    shown = [one for one in held if isinstance(SPACES[space](sources, path, node, one), StoredValue)]
-    documents = () if key else keys_of(space, node)
+    shown = [one for one in held if isinstance(SPACES[space].content(sources, path, node, one), StoredValue)]
+    documents = () if key else SPACES[space].keys(node)
     directories = tuple(one.removeprefix(location.path + prefix) for one in below)
     if key and not shown and not directories:
         return None

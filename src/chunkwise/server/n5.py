@@ -8,6 +8,7 @@ from __future__ import annotations
 from chunkwise.binding import JSON, dump_bytes
 from chunkwise.driver.n5.format import FORMAT
 from chunkwise.driver.n5.members import ITEM_NBYTES
+from chunkwise.driver.tree_formats import tree_format
 from chunkwise.server.content import Content, Document, StoredValue
 from chunkwise.server.encoded import EncodedArray, for_n5, template_for
 from chunkwise.server.trees import ServedArray, ServedGroup
@@ -19,7 +20,7 @@ KEY = "attributes.json"
 COMPRESSIONS = frozenset({"raw", "gzip", "blosc", "zstd"})
 """Compressions that neuroglancer and TensorStore decode."""
 
-_VERSION = "4.0.0"
+_MEMBER, _VERSION = tree_format("n5").container_member, "4.0.0"
 
 
 def group_content(group: ServedGroup, key: str) -> Content | None:
@@ -27,7 +28,7 @@ def group_content(group: ServedGroup, key: str) -> Content | None:
     if key != KEY:
         return None
     attributes = {name: value for name, value in group.attributes.items() if value is not None}
-    return Document(dump_bytes({"n5": _VERSION, **attributes}))
+    return Document(dump_bytes({_MEMBER: _VERSION, **attributes}))
 
 
 def array_content(served: ServedArray, key: str) -> Content | None:
@@ -51,11 +52,11 @@ def array_content(served: ServedArray, key: str) -> Content | None:
 def is_passed(served: ServedArray) -> bool:
     """Return True if the stored blocks are sent as they are."""
     node = served.node
-    if node is None or node.format != "n5" or served.stored is None:
+    if node is None or node.rules.driver != FORMAT.driver or served.stored is None:
         return False
-    compression = node.document.get("compression", {"type": node.document.get("compressionType")})
-    return compression["type"] in COMPRESSIONS and node.document["dataType"] in ITEM_NBYTES
+    document = node.document
+    return node.rules.compression(document)["type"] in COMPRESSIONS and document["dataType"] in ITEM_NBYTES
 
 
 def _attributes(served: ServedArray) -> dict[str, JSON]:
-    return {name: value for name, value in served.attributes.items() if name not in ("n5", "resolution")}
+    return {name: value for name, value in served.attributes.items() if name not in (_MEMBER, "resolution")}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import ModuleType
+from typing import NamedTuple
 
 from chunkwise.errors import UnsupportedError
 from chunkwise.multiscale.image import MultiscaleImage
@@ -17,7 +18,7 @@ from chunkwise.server.precomputed import PrecomputedVolume
 from chunkwise.server.sources import Sources
 from chunkwise.server.trees import Served, ServedArray, ServedGroup
 
-__all__ = ["SPACES", "find_content", "is_passed", "keys_of"]
+__all__ = ["SPACES", "Space", "find_content"]
 
 
 def find_content(sources: Sources, space: str, names: Sequence[str]) -> Content | None:
@@ -34,28 +35,17 @@ def find_content(sources: Sources, space: str, names: Sequence[str]) -> Content 
     node, key = found
     if not key:
         return None
-    return SPACES[space](sources, tuple(names[: len(names) - key.count("/") - 1]), node, key)
+    return SPACES[space].content(sources, tuple(names[: len(names) - key.count("/") - 1]), node, key)
 
 
-def keys_of(space: str, node: Served) -> tuple[str, ...]:
-    """Return the names of the documents of a node in a key space."""
-    if space == "precomputed":
-        return (
-            (INFO,)
-            if isinstance(node, ServedArray) or isinstance(multiscale_at(node), MultiscaleImage)
-            else ()
-        )
-    return (n5.KEY if space == "n5" else zarr3.KEY,)
+def _keys_of_volume(node: Served) -> tuple[str, ...]:
+    """Return ``info`` if a node is a volume."""
+    is_volume = isinstance(node, ServedArray) or isinstance(multiscale_at(node), MultiscaleImage)
+    return (INFO,) if is_volume else ()
 
 
-def is_passed(space: str, array: ServedArray) -> bool:
-    """Return True if the stored chunks of an array are sent as they are, so that they can be listed."""
-    if space == "precomputed":
-        return False
-    if space == "n5":
-        return n5.is_passed(array)
-    same = space == "zarr3" or for_browsers(array.view) is array.view
-    return same and zarr3.passed_document(array) is not None
+def _is_passed_to_viewers(array: ServedArray) -> bool:
+    return for_browsers(array.view) is array.view and zarr3.is_passed(array)
 
 
 def _by_format(module: ModuleType) -> FindContent:
@@ -104,10 +94,18 @@ def _with_copies(one: FindContent) -> FindContent:
     return content
 
 
-SPACES: dict[str, FindContent] = {
-    "zarr3": _with_copies(_by_format(zarr3)),
-    "n5": _by_format(n5),
-    "precomputed": _precomputed,
-    "viewer": _with_copies(_viewer),
+class Space(NamedTuple):
+    """A key space: its content, documents of a node, whether stored chunks are sent as they are."""
+
+    content: FindContent
+    keys: Callable[[Served], tuple[str, ...]]
+    is_passed: Callable[[ServedArray], bool]
+
+
+SPACES: dict[str, Space] = {
+    "zarr3": Space(_with_copies(_by_format(zarr3)), lambda _: (zarr3.KEY,), zarr3.is_passed),
+    "n5": Space(_by_format(n5), lambda _: (n5.KEY,), n5.is_passed),
+    "precomputed": Space(_precomputed, _keys_of_volume, lambda _: False),
+    "viewer": Space(_with_copies(_viewer), lambda _: (zarr3.KEY,), _is_passed_to_viewers),
 }
 """Key spaces by the first name of a path; ``viewer`` is Zarr v3 in types that neuroglancer has."""

@@ -26,7 +26,7 @@ from chunkwise.tools.array_template import inner_chain
 from chunkwise.tools.compressor import Compressor
 from chunkwise.tools.migrate import plan_migration
 
-__all__ = ["CODECS", "DATA_TYPES", "KEY", "array_content", "group_content", "passed_document"]
+__all__ = ["CODECS", "DATA_TYPES", "KEY", "array_content", "group_content", "is_passed"]
 
 KEY = "zarr.json"
 CODECS = frozenset({"bytes", "transpose", "gzip", "zstd", "blosc", "crc32c", "sharding_indexed"})
@@ -67,6 +67,11 @@ def array_content(served: ServedArray, key: str) -> Content | None:
     return None if cell is None else StoredValue(node.location.store, node.location.path + key)
 
 
+def is_passed(served: ServedArray) -> bool:
+    """Return True if the stored chunks are sent as they are."""
+    return passed_document(served) is not None
+
+
 def passed_document(served: ServedArray) -> Mapping[str, JSON] | None:
     """Return the ``zarr.json`` with which the stored chunks are sent as they are; None if they can't be."""
     if "passed" not in served.made:
@@ -80,13 +85,13 @@ def _find_document(served: ServedArray) -> Mapping[str, JSON] | None:
     if node is None or served.stored is None or served.view.dtype.memory_dtype.names is not None:
         return None
     document: Mapping[str, JSON] = node.document
-    if node.format in ("zarr2", "zarr1"):
+    if node.rules.successor is None:
+        return None
+    if node.format != node.rules.successor:
         try:
             document = plan_migration(node, keep_old=True).document
         except ChunkwiseError:
             return None
-    elif node.format != "zarr3":
-        return None
     if document.get("data_type") not in DATA_TYPES or document["chunk_grid"]["name"] != "regular":
         return None
     if document["fill_value"] is None:
@@ -107,7 +112,7 @@ def _attributes(group: ServedGroup) -> dict[str, JSON]:
     attributes = dict(group.attributes)
     if "ome" in attributes:
         return attributes
-    if group.node is None or group.node.format == "n5":
+    if group.node is None or group.node.rules.has_containers:
         image = image_of_group(group)
         # Levels that are put together, such as those of several times, are no members of the group.
         if image is None or (group.node and any(level.is_computed for level in image.levels)):

@@ -14,7 +14,8 @@ from chunkwise.api.tensorstore import TensorStore
 from chunkwise.binding import JSON
 from chunkwise.codec.codec_json import parse_codec
 from chunkwise.codec.protocol import BytesToBytes
-from chunkwise.driver.zarr1.document import to_zarr2
+from chunkwise.driver.tree_formats import tree_format
+from chunkwise.driver.zarr3.tree import inner_chain
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.hierarchy.node import Node
@@ -154,25 +155,25 @@ def template_of(store: TensorStore, node: Node, attributes: Mapping[str, JSON]) 
     units = store.dimension_units
     kept = {name: value for name, value in attributes.items() if name != FINGERPRINT}
     marker = take_marker(node.format, node.document, store.fill_value, store.dtype, kept)
-    rank, lists_names = store.rank, node.format == "zarr3"  # where a scalar has no place for them
-    if node.format == "zarr3" and isinstance(node.document.get("dimension_names"), list):
-        names = tuple(node.document["dimension_names"])
-    if node.format in ("zarr2", "zarr1"):
+    rules, rank = node.rules, store.rank
+    lists_names = rules.has_null_names  # where a scalar has no place for them
+    if lists_names and isinstance(node.document.get(rules.names_member), list):
+        names = tuple(node.document[rules.names_member])
+    if not rules.names_member:
         if (found := _dimension_names(kept.get(NAMES), rank)) is not None:
             names, lists_names = found, True
             del kept[NAMES]
         if (found_units := _dimension_units(kept.get(UNITS), rank)) is not None:
             units = found_units
             del kept[UNITS]
-    if node.format == "zarr3" and any(unit is not None for unit in units):
-        kept.pop(UNITS, None)
-    if node.format == "n5":
-        for name, understood in (("axes", any(names)), ("units", any(units)), ("resolution", any(units))):
-            if understood:
-                kept.pop(name, None)
-        kept.pop("n5", None)
+    for name in rules.dimension_attributes:
+        if any(names if name == rules.names_member else units):
+            kept.pop(name, None)
+    for name in rules.own_members("array"):
+        kept.pop(name, None)
     document, codec = node.document, compressor_of(node)
-    if node.format == "zarr2" and document.get("compressor") is None and document.get("filters"):
+    may_be_filter = rules.codecs.has_filters and not rules.codecs.is_chain
+    if may_be_filter and document.get("compressor") is None and document.get("filters"):
         document, codec = _without_byte_filters(document, codec)
     return ArrayTemplate(
         shape=store.shape,
@@ -218,7 +219,7 @@ _NO_COMPRESSORS = ("shuffle", "fletcher32", "crc32", "crc32c", "adler32", "jenki
 def _part_document(part: ArrayTemplate, rank: int) -> Mapping[str, JSON]:
     """Return the metadata of an array of `rank` dimensions as far as they hold for a part of it."""
     document, outer = part.document, part.shards or part.chunks
-    if part.format != "zarr3":
+    if not tree_format(part.format).has_shards:
         return document
     if outer is None:  # of chunks whose sizes differ
         return {}
@@ -242,30 +243,10 @@ def sharded(options: Mapping[str, Any], chunks: Sequence[int], codecs: list[JSON
     return [{"name": "sharding_indexed", "configuration": configuration}]
 
 
-def inner_chain(codecs: JSON) -> tuple[list[dict[str, JSON]], dict[str, JSON]]:
-    """Return the chain of the innermost chunks, and the options of the shards around it."""
-    chain, shard = list(codecs), {}
-    for entry in codecs:
-        if isinstance(entry, Mapping) and entry.get("name") == "sharding_indexed":
-            options = dict(entry.get("configuration", {}))
-            chain, _ = inner_chain(options.pop("codecs", []))
-            shard = options
-    return chain, shard
-
-
 def compressor_of(node: Node) -> Any:
     """Return the compressor as a Compressor, or as the format's own JSON if that says more."""
-    document = node.document
-    if node.format == "n5":
-        compression = document.get("compression", {"type": document.get("compressionType")})
-        return compressor_from_json(compression, "n5") or compression
-    if node.format == "zarr3":
-        chain = [e if isinstance(e, Mapping) else {"name": e} for e in inner_chain(document["codecs"])[0]]
-        # That elements become bytes is no news, and in which order they do is for the target to say.
-        rest = [entry for entry in chain if entry.get("name") not in ("bytes", "transpose", "crc32c")]
-        return compressor_from_json(rest, "zarr3") or rest
-    compressor = (to_zarr2(document) if node.format == "zarr1" else document).get("compressor")
-    return compressor_from_json(compressor, "zarr2") or compressor
+    value = node.rules.compression(node.document)
+    return compressor_from_json(value, str(node.format)) or value
 
 
 def _known(shape: Any) -> tuple[int, ...] | None:

@@ -27,6 +27,7 @@ from typing import NamedTuple
 
 from chunkwise.binding import JSON
 from chunkwise.catalogue import codecs
+from chunkwise.driver.tree_formats import tree_format
 from chunkwise.errors import InvalidArgumentError, UnknownExtensionError, hint
 
 __all__ = ["Compressor", "compressor_from_json", "compressor_to_json", "parse_compressor"]
@@ -35,9 +36,6 @@ SHUFFLES = ("noshuffle", "shuffle", "bitshuffle")
 _LEVELS = {"zstd": 3, "gzip": 6, "zlib": 6, "bz2": 9, "xz": 6}
 _NAMES = ("none", "raw", "zstd", "gzip", "zlib", "blosc", "lz4", "bz2", "bzip2", "xz", "lzma")
 _ALIASES = {"raw": "none", "bzip2": "bz2", "lzma": "xz", "null": "none"}
-_ZARR = {"zstd": "zstd", "gzip": "gzip", "zlib": "zlib", "lz4": "lz4", "bz2": "bz2", "xz": "lzma"}
-_N5 = {"zstd": "zstd", "gzip": "gzip", "bz2": "bzip2", "xz": "xz"}
-_OPTIONS = {"bz2": "blockSize", "xz": "preset"}  # of N5, where they aren't called level
 
 
 class Compressor(NamedTuple):
@@ -117,80 +115,43 @@ def _level(text: str, level: str) -> int:
 def compressor_to_json(compressor: Compressor, format: str) -> JSON:
     """Return ``codecs`` of zarr3, ``compressor`` of zarr2 and zarr1, or ``compression`` of n5; or raise."""
     name, level, cname, shuffle, crc32c = compressor
-    options: dict[str, JSON]
+    notation = tree_format(format).codecs
     if crc32c:
-        if format != "zarr3":
+        if not notation.is_chain:
             raise InvalidArgumentError(
                 f'codec "{compressor}": only Zarr v3 has crc32c behind a compressor, not {format}; '
                 "a checksum of the compressor's own is what --checksum, or checksum=True, asks for"
             )
         return [*compressor_to_json(compressor._replace(crc32c=False), format), {"name": "crc32c"}]
-    if name not in _NAMES:
-        options = {} if level is None else {str(_plugin_option(name)): level}
-        if format == "zarr3":
-            return [{"name": name, "configuration": options}]
-        return {"type" if format == "n5" else "id": name, **options}
-    if format == "zarr3":
-        if name == "none":
-            return []
-        if name == "blosc":
-            options = {"cname": cname, "clevel": level, "shuffle": shuffle, "blocksize": 0}
-            return [{"name": "blosc", "configuration": options}]
-        own = name in ("zstd", "gzip")
-        options = {} if level is None else {"preset" if name == "xz" else "level": level}
-        if name == "zstd":
-            options["checksum"] = False
-        return [{"name": name if own else f"numcodecs.{_ZARR[name]}", "configuration": options}]
-    if format in ("zarr2", "zarr1"):
-        if name == "none":
-            return None
-        if name == "blosc":
-            number = SHUFFLES.index(shuffle)
-            return {"id": "blosc", "cname": cname, "clevel": level, "shuffle": number, "blocksize": 0}
-        return {
-            "id": _ZARR[name],
-            **({} if level is None else {"preset" if name == "xz" else "level": level}),
-        }
     if name == "none":
-        return {"type": "raw"}
+        return notation.compressor("", {})
+    own, options = notation.names.get(name, name), notation.options.get(name, {})
     if name == "blosc":
-        number = SHUFFLES.index(shuffle)
-        return {"type": "blosc", "cname": cname, "clevel": level, "shuffle": number, "blocksize": 0}
-    if name == "lz4":
-        return {"type": "lz4", "blockSize": 65536}
-    if name == "zlib":
-        return {"type": "gzip", "level": level, "useZlib": True}
-    return {"type": _N5[name], _OPTIONS.get(name, "level"): level}
+        chosen = shuffle if notation.has_words else SHUFFLES.index(shuffle)
+        options = {"cname": cname, "clevel": level, "shuffle": chosen, "blocksize": 0}
+    elif level is not None:
+        member = _level_member(own) if name in _NAMES else str(_plugin_option(name))
+        options = {member: level, **options}
+    return notation.compressor(own, options)
 
 
 def compressor_from_json(value: object, format: str) -> Compressor | None:
     """Return the compressor that a metadata member stands for; None if the table doesn't have it."""
-    if format == "zarr3":
-        if not isinstance(value, list) or len(value) > 1:
-            return None
-        if not value:
-            return Compressor("none")
-        entry = value[0]
-        name = str(entry.get("name", "")).removeprefix("numcodecs.")
-        return _from_options(name, entry.get("configuration", {}))
+    notation = tree_format(format).codecs
+    if notation.is_chain and isinstance(value, list) and len(value) < 2:
+        value = value[0] if value else None
     if value is None:
         return Compressor("none")
     if not isinstance(value, Mapping):
         return None
-    if format == "n5":
-        name = str(value.get("type"))
-        if name == "lz4":
-            return Compressor("lz4")
-        if name == "gzip" and value.get("useZlib"):
-            name = "zlib"
-        return _from_options(
-            name, {**value, "level": value.get(_OPTIONS.get(_ALIASES.get(name, name), "level"))}
-        )
-    return _from_options(str(value.get("id")), value)
+    name = str(value.get(notation.name_member))
+    return _from_options(name, value.get("configuration", {}) if notation.is_chain else value)
 
 
 def _from_options(name: str, options: Mapping[str, JSON]) -> Compressor | None:
-    name = _ALIASES.get(name, name)
+    member = _level_member(name)
+    name = name.removeprefix("numcodecs.")
+    name = "zlib" if name == "gzip" and options.get("useZlib") else _ALIASES.get(name, name)
     if name in ("none", "lz4"):
         return Compressor(name)
     if name == "blosc":
@@ -202,7 +163,14 @@ def _from_options(name: str, options: Mapping[str, JSON]) -> Compressor | None:
         )
     if name not in _LEVELS:
         return None
-    level = options.get("preset" if name == "xz" else "level", options.get("level"))
+    level = options.get(member)
     if not isinstance(level, int) or level < 0:  # -1 is the library's default, which has no name elsewhere
         level = _LEVELS[name]
     return Compressor(name, level)
+
+
+def _level_member(name: str) -> str:
+    """Return the member that the level of a compressor, as a format calls it, is in."""
+    return {"bzip2": "blockSize", "xz": "preset", "lzma": "preset"}.get(
+        name.removeprefix("numcodecs."), "level"
+    )

@@ -7,14 +7,13 @@ from collections.abc import Mapping, Sequence
 
 from chunkwise.binding import JSON, dump
 from chunkwise.driver.n5.tree import DATASET_NAMES
+from chunkwise.driver.tree_formats import tree_format
 from chunkwise.errors import LossWarning
 from chunkwise.hierarchy.attribute_value import has_non_finite, to_json_value
 
 __all__ = ["array_left_out", "finite_attributes", "fitting_attributes", "is_loss", "warn_of_losses"]
 
 _MOST_NAMED = 5
-_LITERAL = ("zarr2", "zarr1")
-"""Formats whose attributes have a document of their own, which readers of arrays don't open."""
 
 
 def is_loss(note: str) -> bool:
@@ -49,7 +48,7 @@ def finite_attributes(attributes: Mapping[str, JSON], format: str) -> tuple[dict
         if not has_non_finite(value):
             continue
         what = f"attribute {dump(name)} has NaN or infinities, which"
-        if format in _LITERAL:
+        if tree_format(format).attributes_key:  # a document that readers of arrays don't open
             notes.append(f"{what} is no proper JSON")
         else:
             out[name] = to_json_value(value, f"attribute {dump(name)}", "string")
@@ -61,18 +60,16 @@ def fitting_attributes(attributes: Mapping[str, JSON], format: str) -> tuple[dic
     """Return the attributes that a group of this format can hold, and notes on the others."""
     notes: list[str] = []
     out = dict(attributes)
-    if format == "n5":
-        for name in list(out):
-            if name == "n5" or out[name] is None:
-                why = (
-                    "N5 has a meaning of its own for that name"
-                    if name == "n5"
-                    else "null means missing in N5"
-                )
-                notes.append(f"attribute {dump(name)} is left out: {why}")
-                del out[name]
-        if all(name in out for name in DATASET_NAMES[:4]):
-            del out["dimensions"]
-            notes.append('attribute "dimensions" is left out: it would make a dataset of the group')
+    rules = tree_format(format)
+    for name in attributes:
+        why = f"null means missing in {rules.title}" if out[name] is None and not rules.keeps_null else ""
+        if name in rules.own_members("group"):
+            why = f"{rules.title} has a meaning of its own for that name"
+        if why:
+            notes.append(f"attribute {dump(name)} is left out: {why}")
+            del out[name]
+    if all(name in out for name in DATASET_NAMES[:4]) and rules.attributes_are_members:
+        del out["dimensions"]
+        notes.append('attribute "dimensions" is left out: it would make a dataset of the group')
     out, changed = finite_attributes(out, format)
     return out, [*notes, *changed]

@@ -18,7 +18,7 @@ from chunkwise.binding import JSON, dump, load_json
 from chunkwise.codec.bytes import Bytes
 from chunkwise.codec.codec_json import codec_to_json
 from chunkwise.codec.protocol import ChunkSpec, Codec
-from chunkwise.driver.zarr1.document import to_zarr2
+from chunkwise.driver.tree_formats import TREE_FORMATS
 from chunkwise.driver.zarr2.metadata import MEMBERS, Zarr2Metadata
 from chunkwise.driver.zarr2.metadata import parse_metadata as parse_zarr2
 from chunkwise.driver.zarr3.metadata import make_document
@@ -42,7 +42,6 @@ from chunkwise.tools.losses import finite_attributes
 
 __all__ = ["Migration", "change_documents", "migrate", "notes_above", "old_node", "plan_migration"]
 
-_OLD_KEYS = {"zarr2": (".zarray", ".zattrs"), "zarr1": ("meta", "attrs")}
 _DIMENSIONS = "_ARRAY_DIMENSIONS"
 
 
@@ -133,14 +132,15 @@ def migrate(
 def plan_migration(node: Node, *, keep_old: bool = False) -> Migration:
     """Return what `migrate` would do to an array, without a look at the groups above it."""
     location = node.location
-    if node.format not in _OLD_KEYS or node.kind != "array":
+    rules = node.rules
+    if rules.successor in (None, node.format) or node.kind != "array":
         found = "an array" if node.kind == "array" else "a group"
         raise FailedPreconditionError(
             f"{location.text} is {found}{f' of format {node.format}' if node.format else ''}; "
             "only Zarr v1 and v2 arrays can be migrated"
         )
     document, notes = _describe(node)
-    removed = () if keep_old else tuple(_existing(location, _OLD_KEYS[node.format]))
+    removed = () if keep_old else tuple(_existing(location, (rules.array_key, rules.attributes_key)))
     return Migration(document, removed, notes, False)
 
 
@@ -154,7 +154,8 @@ def _describe(node: Node) -> tuple[dict[str, JSON], tuple[str, ...]]:
     where = location.describe(node.key)
     stored = dict(node.document)
     try:
-        old = parse_zarr2(to_zarr2(stored, stored=True) if node.format == "zarr1" else stored)
+        members = node.rules.zarr2_members(stored, stored=True)
+        old = parse_zarr2(members)
     except (ChunkwiseError, KeyError) as e:
         raise FailedPreconditionError(f"Error reading {where}: {e}") from None
     notes = []
@@ -175,7 +176,7 @@ def _describe(node: Node) -> tuple[dict[str, JSON], tuple[str, ...]]:
         notes.append(
             f"fill_value null becomes {old.missing_value()[()]!r}, which missing chunks are read as already"
         )
-    if node.format == "zarr2" and (extra := sorted(set(stored) - set(MEMBERS))):
+    if members == stored and (extra := sorted(set(stored) - set(MEMBERS))):
         notes.append(f"members that mean nothing are left out: {', '.join(extra)}")
     try:
         plain = _plain(old)
@@ -234,7 +235,7 @@ def notes_above(location: Location) -> list[str]:
 
 def old_node(node: Node) -> Node:
     """Return the node of Zarr v2 or v1 that has been given a ``zarr.json`` already, by a killed process."""
-    for format in ("zarr2", "zarr1") if node.format == "zarr3" else ():
+    for format in (name for name, rules in TREE_FORMATS.items() if name != rules.successor == node.format):
         found = find_documented(node.location, format)
         if found is not None and found.format == format and found.kind == node.kind:
             return found

@@ -37,10 +37,12 @@ class MigratedNode(NamedTuple):
 
 def migrate_tree(root: Node, *, apply: bool, keep_old: bool) -> list[MigratedNode]:
     """Migrate all nodes from the group `root` down if `apply`, and if all can be; return the results."""
-    if root.format == "n5":
-        raise FailedPreconditionError(f"{root.location.text} is a group of N5; cp -r makes a Zarr copy of it")
+    if root.rules.successor is None:
+        raise FailedPreconditionError(
+            f"{root.location.text} is a group of {root.rules.title}; cp -r makes a Zarr copy of it"
+        )
     nodes = [found._replace(node=old_node(found.node)) for found in walk(root) if not found.node.implicit]
-    nodes = [found for found in nodes if found.node.format != "zarr3"]
+    nodes = [found for found in nodes if found.node.format != found.node.rules.successor]
     planned = [_plan(name, node, keep_old) for name, node in nodes]
     report = [migrated for migrated, _ in planned]
     if not apply or any(node.error for node in report):
@@ -74,7 +76,7 @@ def _plan(name: str, node: Node, keep_old: bool) -> tuple[MigratedNode, dict[str
         if node.kind == "array":
             planned = plan_migration(node, keep_old=keep_old)
             return MigratedNode(name, "array", planned.removed, planned.notes), planned.document
-        if node.format != "zarr2":
+        if node.rules.successor is None:
             raise FailedPreconditionError(f"it is a group of {node.format}")
         attributes, changed = finite_attributes(node_attributes(node), "zarr3")
         location = node.location

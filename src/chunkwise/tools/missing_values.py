@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.binding import JSON
+from chunkwise.driver.tree_formats import tree_format
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.hierarchy.missing_marker import FILL_VALUE, marker_from_json, marker_to_json
@@ -34,7 +35,7 @@ def take_marker(
     element = dtype.memory_dtype
     if element.hasobject or element.names or element.kind not in "iufcbSU":
         return None
-    own = document.get("fill_value") if format == "zarr2" else None
+    own = document.get("fill_value") if tree_format(format).fill_value_can_be_null else None
     if own is not None and fill_value is not None:
         if not any(name in attributes or name in document for name in _OF_DATASETS):
             return None

@@ -8,6 +8,7 @@ from typing import Any
 
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.errors import ChunkwiseError
+from chunkwise.extras import is_of
 from chunkwise.hierarchy.location import Location, locate, location_of
 from chunkwise.kvstore.adapter.prefix import whole_store
 from chunkwise.kvstore.file import FileStore
@@ -86,11 +87,7 @@ def _lies_below(kvstore: KvStoreSpec, location: Location, *, below: bool = True)
 
 
 def _is_of_zarr(value: Any) -> bool:
-    return (
-        type(value).__module__.partition(".")[0] == "zarr"
-        and hasattr(value, "store")
-        and hasattr(value, "path")
-    )
+    return is_of(value, "zarr") and hasattr(value, "store") and hasattr(value, "path")
 
 
 def _place_of_zarr(value: Any) -> Location | None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy.typing as npt
 
@@ -22,9 +22,8 @@ from chunkwise.binding import JSON, dump, expect_object
 from chunkwise.catalogue import codecs as registered
 from chunkwise.codec.codec_json import parse_codec
 from chunkwise.driver.n5.members import DATASET_MEMBERS, ITEM_NBYTES, array_data_type
-from chunkwise.driver.tree_formats import DRIVERS, tree_format
-from chunkwise.driver.zarr1.document import from_zarr2
-from chunkwise.driver.zarr1.document import to_zarr2 as to_zarr2_members
+from chunkwise.driver.tree_format import TreeFormat
+from chunkwise.driver.tree_formats import tree_format
 from chunkwise.driver.zarr2.schema import OBJECT_FILTERS
 from chunkwise.dtypes.fill_value import same_fill
 from chunkwise.dtypes.zarr2 import fill_value_to_zarr2, stored_dtype, to_zarr2
@@ -38,7 +37,6 @@ from chunkwise.tools.missing_values import marker_as, marker_attribute
 __all__ = ["Target", "target_spec"]
 
 _FALLBACK = Compressor("zstd", 3)
-_WITH_CHECKSUM = {"zarr2": "zstd, gzip, zlib, bz2 and xz", "n5": "gzip, bz2, lz4 and xz"}
 
 
 @dataclass(frozen=True)
@@ -60,29 +58,19 @@ def target_spec(template: ArrayTemplate, format: str, given: Sequence[str] = ())
         template = replace(template, shards=None)
     finite, notes = finite_attributes(template.attributes, format)
     template = replace(template, attributes=finite)
-    attributes: dict[str, JSON] = {}
     template = replace(template, marker=marker_as(template.marker, template.dtype, notes))
-    if format == "zarr3":
-        if template.marker is not None and template.marker.dtype.kind == "S":
-            notes.append('attribute "_FillValue" is left out: in Zarr v3 xarray can\'t read one of bytes')
-            template = replace(template, marker=None)
-        metadata = _zarr3(template, given, notes)
-    elif format == "n5":
-        metadata = _n5(template, given, notes)
-    else:
-        attributes = _zarr2_attributes(template, format, notes)
-        metadata = _zarr2(template, format, given, notes)
-        if format == "zarr1" or metadata["fill_value"] is None:
-            attributes.update(marker_attribute(template.marker, "zarr2"))
-    return Target({"driver": DRIVERS[format], "metadata": metadata}, attributes, tuple(notes))
+    make = {"zarr3": _zarr3, "n5": _n5}.get(format, _zarr2)
+    metadata, attributes = make(template, rules, given, notes)
+    return Target({"driver": rules.driver, "metadata": metadata}, attributes, tuple(notes))
 
 
-def _zarr2(template: ArrayTemplate, format: str, given: Sequence[str], notes: list[str]) -> dict[str, JSON]:
-    own: dict[str, JSON] = {}
-    if template.format == "zarr2":
-        own = dict(template.document)
-    elif template.format == "zarr1":
-        own = to_zarr2_members(template.document)
+_Made: TypeAlias = tuple[dict[str, JSON], dict[str, JSON]]  # the ``metadata`` of a spec, other attributes
+
+
+def _zarr2(template: ArrayTemplate, rules: TreeFormat, given: Sequence[str], notes: list[str]) -> _Made:
+    format, source = rules.name, tree_format(template.format)
+    attributes = _zarr2_attributes(template, rules, notes)
+    own = source.zarr2_members(template.document)
     if "dtype" in given:
         own = {name: value for name, value in own.items() if name not in ("dtype", "fill_value", "filters")}
     metadata: dict[str, JSON] = {
@@ -97,12 +85,8 @@ def _zarr2(template: ArrayTemplate, format: str, given: Sequence[str], notes: li
         if fill_value is None:
             fill_value = template.dtype.zero()
         is_variable = template.marker is not None or any(template.names) or _is_named_scalar(template)
-        if (
-            is_variable
-            and format == "zarr2"
-            and template.format in ("zarr3", "n5")
-            and "fill_value" not in given
-        ):
+        is_free = template.format is not None and not source.fill_value_is_marker
+        if is_variable and rules.fill_value_can_be_null and is_free and "fill_value" not in given:
             fill_value = template.marker  # which it is taken for
         metadata["fill_value"] = fill_value_to_zarr2(fill_value, template.dtype, stored_dtype(template.dtype))
     if own.get("filters"):
@@ -119,15 +103,14 @@ def _zarr2(template: ArrayTemplate, format: str, given: Sequence[str], notes: li
         if "compressor" not in metadata:
             metadata["compressor"] = _codec_json(template, format, given, notes)
         metadata["compressor"] = _with_checksum(metadata["compressor"], format)
-    if format == "zarr1":
-        metadata.pop("dimension_separator", None)
-        metadata = from_zarr2(metadata)
-    return metadata
+    if metadata["fill_value"] is None or not rules.fill_value_can_be_null:
+        attributes.update(marker_attribute(template.marker, format))
+    return rules.of_zarr2_members(metadata), attributes
 
 
-def _zarr2_attributes(template: ArrayTemplate, format: str, notes: list[str]) -> dict[str, JSON]:
+def _zarr2_attributes(template: ArrayTemplate, rules: TreeFormat, notes: list[str]) -> dict[str, JSON]:
     attributes = dict(template.attributes)
-    if format == "zarr2" and _is_named_scalar(template):
+    if rules.group_key and _is_named_scalar(template):  # which can be a variable of a dataset
         attributes.setdefault(NAMES, [])
     for name, values, what in (
         (NAMES, list(template.names), "dimension names"),
@@ -135,8 +118,8 @@ def _zarr2_attributes(template: ArrayTemplate, format: str, notes: list[str]) ->
     ):
         if any(value is not None for value in values) and name not in attributes:
             attributes[name] = values
-            if template.format not in ("zarr2", "zarr1"):
-                notes.append(f'{format} has no {what}; they are in the attribute "{name}"')
+            if template.format is None or tree_format(template.format).names_member:
+                notes.append(f'{rules.name} has no {what}; they are in the attribute "{name}"')
     return attributes
 
 
@@ -144,15 +127,15 @@ def _is_named_scalar(template: ArrayTemplate) -> bool:
     return template.lists_names and not template.shape
 
 
-def _n5(template: ArrayTemplate, given: Sequence[str], notes: list[str]) -> dict[str, JSON]:
+def _n5(template: ArrayTemplate, rules: TreeFormat, given: Sequence[str], notes: list[str]) -> _Made:
     if template.dtype.name not in (*ITEM_NBYTES, "ustring"):
         raise InvalidArgumentError(
             f'N5 has no data type "{template.dtype.name}"; it has {", ".join(ITEM_NBYTES)} '
             "(convert with --dtype)"
         )
-    metadata: dict[str, JSON] = marker_attribute(template.marker, "n5")
+    metadata: dict[str, JSON] = marker_attribute(template.marker, rules.name)
     for name, value in template.attributes.items():
-        if name in DATASET_MEMBERS or name in ("n5", "compressionType", "codecs"):
+        if name in (*DATASET_MEMBERS, *rules.own_members("array")):
             notes.append(f'attribute "{name}" is left out: N5 has a meaning of its own for that name')
         elif value is None:
             notes.append(f'attribute "{name}" is left out: it is null, which N5 software takes for missing')
@@ -163,11 +146,11 @@ def _n5(template: ArrayTemplate, given: Sequence[str], notes: list[str]) -> dict
     if template.chunks is not None:
         metadata["blockSize"] = list(template.chunks)
     if template.codec is not None:
-        metadata["compression"] = _codec_json(template, "n5", given, notes)
+        metadata["compression"] = _codec_json(template, rules.name, given, notes)
     elif template.checksum:
         metadata["compression"] = {"type": "gzip"}
     if template.checksum:
-        metadata["compression"] = _with_checksum(metadata["compression"], "n5")
+        metadata["compression"] = _with_checksum(metadata["compression"], rules.name)
     names = [name or "" for name in template.names]
     if any(names):
         if len({name for name in names if name}) < sum(1 for name in names if name):
@@ -183,15 +166,18 @@ def _n5(template: ArrayTemplate, given: Sequence[str], notes: list[str]) -> dict
         notes.append(
             f"N5 has no fill value: missing chunks are written out, full of {template.fill_value.item()!r}"
         )
-    return metadata
+    return metadata, {}
 
 
-def _zarr3(template: ArrayTemplate, given: Sequence[str], notes: list[str]) -> dict[str, JSON]:
+def _zarr3(template: ArrayTemplate, rules: TreeFormat, given: Sequence[str], notes: list[str]) -> _Made:
     """Return the ``metadata`` member of a spec; what isn't `given` is kept of an array of that format."""
-    attributes = {**template.attributes, **marker_attribute(template.marker, "zarr3")}
+    if template.marker is not None and template.marker.dtype.kind == "S":
+        notes.append('attribute "_FillValue" is left out: in Zarr v3 xarray can\'t read one of bytes')
+        template = replace(template, marker=None)
+    attributes = {**template.attributes, **marker_attribute(template.marker, rules.name)}
     if any(unit is not None for unit in template.units):
         attributes[UNITS] = [None if unit is None else str(unit) for unit in template.units]
-    own = template.document if template.format == "zarr3" else {}
+    own = template.document if template.format == rules.name else {}
     fill_value = template.fill_value if template.fill_value is not None else template.dtype.zero()
     data_type = own["data_type"] if own and "dtype" not in given else to_zarr3(template.dtype)
     metadata: dict[str, JSON] = {
@@ -208,7 +194,7 @@ def _zarr3(template: ArrayTemplate, given: Sequence[str], notes: list[str]) -> d
         metadata.update(_zarr3_chunks(template, own, given, notes))
     if own:
         metadata["chunk_key_encoding"] = own["chunk_key_encoding"]
-    return metadata
+    return metadata, {}
 
 
 def _zarr3_chunks(
@@ -247,7 +233,8 @@ def _zarr3_chunks(
 def _is_array_codec(entry: object) -> bool:
     """Return True if a codec comes before the compressors."""
     name = entry if isinstance(entry, str) else expect_object(entry).get("name", "")
-    return bool(registered.find(name, "zarr3").kind != "bytes->bytes")
+    kind: str = registered.find(name, "zarr3").kind
+    return kind != "bytes->bytes"
 
 
 def _codec_json(template: ArrayTemplate, format: str, given: Sequence[str], notes: list[str]) -> JSON:
@@ -268,19 +255,19 @@ def _codec_json(template: ArrayTemplate, format: str, given: Sequence[str], note
 
 def _with_checksum(codecs: JSON, format: str) -> JSON:
     """Return codecs, or the compressor of Zarr v1, v2 or N5, with a checksum; raise if there can be none."""
-    if format == "zarr3":
+    rules = tree_format(format)
+    notation = rules.codecs
+    if notation.is_chain:
         return codecs if any(map(_writes_checksum, codecs)) else [*codecs, {"name": "crc32c"}]
-    words = "n5" if format == "n5" else "zarr2"
-    name = (codecs or {}).get("type" if format == "n5" else "id", "raw" if format == "n5" else "none")
+    name = (codecs or {}).get(notation.name_member, notation.no_compressor or "none")
     if name not in ("raw", "none"):
-        if _writes_checksum(codecs, words):
+        if _writes_checksum(codecs, notation.format):
             return codecs
-        if _writes_checksum({**codecs, "checksum": True}, words):
+        if _writes_checksum({**codecs, "checksum": True}, notation.format):
             return {**codecs, "checksum": True}
-    title = tree_format(format).title
     raise InvalidArgumentError(
-        f"checksum: {title} has no place for one with the compressor {dump(name)}; "
-        f"{_WITH_CHECKSUM[words]} have one of their own, and Zarr v3 has one for any"
+        f"checksum: {rules.title} has no place for one with the compressor {dump(name)}; "
+        f"{notation.with_checksum} have one of their own, and Zarr v3 has one for any"
     )
 
 

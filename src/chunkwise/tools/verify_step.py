@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from chunkwise.binding import JSON
 from chunkwise.cached import cached_property
-from chunkwise.chunk_key.key_encoding import KeyEncoding, default_keys, v2_keys
+from chunkwise.chunk_key.key_encoding import KeyEncoding
 from chunkwise.driver.stored_array import StoredArray
 from chunkwise.driver.tree_format import FormatName
 from chunkwise.engine.together import together
@@ -161,20 +161,8 @@ class VerifyStep:
     @cached_property
     def _other_forms(self) -> list[tuple[str, KeyEncoding]]:
         """The other forms of keys that the format has, with what the metadata say for each."""
-        format, own, path = self.node.format, self.array.keys, self.node.location.path
-        forms = []
-        for separator in (".", "/"):
-            if format in ("zarr2", "zarr3"):
-                said = "chunk_key_encoding" if format == "zarr3" else "dimension_separator"
-                text = (
-                    f'"{said}": "{separator}"'
-                    if format == "zarr2"
-                    else f'"{said}": v2, separator "{separator}"'
-                )
-                forms.append((text, v2_keys({"separator": separator})))
-            if format == "zarr3":
-                text = f'"{said}": default, separator "{separator}"'
-                forms.append((text, default_keys({"separator": separator})))
+        own, path = self.array.keys, self.node.location.path
+        forms = [form for separator in (".", "/") for form in self.node.rules.key_forms(separator)]
         forms = [(text, form.under(path)._replace(inner=own.inner)) for text, form in forms]
         return [(text, form) for text, form in forms if form != own]
 

@@ -31,7 +31,7 @@ def plan_variable(location: Location, name: str, encoded: Encoded, format: str, 
         chunks, shards = _chunks(encoded, format, asked=asked)
         names, rules = tuple(str(dim) for dim in variable.dims), tree_format(format)
         attributes = encoded.attributes_in(format)
-        if format == "zarr2":
+        if not rules.names_member:
             attributes[NAMES] = list(names)
         template = ArrayTemplate(
             shape=tuple(variable.shape),
@@ -40,16 +40,16 @@ def plan_variable(location: Location, name: str, encoded: Encoded, format: str, 
             shards=shards,
             codec=_codec(encoded.layout.get("codec"), asked=asked),
             fill_value=_fill_value(encoded, dtype, format, asked=asked) if rules.has_fill_value else None,
-            names=() if format == "zarr2" else names,
-            attributes={} if format == "zarr3" else attributes,
+            names=names if rules.names_member else (),
+            attributes={} if rules.attributes_member else attributes,
         )
         given = [field for field in ("codec", "shards") if encoded.layout.get(field) is not None and asked]
         target = target_spec(template, format, given)
-        if format == "zarr3":  # NaN and infinities stay bare words if they are to
-            target.spec["metadata"]["attributes"].update(attributes)
+        if rules.attributes_member:  # NaN and infinities stay bare words if they are to
+            target.spec["metadata"][rules.attributes_member].update(attributes)
         for note in target.notes:
             warnings.warn(f'variable "{name}": {note}', stacklevel=5)
-        if format == "zarr2" and encoded.fill_value is None:
+        if rules.fill_value_can_be_null and encoded.fill_value is None:
             # Any other fill value would stand for a missing one.
             target = replace(target, spec={**target.spec, "metadata": _with_null(target.spec["metadata"])})
         # All that can't be is refused here, when nothing has been changed.
@@ -68,8 +68,8 @@ def _with_null(metadata: dict[str, Any]) -> dict[str, Any]:
 def _fill_value(encoded: Encoded, dtype: DataType, format: str, *, asked: bool) -> Any:
     """Return the value that is read where nothing is stored."""
     element = encoded.element_type
-    value = encoded.layout.get("fill_value")
-    if value is not None and format != "zarr3":
+    value, is_plain = encoded.layout.get("fill_value"), tree_format(format).fill_value_is_plain
+    if value is not None and not is_plain:
         if asked:
             raise InvalidArgumentError(
                 f'encoding "fill_value": {format} has none beside "_FillValue"; Zarr v3 (zarr3) has'
@@ -86,7 +86,7 @@ def _fill_value(encoded: Encoded, dtype: DataType, format: str, *, asked: bool) 
             return _exactly(value, element)
     if encoded.fill_value is not None:
         return _exactly(encoded.fill_value, element)
-    if element.kind in "fc" and format == "zarr3":
+    if element.kind in "fc" and is_plain:
         return np.asarray(np.nan if element.kind == "f" else 0, element)
     return None
 

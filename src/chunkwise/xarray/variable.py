@@ -23,6 +23,7 @@ from xarray.core import indexing
 from chunkwise.driver.stored_array import StoredArray
 from chunkwise.hierarchy.attributes import with_number_types
 from chunkwise.hierarchy.missing_marker import FILL_VALUE, marker_from_json
+from chunkwise.hierarchy.node import Node
 from chunkwise.tools.array_template import NAMES, compressor_of
 from chunkwise.tools.compressor import Compressor
 from chunkwise.xarray.array import LazyArray
@@ -39,8 +40,7 @@ def open_variable(name: str, member: Member, fill_value_as_mask: bool | None) ->
     """Return the variable of an array, as it is stored."""
     array = LazyArray(member.store)
     attributes = with_number_types(member.node, without_nczarr(member.attributes))
-    format = member.format
-    names, hidden = _dimension_names(name, len(array.shape), format, member.node.document, member.attributes)
+    names, hidden = _dimension_names(name, len(array.shape), member.node, member.attributes)
     attributes = {key: value for key, value in attributes.items() if key not in hidden}
     if not member.node.rules.keeps_null:
         attributes = restore_attributes(attributes)
@@ -69,7 +69,7 @@ def _encoding(names: tuple[str, ...], member: Member) -> dict[str, Any]:
     codec = compressor_of(member.node)
     if isinstance(codec, Compressor):
         encoding["codec"] = str(codec)
-    if member.format == "zarr3":
+    if member.node.rules.fill_value_is_plain:
         encoding["fill_value"] = stored.fill_value[()]
     return encoding
 
@@ -84,19 +84,16 @@ def _stored(member: Member) -> StoredArray:
 
 
 def _dimension_names(
-    variable: str, rank: int, format: str, document: Mapping[str, Any], attributes: Mapping[str, Any]
+    variable: str, rank: int, node: Node, attributes: Mapping[str, Any]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the names, and the attributes that a dataset doesn't show, since they are nothing but names."""
-    found: Any = None
-    hidden: tuple[str, ...] = ()
-    if format == "n5":
-        found, hidden = document.get("axes"), ("axes",)
-    elif format == "zarr3":
-        found = document.get("dimension_names")
-    if _names(found, rank) is None and format != "n5":
+    member = node.rules.names_member
+    found: Any = node.document.get(member) if member else None
+    hidden: tuple[str, ...] = (member,) if node.rules.attributes_are_members else ()
+    if _names(found, rank) is None and not hidden:
         found, hidden = attributes.get(NAMES), (NAMES,)
         if _names(found, rank) is None:
-            found = _nczarr(document, attributes)
+            found = _nczarr(node.document, attributes)
     names = _names(found, rank)
     if names is None:
         names, hidden = (None,) * rank, ()

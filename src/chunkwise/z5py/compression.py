@@ -17,9 +17,10 @@ z5py         options                                 formats                    
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
+from chunkwise.driver.tree_formats import tree_format
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.tools.compressor import SHUFFLES, Compressor, compressor_from_json, compressor_to_json
 
@@ -71,22 +72,14 @@ def codec_json(format: str, compression: str | None, options: Mapping[str, Any])
         raise RuntimeError(f"blosc compression: shuffle is 0, 1 or 2, got {chosen['shuffle']}")
     blosc = Compressor("blosc", chosen["level"], chosen["codec"], SHUFFLES[chosen["shuffle"]])
     json = compressor_to_json(blosc, format)
-    (json[0]["configuration"] if format == "zarr3" else json)["blocksize"] = chosen["blocksize"]
+    (json[0]["configuration"] if isinstance(json, list) else json)["blocksize"] = chosen["blocksize"]
     return json
 
 
 def compression_of(document: Mapping[str, Any], format: str) -> tuple[str, dict[str, Any]]:
     """Return name and options of the compressor of an array."""
-    value: Any
-    own: Any
-    if format == "zarr3":
-        codecs = value = _inner_codecs(document["codecs"])
-        own = codecs[0].get("configuration", {}) if codecs else {}
-    elif format == "n5":
-        own = value = document.get("compression", {"type": document.get("compressionType", "raw")})
-    else:
-        value = document["compressor"]
-        own = value or {}
+    value: Any = tree_format(format).compression(document)
+    own = value[0].get("configuration", {}) if value and isinstance(value, list) else value or {}
     found = compressor_from_json(value, format)
     if found is None:
         raise InvalidArgumentError(f"z5py has no name for the codecs {value}")
@@ -96,12 +89,3 @@ def compression_of(document: Mapping[str, Any], format: str) -> tuple[str, dict[
         options = {"codec": found.cname, "level": found.level, "shuffle": shuffle}
         return name, {**options, "blocksize": own.get("blocksize", 0), "nthreads": own.get("nthreads", 1)}
     return name, {} if found.level is None else {"level": found.level}
-
-
-def _inner_codecs(codecs: Sequence[Any]) -> list[dict[str, Any]]:
-    """Return the compressors of the innermost chunks."""
-    objects: list[dict[str, Any]] = [{"name": codec} if isinstance(codec, str) else codec for codec in codecs]
-    for codec in objects:
-        if codec["name"] == "sharding_indexed":
-            return _inner_codecs(codec["configuration"]["codecs"])
-    return [codec for codec in objects if codec["name"] not in ("bytes", "transpose", "crc32c")]

@@ -234,8 +234,8 @@ class Group(Mapping[str, Member]):
         else:
             options["fill_value"] = fillvalue
             options["shards"] = shards
-        if format == "zarr2":
-            metadata["dimension_separator"] = self.file._dimension_separator
+        if rules.separator_member:
+            metadata[rules.separator_member] = self.file._dimension_separator
         elif format == "zarr3" and chunk_key_encoding == "v2":
             metadata["chunk_key_encoding"] = {"name": "v2", "configuration": {"separator": "."}}
         codec = codec_json(format, compression, compression_options)

@@ -26,6 +26,7 @@ from chunkwise.api.kvstore import KvStore
 from chunkwise.api.open import open
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.errors import ChunkwiseError
+from chunkwise.extras import is_of
 from chunkwise.hierarchy.location import Location, locate
 from chunkwise.zarr.store import Store
 
@@ -50,7 +51,7 @@ def known_array(metadata: Any, store: Any) -> KnownArray | None:
     elif isinstance(metadata, ArrayV2Metadata):
         name, driver = ".zarray", "zarr2"
         known = all(
-            type(codec).__module__.partition(".")[0] == "numcodecs"
+            is_of(codec, "numcodecs")
             for codec in (*(metadata.filters or ()), metadata.compressor)
             if codec is not None
         )

@@ -47,10 +47,10 @@ class Format(Protocol):
     driver: ClassVar[str]
     """Driver id, as a spec names it."""
 
-    consolidated_key: ClassVar[str]
+    consolidated_key: ClassVar[str] = ""
     """Key of the document of a group above that may have copies of an array's; empty if none has."""
 
-    contained: ClassVar[bool]
+    contained: ClassVar[bool] = False
     """True if arrays are in containers whose root tells the version of the format."""
 
     def parse_options(self, members: Members) -> Any:

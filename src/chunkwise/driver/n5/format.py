@@ -55,7 +55,6 @@ class N5Format(Format):
     """Datasets of N5 containers."""
 
     driver: ClassVar[str] = "n5"
-    consolidated_key: ClassVar[str] = ""
     contained: ClassVar[bool] = True
 
     def parse_options(self, members: Members) -> N5Options:

@@ -5,10 +5,12 @@ Specification: N5 README, "File-system specification".
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 from chunkwise.binding import JSON
+from chunkwise.codec.notation import CodecNotation, notation_of
 from chunkwise.driver.n5.document import ATTRIBUTES_KEY, is_dataset, load_document
 from chunkwise.driver.tree_format import FormatName, TreeFormat
 from chunkwise.errors import InvalidArgumentError
@@ -25,6 +27,7 @@ class N5Tree(TreeFormat):
     name: ClassVar[FormatName] = "n5"
     title: ClassVar[str] = "N5"
     driver: ClassVar[str] = "n5"
+    suffix: ClassVar[str] = ".n5"
     array_key: ClassVar[str] = ATTRIBUTES_KEY
     group_key: ClassVar[str] = ATTRIBUTES_KEY
     documents: ClassVar[tuple[str, ...]] = (ATTRIBUTES_KEY,)
@@ -32,8 +35,12 @@ class N5Tree(TreeFormat):
     directories_are_groups: ClassVar[bool] = True
     keeps_null: ClassVar[bool] = False
     has_fill_value: ClassVar[bool] = False
+    codecs: ClassVar[CodecNotation] = notation_of("n5")
+    has_empty_arrays: ClassVar[bool] = False
     shape_member: ClassVar[str] = "dimensions"
     names_member: ClassVar[str] = "axes"
+    dimension_attributes: ClassVar[tuple[str, ...]] = ("axes", "units", "resolution")
+    successor: ClassVar[FormatName | None] = None
     has_bool: ClassVar[bool] = False
     has_fixed_text: ClassVar[bool] = False
     reversed_axes: ClassVar[bool] = True
@@ -46,6 +53,10 @@ class N5Tree(TreeFormat):
         """Return array for what has the members of a dataset."""
         return ("array" if is_dataset(document) else "group"), ""
 
+    def float_marker(self, value: float) -> JSON:
+        """Return a number, or the name of one that isn't finite."""
+        return value if math.isfinite(value) else "NaN" if value != value else f"{'-' * (value < 0)}Infinity"
+
     def own_members(self, kind: str) -> tuple[str, ...]:
         """Return the version of a container, and the members of a dataset."""
         return (*DATASET_NAMES, "n5") if kind == "array" else ("n5",)
@@ -55,6 +66,10 @@ class N5Tree(TreeFormat):
         # "axes", "units" and "resolution" count as attributes, as for other N5 software, and so does "n5".
         own = DATASET_NAMES if kind == "array" else ()
         return {name: value for name, value in document.items() if name not in own}
+
+    def compression(self, document: Mapping[str, JSON]) -> JSON:
+        """Return ``compression``, also of version 0."""
+        return document.get("compression", {"type": document.get("compressionType", "raw")})
 
     def group_documents(self, attributes: Mapping[str, JSON]) -> dict[str, JSON]:
         """Return ``attributes.json``."""

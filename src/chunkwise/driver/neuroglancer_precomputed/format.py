@@ -84,8 +84,6 @@ class PrecomputedFormat(Format):
     """Scales of precomputed volumes; an open one knows which scale it is."""
 
     driver: ClassVar[str] = "neuroglancer_precomputed"
-    consolidated_key: ClassVar[str] = ""
-    contained: ClassVar[bool] = False
 
     chosen: PrecomputedConstraints = field(default_factory=PrecomputedConstraints)
     schema: Schema | None = None  # what a spec asks for besides; it may tell which scale is meant

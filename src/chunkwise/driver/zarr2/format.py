@@ -44,7 +44,6 @@ class Zarr2Format(Format):
 
     driver: ClassVar[str] = "zarr"
     consolidated_key: ClassVar[str] = ".zmetadata"
-    contained: ClassVar[bool] = False
 
     def parse_options(self, members: Members) -> Zarr2Options:
         """Take ``metadata_key``, ``field`` and ``open_as_void``."""

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 from chunkwise.binding import JSON, dump
+from chunkwise.chunk_key.key_encoding import KeyEncoding, v2_keys
+from chunkwise.codec.notation import CodecNotation, notation_of
 from chunkwise.driver.chunked.usual_form import usual_form
 from chunkwise.driver.tree_format import FormatName, TreeFormat
 from chunkwise.errors import FailedPreconditionError
@@ -27,7 +29,11 @@ class Zarr2Tree(TreeFormat):
     attributes_key: ClassVar[str] = ".zattrs"
     documents: ClassVar[tuple[str, ...]] = (".zarray", ".zgroup", ".zattrs", ".zmetadata")
     consolidated_key: ClassVar[str] = ".zmetadata"
+    codecs: ClassVar[CodecNotation] = notation_of("zarr2")
     fill_value_is_marker: ClassVar[bool] = True
+    fill_value_can_be_null: ClassVar[bool] = True
+    separator_member: ClassVar[str] = "dimension_separator"
+    ngff_version: ClassVar[str] = "0.4"
     link_attribute: ClassVar[str] = "zarr_link"
 
     def usual_form(self, document: Mapping[str, JSON]) -> Mapping[str, JSON]:
@@ -42,6 +48,18 @@ class Zarr2Tree(TreeFormat):
         if document.get("zarr_format") != 2:
             return "group", f'Expected "zarr_format" of 2, but received: {dump(dict(document))}'
         return "group", ""
+
+    def compression(self, document: Mapping[str, JSON]) -> JSON:
+        """Return ``compressor``."""
+        return document.get("compressor")
+
+    def zarr2_members(self, document: Mapping[str, JSON], *, stored: bool = False) -> dict[str, JSON]:
+        """Return the document."""
+        return dict(document)
+
+    def key_forms(self, separator: str) -> list[tuple[str, KeyEncoding]]:
+        """Return the form that ``dimension_separator`` says."""
+        return [(f'"{self.separator_member}": "{separator}"', v2_keys({"separator": separator}))]
 
     def group_documents(self, attributes: Mapping[str, JSON]) -> dict[str, JSON]:
         """Return ``.zgroup``, and ``.zattrs`` if there is anything to be in it."""

@@ -39,7 +39,6 @@ class Zarr3Format(Format):
 
     driver: ClassVar[str] = "zarr3"
     consolidated_key: ClassVar[str] = "zarr.json"
-    contained: ClassVar[bool] = False
 
     def parse_options(self, members: Members) -> FieldOptions:
         """Take ``field`` and ``open_as_void``."""

@@ -5,15 +5,31 @@ Specification: Zarr core v3.1, "Metadata documents", "Node names", "Extension po
 
 from __future__ import annotations
 
+import base64
+import struct
 from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 from chunkwise.binding import JSON, dump
+from chunkwise.chunk_key.key_encoding import KeyEncoding, default_keys, v2_keys
+from chunkwise.codec.notation import CodecNotation, notation_of
 from chunkwise.driver.chunked.usual_form import usual_form
 from chunkwise.driver.tree_format import FormatName, TreeFormat
 from chunkwise.errors import FailedPreconditionError, UnsupportedError
 
-__all__ = ["Zarr3Tree"]
+__all__ = ["Zarr3Tree", "inner_chain"]
+
+
+def inner_chain(codecs: JSON) -> tuple[list[dict[str, JSON]], dict[str, JSON]]:
+    """Return the chain of the innermost chunks, and the options of the shards around it."""
+    chain, shard = list(codecs), {}
+    for entry in codecs:
+        if isinstance(entry, Mapping) and entry.get("name") == "sharding_indexed":
+            options = dict(entry.get("configuration", {}))
+            chain, _ = inner_chain(options.pop("codecs", []))
+            shard = options
+    return chain, shard
+
 
 _GROUP_MEMBERS = ("zarr_format", "node_type", "attributes", "consolidated_metadata")
 
@@ -29,8 +45,13 @@ class Zarr3Tree(TreeFormat):
     attributes_member: ClassVar[str] = "attributes"
     documents: ClassVar[tuple[str, ...]] = ("zarr.json",)
     consolidated_key: ClassVar[str] = "zarr.json"
+    consolidated_member: ClassVar[str] = "consolidated_metadata"
+    codecs: ClassVar[CodecNotation] = notation_of("zarr3")
     has_shards: ClassVar[bool] = True
     names_member: ClassVar[str] = "dimension_names"
+    has_null_names: ClassVar[bool] = True
+    dimension_attributes: ClassVar[tuple[str, ...]] = ("dimension_units",)
+    ngff_version: ClassVar[str] = "0.5"
 
     def usual_form(self, document: Mapping[str, JSON]) -> Mapping[str, JSON]:
         """Return a document without what other programs write for nothing."""
@@ -48,6 +69,24 @@ class Zarr3Tree(TreeFormat):
         """Return the member ``attributes``."""
         attributes = document.get("attributes", {})
         return dict(attributes) if isinstance(attributes, Mapping) else {}
+
+    def float_marker(self, value: float) -> JSON:
+        """Return base64 of a little-endian float64, as xarray does."""
+        return base64.standard_b64encode(struct.pack("<d", value)).decode()
+
+    def compression(self, document: Mapping[str, JSON]) -> JSON:
+        """Return the codecs of the innermost chunks that are neither usual nor a checksum."""
+        # That elements become bytes is no news, and in which order they do is for others to say.
+        chain = [e if isinstance(e, Mapping) else {"name": e} for e in inner_chain(document["codecs"])[0]]
+        return [entry for entry in chain if entry.get("name") not in ("bytes", "transpose", "crc32c")]
+
+    def key_forms(self, separator: str) -> list[tuple[str, KeyEncoding]]:
+        """Return those of both names of ``chunk_key_encoding``."""
+        forms, options = {"v2": v2_keys, "default": default_keys}, {"separator": separator}
+        return [
+            (f'"chunk_key_encoding": {name}, separator "{separator}"', form(options))
+            for name, form in forms.items()
+        ]
 
     def group_documents(self, attributes: Mapping[str, JSON]) -> dict[str, JSON]:
         """Return ``zarr.json``."""

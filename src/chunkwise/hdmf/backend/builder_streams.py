@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from chunkwise.driver.tree_formats import tree_format
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.hdmf.backend.builder_values import element_of_builder, with_references
 from chunkwise.hdmf.backend.h5_source import H5Source
@@ -67,7 +68,7 @@ class BuilderStreams:
             values = as_values(with_references(rows, self._reference_to), element)
             self.writer.dataset(path, element, values, settings, attributes)
             return
-        if self.store.format == "n5" and 0 in shape:
+        if not tree_format(self.store.format).has_empty_arrays and 0 in shape:
             # An N5 dataset can't be empty; rows are added as they come.
             shape = tuple(max(1, n) for n in shape)
         stream = self._open(NewArray(path, element, shape, settings, attributes), iterator)

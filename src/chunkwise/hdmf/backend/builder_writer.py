@@ -13,6 +13,7 @@ from hdmf.data_utils import AbstractDataChunkIterator, DataIO
 
 from chunkwise.driver.tree_formats import tree_format
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, prefix
+from chunkwise.extras import is_of
 from chunkwise.hdmf.backend.builder_paths import identity_of, path_of, target_of
 from chunkwise.hdmf.backend.builder_references import BuilderReferences
 from chunkwise.hdmf.backend.builder_streams import BuilderStreams
@@ -239,7 +240,7 @@ class BuilderWriter:
             return
         if data is None:
             raise InvalidArgumentError("it has no data")
-        if type(data).__module__.partition(".")[0] in ("zarr", "hdmf_zarr") and hasattr(data, "__getitem__"):
+        if (is_of(data, "zarr") or is_of(data, "hdmf_zarr")) and hasattr(data, "__getitem__"):
             data = np.asarray(data[...])
         element = self._element(builder, data, wrapped=settings is not None)
         data = with_references(data, self.references.reference_to)

@@ -19,8 +19,6 @@ except ImportError:  # pragma: no cover - where other releases have it
     from hdmf.spec.spec import SpecReader  # type: ignore[no-redef, attr-defined, unused-ignore]
 
 from chunkwise.errors import ChunkwiseError, DataCorruptionError, UnsupportedError
-from chunkwise.hdmf.conventions.base import NewArray
-from chunkwise.hdmf.conventions.zarr2 import JSON2
 from chunkwise.hdmf.model.attributes import SPECLOC
 from chunkwise.hdmf.model.codecs import Settings
 from chunkwise.hdmf.model.element import text
@@ -185,17 +183,10 @@ class _StoreSpecWriter(SpecWriter):  # type: ignore[misc, unused-ignore]
 def put_specification(writer: NodeWriter, path: str, content: str) -> None:
     """Store one document of a cached specification."""
     store = writer.store
-    if store.format == "n5":
+    node = store.convention.specification(path)
+    if node is None:
         writer.dataset(path, text, as_values(content, text, ()), Settings(), {}, scalar=True)
         return
-    in_v2 = store.format == "zarr2"
-    settings = Settings(compressor=not in_v2)
-    node = store.convention.array(NewArray(path, text, (), settings, {}, scalar=True))
-    if in_v2:
-        # A JSON list of one text, not compressed: what hdmf-zarr reads.
-        node.document["filters"] = [JSON2]
-    else:
-        node = store.convention.with_attributes(node, {})
     writer.put(node)
     array = store.physical(path)
     array.write(..., as_values([content], text).reshape(array.shape)).result()

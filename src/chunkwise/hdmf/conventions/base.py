@@ -80,6 +80,10 @@ class Convention(ABC):
     format: Format
     links_member = "_LINKS"
     scalar_shape: tuple[int, ...] = (1,)
+    compounds_have_width: bool = False
+    """Whether text in compounds has a fixed width."""
+    has_binary: bool = False
+    """Whether bytes that are not UTF-8 have a data type of their own."""
 
     # -- references -------------------------------------------------------------------------------
 
@@ -113,6 +117,10 @@ class Convention(ABC):
     @abstractmethod
     def consolidated(self, tree: Tree) -> dict[str, bytes]:
         """Return the documents at the root that hold copies of all others."""
+
+    def specification(self, path: str) -> StoredNode | None:
+        """Return the node of a cached specification, which is text; None if it is like any dataset."""
+        return None
 
     # -- values -----------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from chunkwise.driver.n5.document import NUMERIC_VERSION
 from chunkwise.driver.n5.members import ITEM_NBYTES
+from chunkwise.driver.tree_formats import tree_format
 from chunkwise.errors import DataCorruptionError, InvalidArgumentError, UnsupportedError
 from chunkwise.hdmf.conventions.base import Convention, NewArray
 from chunkwise.hdmf.conventions.zarr3 import text_of
@@ -47,7 +48,7 @@ class N5Convention(Convention):
     def group(self, path: str, attributes: Mapping[str, Any]) -> StoredNode:
         document: dict[str, Any] = {}
         if path == "/":
-            document = {"n5": NUMERIC_VERSION, "hdmf_n5": {"version": 1}}
+            document = {tree_format(self.format).container_member: NUMERIC_VERSION, "hdmf_n5": {"version": 1}}
         return self._node(path, False, document, attributes)
 
     def with_attributes(self, node: StoredNode, attributes: Mapping[str, Any]) -> StoredNode:

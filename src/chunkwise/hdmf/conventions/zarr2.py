@@ -16,7 +16,8 @@ from chunkwise.dtypes.data_type import DataType
 from chunkwise.dtypes.zarr2 import fill_value_to_zarr2, to_zarr2
 from chunkwise.errors import UnsupportedError
 from chunkwise.hdmf.conventions.base import Convention, NewArray, dump_json, fill_value
-from chunkwise.hdmf.model.element import Element
+from chunkwise.hdmf.model.codecs import Settings
+from chunkwise.hdmf.model.element import Element, text
 from chunkwise.hdmf.model.logical import map_objects
 from chunkwise.hdmf.model.physical import PhysicalArray
 from chunkwise.hdmf.model.reference import Reference, dump_identity, dump_reference
@@ -48,6 +49,12 @@ class Zarr2Convention(Convention):
 
     def group(self, path: str, attributes: Mapping[str, Any]) -> StoredNode:
         return StoredNode(path, False, {"zarr_format": 2}, dict(attributes))
+
+    def specification(self, path: str) -> StoredNode | None:
+        node = self.array(NewArray(path, text, (), Settings(compressor=False), {}, scalar=True))
+        # A JSON list of one text, not compressed: what hdmf-zarr reads.
+        node.document["filters"] = [JSON2]
+        return node
 
     def with_attributes(self, node: StoredNode, attributes: Mapping[str, Any]) -> StoredNode:
         return replace(node, attributes=dict(attributes))

@@ -23,8 +23,8 @@ from chunkwise.hdmf.conventions.base import (
     dump_json,
     fill_value,
 )
-from chunkwise.hdmf.model.codecs import codec_document
-from chunkwise.hdmf.model.element import Element
+from chunkwise.hdmf.model.codecs import Settings, codec_document
+from chunkwise.hdmf.model.element import Element, text
 from chunkwise.hdmf.model.logical import map_objects
 from chunkwise.hdmf.model.physical import PhysicalArray
 from chunkwise.hdmf.model.reference import Reference, dump_reference
@@ -45,12 +45,16 @@ class Zarr3Convention(Convention):
 
     format: Format = "zarr3"
     scalar_shape = ()
+    compounds_have_width = has_binary = True
 
     def group(self, path: str, attributes: Mapping[str, Any]) -> StoredNode:
         attributes = dict(attributes)
         return StoredNode(
             path, False, {"attributes": attributes, "zarr_format": 3, "node_type": "group"}, attributes
         )
+
+    def specification(self, path: str) -> StoredNode | None:
+        return self.with_attributes(self.array(NewArray(path, text, (), Settings(), {}, scalar=True)), {})
 
     def with_attributes(self, node: StoredNode, attributes: Mapping[str, Any]) -> StoredNode:
         attributes = dict(attributes)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from chunkwise.codec.codec_json import codec_to_json, parse_codec
+from chunkwise.driver.tree_formats import tree_format
 from chunkwise.errors import (
     ChunkwiseError,
     InvalidArgumentError,
@@ -70,17 +71,17 @@ class Settings:
 
 
 def _documents(given: Sequence[Any], format: Format) -> list[dict[str, Any]]:
-    out = []
+    out, rules = [], tree_format(format)
     for codec in given:
         try:
             out.append(codec_document(codec, format))
         except SpecError as e:
-            if format != "n5":
+            if rules.codecs.has_filters:
                 raise
-            warnings.warn(f"N5 has no such codec, gzip is used: {e.message}", stacklevel=2)
-            out.append(DEFAULT_COMPRESSOR["n5"])
-    if format == "n5" and len(out) > 1:
-        raise UnsupportedError(f"N5 has one compressor, but {len(out)} are given")
+            warnings.warn(f"{rules.title} has no such codec, gzip is used: {e.message}", stacklevel=2)
+            out.append(DEFAULT_COMPRESSOR[format])
+    if not rules.codecs.has_filters and len(out) > 1:
+        raise UnsupportedError(f"{rules.title} has one compressor, but {len(out)} are given")
     return out
 
 
@@ -101,10 +102,9 @@ def codec_document(codec: Any, format: Format) -> dict[str, Any]:
     written = forms[member]
     if codec.get("id") == "pickle" or codec.get("name") == "pickle":
         raise InvalidArgumentError('"pickle" is refused')
-    if format == "n5" and written != format:
-        codec = _for_n5(codec[member], codec.get("configuration", codec)) or codec
-        written = "n5" if "type" in codec else written
-    if format == "zarr3" and codec.get("id") == "zlib":
+    if written != format and (own := _for_n5(codec[member], codec.get("configuration", codec), format)):
+        codec, written = own, format
+    if tree_format(format).codecs.is_chain and codec.get("id") == "zlib":
         # The same compression, under a name that readers other than zarr-python know.
         codec = {"id": "gzip", "level": codec.get("level", 1)}
     parsed = parse_codec(dict(codec), written)
@@ -122,10 +122,9 @@ def codec_document(codec: Any, format: Format) -> dict[str, Any]:
 
 
 def _named(name: str, format: Format) -> dict[str, Any]:
-    if format == "zarr2":
-        return {"id": name}
-    if format == "n5":
-        return _for_n5(name, {}) or {"type": name}
+    notation = tree_format(format).codecs
+    if not notation.is_chain:
+        return _for_n5(name, {}, format) or notation.described(name, {})
     if name in _NAMED:
         return _NAMED[name]
     try:  # one of numcodecs, with its options
@@ -134,8 +133,10 @@ def _named(name: str, format: Format) -> dict[str, Any]:
         return {"name": name}
 
 
-def _for_n5(name: Any, options: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the N5 name of a compressor that numcodecs calls otherwise."""
+def _for_n5(name: Any, options: Mapping[str, Any], format: Format) -> dict[str, Any] | None:
+    """Return the N5 name of a compressor that numcodecs calls otherwise; None for the other formats."""
+    if format != "n5":
+        return None
     name = str(name).removeprefix("numcodecs.")
     if name == "zlib":
         return {"type": "gzip", "level": options.get("level", 1), "useZlib": True}
@@ -149,11 +150,9 @@ def _for_n5(name: Any, options: Mapping[str, Any]) -> dict[str, Any] | None:
 
 def _same_name(codec: Mapping[str, Any], member: str, format: Format) -> dict[str, Any]:
     plain = {k: v for k, v in codec.items() if k != member}
-    name = str(codec[member])
-    if format == "zarr3":
-        return codec_to_json(parse_codec({"name": name, "configuration": plain}, format), format)
-    flat = dict(plain.get("configuration", plain))
-    return codec_to_json(parse_codec({"id" if format == "zarr2" else "type": name, **flat}, format), format)
+    notation = tree_format(format).codecs
+    options = plain if notation.is_chain else plain.get("configuration", plain)
+    return codec_to_json(parse_codec(notation.described(str(codec[member]), options), format), format)
 
 
 def usable_settings(settings: Settings | None, element: Element, format: Format) -> Settings:
@@ -162,7 +161,8 @@ def usable_settings(settings: Settings | None, element: Element, format: Format)
     width = element.memory_dtype.itemsize if element.is_plain else 0
     shuffled = settings.filters is not None and "shuffle" in settings.filters and width > 1
     deflate = isinstance(settings.compressor, Mapping) and settings.compressor.get("id") in ("gzip", "zlib")
-    if format == "zarr3" and shuffled and (deflate or settings.compressor is True):
+    notation = tree_format(format).codecs
+    if notation.is_chain and shuffled and (deflate or settings.compressor is True):
         # Zarr v3 has a shuffle of bytes in Blosc only; that of numcodecs is known to zarr-python alone.
         options = {
             "cname": "zlib" if deflate else "zstd",
@@ -178,7 +178,7 @@ def usable_settings(settings: Settings | None, element: Element, format: Format)
         filters = [
             {"id": "shuffle", "elementsize": width} if f == "shuffle" else f
             for f in settings.filters
-            if f != "shuffle" or (width > 1 and format != "n5")
+            if f != "shuffle" or (width > 1 and notation.has_filters)
         ]
         settings = replace(settings, filters=filters or None)
     return settings

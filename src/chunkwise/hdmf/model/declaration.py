@@ -51,11 +51,7 @@ class Declaration:
 def declare(node: StoredNode, format: Format) -> Declaration:
     """Return the declared element type of an array."""
     try:
-        if format == "zarr2":
-            return _zarr2(node)
-        if format == "zarr3":
-            return _zarr3(node)
-        return _n5(node)
+        return {"zarr2": _zarr2, "zarr3": _zarr3, "n5": _n5}[format](node)
     except ChunkwiseError as e:
         raise prefix(e, f'dataset "{node.path}"') from None
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast, get_args
 
 from chunkwise.binding import load_json
 from chunkwise.driver.n5.document import ATTRIBUTES_KEY
+from chunkwise.driver.tree_formats import tree_format
 from chunkwise.engine.pool import Pool
 from chunkwise.errors import FailedPreconditionError, NotFoundError, UnsupportedError
 from chunkwise.hdmf.model.copies import COPIES, Proven, read_copies, read_names, read_values
@@ -25,7 +26,7 @@ from chunkwise.hierarchy.walk import walk
 from chunkwise.kvstore.protocol import UNKNOWN_GENERATION, Stamped
 from chunkwise.kvstore.value_bound import read_bounded
 
-__all__ = ["Format", "StoredNode", "Tree", "detect_format", "read_tree"]
+__all__ = ["Format", "StoredNode", "Tree", "attributes_member", "detect_format", "read_tree"]
 
 Format: TypeAlias = Literal["zarr2", "zarr3", "n5"]
 
@@ -67,6 +68,11 @@ class Tree:
     # Copies of small values by key relative to the store; see `chunkwise.hdmf.model.copies`.
     values: dict[str, bytes | None] = field(default_factory=dict)
 
+    @property
+    def has_encoded(self) -> bool:
+        """True if text and records are groups that encode them, as the format has no arrays of them."""
+        return not tree_format(self.format).has_fixed_text
+
     def add(self, node: StoredNode) -> None:
         """Put a node in its place; a node that is there already is replaced."""
         if node.path not in self.nodes:
@@ -81,7 +87,7 @@ class Tree:
         """Return True for datasets; an encoded group of N5 is one."""
         node = self.nodes[path]
         return node.is_array or (
-            self.format == "n5" and ("_ENCODED" in node.attributes or "_EMPTY" in node.attributes)
+            self.has_encoded and ("_ENCODED" in node.attributes or "_EMPTY" in node.attributes)
         )
 
     def replace(self, path: str, nodes: Iterable[StoredNode]) -> None:
@@ -108,10 +114,14 @@ class Tree:
 def detect_format(location: Location) -> Format | None:
     """Return the convention that the store at `location` follows; None if there is no store."""
     node = find_documented(location)
-    if node is None or node.format == "zarr1" or (node.format == "n5" and "hdmf_n5" not in node.document):
+    if (
+        node is None
+        or node.format not in get_args(Format)
+        or (node.rules.has_containers and "hdmf_n5" not in node.document)
+    ):
         has_copies = read_bounded(location.store, location.path + ".zmetadata").value is not None
         return "zarr2" if has_copies else None
-    return node.format
+    return cast(Format, node.format)
 
 
 def read_tree(
@@ -129,7 +139,7 @@ def read_tree(
     try:
         return _walked(location, format, root, tree)
     except UnsupportedError as e:
-        if format != "n5" or root != "/":
+        if tree_format(format).consolidated_key or root != "/":
             raise
         # Plain web servers don't list; the keys that had copies when the store was closed are its documents.
         names = read_names(location.store, location.path)
@@ -151,7 +161,7 @@ def _walked(location: Location, format: Format, root: str, tree: Tree | None) ->
         if node.format == format:
             walked.add(_stored_node(join_path(root, name) if name else root, node))
     if root not in walked.nodes:
-        if root != "/" or format != "zarr2" or (attributes := _root_attributes(location)) is None:
+        if root != "/" or (attributes := _root_attributes(location, format)) is None:
             raise NotFoundError(f"there is no {format} group at {location.text}")
         walked.add(StoredNode(root, False, {}, attributes))
     if tree is not None and _said(tree) == _said(walked):
@@ -159,9 +169,16 @@ def _walked(location: Location, format: Format, root: str, tree: Tree | None) ->
     return walked
 
 
-def _root_attributes(location: Location) -> dict[str, Any] | None:
+def attributes_member(format: Format) -> str:
+    """Return the member of a document that attributes are in; empty if they have a document of their own."""
+    rules = tree_format(format)
+    return "" if rules.attributes_key else rules.attributes_member or "hdmf_attributes"
+
+
+def _root_attributes(location: Location, format: Format) -> dict[str, Any] | None:
     """Return the attributes of the root of a Zarr v2 store that has no ``.zgroup``."""
-    attributes = read_document(location.store, location.path + ".zattrs")
+    key = tree_format(format).attributes_key
+    attributes = read_document(location.store, location.path + key) if key else None
     return attributes if isinstance(attributes, dict) else None
 
 
@@ -183,10 +200,10 @@ def _stored_node(path: str, node: Node, attributes: Any = None) -> StoredNode:
         location = node.location
         raise FailedPreconditionError(f"{location.describe(node.key)}: {node.error}")
     document = dict(node.document)
-    if node.format == "zarr2":
-        attributes = node_attributes(node) if attributes is None else attributes
-    else:
-        attributes = document.get("attributes" if node.format == "zarr3" else "hdmf_attributes", {})
+    if member := attributes_member(cast(Format, node.format)):
+        attributes = document.get(member, {})
+    elif attributes is None:
+        attributes = node_attributes(node)
     if not isinstance(attributes, dict):
         raise FailedPreconditionError(f'attributes of "{path}": Expected object')
     return StoredNode(path, node.kind == "array", document, attributes)
@@ -196,7 +213,7 @@ def _stored_node(path: str, node: Node, attributes: Any = None) -> StoredNode:
 
 
 def _read_consolidated(location: Location, format: Format, pool: Pool) -> Tree | None:
-    if format == "n5":
+    if not tree_format(format).consolidated_key:
         proven = read_copies(location.store, location.path)
         return None if proven is None else _read_listed(location, proven, pool)
     tree = _read_snapshot(location, format)
@@ -205,8 +222,8 @@ def _read_consolidated(location: Location, format: Format, pool: Pool) -> Tree |
     return tree
 
 
-def _read_snapshot(location: Location, format: Literal["zarr2", "zarr3"]) -> Tree | None:
-    key = ".zmetadata" if format == "zarr2" else "zarr.json"
+def _read_snapshot(location: Location, format: Format) -> Tree | None:
+    key = tree_format(format).consolidated_key
     document = read_document(location.store, location.path + key)
     snapshot = parse_snapshot(key, with_copies(document, format, _canonical_copies), 0.0)
     if snapshot is None:

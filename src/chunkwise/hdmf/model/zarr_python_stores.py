@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 from chunkwise.api.kvstore import KvStore
+from chunkwise.extras import is_of
 from chunkwise.kvstore.fsspec import synchronous
 from chunkwise.kvstore.mapping import MappingStore
 from chunkwise.kvstore.zarr_python import is_zarr_python
@@ -43,9 +44,8 @@ STORE_NAMES = (
 
 def _kind(place: Any) -> str:
     """Return the name of the class of a store; empty for anything else."""
-    kind = type(place)
-    known = kind.__module__.partition(".")[0] == "zarr"
-    return kind.__name__ if known and kind.__name__ in (*_PATHS, *_FSSPEC, *_MAPPINGS) else ""
+    name = type(place).__name__
+    return name if is_of(place, "zarr") and name in (*_PATHS, *_FSSPEC, *_MAPPINGS) else ""
 
 
 def is_store_of_zarr2(place: Any) -> bool:

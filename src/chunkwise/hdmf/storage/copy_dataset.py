@@ -50,7 +50,7 @@ def stored_settings(source: Dataset, format: Format) -> Settings:
 def _translated(listed: list[Any], format: Format) -> Any:
     if not listed:
         return None
-    if format == "n5":
+    if not tree_format(format).codecs.has_filters:
         listed = listed[-1:]
     try:
         with warnings.catch_warnings():

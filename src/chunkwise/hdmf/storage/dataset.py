@@ -219,7 +219,7 @@ class Dataset:
 
     def _stored_values(self, key: Any) -> npt.NDArray[Any]:
         node = self.store.tree.nodes[self.path]
-        if self.store.format != "n5":
+        if not self.store.tree.has_encoded:
             return self.physical.read(key)
         assert self.declaration.element is not None
         element = self.declaration.element

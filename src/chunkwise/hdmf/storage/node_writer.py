@@ -115,17 +115,17 @@ class NodeWriter:
         while self._begun:  # what failed to be written, and is in the tree
             self.put(tree.nodes[self._begun.pop()])
         self.flush()
-        root = tree.nodes["/"]
+        root, rules = tree.nodes["/"], tree_format(self.store.format)
         documents = dict(convention.documents(root))
         if consolidate:
             documents |= convention.consolidated(tree)
             self._write_copies()
         else:
             location.store.delete(location.path + COPIES)
-            if self.store.format == "zarr2":
-                location.store.delete(location.path + ".zmetadata")
-        if self.store.format == "zarr3" and not consolidate and "consolidated_metadata" in root.document:
-            root.document.pop("consolidated_metadata")
+            if rules.consolidated_key and rules.consolidated_key not in documents:
+                location.store.delete(location.path + rules.consolidated_key)
+        if (member := rules.consolidated_member) and not consolidate and member in root.document:
+            root.document.pop(member)
             documents = dict(convention.documents(root))
         # What makes a directory a store comes last.
         for key in sorted(documents, key=lambda key: key in (".zgroup", "zarr.json", "attributes.json")):
@@ -145,7 +145,7 @@ class NodeWriter:
         """Write copies of small values, and in N5 of documents."""
         store, kv, root = self.store, self.store.location.store, self.store.location.path
         keys = []
-        if store.format == "n5":  # the document of the root is read at each opening
+        if not tree_format(store.format).consolidated_key:  # the document of the root is read at each opening
             keys += [
                 root + node.prefix + tree_format(store.format).array_key
                 for path, node in store.tree.nodes.items()
@@ -183,11 +183,11 @@ class NodeWriter:
                     self.store.physical(node.path).write(..., column).result()
             return
         width = 0
-        if element.kind == "compound" and self.store.format == "zarr3":
+        if element.kind == "compound" and convention.compounds_have_width:
             element, values, extra = self._sided(path, element, values, settings)
             attributes = {**attributes, **extra}
             width = longest_text(values, element) if not element.is_plain else 0
-        binary = element.kind == "bytes" and self.store.format == "zarr3" and not is_utf8(values)
+        binary = element.kind == "bytes" and convention.has_binary and not is_utf8(values)
         new = NewArray(path, element, values.shape, settings, attributes, scalar, width, binary)
         array = self.create(new)
         if values.size:

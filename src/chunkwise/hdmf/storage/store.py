@@ -233,7 +233,7 @@ class HdmfStore:
         )
 
     def _inside_encoded(self, path: str) -> bool:
-        if self.format != "n5":
+        if not self.tree.has_encoded:
             return False
         at = path.rpartition("/")[0]
         while at:

@@ -7,6 +7,7 @@ from typing import Any
 import numcodecs
 
 from chunkwise.api.array_view import ArrayInfo
+from chunkwise.driver.tree_formats import tree_format
 from chunkwise.errors import ChunkwiseError
 from chunkwise.hdmf.model.codecs import codec_document
 from chunkwise.hdmf.storage.dataset import Dataset
@@ -23,13 +24,12 @@ def stored_codecs(dataset: Dataset) -> tuple[list[dict[str, Any]], list[dict[str
     document = dataset.store.tree.nodes[dataset.path].document
     if not dataset.is_array:
         return [], []
-    if dataset.store.format == "zarr2":
-        compressor = document.get("compressor")
-        filters = [f for f in document.get("filters") or [] if f.get("id") not in _OBJECT_CODECS]
-        return filters, [] if compressor is None else [compressor]
-    if dataset.store.format == "n5":
-        compressor = document.get("compression")
-        return [], [] if compressor is None or compressor.get("type") == "raw" else [compressor]
+    rules = tree_format(dataset.store.format)
+    if not rules.codecs.is_chain:
+        found = rules.compression(document)
+        is_none = found is None or found.get(rules.codecs.name_member) == rules.codecs.no_compressor
+        listed = document.get("filters") if rules.codecs.has_filters else None
+        return [f for f in listed or [] if f.get("id") not in _OBJECT_CODECS], [] if is_none else [found]
     codecs = document.get("codecs", [])
     if codecs and codecs[0].get("name") == "sharding_indexed":
         codecs = codecs[0].get("configuration", {}).get("codecs", [])
