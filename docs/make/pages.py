@@ -20,7 +20,7 @@ from chunkwise.cli.main import COMMANDS, main
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "docs"))
 
-from make import drawings, gallery, members, reference, support  # noqa: E402 - found by what stands above
+from make import drawings, gallery, members, reference, support, words  # noqa: E402 - found by what stands above
 
 _OF_REPOSITORY = {
     "index.md": "README.md",
@@ -30,6 +30,17 @@ _OF_REPOSITORY = {
     "changelog.md": "CHANGELOG.md",
 }
 """Pages and the files at the root of the repository that they show."""
+
+
+def on_config(config: Any) -> Any:
+    """List the names of the reference beside its pages."""
+    for part in config.nav:
+        if "Reference" in part:
+            part["Reference"] += [
+                {title: [f"reference/{name}.md" for name in names]}
+                for title, names in reference.groups().items()
+            ]
+    return config
 
 
 def on_files(files: Files, config: Any) -> Files:
@@ -46,6 +57,11 @@ def on_files(files: Files, config: Any) -> Files:
     for name, content in ({"pictures/slices.png": picture()} | gallery.pictures()).items():
         files.append(File.generated(config, name, content=content))
     return files
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Say where inline code may break."""
+    return words.with_breaks(html)
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:

@@ -43,6 +43,24 @@ _CONSTANTS = {
 """Summaries of names that are neither classes nor functions."""
 
 
+_FOR_OWN = "For your own codecs, data types and stores"
+_OWN = {
+    "codec.protocol": "Codec protocol",
+    "dtypes.extension": "data types",
+    "codec_contract": "contract of codecs",
+    "kvstore_contract": "contract of stores",
+}
+"""Pages for those who write codecs, data types and stores, and what the index calls them."""
+
+
+def groups() -> dict[str, list[str]]:
+    """Return the names of the pages by what they are for."""
+    found = {title: listed.split() for title, listed in _GROUPS.items()}
+    known = {name for listed in found.values() for name in listed}
+    found["Other names"] = sorted(set(chunkwise.__all__) - set(dtypes) - known)
+    return found | {_FOR_OWN: list(_OWN)}
+
+
 def pages() -> dict[str, str]:
     """Return the text of each page by its path."""
     names = [name for name in chunkwise.__all__ if name not in dtypes]
@@ -51,7 +69,7 @@ def pages() -> dict[str, str]:
         found[f"reference/{module.rsplit('.', 1)[1]}.md"] = _page(module)
     for module in ("chunkwise.codec.protocol", "chunkwise.dtypes.extension"):
         found[f"reference/{module.replace('chunkwise.', '')}.md"] = _page(module)
-    found["reference/index.md"] = _index(names)
+    found["reference/index.md"] = _index()
     return found
 
 
@@ -88,15 +106,14 @@ def _page(name: str) -> str:
     return text
 
 
-def _index(names: list[str]) -> str:
+def _index() -> str:
     lines = ["# Public names", "", "All of them are members of the module `chunkwise`.", ""]
-    left = set(names)
-    groups = {title: listed.split() for title, listed in _GROUPS.items()}
-    for listed in groups.values():
-        left -= set(listed)
-    groups["Other names"] = sorted(left)
-    for title, listed in groups.items():
-        lines += [f"## {title}", "", "| name | |", "|---|---|"]
+    for title, listed in groups().items():
+        lines += [f"## {title}", ""]
+        if title == _FOR_OWN:
+            lines.append(", ".join(f"[{words}]({name}.md)" for name, words in _OWN.items()) + ".")
+            continue
+        lines += ["| name | |", "|---|---|"]
         for name in listed:
             summary = _CONSTANTS.get(name) or _summary(getattr(chunkwise, name))
             lines.append(f"| [`{name}`]({name}.md) | {summary} |")
@@ -106,13 +123,7 @@ def _index(names: list[str]) -> str:
                 "and one name for each data type: " + ", ".join(f"`{name}`" for name in dtypes) + ".",
                 "",
             ]
-    lines += ["## For your own codecs, data types and stores", ""]
-    lines += [
-        "[Codec protocol](codec.protocol.md), [data types](dtypes.extension.md), "
-        "[contract of codecs](codec_contract.md), [contract of stores](kvstore_contract.md).",
-        "",
-    ]
-    return "\n".join(lines)
+    return "\n".join(lines) + "\n"
 
 
 def _summary(value: Any) -> str:

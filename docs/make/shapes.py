@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from html import escape
+
+LEAST_SIZE = 9.0
+"""Pixels that the smallest words of a drawing have at least; on a narrow screen the drawing scrolls."""
 
 
 def svg(width: float, height: float, title: str, parts: Iterable[str]) -> str:
     """Return a drawing of some width and height, with a title for those who can't see it."""
     body = "".join(parts)
+    smallest = min(map(float, re.findall(r'font-size="([\d.]+)"', body)), default=LEAST_SIZE)
+    least = width * min(1, LEAST_SIZE / smallest)
     return (
-        f'<svg class="drawing" viewBox="0 0 {width:g} {height:g}" width="{width:g}" role="img" '
-        f'xmlns="http://www.w3.org/2000/svg"><title>{escape(title)}</title>{body}</svg>\n'
+        f'<div class="drawing-place"><svg class="drawing" viewBox="0 0 {width:g} {height:g}" '
+        f'width="{width:g}" style="min-width: {least:.0f}px" role="img" '
+        f'xmlns="http://www.w3.org/2000/svg"><title>{escape(title)}</title>{body}</svg></div>\n'
     )
 
 

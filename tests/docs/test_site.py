@@ -11,13 +11,26 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 
 
-@pytest.mark.parametrize(("page", "n_asserts"), [("coming-from", 12), ("zarr", 4)])
+@pytest.mark.parametrize(("page", "n_asserts"), [("coming-from", 40), ("zarr", 4)])
 def test_examples(page, n_asserts, tmp_path):
     """All examples run, one after the other, as they stand."""
     code = "\n".join(re.findall(r"```python\n(.*?)```", (DOCS / f"{page}.md").read_text(), flags=re.DOTALL))
     assert code.count("assert") >= n_asserts
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    "library", ["tensorstore", "zarr-python", "z5py", "h5py", "hdmf-zarr", "tifffile", "xarray"]
+)
+def test_neighbours(library):
+    """The page for those who come from elsewhere has a table and an example for each neighbour."""
+    sections = re.split(r"^## ", (DOCS / "coming-from.md").read_text(), flags=re.MULTILINE)
+    (section,) = (text for text in sections if text.split("\n", 1)[0].lower() == library)
+    table = re.findall(r"^\| .* \| .* \|$", section.split("```", 1)[0], flags=re.MULTILINE)
+    assert len(table) >= 6
+    module = {"zarr-python": "zarr", "hdmf-zarr": "hdmf_zarr"}.get(library, library)
+    assert re.search(rf"^(import|from) {module}\b", section, flags=re.MULTILINE)
 
 
 def test_drawings():
