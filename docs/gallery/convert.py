@@ -23,7 +23,7 @@ chunkwise.copy(
     codec="zstd:3",
     verify=True,
 )
-assert list(chunkwise.diff("cells.n5", "cells.zarr")) == []
+assert chunkwise.diff("cells.n5", "cells.zarr") == []
 
 plane = chunkwise.open("cells.zarr").result()[:, :, 4].read().result()
 Image.fromarray((plane.T / 8).clip(0, 255).astype("uint8")).resize((512, 384)).save("picture.png")

@@ -8,7 +8,7 @@ from chunkwise.cli.command import message, tell, text_of
 from chunkwise.cli.options import add_on, workers_of
 from chunkwise.cli.progress import progress_of
 from chunkwise.errors import ChunkwiseError
-from chunkwise.tools.difference import Difference, diff
+from chunkwise.tools.difference import Difference, differences
 from chunkwise.tools.quantities import plural
 
 __all__ = ["add_arguments", "run"]
@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         workers = workers_of(arguments)
         with progress_of(arguments, "comparing", None, workers=workers) as progress:
-            for difference in diff(
+            for difference in differences(
                 arguments.left,
                 arguments.right,
                 attributes=not arguments.no_attributes,

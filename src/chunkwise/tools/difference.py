@@ -25,11 +25,12 @@ from chunkwise.hierarchy.walk import walk
 from chunkwise.tools.array_template import ArrayTemplate
 from chunkwise.tools.copy_source import CopySource, stored_source, view_source
 from chunkwise.tools.executors import Workers, workers_of
+from chunkwise.tools.progress import check_progress, shown_progress
 from chunkwise.tools.source import find_array, find_source
 from chunkwise.tools.value_difference import as_json, compare_values, same_json
 from chunkwise.tools.work import Crew
 
-__all__ = ["Difference", "diff"]
+__all__ = ["Difference", "diff", "differences"]
 
 Progress: TypeAlias = Callable[[int], object]
 
@@ -71,8 +72,8 @@ def diff(
     values: bool = True,
     layout: bool = False,
     executor: Executor | Workers | None = None,
-    progress: Progress = lambda nbytes: None,
-) -> Iterator[Difference]:
+    progress: Callable[[int], object] | bool = False,
+) -> list[Difference]:
     """Compare two arrays or trees, whatever their formats.
 
     Parameters
@@ -84,13 +85,13 @@ def diff(
         Whether format, chunks, fill values and compression are compared.
     executor : concurrent.futures.Executor, optional
         Who compares values, as for `chunkwise.copy`.  By default threads of this process.
-    progress : callable
-        Is told the bytes that were compared, in the calling thread.
+    progress : callable or bool
+        Is told the bytes that were compared, in the calling thread; True shows a bar on stderr.
 
-    Yields
-    ------
-    Difference
-        In the order of the names.
+    Returns
+    -------
+    list of Difference
+        In the order of the names; empty if there are none.
 
     Raises
     ------
@@ -111,21 +112,32 @@ def diff(
     ...     print(difference.what)
     values
     """
-    workers = workers_of(executor)
-    return _differences(left, right, attributes, values, layout, workers, progress)
+    check_progress(progress)
+    with shown_progress(progress, "comparing", None) as told:
+        found = differences(
+            left,
+            right,
+            attributes=attributes,
+            values=values,
+            layout=layout,
+            executor=executor,
+            progress=told,
+        )
+        return list(found)
 
 
-def _differences(
+def differences(
     left: LocationLike,
     right: LocationLike,
+    *,
     attributes: bool,
     values: bool,
     layout: bool,
-    workers: Workers,
+    executor: Executor | Workers | None,
     progress: Progress,
 ) -> Iterator[Difference]:
-    """Yield the differences in the order of the names."""
-    with Crew(workers) as crew:
+    """Yield what `diff` returns, each when it is found."""
+    with Crew(workers_of(executor)) as crew:
         nodes = [_nodes(place) for place in (left, right)]
         for name in sorted({*nodes[0], *nodes[1]}, key=lambda name: name.split("/")):
             a, b = nodes[0].get(name), nodes[1].get(name)

@@ -77,7 +77,7 @@ class NodeReport:
 def verify_nodes(
     root: Node,
     workers: Workers | None = None,
-    progress: Callable[[int], None] = lambda nbytes: None,
+    progress: Callable[[int], object] = lambda nbytes: None,
     part: Part | None = None,
 ) -> Iterator[NodeReport]:
     """Yield a report on `root` and on each node below, as far as a part has to do with it."""
@@ -159,7 +159,7 @@ class _Share:
 
 
 def _verify_array(
-    begun: _Begun, crew: Crew, advance: Callable[[int], None], share: _Share
+    begun: _Begun, crew: Crew, advance: Callable[[int], object], share: _Share
 ) -> NodeReport | None:
     """Check the chunks of one array that are the part's, None if there are none."""
     node, step, kept, problem, ready = begun

@@ -9,6 +9,7 @@ from chunkwise.api.tensorstore import TensorStore
 from chunkwise.hierarchy.node import Node, node_or_file
 from chunkwise.tools.executors import Workers, workers_of
 from chunkwise.tools.part import Part, parse_part
+from chunkwise.tools.progress import check_progress, shown_progress
 from chunkwise.tools.source import Place, find_array, find_source
 from chunkwise.tools.verify import NodeReport, verify_nodes
 from chunkwise.tools.verify_view import verify_view
@@ -20,9 +21,9 @@ def verify(
     place: Place,
     *,
     executor: Executor | None = None,
-    progress: Callable[[int], None] = lambda nbytes: None,
+    progress: Callable[[int], object] | bool = False,
     part: str | None = None,
-) -> Iterator[NodeReport]:
+) -> list[NodeReport]:
     """Read and decode every stored chunk of an array, or of all arrays of a tree.
 
     Chunks are read one by one and decoded codec by codec, not the way that reads go.
@@ -34,15 +35,15 @@ def verify(
         node, is verified by reading its chunks.
     executor : concurrent.futures.Executor, optional
         Who does it, as for `chunkwise.copy`.  By default threads of this process.
-    progress : callable
-        Is told the stored bytes of what is done, in the calling thread.
+    progress : callable or bool
+        Is told the stored bytes of what is done, in the calling thread; True shows a bar on stderr.
     part : str, optional
         ``"I/N"``: a share of the keys.  N processes that each do one of them do all.  A fingerprint that was
         kept is of all elements, so a part doesn't compare it; a note says so.
 
-    Yields
-    ------
-    NodeReport
+    Returns
+    -------
+    list of NodeReport
         Of each node, groups before what they hold; of a part, of those of which it has done something.
 
     Raises
@@ -65,19 +66,21 @@ def verify(
     >>> report.n_chunks, [bad.key.endswith("c/1") for bad in report.bad]
     (2, [True])
     """
+    check_progress(progress)
     own = None if part is None else parse_part(part)
     array, root = find_array(place), None
     if array is None:
         assert not isinstance(place, TensorStore)
         root = node_or_file(find_source(place))
-    return reports_of(array, root, workers_of(executor), progress, own)
+    with shown_progress(progress, "verifying", None) as told:
+        return list(reports_of(array, root, workers_of(executor), told, own))
 
 
 def reports_of(
     array: TensorStore | None,
     root: Node | None,
     workers: Workers | None,
-    progress: Callable[[int], None],
+    progress: Callable[[int], object],
     part: Part | None,
 ) -> Iterator[NodeReport]:
     """Yield a report on `array`, or on `root` and each node below."""

@@ -29,7 +29,7 @@ class _Found(NamedTuple):
 def verify_view(
     store: TensorStore,
     workers: Workers | None = None,
-    progress: Callable[[int], None] = lambda nbytes: None,
+    progress: Callable[[int], object] = lambda nbytes: None,
     part: Part | None = None,
 ) -> NodeReport:
     """Return a report on the chunks of an array; `nbytes` is decoded, since what is stored is not known."""
