@@ -400,3 +400,35 @@ def test_without_xarray_the_message_says_how_to_get_it(monkeypatch: pytest.Monke
     monkeypatch.setitem(sys.modules, "xarray", None)
     with pytest.raises(ImportError, match=r'pip install "chunkwise\[xarray\]"'):
         write_dataset(None, "memory://")
+
+
+INSTEAD = {
+    '"codec": "zstd:5"': [
+        {"compressor": None},
+        {"compressors": []},
+        {"filters": []},
+        {"zlib": True, "complevel": 4},
+    ],
+    '"chunks"': [{"chunksizes": (2, 3)}, {"contiguous": False}],
+}
+
+
+@pytest.mark.parametrize(
+    ("advice", "encoding"), [(advice, encoding) for advice, given in INSTEAD.items() for encoding in given]
+)
+def test_encodings_of_other_libraries_say_what_to_write(tmp_path, advice, encoding):
+    dataset = xr.Dataset({"a": (("y", "x"), np.zeros((4, 6)))})
+    with pytest.raises(ValueError, match="unknown member") as e:
+        write_dataset(dataset, tmp_path / "x", encoding={"a": encoding})
+    assert advice in str(e.value) and '"a"' in str(e.value)
+    assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize("missing", [None, np.nan])
+def test_missing_text_is_refused_with_what_to_do(tmp_path, missing):
+    text = xr.Dataset({"s": (("x",), np.array(["a", missing, "b"], dtype=object))})
+    with pytest.raises(ValueError, match=r'"s" is text with 1 missing.*fillna') as e:
+        write_dataset(text, tmp_path / "x")
+    assert not (tmp_path / "x").exists(), e
+    write_dataset(text.fillna({"s": ""}), tmp_path / "x")
+    assert list(xr.open_dataset(tmp_path / "x", engine="chunkwise")["s"].values) == ["a", "", "b"]

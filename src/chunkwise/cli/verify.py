@@ -37,19 +37,18 @@ def run(arguments: argparse.Namespace) -> int:
     workers = workers_of(arguments)
     array = find_array(arguments.path)
     root = None if array is not None else node_or_file(find_source(arguments.path))
-    path = "" if root is None else root.location.path
     reports: list[NodeReport] = []
     with progress_of(arguments, "verifying", None, workers=workers) as progress:
         for report in reports_of(array, root, workers, progress.advance, part):
             reports.append(report)
             if not arguments.json:
                 progress.clear()
-                _show(report, path)
+                _show(report)
     with_links = root is not None and root.kind == "group" and (part is None or part.number == 1)
     broken = broken_links(arguments.path) if with_links else []
     n_bad = sum(len(report.bad) for report in reports) + len(broken)
     is_empty = part is None and not any(report.kind == "array" for report in reports)
-    out = [_as_json(report, path) for report in reports]
+    out = [_as_json(report) for report in reports]
     out += [{"name": link.where, "kind": "link", "bad": [{"reason": link.reason}]} for link in broken]
     summary = f"{_summary(reports, n_bad)} ({format_duration(progress.seconds)})"
     show(arguments, out, *(f"  BAD   {link}" for link in broken), summary)
@@ -69,7 +68,7 @@ def _summary(reports: Sequence[NodeReport], n_bad: int) -> str:
     return f"{plural(n_chunks, 'chunk')} of {plural(n_arrays, 'array')}, {size}: {verdict}"
 
 
-def _show(report: NodeReport, root: str) -> None:
+def _show(report: NodeReport) -> None:
     name = report.name or "."
     if report.kind == "array":
         bare = _bare(report)
@@ -78,7 +77,7 @@ def _show(report: NodeReport, root: str) -> None:
             state += f"; {_uncovered(bare, report.n_chunks)}"
         print(f"{name}: {plural(report.n_chunks, 'chunk')}, {format_nbytes(report.nbytes)}: {state}")
     for key, reason in report.bad:
-        print(f"  BAD   {key[len(root) :]}: {reason}")
+        print(f"  BAD   {key}: {reason}")
     for note in report.notes:
         print(f"  note  {note}")
 
@@ -94,7 +93,7 @@ def _uncovered(n: int, n_chunks: int) -> str:
     return f"no checksum covers {whose}"
 
 
-def _as_json(report: NodeReport, root: str) -> dict[str, object]:
+def _as_json(report: NodeReport) -> dict[str, object]:
     return {
         "name": report.name,
         "kind": report.kind,
@@ -103,6 +102,6 @@ def _as_json(report: NodeReport, root: str) -> dict[str, object]:
         "covered": report.n_covered,
         "bytes": report.nbytes,
         "fingerprint": report.fingerprint,
-        "bad": [{"key": key[len(root) :], "reason": reason} for key, reason in report.bad],
+        "bad": [{"key": key, "reason": reason} for key, reason in report.bad],
         "notes": report.notes,
     }

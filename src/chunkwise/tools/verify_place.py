@@ -83,8 +83,11 @@ def reports_of(
     progress: Callable[[int], object],
     part: Part | None,
 ) -> Iterator[NodeReport]:
-    """Yield a report on `array`, or on `root` and each node below."""
+    """Yield a report on `array`, or on `root` and each node below; keys are relative to `root`."""
     if root is not None:
-        yield from verify_nodes(root, workers, progress, part)
+        n = len(root.location.path)
+        for report in verify_nodes(root, workers, progress, part):
+            report.bad = [bad._replace(key=bad.key[n:]) for bad in report.bad]
+            yield report
     elif array is not None:
         yield verify_view(array, workers, progress, part)

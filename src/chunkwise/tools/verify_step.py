@@ -44,7 +44,7 @@ class BadKey(NamedTuple):
     Attributes
     ----------
     key : str
-        From the root of the store.
+        Relative to the place that was verified.
     reason : str
     """
 

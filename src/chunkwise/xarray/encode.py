@@ -37,6 +37,14 @@ PACKING = ("scale_factor", "add_offset")
 _CODED = (*PACKING, "dtype", "units", "calendar", FILL_VALUE, "missing_value", "_Unsigned")
 
 # What xarray and its engines leave in an encoding, and what is of no use here.
+_CODEC = 'instead of a compressor and filters write "codec": "zstd:5", "gzip:4" or "blosc:lz4:5:shuffle"'
+_INSTEAD = {
+    **dict.fromkeys(("compressor", "compressors", "filters", "serializer", "compression"), _CODEC),
+    **dict.fromkeys(("zlib", "complevel", "shuffle", "szip", "zstd", "blosc", "compression_opts"), _CODEC),
+    **dict.fromkeys(("chunksizes", "contiguous"), 'instead of "chunksizes" write "chunks"'),
+}
+"""What to write in place of the members of zarr-python and netCDF4."""
+
 _LEFT_OVER = ("dtype", "preferred_chunks", "source", "original_shape", "coordinates", "grid_mapping")
 
 
@@ -99,9 +107,10 @@ def encode_variable(
     if encoding is not None:
         unknown = [key for key in encoded.encoding if key not in _LEFT_OVER]
         if unknown:
+            advice = dict.fromkeys(f"; {_INSTEAD[key]}" for key in unknown if key in _INSTEAD)
             raise InvalidArgumentError(
                 f'encoding of "{name}": unknown member {", ".join(map(repr, unknown))}; those of CF and '
-                f"{', '.join(LAYOUT)} are known"
+                f"{', '.join(LAYOUT)} are known{''.join(advice)}"
             )
     check = EncodingCheck(name, dict(encoded.attrs), "", is_added=False)
     encoded, dtype = _typed(name, encoded, format)
@@ -170,7 +179,20 @@ def _typed(name: str, variable: Any, format: str) -> tuple[Any, Any]:
 
         variable = ensure_fixed_length_bytes(variable)
         return variable, variable.dtype
+    missing = _n_missing_text(variable)
+    if missing:
+        raise InvalidArgumentError(
+            f'variable "{name}" is text with {missing} missing elements, None or NaN, which no format can '
+            f'hold: fill them first, as by dataset["{name}"].fillna("")'
+        )
     raise InvalidArgumentError(f'variable "{name}" has elements that are neither numbers nor text')
+
+
+def _n_missing_text(variable: Any) -> int:
+    """Return how many elements are missing in a variable of text otherwise; 0 if it is none."""
+    values: npt.NDArray[Any] = np.asarray(variable.data)
+    others = [value for value in values.flat if not isinstance(value, str)]
+    return len(others) if all(value is None or value != value for value in others) else 0
 
 
 def _kind_of_objects(variable: Any) -> type | None:
