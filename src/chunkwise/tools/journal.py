@@ -23,6 +23,7 @@ from chunkwise.hierarchy.node import JOURNAL
 from chunkwise.kvstore.protocol import MISSING_GENERATION
 from chunkwise.kvstore.this_process import process_name
 from chunkwise.kvstore.traits import traits_of
+from chunkwise.tools.journal_difference import other_members
 from chunkwise.tools.journal_document import JournalDocument, Ranges, owner_text, parse_journal
 from chunkwise.tools.part import Part
 
@@ -101,9 +102,11 @@ class Journal:
         """Return what the journal says; raise FailedPreconditionError if it is that of other work."""
         document = self._read()
         for name, value in self._task.items():
-            if document["task"].get(name) != value:
+            begun = document["task"].get(name)
+            if begun != value:
+                how = "; ".join(other_members(begun, value))
                 raise FailedPreconditionError(
-                    f"the unfinished copy can't be resumed: its {name} is another one; "
+                    f"the unfinished copy can't be resumed: its {name} is another one{how and f' ({how})'}; "
                     "use the same source and options, or --overwrite to start again"
                 )
         return document
