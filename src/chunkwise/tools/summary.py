@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from chunkwise.binding import JSON
+from chunkwise.catalogue import grids
 from chunkwise.errors import ChunkwiseError
-from chunkwise.grid.rectilinear import RectilinearGrid, Sizes
 from chunkwise.hierarchy.node import Node
 
 __all__ = ["ArraySummary", "codec_text", "file_format", "shape_text", "summarize"]
+
+
+Sizes: TypeAlias = "int | tuple[int | tuple[int, int], ...]"
+"""Of the chunks along a dimension: one for all, or a list of sizes and ``(size, count)`` runs."""
 
 
 class ArraySummary(NamedTuple):
@@ -168,9 +172,10 @@ def _cells(grid: Mapping[str, JSON]) -> tuple[Sizes, ...] | None:
     if "chunk_shapes" not in grid:
         return _shape(grid.get("chunk_shape"))
     try:
-        return RectilinearGrid.parse(grid).canonical_shapes
+        shapes: tuple[Sizes, ...] = grids.find("rectilinear", "zarr3").parse(grid).canonical_shapes
     except ChunkwiseError:
         return None
+    return shapes
 
 
 def _name(value: object) -> str | None:
