@@ -81,8 +81,9 @@ if _TYPE_CHECKING:
     from chunkwise.multiscale.ome_groups import ImageCollection
     from chunkwise.multiscale.ome_plates import Plate, Well
     from chunkwise.multiscale.open import open_multiscale
-    from chunkwise.n5.blocks import N5Blocks, create_n5_blocks, open_n5_blocks
+    from chunkwise.n5.blocks import N5Blocks
     from chunkwise.n5.label_multisets import open_label_multisets
+    from chunkwise.n5.open_blocks import create_n5_blocks, open_n5_blocks
     from chunkwise.pyramid.downsample_pyramid import downsample_pyramid
     from chunkwise.pyramid.pyramid import Pyramid, PyramidProgress
     from chunkwise.server.app import asgi_app
@@ -261,7 +262,8 @@ _later = _Later(
         "chunkwise.multiscale.ome_groups": ["ImageCollection"],
         "chunkwise.multiscale.ome_plates": ["Plate", "Well"],
         "chunkwise.multiscale.open": ["open_multiscale"],
-        "chunkwise.n5.blocks": ["N5Blocks", "create_n5_blocks", "open_n5_blocks"],
+        "chunkwise.n5.blocks": ["N5Blocks"],
+        "chunkwise.n5.open_blocks": ["create_n5_blocks", "open_n5_blocks"],
         "chunkwise.n5.label_multisets": ["open_label_multisets"],
         "chunkwise.pyramid.downsample_pyramid": ["downsample_pyramid"],
         "chunkwise.pyramid.pyramid": ["Pyramid", "PyramidProgress"],

@@ -13,11 +13,12 @@ from chunkwise.api.kvstore_values import (
     as_bytes,
     as_range,
     as_text,
+    check_staleness,
     read_result,
 )
 from chunkwise.api.transaction import Transaction, check_rebind, check_transaction, not_open, overlay
 from chunkwise.binding import JSON, not_too_deep
-from chunkwise.engine.background import in_background
+from chunkwise.engine.background import in_background, in_foreground
 from chunkwise.engine.batch import Batch, batch_of_thread, check_batch
 from chunkwise.engine.future import Future
 from chunkwise.engine.pool import pool_of
@@ -120,7 +121,7 @@ class KvStore(Locatable):
         found = as_context(context)
         check_transaction(transaction)
         parsed = as_kvstore_spec(spec)
-        return _attempt(not_too_deep(lambda: cls._make(parsed.bind(found), transaction)))
+        return in_foreground(not_too_deep(lambda: cls._make(parsed.bind(found), transaction)))
 
     # -- what it is -------------------------------------------------------------------------------
 
@@ -233,7 +234,7 @@ class KvStore(Locatable):
         """
         part = None if byte_range is None else as_byte_range(byte_range)
         known = as_bytes(if_not_equal, "if_not_equal") if if_not_equal is not None else b""
-        _check_staleness(staleness_bound)
+        check_staleness(staleness_bound)
         name = self._key(key)
 
         def start() -> Future[values.ReadResult]:
@@ -352,7 +353,7 @@ class KvStore(Locatable):
         if not isinstance(target, KvStore):
             raise TypeError(f"target must be a KvStore, got {type(target).__name__}")
         keys = as_range(values.KeyRange() if source_range is None else source_range).shifted(self._prefix)
-        _check_staleness(source_staleness_bound)
+        check_staleness(source_staleness_bound)
         source, into = self._spec.open_driver()[0], target._spec.open_driver()[0]
         base: object = into
         error = not_open(self._transaction) or not_open(target._transaction)
@@ -381,7 +382,7 @@ class KvStore(Locatable):
     def _run(self, work: Callable[[], T], *, changes: bool = False, slow: bool = False) -> Future[T]:
         """Do `work` now if that is quick, else on a thread; `changes` if it changes what is stored."""
         if self._in_memory or (not changes and not slow and self._spec.driver == "file"):
-            return _attempt(work)
+            return in_foreground(work)
         writes = self._driver.identity if changes else None
         if self._spec.is_remote:
             return in_background(work, writes=writes)
@@ -393,15 +394,3 @@ class KvStore(Locatable):
 
 
 _shared = ConcurrencyLimit(None)
-
-
-def _attempt(work: Callable[[], T]) -> Future[T]:
-    try:
-        return Future.ready(work())
-    except Exception as e:
-        return Future.failed(e)
-
-
-def _check_staleness(bound: object) -> None:
-    if bound is not None and not hasattr(bound, "__float__"):
-        raise TypeError(f"staleness_bound must be a number, got {type(bound).__name__}")

@@ -19,6 +19,7 @@ __all__ = [
     "as_bytes",
     "as_range",
     "as_text",
+    "check_staleness",
     "read_result",
 ]
 
@@ -57,6 +58,12 @@ def as_byte_range(value: object) -> ByteRange:
     if stop is not None and (start < 0 or stop < start):
         raise InvalidArgumentError(f"Unsupported byte_range slice: {value.start}:{value.stop}")
     return ByteRange(int(start), None if stop is None else int(stop))
+
+
+def check_staleness(bound: object) -> None:
+    """Raise TypeError for an argument ``staleness_bound`` that is no time."""
+    if bound is not None and not hasattr(bound, "__float__"):
+        raise TypeError(f"staleness_bound must be a number, got {type(bound).__name__}")
 
 
 class _Record:

@@ -9,7 +9,7 @@ from chunkwise.engine.future import Future
 from chunkwise.engine.pool import Pool
 from chunkwise.kvstore.request_limits import DEFAULT_CONCURRENCY
 
-__all__ = ["in_background"]
+__all__ = ["in_background", "in_foreground"]
 
 T = TypeVar("T")
 
@@ -36,3 +36,11 @@ def in_background(work: Callable[[], T], *, writes: Hashable = None) -> Future[T
         _under_way.add(future)  # type: ignore[arg-type]
         future._on_done(_under_way.discard)
     return future
+
+
+def in_foreground(work: Callable[[], T]) -> Future[T]:
+    """Return the future of what `work` returns or raises, called here and now."""
+    try:
+        return Future.ready(work())
+    except Exception as e:
+        return Future.failed(e)

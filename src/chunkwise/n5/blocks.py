@@ -18,48 +18,33 @@ Specification: N5 README, "File-system specification", item 9; imglib2-label-mul
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, get_args
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.arguments import check_choice
 from chunkwise.binding import JSON
 from chunkwise.chunk_key.key_encoding import KeyEncoding
 from chunkwise.codec import n5_varlength as blocks
-from chunkwise.codec.n5_compression import parse_compression, read_compression
+from chunkwise.codec.n5_compression import read_compression
 from chunkwise.codec.n5_header import parse_header
-from chunkwise.driver.n5.document import (
-    ATTRIBUTES_KEY,
-    dump_document,
-    is_dataset,
-    is_marker,
-    load_document,
-)
 from chunkwise.driver.n5.metadata import parse_metadata
 from chunkwise.errors import (
-    AlreadyExistsError,
     ChunkwiseError,
     DataCorruptionError,
-    FailedPreconditionError,
     InvalidArgumentError,
-    NotFoundError,
     OutOfBoundsError,
     prefix,
 )
-from chunkwise.hierarchy.container import check_container, mark_container
-from chunkwise.hierarchy.location import Location, locate
-from chunkwise.hierarchy.new_location import check_free, check_outside_arrays
+from chunkwise.hierarchy.location import Location
 from chunkwise.kvstore.compare_and_swap import compare_and_swap
 from chunkwise.kvstore.key_range import KeyRange
-from chunkwise.kvstore.protocol import MISSING_GENERATION, Buffer
+from chunkwise.kvstore.protocol import Buffer
 from chunkwise.n5.block_values import BlockValues, Kind
 
-__all__ = ["N5Blocks", "create_n5_blocks", "open_n5_blocks"]
+__all__ = ["N5Blocks"]
 
-_KINDS = get_args(Kind)
 # No compressor makes more of a byte: 128 KiB of one value take Zstandard four bytes.
 _MAX_RATIO = 1 << 15
 _UNSUSPICIOUS_NBYTES = 1 << 20
@@ -278,132 +263,3 @@ class N5Blocks:
             return self._values.decode(data, self.region(cell)), generation
         except ChunkwiseError as e:
             raise prefix(e, f"Error reading {self._location.store.describe(self._keys.key(cell))}") from None
-
-
-def open_n5_blocks(place: str | os.PathLike[str] | Location, *, kind: Kind | None = None) -> N5Blocks:
-    """Open the blocks of an N5 dataset.
-
-    Parameters
-    ----------
-    place : str, path or Location
-        The dataset: a path or a URL.
-    kind : {"numbers", "strings", "object", "label_multiset"}, optional
-        Kind of values; by default from its data type and the attribute ``isLabelMultiset``.
-
-    Returns
-    -------
-    N5Blocks
-
-    Raises
-    ------
-    NotFoundError
-        If there is no dataset.
-    FailedPreconditionError
-        If its document can't be read.
-    UnsupportedError
-        If it is in a container of a version above 4.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import numpy as np
-    >>> import chunkwise
-    >>> path = tempfile.mkdtemp() + "/a.n5/d"
-    >>> options = {"dimensions": [4, 4], "block_size": [2, 2], "data_type": "uint8"}
-    >>> blocks = chunkwise.create_n5_blocks(path, **options)
-    >>> blocks[0, 1] = np.array([7, 8, 9], "uint8")
-    >>> chunkwise.open_n5_blocks(path)[0, 1].tolist()
-    [7, 8, 9]
-    """
-    if kind is not None:
-        check_choice(kind, "kind", _KINDS)
-    location = locate(place)
-    key = location.path + ATTRIBUTES_KEY
-    raw = location.store.read(key).value
-    where = location.store.describe(key)
-    if raw is None:
-        raise NotFoundError(f"Metadata at {where} does not exist")
-    try:
-        document = load_document(raw)
-        if not is_dataset(document):
-            raise FailedPreconditionError("it is the document of a group")
-        found = N5Blocks(location, document, kind)
-    except ChunkwiseError as e:
-        raise FailedPreconditionError(f"Error reading {where}: {e.message}") from None
-    check_container(location)
-    return found
-
-
-def create_n5_blocks(
-    place: str | os.PathLike[str] | Location,
-    *,
-    dimensions: Sequence[int],
-    block_size: Sequence[int],
-    data_type: str,
-    compression: Mapping[str, Any] | None = None,
-    attributes: Mapping[str, Any] | None = None,
-) -> N5Blocks:
-    """Create a dataset for blocks of any length.
-
-    Parameters
-    ----------
-    place : str, path or Location
-        The new dataset; only the root of a container may be there already.
-    dimensions, block_size : sequence of int
-        In elements.
-    data_type : str
-        One of the ten number types, ``string`` or ``object``; ``uint8`` for label multisets.
-    compression : mapping, optional
-        The ``compression`` member; by default ``{"type": "gzip"}``.
-    attributes : mapping, optional
-        Further members of the document; for label multisets ``{"isLabelMultiset": True}``.
-
-    Returns
-    -------
-    N5Blocks
-        Without any block yet.
-
-    Raises
-    ------
-    AlreadyExistsError
-        If there is a dataset or a group, or a dataset above.
-    SpecError
-        For a member that is not what the format allows.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import numpy as np
-    >>> import chunkwise
-    >>> path = tempfile.mkdtemp() + "/a.n5/d"
-    >>> options = {"dimensions": [4, 4], "block_size": [2, 2], "data_type": "uint8"}
-    >>> blocks = chunkwise.create_n5_blocks(path, **options)
-    >>> blocks[0, 1] = np.array([7, 8, 9], "uint8")
-    >>> chunkwise.open_n5_blocks(path)[0, 1].tolist()
-    [7, 8, 9]
-    """
-    location = locate(place)
-    document: dict[str, Any] = {
-        **(attributes or {}),
-        "dimensions": list(dimensions),
-        "blockSize": list(block_size),
-        "dataType": data_type,
-        "compression": parse_compression(dict(compression or {"type": "gzip"}))[0],
-    }
-    found = N5Blocks(location, document)
-    check_outside_arrays(location)
-    check_free(location, "n5")
-    key = location.path + ATTRIBUTES_KEY
-    while True:
-        stored = location.store.read(key)
-        existing: Any = {} if stored.value is None else load_document(stored.value)
-        if not is_marker(existing):
-            raise AlreadyExistsError(f"{location.store.describe(key)} is there already")
-        generation = MISSING_GENERATION if stored.value is None else stored.generation
-        if (
-            location.store.write(key, dump_document({**existing, **document}), if_equal=generation)
-            is not None
-        ):
-            break
-    mark_container(location, text=data_type == "string")
-    return found

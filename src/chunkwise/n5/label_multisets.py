@@ -16,7 +16,8 @@ from chunkwise.api.virtual_chunked import virtual_chunked
 from chunkwise.codec.n5_label_multiset import BACKGROUND
 from chunkwise.hierarchy.location import Location
 from chunkwise.index_space import IndexDomain
-from chunkwise.n5.blocks import N5Blocks, open_n5_blocks
+from chunkwise.n5.blocks import N5Blocks
+from chunkwise.n5.open_blocks import open_n5_blocks
 from chunkwise.spec.chunk_layout import ChunkLayout
 from chunkwise.spec.context import Context
 
@@ -49,7 +50,7 @@ def open_label_multisets(
     Raises
     ------
     NotFoundError, FailedPreconditionError, UnsupportedError
-        As `chunkwise.n5.blocks.open_n5_blocks`.
+        As `chunkwise.open_n5_blocks`.
 
     Examples
     --------
