@@ -245,7 +245,7 @@ def test_directories_that_cannot_be_exchanged(
         def busy(*names: str) -> None:
             raise OSError(errno.EBUSY, "busy")
 
-        monkeypatch.setattr("chunkwise.kvstore.file.exchange_paths", busy)
+        monkeypatch.setattr("chunkwise.kvstore.file_exchange.exchange_paths", busy)
     place = locate(path)
     _replace(place, "zarr3")
     assert _names(place) == ["z"]

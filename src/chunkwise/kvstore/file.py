@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -32,7 +31,7 @@ from chunkwise.binding import dump
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError, InvalidArgumentError, UnsupportedError
 from chunkwise.kvstore.byte_range import resolve_range
 from chunkwise.kvstore.file_error import MISSING, NOT_EMPTY, file_error
-from chunkwise.kvstore.file_exchange import can_exchange, exchange_paths, link_file
+from chunkwise.kvstore.file_exchange import can_exchange, exchange_directories, link_file
 from chunkwise.kvstore.file_list import delete_files, is_directory, list_directory, walk
 from chunkwise.kvstore.file_path import (
     check_case,
@@ -344,24 +343,8 @@ class FileStore:
 
     def exchange_directories(self, new: str, old: str, aside: str) -> bool:
         """Exchange the names of two directories; return False if `old` is not there any more."""
-        # At once on Linux and macOS, if the file system can; else by renaming them one after the other.
-        here, there = self._path(new, changes=True), self._path(old, changes=True)
-        try:
-            with suppress(OSError):  # who may look into it stays the same
-                shutil.copymode(there, here)
-            exchange_paths(here, there, self._path(aside, changes=True))
-            if self.writing.sync:
-                for directory in {os.path.dirname(there), os.path.dirname(here)}:
-                    sync_directory(directory)
-        except FileNotFoundError as e:
-            if not os.path.lexists(there):
-                return False
-            raise file_error(e, "move", here) from e
-        except OSError as e:
-            if e.errno in (errno.EXDEV, errno.EBUSY, errno.EPERM, errno.EACCES):
-                raise UnsupportedError(file_error(e, "exchange", there).message) from e
-            raise file_error(e, "exchange", there) from e
-        return True
+        paths = (self._path(path, changes=True) for path in (new, old, aside))
+        return exchange_directories(*paths, sync=self.writing.sync)
 
     def link_keys(self, keys: Mapping[str, str]) -> None:
         """Have the value of each key be that of another, too; what is there under the other name stays."""

@@ -8,11 +8,14 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 
-from chunkwise.kvstore.platform import DECOMPOSES_NAMES
+from chunkwise.errors import UnsupportedError
+from chunkwise.kvstore.file_error import file_error
+from chunkwise.kvstore.platform import DECOMPOSES_NAMES, sync_directory
 
-__all__ = ["can_exchange", "exchange_paths", "link_file"]
+__all__ = ["can_exchange", "exchange_directories", "link_file"]
 
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2  # of Linux' renameat2
@@ -80,3 +83,23 @@ def link_file(path: str, other: str) -> None:
         if isinstance(e, OSError) and e.errno == errno.ENOSPC:
             raise
         shutil.copy2(path, other, follow_symlinks=False)
+
+
+def exchange_directories(new: str, old: str, aside: str, *, sync: bool) -> bool:
+    """Exchange two directories, with `aside` as by `exchange_paths`; return False if `old` is not there."""
+    try:
+        with suppress(OSError):  # who may look into it stays the same
+            shutil.copymode(old, new)
+        exchange_paths(new, old, aside)
+        if sync:
+            for directory in {os.path.dirname(old), os.path.dirname(new)}:
+                sync_directory(directory)
+    except FileNotFoundError as e:
+        if not os.path.lexists(old):
+            return False
+        raise file_error(e, "move", new) from e
+    except OSError as e:
+        if e.errno in (errno.EXDEV, errno.EBUSY, errno.EPERM, errno.EACCES):
+            raise UnsupportedError(file_error(e, "exchange", old).message) from e
+        raise file_error(e, "exchange", old) from e
+    return True
