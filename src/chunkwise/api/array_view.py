@@ -26,7 +26,7 @@ from chunkwise.kvstore.memory import MemoryStore
 from chunkwise.spec.chunk_layout import ChunkLayout
 from chunkwise.spec.codec_spec import CodecSpec
 from chunkwise.spec.schema import Schema
-from chunkwise.spec.unit import Unit
+from chunkwise.spec.unit import Unit, unit_text
 
 __all__ = ["ArrayInfo", "ArrayView"]
 
@@ -241,6 +241,8 @@ def array_info(view: ArrayView) -> ArrayInfo:
 def array_html(view: ArrayView) -> str:
     """Return HTML of an array for notebooks: its properties, and a drawing of its chunks."""
     info = array_info(view)
+    if "units" in info:
+        info["units"] = tuple(unit and unit_text(unit) for unit in info["units"])
     rows: list[tuple[str, object]] = [(name, _text(value)) for name, value in info.items()]
     rows[-1] = ("size", f"{_size(view.nbytes)} in memory")
     chunks = view.chunks

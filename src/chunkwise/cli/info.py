@@ -17,9 +17,9 @@ from chunkwise.hierarchy.attributes import read_attributes
 from chunkwise.hierarchy.node import Node, find_node, require_node
 from chunkwise.hierarchy.walk import walk
 from chunkwise.multiscale.describe import describe_images
-from chunkwise.multiscale.image_axes import unit_text
 from chunkwise.multiscale.ome_groups import Options
 from chunkwise.multiscale.open import find_images, open_multiscale
+from chunkwise.spec.unit import unit_text
 from chunkwise.tools.quantities import format_chunks, format_nbytes, format_ratio, format_shape, plural
 from chunkwise.tools.source import find_source, open_source
 from chunkwise.tools.stack_report import report_stack
@@ -122,15 +122,9 @@ def _spec(arguments: argparse.Namespace, spec: dict[str, JSON]) -> None:
 
 def _named(names: Sequence[str | None] | None, units: Sequence[object] | None) -> list[tuple[str, str]]:
     """Return names and units of dimensions, if there are any."""
-    shown = [None if unit is None else _unit(str(unit)) for unit in units or ()]
+    shown = [None if unit is None else unit_text(str(unit)) for unit in units or ()]
     given = (("dimensions", names), ("units", shown))
     return [(label, ", ".join(v or "-" for v in values)) for label, values in given if values and any(values)]
-
-
-def _unit(text: str) -> str:
-    """Return a unit, perhaps with a number before it, as people write it."""
-    number, _, symbol = text.rpartition(" ")
-    return f"{number} {unit_text(symbol)}".strip()
 
 
 def _driver(layer: JSON) -> str:

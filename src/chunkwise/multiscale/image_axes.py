@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.errors import InvalidArgumentError
-from chunkwise.spec.unit import Unit
+from chunkwise.spec.unit import Unit, unit_text
 
 __all__ = [
     "AXIS_KINDS",
@@ -149,15 +149,6 @@ def unit_symbol(unit: str) -> str:
 def symbol_of(unit: str) -> str:
     """Return the symbol of a unit, whichever of its names is given; others as they are."""
     return unit_symbol(ngff_unit(unit))
-
-
-def unit_text(symbol: str) -> str:
-    """Return the symbol of a unit as people write it.
-
-    >>> unit_text("um"), unit_text("us"), unit_text("nm"), unit_text("um^2")
-    ('µm', 'µs', 'nm', 'um^2')
-    """
-    return "µ" + symbol[1:] if symbol in ("um", "us") else symbol
 
 
 _POWERS = {

@@ -10,7 +10,7 @@ from chunkwise.binding import JSON, dump, expect_number, expect_string, parse_ar
 from chunkwise.errors import SpecError
 from chunkwise.index_space.label import escape
 
-__all__ = ["Unit"]
+__all__ = ["Unit", "unit_text"]
 
 _SPACE = " \t\n\v\f\r"
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -211,3 +211,13 @@ def _divide(number: float, divisor: float) -> float:
 
 def _refuse(name: str) -> NoReturn:
     raise AttributeError(f"Unit is immutable: {name!r} can't be set")
+
+
+def unit_text(unit: str) -> str:
+    """Return a unit, perhaps with a number before it, as people write it.
+
+    >>> unit_text("um"), unit_text("0.5 us"), unit_text("nm"), unit_text("um^2")
+    ('µm', '0.5 µs', 'nm', 'um^2')
+    """
+    number, space, symbol = unit.rpartition(" ")
+    return f"{number}{space}µ{symbol[1:]}" if symbol in ("um", "us") else unit
