@@ -93,11 +93,8 @@ def read_copies(kv: KvStoreDriver, root: str) -> Proven | None:
         if copy is None:
             if is_whole and key not in e_tags:
                 values[key] = None
-        else:
-            e_tag, value = copy
-            md5 = hashlib.md5(value, usedforsecurity=False).hexdigest()
-            if is_version(e_tags.get(key), e_tag) or is_version(e_tags.get(key), md5):
-                values[key] = value
+        elif is_version(e_tags.get(key), copy[0]) or is_version(e_tags.get(key), _md5(copy[1])):
+            values[key] = copy[1]
     return Proven(values, frozenset(e_tags) if is_whole else None)
 
 
@@ -121,6 +118,10 @@ def read_names(kv: KvStoreDriver, root: str) -> Proven | None:
     """Return the keys that have copies at the root of a store that can't list its own; no copy is proven."""
     copies = _load_copies(kv, root)
     return None if copies is None else Proven({}, frozenset(copies))
+
+
+def _md5(value: bytes) -> str:
+    return hashlib.md5(value, usedforsecurity=False).hexdigest()
 
 
 def _digest_of_place(kv: KvStoreDriver, root: str) -> str:
