@@ -15,8 +15,8 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 unexport PYTHONDONTWRITEBYTECODE
 
 # Of the folders in docs/architecture.md, those that everything else is built on.
-CORE := api chunk_key codec drivers dtypes engine grid hierarchy image index_space interop kvstore ocdbt parity \
-        plan precomputed spec virtual
+CORE := api chunk_key codec drivers dtypes engine grid image index_space interop kvstore ocdbt parity \
+        plan precomputed specs trees virtual
 
 .PHONY: demo test test-core test-all coverage release-check man check fmt lint types layers bench docs clean
 

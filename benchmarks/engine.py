@@ -23,17 +23,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorstore
 
-from chunkwise.chunk_key.key_encoding import default_keys
-from chunkwise.codec.bytes import Bytes
-from chunkwise.codec.chain import parse_codecs, prepare_chain
-from chunkwise.codec.crc32c import Crc32c
-from chunkwise.codec.protocol import ChunkSpec
-from chunkwise.driver.stored_array import ShardLevel, StoredArray
-from chunkwise.engine.pool import Pool
-from chunkwise.engine.read import read_into
-from chunkwise.engine.write import write_from
-from chunkwise.grid.regular import RegularGrid
-from chunkwise.kvstore.file import FileStore
+from chunkwise.core.chunk_key.key_encoding import default_keys
+from chunkwise.core.codec.bytes import Bytes
+from chunkwise.core.codec.chain import parse_codecs, prepare_chain
+from chunkwise.core.codec.crc32c import Crc32c
+from chunkwise.core.codec.protocol import ChunkSpec
+from chunkwise.core.driver.stored_array import ShardLevel, StoredArray
+from chunkwise.core.engine.pool import Pool
+from chunkwise.core.engine.read import read_into
+from chunkwise.core.engine.write import write_from
+from chunkwise.core.grid.regular import RegularGrid
+from chunkwise.core.kvstore.file import FileStore
 
 LITTLE = {"name": "bytes", "configuration": {"endian": "little"}}
 CODECS: dict[str, list[Any]] = {

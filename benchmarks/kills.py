@@ -26,7 +26,7 @@ import chunkwise as cw
 _DRIVER = """
 import json, sys
 import chunkwise as cw
-from chunkwise.tools.executors import named_workers
+from chunkwise.copying.executors import named_workers
 
 if __name__ == "__main__":
     source, target, on = map(json.loads, sys.argv[1:])

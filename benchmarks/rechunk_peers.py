@@ -38,7 +38,7 @@ MEMORY = 43_000_000
 def copy_with_chunkwise(source: str, target: str, chunks: tuple[int, ...]) -> None:
     """Copy with two processes."""
     from chunkwise import copy
-    from chunkwise.tools.executors import named_workers
+    from chunkwise.copying.executors import named_workers
 
     copy(source, target, chunks=chunks, memory=MEMORY, executor=named_workers("processes:2"), sync=False)
 

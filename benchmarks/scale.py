@@ -27,7 +27,7 @@ from urllib.request import Request, urlopen
 import numpy as np
 
 import chunkwise as cw
-from chunkwise.tools.executors import named_workers
+from chunkwise.copying.executors import named_workers
 
 
 def worker_figures(_: int = 0) -> tuple[int, dict[str, float]]:

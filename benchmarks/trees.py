@@ -24,8 +24,8 @@ from resource import RUSAGE_SELF, getrusage
 import numpy as np
 
 import chunkwise
-from chunkwise.kvstore.adapter.trace import TraceStore
-from chunkwise.kvstore.memory import MemoryStore
+from chunkwise.core.kvstore.adapter.trace import TraceStore
+from chunkwise.core.kvstore.memory import MemoryStore
 
 FORMATS = ("zarr3", "zarr2", "n5")
 

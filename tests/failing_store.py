@@ -6,10 +6,10 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
-from chunkwise.hierarchy.location import Location, locate
-from chunkwise.kvstore.adapter.same_keys import SameKeysStore
-from chunkwise.kvstore.protocol import KvStoreDriver
-from chunkwise.kvstore.staging import COMPLETE, is_staging
+from chunkwise.core.kvstore.adapter.same_keys import SameKeysStore
+from chunkwise.core.kvstore.protocol import KvStoreDriver
+from chunkwise.core.kvstore.staging import COMPLETE, is_staging
+from chunkwise.core.trees.location import Location, locate
 
 CALLS = (
     "read",

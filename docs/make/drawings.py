@@ -245,13 +245,14 @@ def codecs() -> str:
 def layers() -> str:
     """Return the folders of the code from the public names down to the bytes."""
     rows = [
-        ("cli/  api/  groups/  xarray/  dask/  hdmf/", "commands and public names"),
-        ("tools/  hierarchy/", "copies, trees, attributes"),
-        ("arrays/", "open arrays, stored and virtual"),
-        ("engine/", "strategy, the read loop, the write loop, threads"),
-        ("driver/  spec/", "formats, specs, schemas"),
-        ("plan/  codec/  kvstore/", "which chunks, (de)compression, stores"),
-        ("index_space/  dtypes/  grid/  chunk_key/", "algebra on integers, types, keys"),
+        ("cli/  images/  hdmf/  xarray/  dask/  …", "commands and neighbours"),
+        ("groups/  copying/", "trees as mappings, copies of arrays and trees"),
+        ("core/  api/  trees/", "public names, nodes, attributes"),
+        ("core/  arrays/", "open arrays, stored and virtual"),
+        ("core/  engine/", "strategy, the read loop, the write loop, threads"),
+        ("core/  driver/  specs/", "formats, specs, schemas"),
+        ("core/  plan/  codec/  kvstore/", "which chunks, (de)compression, stores"),
+        ("core/  index_space/  dtypes/  grid/  chunk_key/", "algebra on integers, types, keys"),
     ]
     parts = []
     for number, (folders, idea) in enumerate(rows):

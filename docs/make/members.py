@@ -13,9 +13,9 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
-from chunkwise import catalogue
-from chunkwise.driver.chunked.spec import ChunkedSpec
-from chunkwise.spec.spec_members import SpecMembers
+from chunkwise.core.base import catalogue
+from chunkwise.core.driver.chunked.spec import ChunkedSpec
+from chunkwise.core.specs.spec_members import SpecMembers
 
 _TYPES = {
     "expect_bool": "boolean",
@@ -154,7 +154,7 @@ def _members(module: str, name: str) -> Iterator[tuple[str, str, str]]:
         texts = [textwrap.dedent(inspect.getsource(base)) for base in reversed(sources)]
     elif isinstance(value, partial):  # several drivers have one module
         texts = [inspect.getsource(value.func)]
-    elif module.startswith("chunkwise.driver."):
+    elif module.startswith("chunkwise.core.driver."):
         folder = Path(inspect.getfile(value)).parent
         texts = [path.read_text() for path in sorted(folder.glob("*.py")) if path.stem in _PARSERS]
     else:  # with the functions of the module that it calls

@@ -9,7 +9,7 @@ from make.examples import EXAMPLES
 
 import chunkwise
 from chunkwise import errors
-from chunkwise.dtypes.data_type import dtypes
+from chunkwise.core.dtypes.data_type import dtypes
 
 _GROUPS = {
     "Arrays": "open TensorStore read create_array array store copy copy_tree plan_copy CopyPlan "
@@ -67,8 +67,8 @@ def pages() -> dict[str, str]:
     found = {f"reference/{name}.md": _page(f"chunkwise.{name}") for name in names}
     for module in ("chunkwise.testing.codec_contract", "chunkwise.testing.kvstore_contract"):
         found[f"reference/{module.rsplit('.', 1)[1]}.md"] = _page(module)
-    for module in ("chunkwise.codec.protocol", "chunkwise.dtypes.extension"):
-        found[f"reference/{module.replace('chunkwise.', '')}.md"] = _page(module)
+    for module in ("chunkwise.core.codec.protocol", "chunkwise.core.dtypes.extension"):
+        found[f"reference/{module.removeprefix('chunkwise.core.')}.md"] = _page(module)
     found["reference/index.md"] = _index()
     return found
 

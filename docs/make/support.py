@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import chunkwise
-from chunkwise import catalogue
-from chunkwise.dtypes.data_type import dtypes
+from chunkwise.core.base import catalogue
+from chunkwise.core.dtypes.data_type import dtypes
 
 _DRIVERS = {"Zarr v3": "zarr3", "Zarr v2": "zarr2", "N5": "n5"}
 

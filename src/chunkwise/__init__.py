@@ -5,12 +5,12 @@ import sys as _sys
 if _sys.version_info < (3, 11):  # noqa: UP036  (a source tree on the path: no installer has looked)
     raise ImportError(f"chunkwise needs Python 3.11 or later, and this is {_sys.version.split()[0]}")
 
-from chunkwise import interrupt as interrupt  # isort: skip  (first, so that it covers what is loaded after it)
+from chunkwise.core.base import interrupt as _interrupt  # noqa: F401  isort: skip (first: it covers what follows)
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
-from chunkwise.api.annotations import (
+from chunkwise.core.api.annotations import (
     DimSelectionLike,
     DownsampleMethod,
     FutureLike,
@@ -19,16 +19,18 @@ from chunkwise.api.annotations import (
     RecheckCacheOption,
     T,
 )
-from chunkwise.api.kvstore import KvStore
-from chunkwise.api.open import open
-from chunkwise.api.storage_statistics import StorageStatistics
-from chunkwise.api.tensorstore import TensorStore
-from chunkwise.api.transaction import Transaction
-from chunkwise.dtypes.data_type import DataType, DTypeLike, dtypes
-from chunkwise.engine.batch import Batch
-from chunkwise.engine.combine import WriteFutures
-from chunkwise.engine.future import Future, Promise
-from chunkwise.index_space import (
+from chunkwise.core.api.kvstore import KvStore
+from chunkwise.core.api.open import open
+from chunkwise.core.api.storage_statistics import StorageStatistics
+from chunkwise.core.api.tensorstore import TensorStore
+from chunkwise.core.api.transaction import Transaction
+from chunkwise.core.base.public_names import Later as _Later
+from chunkwise.core.base.public_names import name_members as _name_members
+from chunkwise.core.dtypes.data_type import DataType, DTypeLike, dtypes
+from chunkwise.core.engine.batch import Batch
+from chunkwise.core.engine.combine import WriteFutures
+from chunkwise.core.engine.future import Future, Promise
+from chunkwise.core.index_space import (
     Dim,
     DimExpression,
     DimSelection,
@@ -42,31 +44,44 @@ from chunkwise.index_space import (
     inf,
     newaxis,
 )
-from chunkwise.public_names import Later as _Later
-from chunkwise.public_names import name_members as _name_members
-from chunkwise.spec.chunk_layout import ChunkLayout
-from chunkwise.spec.codec_spec import CodecSpec
-from chunkwise.spec.context import Context
-from chunkwise.spec.open_mode import OpenMode
-from chunkwise.spec.schema import Schema
-from chunkwise.spec.spec import Spec
-from chunkwise.spec.unit import Unit
+from chunkwise.core.specs.chunk_layout import ChunkLayout
+from chunkwise.core.specs.codec_spec import CodecSpec
+from chunkwise.core.specs.context import Context
+from chunkwise.core.specs.open_mode import OpenMode
+from chunkwise.core.specs.schema import Schema
+from chunkwise.core.specs.spec import Spec
+from chunkwise.core.specs.unit import Unit
 from chunkwise.version import __version__ as __version__
 
 if _TYPE_CHECKING:
     from chunkwise import xarray as xarray
-    from chunkwise.api.array import array
-    from chunkwise.api.monitoring import (
+    from chunkwise.copying.copy import ArrayCopyReport, copy, plan_copy
+    from chunkwise.copying.copy_plan import CopyPlan
+    from chunkwise.copying.copy_report import CopyReport
+    from chunkwise.copying.difference import Difference, diff
+    from chunkwise.copying.migrate import Migration, migrate
+    from chunkwise.copying.verify import NodeReport
+    from chunkwise.copying.verify_place import verify
+    from chunkwise.copying.verify_step import BadKey
+    from chunkwise.core.api.array import array
+    from chunkwise.core.api.monitoring import (
         experimental_collect_matching_metrics,
         experimental_collect_prometheus_format_metrics,
         experimental_push_metrics_to_prometheus,
         experimental_update_verbose_logging,
         parse_tensorstore_flags,
     )
-    from chunkwise.api.stack import concat, overlay, stack
-    from chunkwise.api.views import cast, downsample
-    from chunkwise.api.virtual_chunked import virtual_chunked
-    from chunkwise.arrays.chunk_functions import VirtualChunkedReadParameters, VirtualChunkedWriteParameters
+    from chunkwise.core.api.stack import concat, overlay, stack
+    from chunkwise.core.api.views import cast, downsample
+    from chunkwise.core.api.virtual_chunked import virtual_chunked
+    from chunkwise.core.arrays.chunk_functions import (
+        VirtualChunkedReadParameters,
+        VirtualChunkedWriteParameters,
+    )
+    from chunkwise.core.base.stand_in import install_as_tensorstore
+    from chunkwise.core.trees.container import create_container
+    from chunkwise.core.trees.link import Link
+    from chunkwise.core.trees.node_attributes import Attributes
     from chunkwise.dask import from_dask, store, to_dask
     from chunkwise.groups.copy_tree import copy_tree
     from chunkwise.groups.group import Group
@@ -74,29 +89,17 @@ if _TYPE_CHECKING:
     from chunkwise.groups.open_group import create_group, open_group
     from chunkwise.groups.single_array import create_array, open_array, read
     from chunkwise.hdmf.stand_in import install_as_hdmf_zarr
-    from chunkwise.hierarchy.container import create_container
-    from chunkwise.hierarchy.link import Link
-    from chunkwise.hierarchy.node_attributes import Attributes
-    from chunkwise.multiscale.image import MultiscaleImage
-    from chunkwise.multiscale.ome_groups import ImageCollection
-    from chunkwise.multiscale.ome_plates import Plate, Well
-    from chunkwise.multiscale.open import open_multiscale
+    from chunkwise.images.multiscale.image import MultiscaleImage
+    from chunkwise.images.multiscale.ome_groups import ImageCollection
+    from chunkwise.images.multiscale.ome_plates import Plate, Well
+    from chunkwise.images.multiscale.open import open_multiscale
+    from chunkwise.images.pyramid.downsample_pyramid import downsample_pyramid
+    from chunkwise.images.pyramid.pyramid import Pyramid, PyramidProgress
+    from chunkwise.images.server.app import asgi_app
+    from chunkwise.images.server.running import serve
     from chunkwise.n5.blocks import N5Blocks
     from chunkwise.n5.label_multisets import open_label_multisets
     from chunkwise.n5.open_blocks import create_n5_blocks, open_n5_blocks
-    from chunkwise.pyramid.downsample_pyramid import downsample_pyramid
-    from chunkwise.pyramid.pyramid import Pyramid, PyramidProgress
-    from chunkwise.server.app import asgi_app
-    from chunkwise.server.running import serve
-    from chunkwise.stand_in import install_as_tensorstore
-    from chunkwise.tools.copy import ArrayCopyReport, copy, plan_copy
-    from chunkwise.tools.copy_plan import CopyPlan
-    from chunkwise.tools.copy_report import CopyReport
-    from chunkwise.tools.difference import Difference, diff
-    from chunkwise.tools.migrate import Migration, migrate
-    from chunkwise.tools.verify import NodeReport
-    from chunkwise.tools.verify_place import verify
-    from chunkwise.tools.verify_step import BadKey
     from chunkwise.z5py.stand_in import install_as_z5py
 
 dtype = DataType
@@ -237,48 +240,51 @@ __all__ = [
 _later = _Later(
     globals(),
     {
-        "chunkwise.api.array": ["array"],
-        "chunkwise.api.views": ["cast", "downsample"],
-        "chunkwise.api.monitoring": [
+        "chunkwise.core.api.array": ["array"],
+        "chunkwise.core.api.views": ["cast", "downsample"],
+        "chunkwise.core.api.monitoring": [
             "experimental_collect_matching_metrics",
             "experimental_collect_prometheus_format_metrics",
             "experimental_push_metrics_to_prometheus",
             "experimental_update_verbose_logging",
             "parse_tensorstore_flags",
         ],
-        "chunkwise.api.stack": ["concat", "overlay", "stack"],
-        "chunkwise.api.virtual_chunked": ["virtual_chunked"],
-        "chunkwise.arrays.chunk_functions": ["VirtualChunkedReadParameters", "VirtualChunkedWriteParameters"],
+        "chunkwise.core.api.stack": ["concat", "overlay", "stack"],
+        "chunkwise.core.api.virtual_chunked": ["virtual_chunked"],
+        "chunkwise.core.arrays.chunk_functions": [
+            "VirtualChunkedReadParameters",
+            "VirtualChunkedWriteParameters",
+        ],
         "chunkwise.dask": ["from_dask", "store", "to_dask"],
         "chunkwise.groups.group": ["Group"],
         "chunkwise.groups.n5_uri": ["open_n5_uri"],
         "chunkwise.groups.open_group": ["create_group", "open_group"],
         "chunkwise.groups.single_array": ["create_array", "open_array", "read"],
         "chunkwise.hdmf.stand_in": ["install_as_hdmf_zarr"],
-        "chunkwise.hierarchy.container": ["create_container"],
-        "chunkwise.hierarchy.link": ["Link"],
-        "chunkwise.hierarchy.node_attributes": ["Attributes"],
-        "chunkwise.multiscale.image": ["MultiscaleImage"],
-        "chunkwise.multiscale.ome_groups": ["ImageCollection"],
-        "chunkwise.multiscale.ome_plates": ["Plate", "Well"],
-        "chunkwise.multiscale.open": ["open_multiscale"],
+        "chunkwise.core.trees.container": ["create_container"],
+        "chunkwise.core.trees.link": ["Link"],
+        "chunkwise.core.trees.node_attributes": ["Attributes"],
+        "chunkwise.images.multiscale.image": ["MultiscaleImage"],
+        "chunkwise.images.multiscale.ome_groups": ["ImageCollection"],
+        "chunkwise.images.multiscale.ome_plates": ["Plate", "Well"],
+        "chunkwise.images.multiscale.open": ["open_multiscale"],
         "chunkwise.n5.blocks": ["N5Blocks"],
         "chunkwise.n5.open_blocks": ["create_n5_blocks", "open_n5_blocks"],
         "chunkwise.n5.label_multisets": ["open_label_multisets"],
-        "chunkwise.pyramid.downsample_pyramid": ["downsample_pyramid"],
-        "chunkwise.pyramid.pyramid": ["Pyramid", "PyramidProgress"],
-        "chunkwise.server.app": ["asgi_app"],
-        "chunkwise.server.running": ["serve"],
-        "chunkwise.stand_in": ["install_as_tensorstore"],
+        "chunkwise.images.pyramid.downsample_pyramid": ["downsample_pyramid"],
+        "chunkwise.images.pyramid.pyramid": ["Pyramid", "PyramidProgress"],
+        "chunkwise.images.server.app": ["asgi_app"],
+        "chunkwise.images.server.running": ["serve"],
+        "chunkwise.core.base.stand_in": ["install_as_tensorstore"],
         "chunkwise.groups.copy_tree": ["copy_tree"],
-        "chunkwise.tools.copy": ["ArrayCopyReport", "copy", "plan_copy"],
-        "chunkwise.tools.difference": ["Difference", "diff"],
-        "chunkwise.tools.verify": ["NodeReport"],
-        "chunkwise.tools.verify_step": ["BadKey"],
-        "chunkwise.tools.verify_place": ["verify"],
-        "chunkwise.tools.copy_plan": ["CopyPlan"],
-        "chunkwise.tools.migrate": ["Migration", "migrate"],
-        "chunkwise.tools.copy_report": ["CopyReport"],
+        "chunkwise.copying.copy": ["ArrayCopyReport", "copy", "plan_copy"],
+        "chunkwise.copying.difference": ["Difference", "diff"],
+        "chunkwise.copying.verify": ["NodeReport"],
+        "chunkwise.copying.verify_step": ["BadKey"],
+        "chunkwise.copying.verify_place": ["verify"],
+        "chunkwise.copying.copy_plan": ["CopyPlan"],
+        "chunkwise.copying.migrate": ["Migration", "migrate"],
+        "chunkwise.copying.copy_report": ["CopyReport"],
         "chunkwise.z5py.stand_in": ["install_as_z5py"],
     },
     packages=["dask", "hdmf", "n5", "napari", "notebook", "ocdbt", "testing", "xarray", "z5py", "zarr"],

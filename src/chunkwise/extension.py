@@ -21,18 +21,23 @@ one version to the next; this one, and the public API, keep their names.
 
 from __future__ import annotations
 
-from chunkwise.binding import (
+from chunkwise.cli.command import UsageError, message, show
+from chunkwise.core.base.binding import (
     JSON,
     Members,
     expect_bool,
     expect_int,
     expect_string,
 )
-from chunkwise.catalogue import codecs, commands, data_types, key_encodings, kvstores
-from chunkwise.chunk_key.key_encoding import KeyEncoding
-from chunkwise.cli.command import UsageError, message, show
-from chunkwise.codec.protocol import ArrayToArray, ArrayToBytes, Buffer, BytesToBytes
-from chunkwise.dtypes.extension import Extension as DataTypeExtension
+from chunkwise.core.base.catalogue import codecs, commands, data_types, key_encodings, kvstores
+from chunkwise.core.chunk_key.key_encoding import KeyEncoding
+from chunkwise.core.codec.protocol import ArrayToArray, ArrayToBytes, Buffer, BytesToBytes
+from chunkwise.core.dtypes.extension import Extension as DataTypeExtension
+from chunkwise.core.kvstore.byte_range import slice_range
+from chunkwise.core.kvstore.plugin_store import PluginStore
+from chunkwise.core.kvstore.protocol import ByteRange, Children, KvStoreDriver, Stamped
+from chunkwise.core.kvstore.traits import DEFAULT_TRAITS, StoreTraits
+from chunkwise.core.specs.kvstore_spec import KvStoreSpec
 from chunkwise.errors import (
     AlreadyExistsError,
     ChunkwiseError,
@@ -45,11 +50,6 @@ from chunkwise.errors import (
     SpecError,
     UnsupportedError,
 )
-from chunkwise.kvstore.byte_range import slice_range
-from chunkwise.kvstore.plugin_store import PluginStore
-from chunkwise.kvstore.protocol import ByteRange, Children, KvStoreDriver, Stamped
-from chunkwise.kvstore.traits import DEFAULT_TRAITS, StoreTraits
-from chunkwise.spec.kvstore_spec import KvStoreSpec
 
 __all__ = [
     "DEFAULT_TRAITS",

@@ -6,19 +6,19 @@ import re
 from typing import Any
 from urllib.parse import quote, unquote_to_bytes
 
-from chunkwise.api.kvstore import KvStore
-from chunkwise.binding import JSON, Members
-from chunkwise.catalogue import kvstores
-from chunkwise.engine.background import in_background
-from chunkwise.engine.future import Future
+from chunkwise.core.api.kvstore import KvStore
+from chunkwise.core.base.binding import JSON, Members
+from chunkwise.core.base.catalogue import kvstores
+from chunkwise.core.engine.background import in_background
+from chunkwise.core.engine.future import Future
+from chunkwise.core.kvstore.adapter.ocdbt_database import Database
+from chunkwise.core.kvstore.ocdbt.config import format_config
+from chunkwise.core.kvstore.ocdbt.manifest import Manifest
+from chunkwise.core.kvstore.ocdbt.node import Inner, read_node
+from chunkwise.core.kvstore.ocdbt.places import DataFile, Place, is_inside
+from chunkwise.core.kvstore.ocdbt.versions import Statistics, Subtree, Version, parse_version_node
+from chunkwise.core.specs.context import Context, as_context
 from chunkwise.errors import InvalidArgumentError, NotFoundError
-from chunkwise.kvstore.adapter.ocdbt_database import Database
-from chunkwise.kvstore.ocdbt.config import format_config
-from chunkwise.kvstore.ocdbt.manifest import Manifest
-from chunkwise.kvstore.ocdbt.node import Inner, read_node
-from chunkwise.kvstore.ocdbt.places import DataFile, Place, is_inside
-from chunkwise.kvstore.ocdbt.versions import Statistics, Subtree, Version, parse_version_node
-from chunkwise.spec.context import Context, as_context
 
 __all__ = ["dump"]
 

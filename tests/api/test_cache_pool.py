@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import chunkwise as ts
-from chunkwise.kvstore.adapter.cache import CacheStore
-from chunkwise.kvstore.adapter.trace import TraceStore
-from chunkwise.kvstore.adapter.value_cache import ENTRY_OVERHEAD, CacheEntry, ValueCache
-from chunkwise.kvstore.memory import MemoryStore
+from chunkwise.core.kvstore.adapter.cache import CacheStore
+from chunkwise.core.kvstore.adapter.trace import TraceStore
+from chunkwise.core.kvstore.adapter.value_cache import ENTRY_OVERHEAD, CacheEntry, ValueCache
+from chunkwise.core.kvstore.memory import MemoryStore
 
 N5 = {"driver": "n5", "kvstore": "memory://a"}
 

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chunkwise as cw
-from chunkwise.api import copy as copy_module
-from chunkwise.api.copy import BlockCopy, copy_into
+from chunkwise.core.api import copy as copy_module
+from chunkwise.core.api.copy import BlockCopy, copy_into
 
 
 def store(

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import chunkwise as ts
-from chunkwise import fork
+from chunkwise.core.base import fork
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 

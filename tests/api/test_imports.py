@@ -40,20 +40,20 @@ FOREIGN = [
 ]
 
 OWN = [
-    "chunkwise.arrays.cast",
-    "chunkwise.arrays.downsample",
-    "chunkwise.arrays.stack",
-    "chunkwise.arrays.virtual_chunked",
+    "chunkwise.core.arrays.cast",
+    "chunkwise.core.arrays.downsample",
+    "chunkwise.core.arrays.stack",
+    "chunkwise.core.arrays.virtual_chunked",
     "chunkwise.cli",
     "chunkwise.dask",
     "chunkwise.groups",
     "chunkwise.hdmf",
-    "chunkwise.kvstore.http",
-    "chunkwise.kvstore.object_store",
+    "chunkwise.core.kvstore.http",
+    "chunkwise.core.kvstore.object_store",
     "chunkwise.n5",
-    "chunkwise.pyramid",
+    "chunkwise.images.pyramid",
     "chunkwise.testing",
-    "chunkwise.tools",
+    "chunkwise.copying",
     "chunkwise.xarray",
 ]
 
@@ -81,7 +81,7 @@ def path(tmp_path: Path) -> str:
 
 def test_import_loads_little() -> None:
     loaded = loaded_by("import chunkwise")
-    assert "chunkwise.api.tensorstore" in loaded
+    assert "chunkwise.core.api.tensorstore" in loaded
     assert not loaded.intersection(FOREIGN + OWN + COMPRESSORS)
 
 
@@ -92,9 +92,9 @@ def test_a_local_read_loads_little(path: str) -> None:
         "assert chunkwise.open(spec, read=True).result()[3:5].read().result().tolist() == [3, 4]\n"
     )
     loaded = loaded_by(program, path)
-    assert "chunkwise.driver.zarr3.format" in loaded
+    assert "chunkwise.core.driver.zarr3.format" in loaded
     assert not loaded.intersection(FOREIGN + OWN + COMPRESSORS)
-    assert not loaded & {"chunkwise.driver.zarr2.format", "chunkwise.driver.n5.format"}
+    assert not loaded & {"chunkwise.core.driver.zarr2.format", "chunkwise.core.driver.n5.format"}
 
 
 def test_type_checkers_and_programs_find_the_names_in_the_same_modules() -> None:

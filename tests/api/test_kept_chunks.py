@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chunkwise as ts
-from chunkwise.engine.sources import CacheSource
-from chunkwise.kvstore.adapter.cache import CacheStore
-from chunkwise.kvstore.adapter.value_cache import ENTRY_OVERHEAD, CacheEntry, ValueCache
-from chunkwise.kvstore.memory import MemoryStore
+from chunkwise.core.engine.sources import CacheSource
+from chunkwise.core.kvstore.adapter.cache import CacheStore
+from chunkwise.core.kvstore.adapter.value_cache import ENTRY_OVERHEAD, CacheEntry, ValueCache
+from chunkwise.core.kvstore.memory import MemoryStore
 
 SHAPE, CHUNK = (9, 10), (4, 3)
 RAW = [{"name": "bytes", "configuration": {"endian": "big"}}]

@@ -11,7 +11,7 @@ import pytest
 import tensorstore
 
 import chunkwise
-from chunkwise.kvstore.memory import MemoryStore
+from chunkwise.core.kvstore.memory import MemoryStore
 
 LIBRARIES = pytest.mark.parametrize("ts", [chunkwise, tensorstore], ids=["chunkwise", "tensorstore"])
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import chunkwise
-from chunkwise.engine.background import in_background
-from chunkwise.kvstore.memory import MemoryStore
+from chunkwise.core.engine.background import in_background
+from chunkwise.core.kvstore.memory import MemoryStore
 
 SPEC = {"driver": "zarr3", "metadata": {"chunk_key_encoding": {"name": "v2"}}}
 

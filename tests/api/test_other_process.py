@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import chunkwise as ts
+from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.errors import FailedPreconditionError
-from chunkwise.kvstore.memory import MemoryStore
 
 READ = """
 import pickle, sys

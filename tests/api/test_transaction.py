@@ -12,13 +12,13 @@ import pytest
 import tensorstore
 
 import chunkwise
-from chunkwise.api.transaction import Transaction, overlay
-from chunkwise.kvstore.adapter.pending import PendingStore
-from chunkwise.kvstore.adapter.prefix import PrefixStore
-from chunkwise.kvstore.atomic import Modifiable
-from chunkwise.kvstore.file import FileStore
-from chunkwise.kvstore.memory import MemoryStore
-from chunkwise.kvstore.protocol import MISSING_GENERATION, Children, KvStoreDriver, offers
+from chunkwise.core.api.transaction import Transaction, overlay
+from chunkwise.core.kvstore.adapter.pending import PendingStore
+from chunkwise.core.kvstore.adapter.prefix import PrefixStore
+from chunkwise.core.kvstore.atomic import Modifiable
+from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.memory import MemoryStore
+from chunkwise.core.kvstore.protocol import MISSING_GENERATION, Children, KvStoreDriver, offers
 
 LIBRARIES = pytest.mark.parametrize(
     ("ts", "transaction_class"),

@@ -172,7 +172,7 @@ def test_a_tree_of_zarr_with_one_bad_part(tmp_path: Path) -> None:
 
 def test_work_grows_with_the_number_of_datasets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each is described, and looked up in its group, a fixed number of times, however many there are."""
-    from chunkwise.kvstore.reference import hdf5_file, hdf5_paths, hdf5_table
+    from chunkwise.core.kvstore.reference import hdf5_file, hdf5_paths, hdf5_table
 
     counts: dict[str, int] = {}
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chunkwise.catalogue import key_encodings
-from chunkwise.chunk_key.key_encoding import KeyEncoding, default_keys, v2_keys
+from chunkwise.core.base.catalogue import key_encodings
+from chunkwise.core.chunk_key.key_encoding import KeyEncoding, default_keys, v2_keys
 from chunkwise.errors import SpecError
 
 ENCODINGS = [

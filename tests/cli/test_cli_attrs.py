@@ -12,9 +12,9 @@ import zarr
 from cli_arrays import DRIVERS, Run, make, read
 
 import chunkwise as cw
-from chunkwise.hierarchy.location import locate
-from chunkwise.hierarchy.node import require_node
-from chunkwise.hierarchy.node_attributes import Attributes
+from chunkwise.core.trees.location import locate
+from chunkwise.core.trees.node import require_node
+from chunkwise.core.trees.node_attributes import Attributes
 
 VALUES = np.arange(12, dtype="u1").reshape(3, 4)
 PLACES = {"zarr3": "zarr.json", "zarr2": ".zattrs", "zarr1": "attrs", "n5": "attributes.json"}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import chunkwise as cw
-from chunkwise.tools.narrowing import MisfitError, Narrowing
+from chunkwise.copying.narrowing import MisfitError, Narrowing
 
 VALUES = np.array([[0, 255, 256], [300, 7, 65535]], "u2")
 

@@ -14,10 +14,10 @@ from cli_arrays import Run, make
 
 import chunkwise as cw
 from chunkwise import errors
-from chunkwise.hierarchy.location import locate
-from chunkwise.hierarchy.node import require_node
-from chunkwise.tools.difference import diff
-from chunkwise.tools.verify import verify_nodes
+from chunkwise.copying.difference import diff
+from chunkwise.copying.verify import verify_nodes
+from chunkwise.core.trees.location import locate
+from chunkwise.core.trees.node import require_node
 
 STRUCT = np.dtype([("a", "<i4"), ("b", "S3"), ("c", [("x", "<f4"), ("t", "<M8[s]")])])
 TYPES = ["?", "i1", "u8", "f2", "f8", "c8", "S5", "U3", "V3", "<M8[ns]", "<m8[s]", STRUCT]

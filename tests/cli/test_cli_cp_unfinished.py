@@ -12,8 +12,8 @@ import pytest
 from cli_arrays import DRIVERS, Run, make, read
 
 import chunkwise as cw
-from chunkwise.hierarchy.node import JOURNAL
-from chunkwise.tools.copy_work import CopyStep
+from chunkwise.copying.copy_work import CopyStep
+from chunkwise.core.trees.node import JOURNAL
 
 VALUES = np.random.default_rng(1).integers(0, 60000, (40, 40), "u2")
 SMALL = ["--memory", "1000", "--quiet", "--no-sync"]  # so small that each chunk is a block

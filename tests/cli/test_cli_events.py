@@ -14,8 +14,8 @@ import pytest
 import chunkwise as cw
 from chunkwise.cli.main import main
 from chunkwise.cli.progress import _Events
-from chunkwise.tools.executors import Tally, threads_here
-from chunkwise.tools.progress import Lines
+from chunkwise.copying.executors import Tally, threads_here
+from chunkwise.copying.progress import Lines
 
 MEMBERS = {
     "event",

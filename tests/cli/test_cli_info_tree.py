@@ -13,7 +13,7 @@ import zarr
 from cli_arrays import DRIVERS, Run, make, read
 
 import chunkwise as cw
-from chunkwise.libraries import LIBRARIES
+from chunkwise.core.libraries import LIBRARIES
 
 VALUES = np.arange(35 * 20, dtype="u2").reshape(35, 20)
 

@@ -14,12 +14,17 @@ from doc_examples import run_examples
 from chunkwise.cli import progress, region
 from chunkwise.cli.command import UsageError
 from chunkwise.cli.options import parse_nbytes, parse_sizes
-from chunkwise.index_space import IndexDomain
-from chunkwise.plan import blocks
-from chunkwise.tools import compressor, quantities, summary
-from chunkwise.tools.compressor import Compressor, compressor_from_json, compressor_to_json, parse_compressor
-from chunkwise.tools.progress import Lines
-from chunkwise.tools.quantities import format_duration, format_nbytes
+from chunkwise.copying import compressor, quantities, summary
+from chunkwise.copying.compressor import (
+    Compressor,
+    compressor_from_json,
+    compressor_to_json,
+    parse_compressor,
+)
+from chunkwise.copying.progress import Lines
+from chunkwise.copying.quantities import format_duration, format_nbytes
+from chunkwise.core.index_space import IndexDomain
+from chunkwise.core.plan import blocks
 
 
 @pytest.mark.parametrize("module", [quantities, region, blocks, compressor, summary])

@@ -16,7 +16,7 @@ import pytest
 from child_process import Children
 from cli_arrays import Run, make, read
 
-from chunkwise.hierarchy.node import JOURNAL
+from chunkwise.core.trees.node import JOURNAL
 
 Start = Callable[..., subprocess.Popen[str]]
 COMMAND = [sys.executable, "-m", "chunkwise.cli"]

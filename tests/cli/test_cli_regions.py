@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 import chunkwise as cw
 from chunkwise.cli.command import UsageError
 from chunkwise.cli.region import parse_region, select
-from chunkwise.hierarchy.location import locate
-from chunkwise.tools.array_copy import ArrayCopy
-from chunkwise.tools.copy_source import stored_source
+from chunkwise.copying.array_copy import ArrayCopy
+from chunkwise.copying.copy_source import stored_source
+from chunkwise.core.trees.location import locate
 
 SHAPE = (2, 3, 9, 10, 11)
 IMAGE = np.arange(np.prod(SHAPE), dtype="u2").reshape(SHAPE)

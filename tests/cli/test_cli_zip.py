@@ -16,6 +16,10 @@ import zarr
 from cli_arrays import Run, make, read
 
 import chunkwise as cw
+from chunkwise.core.kvstore.adapter.fault import Fault, FaultStore
+from chunkwise.core.kvstore.adapter.zip_export import export_archive
+from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.errors import (
     AbortedError,
     AlreadyExistsError,
@@ -23,10 +27,6 @@ from chunkwise.errors import (
     InvalidArgumentError,
     StorageError,
 )
-from chunkwise.kvstore.adapter.fault import Fault, FaultStore
-from chunkwise.kvstore.adapter.zip_export import export_archive
-from chunkwise.kvstore.file import FileStore
-from chunkwise.kvstore.memory import MemoryStore
 
 VALUES = np.random.default_rng(3).integers(0, 1000, (30, 20)).astype("u2")
 

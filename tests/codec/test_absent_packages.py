@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from chunkwise.libraries import LIBRARIES
+from chunkwise.core.libraries import LIBRARIES
 
 HERE = Path(__file__).parent
 TESTS = (
@@ -40,7 +40,7 @@ WITHOUT = {
         "deflate (libdeflate)", "numcodecs (libzstd)", "numcodecs (c-blosc)", "fastcrc",
     ],
 }  # fmt: skip
-PRINT = "from chunkwise.libraries import LIBRARIES\nfor each in LIBRARIES: print(each.used)"
+PRINT = "from chunkwise.core.libraries import LIBRARIES\nfor each in LIBRARIES: print(each.used)"
 
 
 @pytest.mark.parametrize("absent", WITHOUT, ids=",".join)

@@ -9,8 +9,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-import chunkwise.codec
-from chunkwise import catalogue
+import chunkwise.core.codec
+from chunkwise.core.base import catalogue
 from chunkwise.testing.codec_contract import CodecContract, numbers
 
 LE = {"name": "bytes", "configuration": {"endian": "little"}}
@@ -395,7 +395,7 @@ PARTS = {
 
 def test_every_module_is_in_the_catalogue():
     """A codec module that no row of the catalogue points to fails."""
-    folder = str(Path(chunkwise.codec.__file__).parent)
+    folder = str(Path(chunkwise.core.codec.__file__).parent)
     modules = {m.name for m in pkgutil.iter_modules([folder])}
     targets = {e.target.partition(":")[0].rpartition(".")[2] for e in catalogue.CODECS.values()}
     assert modules - PARTS == targets

@@ -6,18 +6,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from chunkwise import catalogue
-from chunkwise.codec.bytes import Bytes
-from chunkwise.codec.chain import codecs_to_json, parse_codecs, prepare_chain
-from chunkwise.codec.codec_json import codec_to_json, parse_codec
-from chunkwise.codec.crc32c import Crc32c
-from chunkwise.codec.gzip import Gzip
-from chunkwise.codec.n5_block import N5Block
-from chunkwise.codec.n5_string_block import N5StringBlock
-from chunkwise.codec.protocol import ChunkSpec
-from chunkwise.codec.zarr2 import parse_zarr2
+from chunkwise.core.base import catalogue
+from chunkwise.core.base.registry import Entry, Registry
+from chunkwise.core.codec.bytes import Bytes
+from chunkwise.core.codec.chain import codecs_to_json, parse_codecs, prepare_chain
+from chunkwise.core.codec.codec_json import codec_to_json, parse_codec
+from chunkwise.core.codec.crc32c import Crc32c
+from chunkwise.core.codec.gzip import Gzip
+from chunkwise.core.codec.n5_block import N5Block
+from chunkwise.core.codec.n5_string_block import N5StringBlock
+from chunkwise.core.codec.protocol import ChunkSpec
+from chunkwise.core.codec.zarr2 import parse_zarr2
 from chunkwise.errors import CodecError, InvalidArgumentError, UnknownExtensionError, UnsupportedError
-from chunkwise.registry import Entry, Registry
 
 LE = {"name": "bytes", "configuration": {"endian": "little"}}
 GZIP = {"name": "gzip", "configuration": {"level": 5}}

@@ -18,11 +18,11 @@ from zarr.codecs import numcodecs as zn
 from zarr.core.buffer import default_buffer_prototype
 from zarr.storage import MemoryStore
 
-from chunkwise.codec.chain import codecs_to_json, parse_codecs, prepare_chain
-from chunkwise.codec.protocol import ChunkSpec
-from chunkwise.codec.zarr2 import parse_zarr2, parse_zarr2_codecs
-from chunkwise.dtypes import zarr2 as dtype2
-from chunkwise.dtypes import zarr3 as dtype3
+from chunkwise.core.codec.chain import codecs_to_json, parse_codecs, prepare_chain
+from chunkwise.core.codec.protocol import ChunkSpec
+from chunkwise.core.codec.zarr2 import parse_zarr2, parse_zarr2_codecs
+from chunkwise.core.dtypes import zarr2 as dtype2
+from chunkwise.core.dtypes import zarr3 as dtype3
 from chunkwise.errors import DataCorruptionError, InvalidArgumentError, UnsupportedError
 from chunkwise.testing.codec_contract import numbers
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from chunkwise.codec import copying
-from chunkwise.codec.copying import copy_rows
+from chunkwise.core.codec import copying
+from chunkwise.core.codec.copying import copy_rows
 
 DTYPES = ["u1", "<u2", ">u2", "<f8", ">i4", "?", "c16", "M8[s]", "S3", "U2", "V5", ml_dtypes.bfloat16]
 

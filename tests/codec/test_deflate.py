@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chunkwise.codec.gzip import Gzip
-from chunkwise.codec.zlib import Zlib
+from chunkwise.core.codec.gzip import Gzip
+from chunkwise.core.codec.zlib import Zlib
+from chunkwise.core.libraries import deflate
 from chunkwise.errors import DataCorruptionError
-from chunkwise.libraries import deflate
 
 RAW = (np.arange(20_000, dtype="<u2") // 3).tobytes()
 

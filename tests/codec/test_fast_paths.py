@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chunkwise.codec.bytes import Bytes
-from chunkwise.codec.chain import parse_codecs, prepare_chain
-from chunkwise.codec.decode import open_decoder, open_general_decoder
+from chunkwise.core.codec.bytes import Bytes
+from chunkwise.core.codec.chain import parse_codecs, prepare_chain
+from chunkwise.core.codec.decode import open_decoder, open_general_decoder
 from chunkwise.errors import DataCorruptionError
 from chunkwise.testing.codec_contract import chunk_of, numbers
 

@@ -16,15 +16,15 @@ import numpy as np
 import pytest
 import zstandard
 
-from chunkwise.codec.blosc import Blosc
-from chunkwise.codec.bytes import Bytes
-from chunkwise.codec.chain import parse_codecs, prepare_chain
-from chunkwise.codec.gzip import Gzip
-from chunkwise.codec.lz4 import Lz4
-from chunkwise.codec.vlen import VlenUtf8
-from chunkwise.codec.zstd import Zstd
+from chunkwise.core.codec.blosc import Blosc
+from chunkwise.core.codec.bytes import Bytes
+from chunkwise.core.codec.chain import parse_codecs, prepare_chain
+from chunkwise.core.codec.gzip import Gzip
+from chunkwise.core.codec.numcodecs_lz4 import Lz4
+from chunkwise.core.codec.vlen import VlenUtf8
+from chunkwise.core.codec.zstd import Zstd
+from chunkwise.core.libraries import crc32c
 from chunkwise.errors import CodecError, DataCorruptionError, UnsupportedError
-from chunkwise.libraries import crc32c
 from chunkwise.testing.codec_contract import chunk_of, numbers
 
 LE = {"name": "bytes", "configuration": {"endian": "little"}}

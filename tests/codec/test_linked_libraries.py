@@ -25,7 +25,7 @@ _CODE = """if 1:
             ctypes.CDLL(what, mode=ctypes.RTLD_GLOBAL)  # as OpenGL loads it
     import numpy as np
     import chunkwise as cw
-    from chunkwise.libraries import zstd
+    from chunkwise.core.libraries import zstd
     assert zstd.used == "numcodecs (libzstd)", zstd.used
     wanted = np.load(sys.argv[1] + ".npy")
     for _ in range(12):

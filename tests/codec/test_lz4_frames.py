@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from chunkwise.codec.lz4_block import compress_block, decompress_block, decompress_frame
+from chunkwise.core.codec.lz4_block import compress_block, decompress_block, decompress_frame
 from chunkwise.errors import DataCorruptionError
 
 NOISE = np.random.default_rng(0)

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chunkwise.codec.chain import parse_codecs, prepare_chain
-from chunkwise.codec.codec_json import parse_codec
-from chunkwise.codec.protocol import ChunkSpec
+from chunkwise.core.codec.chain import parse_codecs, prepare_chain
+from chunkwise.core.codec.codec_json import parse_codec
+from chunkwise.core.codec.protocol import ChunkSpec
 from chunkwise.errors import CodecError, DataCorruptionError, InvalidArgumentError
 from chunkwise.testing.codec_contract import chunk_of, numbers
 

@@ -11,7 +11,7 @@ import zarr
 from zarr.abc.codec import ArrayArrayCodec, ArrayBytesCodec
 from zarr.registry import register_codec
 
-from chunkwise.codec.chain import parse_codecs, prepare_chain
+from chunkwise.core.codec.chain import parse_codecs, prepare_chain
 from chunkwise.testing.codec_contract import chunk_of, numbers
 
 LE = {"name": "bytes", "configuration": {"endian": "little"}}

@@ -14,7 +14,7 @@ from distributed import Client, LocalCluster
 
 import chunkwise as cw
 from chunkwise.cli.main import main
-from chunkwise.tools.executors import named_workers
+from chunkwise.copying.executors import named_workers
 
 # Workers need not be able to import the tests.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -48,7 +48,7 @@ def work_of_a_task(path: str) -> tuple[int, int, int]:
     import numpy as np
 
     import chunkwise as cw
-    from chunkwise.engine.pool import n_threads
+    from chunkwise.core.engine.pool import n_threads
 
     def children() -> int:
         return len(Path(f"/proc/self/task/{os.getpid()}/children").read_text().split())

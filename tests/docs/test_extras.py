@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from chunkwise.extras import _EXTRAS, needs
+from chunkwise.core.base.extras import _EXTRAS, needs
 
 PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
 

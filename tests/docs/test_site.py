@@ -57,7 +57,7 @@ def test_reference():
     code = (
         f"import sys; sys.path.insert(0, {str(ROOT / 'docs')!r})\n"
         "import chunkwise\n"
-        "from chunkwise.dtypes.data_type import dtypes\n"
+        "from chunkwise.core.dtypes.data_type import dtypes\n"
         "from make import members, reference\n"
         "pages = reference.pages()\n"
         "for name in set(chunkwise.__all__) - set(dtypes):\n"
@@ -85,7 +85,7 @@ def test_examples_of_names(tmp_path):
     code = (
         f"import sys; sys.path[:0] = [{str(ROOT / 'docs')!r}, {str(ROOT / 'tests')!r}]\n"
         "import doctest, inspect, chunkwise\n"
-        "from chunkwise.dtypes.data_type import dtypes\n"
+        "from chunkwise.core.dtypes.data_type import dtypes\n"
         "from make.examples import EXAMPLES\n"
         "runner, finder = doctest.DocTestRunner(), doctest.DocTestFinder()\n"
         "parse = doctest.DocTestParser().get_doctest\n"

@@ -14,14 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chunkwise as ts
-from chunkwise.api import spec_cache
-from chunkwise.driver.chunked import metadata_cache
-from chunkwise.driver.chunked.metadata_cache import cached_metadata, layout_of
-from chunkwise.driver.chunked.record import FieldOptions
-from chunkwise.driver.n5.format import N5Format, N5Options
-from chunkwise.driver.zarr1.format import Zarr1Format
-from chunkwise.driver.zarr2.format import Zarr2Format, Zarr2Options
-from chunkwise.driver.zarr3.format import Zarr3Format
+from chunkwise.core.api import spec_cache
+from chunkwise.core.driver.chunked import metadata_cache
+from chunkwise.core.driver.chunked.metadata_cache import cached_metadata, layout_of
+from chunkwise.core.driver.chunked.record import FieldOptions
+from chunkwise.core.driver.n5.format import N5Format, N5Options
+from chunkwise.core.driver.zarr1.format import Zarr1Format
+from chunkwise.core.driver.zarr2.format import Zarr2Format, Zarr2Options
+from chunkwise.core.driver.zarr3.format import Zarr3Format
 from chunkwise.errors import ChunkwiseError
 
 LITTLE = {"name": "bytes", "configuration": {"endian": "little"}}

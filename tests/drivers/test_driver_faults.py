@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import chunkwise as ts
+from chunkwise.core.kvstore.adapter.fault import Fault, FaultStore
 from chunkwise.errors import ChunkwiseError
-from chunkwise.kvstore.adapter.fault import Fault, FaultStore
 
 LITTLE = {"name": "bytes", "configuration": {"endian": "little"}}
 FORMS = {

@@ -8,8 +8,8 @@ import time
 import pytest
 
 import chunkwise as ts
-from chunkwise.arrays.auto import open_auto  # noqa: F401 - the layer is loaded before requests are counted
-from chunkwise.kvstore.memory import MemoryStore
+from chunkwise.core.arrays.auto import open_auto  # noqa: F401 - the layer is loaded before requests are counted
+from chunkwise.core.kvstore.memory import MemoryStore
 
 SPEC = {"driver": "zarr3", "kvstore": "memory://a/"}
 

@@ -3,7 +3,7 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from chunkwise.dtypes.data_type import DataType, dtypes
+from chunkwise.core.dtypes.data_type import DataType, dtypes
 
 NUMERIC = [n for n, d in dtypes.items() if d.kind in ("bool", "int", "float", "complex")]
 UNITS = ["Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as"]

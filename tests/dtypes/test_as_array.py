@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import chunkwise
-from chunkwise.dtypes.as_array import as_array
-from chunkwise.dtypes.data_type import dtype, dtypes
+from chunkwise.core.dtypes.as_array import as_array
+from chunkwise.core.dtypes.data_type import dtype, dtypes
 
 
 class Lazy:

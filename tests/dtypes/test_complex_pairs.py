@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import chunkwise as ts
-from chunkwise.dtypes.conversion import Conversion, convertible
-from chunkwise.dtypes.data_type import DataType
-from chunkwise.dtypes.zarr3 import fill_value_to_zarr3, parse_fill_value_zarr3, parse_zarr3, to_zarr3
+from chunkwise.core.dtypes.conversion import Conversion, convertible
+from chunkwise.core.dtypes.data_type import DataType
+from chunkwise.core.dtypes.zarr3 import fill_value_to_zarr3, parse_fill_value_zarr3, parse_zarr3, to_zarr3
 from chunkwise.errors import SpecError, UnsupportedError
 
 PARTS = [

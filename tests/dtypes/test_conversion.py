@@ -7,15 +7,15 @@ import tensorstore
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chunkwise.dtypes.conversion import (
+from chunkwise.core.dtypes.conversion import (
     Conversion,
     cast_converters,
     converter,
     convertible,
     implicit_converter,
 )
-from chunkwise.dtypes.data_type import dtype, dtypes
-from chunkwise.dtypes.integer import bounds_of
+from chunkwise.core.dtypes.data_type import dtype, dtypes
+from chunkwise.core.dtypes.integer import bounds_of
 
 NAMES = [n for n in dtypes if hasattr(tensorstore, n)]
 INTS = [n for n in NAMES if dtypes[n].kind == "int"]

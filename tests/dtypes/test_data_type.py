@@ -9,7 +9,7 @@ import tensorstore
 from dtype_strategies import fixed_size
 from hypothesis import given
 
-from chunkwise.dtypes.data_type import DataType, dtype, dtypes
+from chunkwise.core.dtypes.data_type import DataType, dtype, dtypes
 
 TENSORSTORE = (
     *("bool", "char", "byte", "int2", "int4", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64"),

@@ -15,16 +15,16 @@ from hypothesis import strategies as st
 from zarr.core.buffer import default_buffer_prototype
 from zarr.storage import MemoryStore
 
-from chunkwise.dtypes.data_type import DataType, dtypes
-from chunkwise.dtypes.fill_value import same_fill
-from chunkwise.dtypes.zarr2 import (
+from chunkwise.core.dtypes.data_type import DataType, dtypes
+from chunkwise.core.dtypes.fill_value import same_fill
+from chunkwise.core.dtypes.zarr2 import (
     fill_value_to_zarr2,
     parse_fill_value_zarr2,
     parse_zarr2,
     stored_dtype,
     to_zarr2,
 )
-from chunkwise.dtypes.zarr3 import fill_value_to_zarr3, parse_fill_value_zarr3, parse_zarr3, to_zarr3
+from chunkwise.core.dtypes.zarr3 import fill_value_to_zarr3, parse_fill_value_zarr3, parse_zarr3, to_zarr3
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 KEYS = {2: ".zarray", 3: "zarr.json"}

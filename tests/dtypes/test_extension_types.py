@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 
 import chunkwise as ts
-from chunkwise.binding import Members, expect_int, expect_string
-from chunkwise.catalogue import DATA_TYPES, data_types
-from chunkwise.dtypes.conversion import Conversion, convertible
-from chunkwise.dtypes.data_type import DataType
-from chunkwise.dtypes.zarr3 import parse_zarr3, to_zarr3
-from chunkwise.registry import Entry
+from chunkwise.core.base.binding import Members, expect_int, expect_string
+from chunkwise.core.base.catalogue import DATA_TYPES, data_types
+from chunkwise.core.base.registry import Entry
+from chunkwise.core.dtypes.conversion import Conversion, convertible
+from chunkwise.core.dtypes.data_type import DataType
+from chunkwise.core.dtypes.zarr3 import parse_zarr3, to_zarr3
 
 
 @dataclass(frozen=True)

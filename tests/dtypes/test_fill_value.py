@@ -8,17 +8,17 @@ from dtype_strategies import element, fixed_size, simple, structs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chunkwise.dtypes.data_type import dtype, dtypes
-from chunkwise.dtypes.fill_value import same_fill
-from chunkwise.dtypes.schema_value import fill_value_from_json, fill_value_to_json
-from chunkwise.dtypes.zarr2 import (
+from chunkwise.core.dtypes.data_type import dtype, dtypes
+from chunkwise.core.dtypes.fill_value import same_fill
+from chunkwise.core.dtypes.schema_value import fill_value_from_json, fill_value_to_json
+from chunkwise.core.dtypes.zarr2 import (
     fill_value_to_zarr2,
     parse_fill_value_zarr2,
     parse_zarr2,
     stored_dtype,
     to_zarr2,
 )
-from chunkwise.dtypes.zarr3 import fill_value_to_zarr3, parse_fill_value_zarr3, parse_zarr3, to_zarr3
+from chunkwise.core.dtypes.zarr3 import fill_value_to_zarr3, parse_fill_value_zarr3, parse_zarr3, to_zarr3
 from chunkwise.errors import UnsupportedError
 
 

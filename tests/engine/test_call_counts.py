@@ -83,7 +83,9 @@ def stored(tmp_path_factory):
     """Arrays as jobs read them: volumes in shards and in chunks, and samples, each a chunk of a shard."""
     path = tmp_path_factory.mktemp("jobs")
     monkeypatch = pytest.MonkeyPatch()
-    monkeypatch.setattr("chunkwise.kvstore.file_read._SETTLED", -(10**18))  # no file is too new to be trusted
+    monkeypatch.setattr(
+        "chunkwise.core.kvstore.file_read._SETTLED", -(10**18)
+    )  # no file is too new to be trusted
     grids = {
         "one shard": (VOLUME, VOLUME, (32, 32, 32)),
         "shards": (VOLUME, (64, 64, 64), (32, 32, 32)),

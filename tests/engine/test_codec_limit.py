@@ -16,15 +16,15 @@ import numpy as np
 import pytest
 
 import chunkwise as cw
-from chunkwise.catalogue import codecs
-from chunkwise.codec.bytes import Bytes
-from chunkwise.codec.crc32c import Crc32c
-from chunkwise.engine.pool import Pool
-from chunkwise.engine.read import read_into
-from chunkwise.engine.write import write_from
-from chunkwise.kvstore.memory import MemoryStore
-from chunkwise.kvstore.request_limits import Slots
-from chunkwise.kvstore.traits import DEFAULT_TRAITS
+from chunkwise.core.base.catalogue import codecs
+from chunkwise.core.codec.bytes import Bytes
+from chunkwise.core.codec.crc32c import Crc32c
+from chunkwise.core.engine.pool import Pool
+from chunkwise.core.engine.read import read_into
+from chunkwise.core.engine.write import write_from
+from chunkwise.core.kvstore.memory import MemoryStore
+from chunkwise.core.kvstore.request_limits import Slots
+from chunkwise.core.kvstore.traits import DEFAULT_TRAITS
 
 SHAPE, CHUNKS = (64, 8), (2, 8)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import chunkwise as ts
-from chunkwise.engine import count_stored as module
+from chunkwise.core.engine import count_stored as module
 
 FORMS = {
     "n5": ("n5", {}),

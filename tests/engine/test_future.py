@@ -16,8 +16,8 @@ import pytest
 import tensorstore
 from child_process import forked_exit_code
 
-from chunkwise.engine.combine import Countdown, WriteFutures, gather, map_future
-from chunkwise.engine.future import BrokenPromiseError, Future, Promise
+from chunkwise.core.engine.combine import Countdown, WriteFutures, gather, map_future
+from chunkwise.core.engine.future import BrokenPromiseError, Future, Promise
 from chunkwise.errors import FailedPreconditionError
 
 pairs = pytest.mark.parametrize(
@@ -257,7 +257,7 @@ def test_many_threads_one_winner_each_waiter_once():
 
 def test_interrupt_ends_a_wait(children):
     code = (
-        "from chunkwise.engine.future import Promise\n"
+        "from chunkwise.core.engine.future import Promise\n"
         "p, f = Promise.new()\n"
         "print('waiting', flush=True)\n"
         "try:\n    f.result()\nexcept KeyboardInterrupt:\n    print('interrupted', flush=True)\n"
@@ -351,7 +351,7 @@ def test_pickle_is_refused():
 def test_importing_starts_no_thread_and_no_asyncio():
     code = (
         "import sys, threading\n"
-        "import chunkwise.engine.combine, chunkwise.engine.combine\n"
+        "import chunkwise.core.engine.combine, chunkwise.core.engine.combine\n"
         "assert threading.active_count() == 1\n"
         "assert 'asyncio' not in sys.modules\n"
     )

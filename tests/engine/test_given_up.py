@@ -20,9 +20,9 @@ import numpy as np
 import pytest
 
 import chunkwise as ts
-from chunkwise.engine import waiting
-from chunkwise.engine.pool import is_idle
-from chunkwise.engine.unfinished import unfinished
+from chunkwise.core.engine import waiting
+from chunkwise.core.engine.pool import is_idle
+from chunkwise.core.engine.unfinished import unfinished
 
 CHUNK = {"chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [64, 64]}}}
 N = 512

@@ -18,8 +18,8 @@ from interrupts import interrupt
 from lock_files import hold
 
 import chunkwise as ts
-from chunkwise import fork
-from chunkwise.engine.pool import is_idle
+from chunkwise.core.base import fork
+from chunkwise.core.engine.pool import is_idle
 
 CHUNKS = {"chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [10, 10]}}}
 BYTES = {"name": "bytes", "configuration": {"endian": "little"}}
@@ -153,7 +153,7 @@ def test_an_interrupted_commit(tmp_path: Path, place: str) -> None:
 LOOP = """
 import os, random, signal, sys, threading, time
 import chunkwise as ts
-from chunkwise.engine.pool import is_idle
+from chunkwise.core.engine.pool import is_idle
 spec = {
     "driver": "zarr3",
     "kvstore": "file://" + sys.argv[1] + "/",

@@ -10,13 +10,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import chunkwise
-from chunkwise.engine.pool import Pool
-from chunkwise.engine.read import ArrayReader, read_into
-from chunkwise.engine.write import write_from
+from chunkwise.core.engine.pool import Pool
+from chunkwise.core.engine.read import ArrayReader, read_into
+from chunkwise.core.engine.write import write_from
+from chunkwise.core.kvstore.file_read import OpenFile
+from chunkwise.core.kvstore.memory import MemoryStore
+from chunkwise.core.kvstore.traits import DEFAULT_TRAITS
 from chunkwise.errors import DataCorruptionError
-from chunkwise.kvstore.file_read import OpenFile
-from chunkwise.kvstore.memory import MemoryStore
-from chunkwise.kvstore.traits import DEFAULT_TRAITS
 
 SHAPE = (12, 20, 9)
 
@@ -39,7 +39,7 @@ def make(path, data, **options):
 def opened(path, monkeypatch, *, settled=True):
     """Return an array, and what is asked of its files, which count as old if `settled`, else as new."""
     asked = []
-    monkeypatch.setattr("chunkwise.kvstore.file_read._SETTLED", -(10**18) if settled else 10**18)
+    monkeypatch.setattr("chunkwise.core.kvstore.file_read._SETTLED", -(10**18) if settled else 10**18)
     read = OpenFile.read
 
     def recorded(file, starts, stops, memory=None):
@@ -242,7 +242,7 @@ class CountedIndexes(Slow):
 
 def test_reads_that_are_under_way_share_an_index(stored_array, request_of):
     """Of 12 reads of one shard, started together on a store that answers slowly, one asks for the index."""
-    from chunkwise.kvstore.shard_index_cache import ShardIndexCache
+    from chunkwise.core.kvstore.shard_index_cache import ShardIndexCache
 
     array, store = stored_array((8, 8, 8), (8, 8, 8), inner=(2, 2, 2)), CountedIndexes()
     store.traits = store.traits._replace(shard_indexes=ShardIndexCache())

@@ -16,8 +16,8 @@ import pytest
 from thread_limit import no_more_threads
 
 import chunkwise
-from chunkwise.engine import memory
-from chunkwise.engine.memory import empty_result, forget_kept_memory, pages_of
+from chunkwise.core.engine import memory
+from chunkwise.core.engine.memory import empty_result, forget_kept_memory, pages_of
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux is asked for pages")
 MIB = 1 << 20

@@ -13,8 +13,8 @@ import pytest
 from thread_limit import no_more_threads
 
 import chunkwise as ts
-from chunkwise.engine.blockwise import work_through
-from chunkwise.engine.pool import Pool
+from chunkwise.core.engine.blockwise import work_through
+from chunkwise.core.engine.pool import Pool
 
 SECONDS = 60.0
 

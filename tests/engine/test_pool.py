@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from child_process import forked_exit_code
 
-from chunkwise.engine.pool import Pool
+from chunkwise.core.engine.pool import Pool
 
 
 def opening(work: Callable[[Any], None]) -> Callable[[Any], Callable[[Any], None]]:
@@ -150,7 +150,8 @@ def test_a_pool_that_nobody_holds_ends_after_its_jobs() -> None:
 
 
 def test_importing_starts_no_thread() -> None:
-    code = "import threading, chunkwise.engine.read, chunkwise.engine.write; print(threading.active_count())"
+    modules = "threading, chunkwise.core.engine.read, chunkwise.core.engine.write"
+    code = f"import {modules}; print(threading.active_count())"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
     )

@@ -9,20 +9,20 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from chunkwise.codec.blosc import Blosc
-from chunkwise.codec.bytes import Bytes
-from chunkwise.codec.crc32c import Crc32c
-from chunkwise.codec.gzip import Gzip
-from chunkwise.codec.transpose import Transpose
-from chunkwise.codec.zstd import Zstd
-from chunkwise.engine.pool import Pool
-from chunkwise.engine.read import read_into
-from chunkwise.engine.strategy import ReadStrategy
-from chunkwise.engine.write import write_from
-from chunkwise.kvstore.adapter.cache import CacheStore
-from chunkwise.kvstore.adapter.value_cache import ValueCache
-from chunkwise.kvstore.file import FileStore
-from chunkwise.kvstore.memory import MemoryStore
+from chunkwise.core.codec.blosc import Blosc
+from chunkwise.core.codec.bytes import Bytes
+from chunkwise.core.codec.crc32c import Crc32c
+from chunkwise.core.codec.gzip import Gzip
+from chunkwise.core.codec.transpose import Transpose
+from chunkwise.core.codec.zstd import Zstd
+from chunkwise.core.engine.pool import Pool
+from chunkwise.core.engine.read import read_into
+from chunkwise.core.engine.strategy import ReadStrategy
+from chunkwise.core.engine.write import write_from
+from chunkwise.core.kvstore.adapter.cache import CacheStore
+from chunkwise.core.kvstore.adapter.value_cache import ValueCache
+from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.memory import MemoryStore
 
 LITTLE = Bytes("little")
 CODECS: dict[str, tuple[Any, ...]] = {

@@ -9,18 +9,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from chunkwise import catalogue
-from chunkwise.codec.bytes import Bytes
-from chunkwise.codec.gzip import Gzip
-from chunkwise.codec.transpose import Transpose
-from chunkwise.engine.pool import Pool
-from chunkwise.engine.read import read_into
-from chunkwise.engine.write import write_from
+from chunkwise.core.base import catalogue
+from chunkwise.core.codec.bytes import Bytes
+from chunkwise.core.codec.gzip import Gzip
+from chunkwise.core.codec.transpose import Transpose
+from chunkwise.core.engine.pool import Pool
+from chunkwise.core.engine.read import read_into
+from chunkwise.core.engine.write import write_from
+from chunkwise.core.kvstore.adapter.pending import PendingStore
+from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.memory import MemoryStore
+from chunkwise.core.kvstore.traits import DEFAULT_TRAITS
 from chunkwise.errors import DataCorruptionError, NotFoundError, OutOfRangeError
-from chunkwise.kvstore.adapter.pending import PendingStore
-from chunkwise.kvstore.file import FileStore
-from chunkwise.kvstore.memory import MemoryStore
-from chunkwise.kvstore.traits import DEFAULT_TRAITS
 
 FORMS: dict[str, Any] = {
     "raw": {},

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import chunkwise
-from chunkwise.engine import memory
-from chunkwise.engine.memory import ResultPages, empty_result, forget_kept_memory, pages_of
+from chunkwise.core.engine import memory
+from chunkwise.core.engine.memory import ResultPages, empty_result, forget_kept_memory, pages_of
 
 SHAPE = (2048, 1024, 16)  # 64 MiB of uint16
 

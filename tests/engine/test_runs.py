@@ -9,19 +9,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from chunkwise.codec.blosc import Blosc
-from chunkwise.codec.bytes import Bytes
-from chunkwise.codec.crc32c import Crc32c
-from chunkwise.codec.gzip import Gzip
-from chunkwise.codec.shard_layout import MISSING
-from chunkwise.codec.zstd import Zstd
-from chunkwise.driver.stored_array import shard_layout
-from chunkwise.engine.pool import Pool
-from chunkwise.engine.read import read_into
-from chunkwise.engine.write import write_from
+from chunkwise.core.codec.blosc import Blosc
+from chunkwise.core.codec.bytes import Bytes
+from chunkwise.core.codec.crc32c import Crc32c
+from chunkwise.core.codec.gzip import Gzip
+from chunkwise.core.codec.shard_layout import MISSING
+from chunkwise.core.codec.zstd import Zstd
+from chunkwise.core.driver.stored_array import shard_layout
+from chunkwise.core.engine.pool import Pool
+from chunkwise.core.engine.read import read_into
+from chunkwise.core.engine.write import write_from
+from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.errors import DataCorruptionError, NotFoundError
-from chunkwise.kvstore.file import FileStore
-from chunkwise.kvstore.memory import MemoryStore
 
 LITTLE = Bytes("little")
 CODECS: dict[str, Any] = {

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import chunkwise
-from chunkwise.engine import targets
-from chunkwise.engine.targets import selected_runs
-from chunkwise.grid.regular import RegularGrid
-from chunkwise.index_space import IndexDomain, IndexTransform, OutputIndexMap
-from chunkwise.plan.plan import cells, plan_read
+from chunkwise.core.engine import targets
+from chunkwise.core.engine.targets import selected_runs
+from chunkwise.core.grid.regular import RegularGrid
+from chunkwise.core.index_space import IndexDomain, IndexTransform, OutputIndexMap
+from chunkwise.core.plan.plan import cells, plan_read
 
 
 def request_for(along: list[Any]) -> IndexTransform:

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chunkwise.codec.bytes import Bytes
-from chunkwise.codec.chain import prepare_chain
-from chunkwise.codec.crc32c import Crc32c
-from chunkwise.codec.protocol import ChunkSpec
-from chunkwise.codec.shard_layout import MISSING, ShardBody, ShardLayout
+from chunkwise.core.codec.bytes import Bytes
+from chunkwise.core.codec.chain import prepare_chain
+from chunkwise.core.codec.crc32c import Crc32c
+from chunkwise.core.codec.protocol import ChunkSpec
+from chunkwise.core.codec.shard_layout import MISSING, ShardBody, ShardLayout
 
 N = 6
 

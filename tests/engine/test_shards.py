@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 import tensorstore
 
-from chunkwise.codec.bytes import Bytes
-from chunkwise.codec.gzip import Gzip
-from chunkwise.engine.pool import Pool
-from chunkwise.engine.read import read_into
-from chunkwise.engine.write import write_from
+from chunkwise.core.codec.bytes import Bytes
+from chunkwise.core.codec.gzip import Gzip
+from chunkwise.core.engine.pool import Pool
+from chunkwise.core.engine.read import read_into
+from chunkwise.core.engine.write import write_from
+from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.memory import MemoryStore
+from chunkwise.core.kvstore.traits import DEFAULT_TRAITS
 from chunkwise.errors import DataCorruptionError, NotFoundError
-from chunkwise.kvstore.file import FileStore
-from chunkwise.kvstore.memory import MemoryStore
-from chunkwise.kvstore.traits import DEFAULT_TRAITS
 
 MISSING = (2**64 - 1, 2**64 - 1)
 

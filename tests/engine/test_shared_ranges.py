@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chunkwise as cw
+from chunkwise.core.kvstore.memory import MemoryStore
+from chunkwise.core.kvstore.request_limits import Coalescing
+from chunkwise.core.kvstore.traits import DEFAULT_TRAITS
 from chunkwise.errors import ChunkwiseError
-from chunkwise.kvstore.memory import MemoryStore
-from chunkwise.kvstore.request_limits import Coalescing
-from chunkwise.kvstore.traits import DEFAULT_TRAITS
 
 VALUE = bytes(range(200))
 

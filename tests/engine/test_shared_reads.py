@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chunkwise.engine.batch import Batch
-from chunkwise.engine.pool import Pool
-from chunkwise.engine.read import ArrayReader
-from chunkwise.engine.write import write_from
+from chunkwise.core.engine.batch import Batch
+from chunkwise.core.engine.pool import Pool
+from chunkwise.core.engine.read import ArrayReader
+from chunkwise.core.engine.write import write_from
+from chunkwise.core.kvstore.memory import MemoryStore
+from chunkwise.core.kvstore.traits import DEFAULT_TRAITS
 from chunkwise.errors import ChunkwiseError
-from chunkwise.kvstore.memory import MemoryStore
-from chunkwise.kvstore.traits import DEFAULT_TRAITS
 
 SHAPE = (24, 8, 8)
 DATA = np.random.default_rng(0).integers(1, 60000, SHAPE, dtype=np.uint16)

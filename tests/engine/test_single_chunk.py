@@ -9,16 +9,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from chunkwise.codec.blosc import Blosc
-from chunkwise.codec.bytes import Bytes
-from chunkwise.codec.gzip import Gzip
-from chunkwise.codec.transpose import Transpose
-from chunkwise.engine.pool import Pool
-from chunkwise.engine.read import ArrayReader, read_into
-from chunkwise.engine.write import write_from
+from chunkwise.core.codec.blosc import Blosc
+from chunkwise.core.codec.bytes import Bytes
+from chunkwise.core.codec.gzip import Gzip
+from chunkwise.core.codec.transpose import Transpose
+from chunkwise.core.engine.pool import Pool
+from chunkwise.core.engine.read import ArrayReader, read_into
+from chunkwise.core.engine.write import write_from
+from chunkwise.core.index_space import IndexDomain, IndexTransform, OutputIndexMap
+from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.errors import DataCorruptionError, NotFoundError
-from chunkwise.index_space import IndexDomain, IndexTransform, OutputIndexMap
-from chunkwise.kvstore.memory import MemoryStore
 
 CODECS: dict[str, tuple[Any, ...]] = {
     "raw": (Bytes("little"),),

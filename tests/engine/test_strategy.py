@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import chunkwise
-from chunkwise.engine.pool import Pool
-from chunkwise.engine.strategy import read_strategy, write_strategy
-from chunkwise.engine.targets import _copy_parts
-from chunkwise.kvstore.memory import MemoryStore
+from chunkwise.core.engine.pool import Pool
+from chunkwise.core.engine.strategy import read_strategy, write_strategy
+from chunkwise.core.engine.targets import _copy_parts
+from chunkwise.core.kvstore.memory import MemoryStore
 
 KIB, MIB = 1 << 10, 1 << 20
 ZSTD, RAW = 1.35, 0.0  # nanoseconds for each decoded byte
@@ -150,10 +150,10 @@ def test_reads_of_a_batch_leave_the_callers_thread(tmp_path, monkeypatch):
     array = chunkwise.create_array(path, data, chunks=[32] * 3, codec="zstd", format="zarr3")
     threads = []
     monkeypatch.setattr(
-        "chunkwise.engine.targets._copy_parts",
+        "chunkwise.core.engine.targets._copy_parts",
         lambda *arguments, copy=_copy_parts: (threads.append(threading.current_thread()), copy(*arguments)),
     )
-    monkeypatch.setattr("chunkwise.engine.pool.n_processors", lambda: 2)
+    monkeypatch.setattr("chunkwise.core.engine.pool.n_processors", lambda: 2)
     with chunkwise.Batch() as batch:
         future = array[1:63, 1:63, 1:63].read(batch=batch)
     np.testing.assert_array_equal(future.result(), data[1:63, 1:63, 1:63])

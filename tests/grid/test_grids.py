@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import chunkwise as ts
-from chunkwise.catalogue import grids
+from chunkwise.core.base.catalogue import grids
+from chunkwise.core.grid.rectilinear import RectilinearGrid
+from chunkwise.core.grid.regular import RegularGrid
 from chunkwise.errors import OutOfRangeError, SpecError, UnsupportedError
-from chunkwise.grid.rectilinear import RectilinearGrid
-from chunkwise.grid.regular import RegularGrid
 
 size = st.integers(1, 6)
 entries = st.lists(size | st.tuples(size, size), min_size=1, max_size=5).map(tuple)

@@ -18,6 +18,7 @@ from pynwb import NWBHDF5IO, H5DataIO, NWBFile, TimeSeries
 
 from chunkwise import KvStore
 from chunkwise.cli.main import main
+from chunkwise.core.trees.node import JOURNAL
 from chunkwise.errors import (
     AlreadyExistsError,
     DataCorruptionError,
@@ -26,7 +27,6 @@ from chunkwise.errors import (
     NotFoundError,
 )
 from chunkwise.hdmf import convert, read_nwb
-from chunkwise.hierarchy.node import JOURNAL
 
 SHAPE = (2048, 512)
 R = np.random.default_rng(0)

@@ -18,10 +18,10 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from failing_store import place_in, replaced_or_not
 
 from chunkwise.cli.main import main
+from chunkwise.core.kvstore.memory import MemoryStore
+from chunkwise.core.kvstore.protocol import KvStoreDriver
 from chunkwise.errors import StorageError
 from chunkwise.hdmf import NWBZarrIO, ZarrIO, convert, open_store
-from chunkwise.kvstore.memory import MemoryStore
-from chunkwise.kvstore.protocol import KvStoreDriver
 
 FORMATS = ("zarr2", "zarr3", "n5")
 pytestmark = pytest.mark.filterwarnings("ignore")

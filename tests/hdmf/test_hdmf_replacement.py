@@ -19,12 +19,12 @@ from dying_store import Died, DyingStore
 from hdmf.common import DynamicTable, VectorData, VectorIndex, get_manager
 from nwb_content import file_of
 
+from chunkwise.core.kvstore.key_range import KeyRange
+from chunkwise.core.kvstore.memory import MemoryStore
+from chunkwise.core.trees.location import Location, locate
 from chunkwise.hdmf import NWBZarrIO, ZarrDataIO, ZarrIO, open_store, validate
 from chunkwise.hdmf.model.copies import COPIES
 from chunkwise.hdmf.replacement import finish_replacement
-from chunkwise.hierarchy.location import Location, locate
-from chunkwise.kvstore.key_range import KeyRange
-from chunkwise.kvstore.memory import MemoryStore
 
 FORMATS = ["zarr2", "zarr3", "n5"]
 INDEX = [0, 0, 100, 200, 250]
@@ -271,7 +271,7 @@ warnings.simplefilter("ignore")
 sys.path.insert(0, sys.argv[1])
 import numpy as np
 from dying_store import DyingStore
-from chunkwise.hierarchy.location import locate
+from chunkwise.core.trees.location import locate
 from chunkwise.hdmf import NWBZarrIO
 def die():
     os.kill(os.getpid(), signal.SIGKILL)

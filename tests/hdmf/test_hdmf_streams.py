@@ -17,8 +17,8 @@ from hdmf.data_utils import AbstractDataChunkIterator, DataChunk, GenericDataChu
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from chunkwise.core.trees.location import locate
 from chunkwise.hdmf import ZarrDataIO, ZarrIO, open_store
-from chunkwise.hierarchy.location import locate
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chunkwise
-from chunkwise.index_space.fast_arrays import fast_arrays
-from chunkwise.index_space.indexing import _index
-from chunkwise.index_space.subscript import as_index_error
+from chunkwise.core.index_space.fast_arrays import fast_arrays
+from chunkwise.core.index_space.indexing import _index
+from chunkwise.core.index_space.subscript import as_index_error
 
 
 @st.composite

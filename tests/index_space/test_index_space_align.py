@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import tensorstore
 
-from chunkwise.errors import OutOfRangeError
-from chunkwise.index_space import (
+from chunkwise.core.index_space import (
     Dim,
     IndexDomain,
     IndexTransform,
@@ -15,6 +14,7 @@ from chunkwise.index_space import (
     merge_domains,
     resolve_bounds,
 )
+from chunkwise.errors import OutOfRangeError
 
 SHAPES = [(), (3,), (2,), (4,), (1,), (2, 3), (2, 1), (1, 3), (1, 1), (3, 2), (1, 2, 3), (2, 2, 3), (5, 2, 3)]
 LABELINGS = [(), ("x", "y"), ("y", "x"), ("", "x"), ("x", ""), ("x", "z")]

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from chunkwise.core.index_space import IndexDomain, IndexTransform, OutputIndexMap, compose
+from chunkwise.core.index_space.fast_index import fast_index
+from chunkwise.core.index_space.indexing import index_mapping
 from chunkwise.errors import OutOfBoundsError
-from chunkwise.index_space import IndexDomain, IndexTransform, OutputIndexMap, compose
-from chunkwise.index_space.fast_index import fast_index
-from chunkwise.index_space.indexing import index_mapping
 
 INDEX = st.integers(-4, 9)
 

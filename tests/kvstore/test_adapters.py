@@ -4,14 +4,14 @@ import time
 
 import pytest
 
+from chunkwise.core.kvstore.adapter.fault import Fault, FaultStore
+from chunkwise.core.kvstore.adapter.prefix import PrefixStore
+from chunkwise.core.kvstore.adapter.trace import Request, TraceStore
+from chunkwise.core.kvstore.byte_range import read_ranges
+from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.memory import MemoryStore
+from chunkwise.core.kvstore.protocol import MISSING_GENERATION, ByteRange
 from chunkwise.errors import ChunkwiseError, NotFoundError, StorageError
-from chunkwise.kvstore.adapter.fault import Fault, FaultStore
-from chunkwise.kvstore.adapter.prefix import PrefixStore
-from chunkwise.kvstore.adapter.trace import Request, TraceStore
-from chunkwise.kvstore.byte_range import read_ranges
-from chunkwise.kvstore.file import FileStore
-from chunkwise.kvstore.memory import MemoryStore
-from chunkwise.kvstore.protocol import MISSING_GENERATION, ByteRange
 from chunkwise.testing.kvstore_contract import KvStoreContract
 
 

@@ -8,9 +8,9 @@ import tensorstore as ts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.protocol import MISSING_GENERATION, Children
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError, StorageError
-from chunkwise.kvstore.file import FileStore
-from chunkwise.kvstore.protocol import MISSING_GENERATION, Children
 
 
 @pytest.fixture

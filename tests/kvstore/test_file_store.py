@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from chunkwise.kvstore.file import FileStore
+from chunkwise.core.kvstore.file import FileStore
 from chunkwise.testing.kvstore_contract import KvStoreContract
 
 

@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lock_files import hold
 
-import chunkwise.kvstore.file
+import chunkwise.core.kvstore.file
+from chunkwise.core.kvstore import file_protocol, file_write, platform
+from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.file_path import LOCK_SUFFIX
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError, StorageError
-from chunkwise.kvstore import file_protocol, file_write, platform
-from chunkwise.kvstore.file import FileStore
-from chunkwise.kvstore.file_path import LOCK_SUFFIX
 
-SOURCE = str(Path(chunkwise.kvstore.file.__file__).parents[2])
+SOURCE = str(Path(chunkwise.core.kvstore.file.__file__).parents[2])
 LOCKING = pytest.mark.parametrize("locking", ["os", "lockfile", "none", "non_atomic"])
 
 
@@ -168,7 +168,7 @@ def test_the_disk_is_waited_for(tmp_path, monkeypatch):
 
 COUNTER = """
 import sys
-from chunkwise.kvstore.file import FileStore
+from chunkwise.core.kvstore.file import FileStore
 store = FileStore(sys.argv[1], sync=False)
 print("ready", flush=True)
 n = 0

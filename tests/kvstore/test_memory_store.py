@@ -2,8 +2,8 @@
 
 import pytest
 
-from chunkwise.kvstore.mapping import MappingStore
-from chunkwise.kvstore.memory import MemoryStore
+from chunkwise.core.kvstore.mapping import MappingStore
+from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.testing.kvstore_contract import KvStoreContract
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from chunkwise.kvstore.object_read import Pages
+from chunkwise.core.kvstore.object_read import Pages
 
 
 class Library:

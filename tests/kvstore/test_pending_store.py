@@ -5,9 +5,9 @@ import pickle
 
 import pytest
 
-from chunkwise.api.transaction import Transaction, overlay
-from chunkwise.kvstore.memory import MemoryStore
-from chunkwise.kvstore.protocol import MISSING_GENERATION, ByteRange
+from chunkwise.core.api.transaction import Transaction, overlay
+from chunkwise.core.kvstore.memory import MemoryStore
+from chunkwise.core.kvstore.protocol import MISSING_GENERATION, ByteRange
 from chunkwise.testing.kvstore_contract import KvStoreContract
 
 

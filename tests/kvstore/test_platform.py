@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from chunkwise.core.kvstore.platform import extended_path, name_fault
+from chunkwise.core.specs.kvstores.file import file_url
+from chunkwise.core.specs.url import path_of_file_url
 from chunkwise.errors import InvalidArgumentError
-from chunkwise.kvstore.platform import extended_path, name_fault
-from chunkwise.spec.kvstores.file import file_url
-from chunkwise.spec.url import path_of_file_url
 
 
 @pytest.mark.parametrize(

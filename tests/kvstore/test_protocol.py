@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 import chunkwise as ts
-from chunkwise.kvstore.adapter.prefix import PrefixStore
-from chunkwise.kvstore.atomic import AtomicWritable, Directories, Modifiable
-from chunkwise.kvstore.file import FileStore
-from chunkwise.kvstore.http import HttpStore
-from chunkwise.kvstore.memory import MemoryStore
-from chunkwise.kvstore.protocol import (
+from chunkwise.core.kvstore.adapter.prefix import PrefixStore
+from chunkwise.core.kvstore.atomic import AtomicWritable, Directories, Modifiable
+from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.http import HttpStore
+from chunkwise.core.kvstore.memory import MemoryStore
+from chunkwise.core.kvstore.protocol import (
     EntryListable,
     KvStoreDriver,
     RangeReadable,

@@ -3,7 +3,7 @@
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-from chunkwise.kvstore.shard_index_cache import ShardIndexCache
+from chunkwise.core.kvstore.shard_index_cache import ShardIndexCache
 
 
 def test_workers_that_find_the_same_index():

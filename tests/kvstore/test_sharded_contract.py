@@ -12,17 +12,17 @@ from typing import Any
 
 import pytest
 
-from chunkwise.codec.bytes import Bytes
-from chunkwise.codec.crc32c import Crc32c
-from chunkwise.codec.shard_layout import ShardLayout, index_chain
-from chunkwise.kvstore.adapter.indexed_shard import IndexedShard
-from chunkwise.kvstore.adapter.sharded import ShardedStore, SingleShardStore
-from chunkwise.kvstore.adapter.sharding_spec import Sharding
-from chunkwise.kvstore.adapter.uint64_shards import Uint64Shards
-from chunkwise.kvstore.file import FileStore
-from chunkwise.kvstore.key_range import KeyRange, encode_key
-from chunkwise.kvstore.protocol import Buffer, ByteRange, Children, KvStoreDriver, Reader, Stamped
-from chunkwise.kvstore.traits import StoreTraits
+from chunkwise.core.codec.bytes import Bytes
+from chunkwise.core.codec.crc32c import Crc32c
+from chunkwise.core.codec.shard_layout import ShardLayout, index_chain
+from chunkwise.core.kvstore.adapter.indexed_shard import IndexedShard
+from chunkwise.core.kvstore.adapter.sharded import ShardedStore, SingleShardStore
+from chunkwise.core.kvstore.adapter.sharding_spec import Sharding
+from chunkwise.core.kvstore.adapter.uint64_shards import Uint64Shards
+from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.key_range import KeyRange, encode_key
+from chunkwise.core.kvstore.protocol import Buffer, ByteRange, Children, KvStoreDriver, Reader, Stamped
+from chunkwise.core.kvstore.traits import StoreTraits
 from chunkwise.testing.kvstore_contract import KEYS, KvStoreContract
 
 OTHERS = (

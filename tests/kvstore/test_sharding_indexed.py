@@ -11,9 +11,9 @@ import pytest
 import tensorstore
 
 import chunkwise as ts
+from chunkwise.core.kvstore.adapter.trace import TraceStore
+from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.errors import DataCorruptionError
-from chunkwise.kvstore.adapter.trace import TraceStore
-from chunkwise.kvstore.memory import MemoryStore
 
 LITTLE = [{"name": "bytes", "configuration": {"endian": "little"}}]
 CHECKED = [*LITTLE, {"name": "crc32c"}]

@@ -15,40 +15,40 @@ import pytest
 import zarr
 
 import chunkwise as ts
-import chunkwise.kvstore
-from chunkwise.kvstore.adapter.cache import CacheStore
-from chunkwise.kvstore.adapter.fault import FaultStore
-from chunkwise.kvstore.adapter.kvstack import Layer, StackStore
-from chunkwise.kvstore.adapter.ocdbt import OcdbtStore
-from chunkwise.kvstore.adapter.ocdbt_database import Folder
-from chunkwise.kvstore.adapter.pending import PendingPart, PendingStore
-from chunkwise.kvstore.adapter.prefix import PrefixStore, whole_store
-from chunkwise.kvstore.adapter.read_through import ReadThroughStore
-from chunkwise.kvstore.adapter.read_through_memory import MemoryEntries
-from chunkwise.kvstore.adapter.sharded import ShardedStore
-from chunkwise.kvstore.adapter.sharding_spec import Sharding
-from chunkwise.kvstore.adapter.trace import TraceStore
-from chunkwise.kvstore.adapter.uint64_shards import Uint64Shards
-from chunkwise.kvstore.adapter.value_cache import ValueCache
-from chunkwise.kvstore.adapter.zip import ZipStore
-from chunkwise.kvstore.file import FileStore
-from chunkwise.kvstore.foreign_bucket import ForeignBucket
-from chunkwise.kvstore.fsspec import FsspecStore
-from chunkwise.kvstore.http import HttpStore
-from chunkwise.kvstore.key_range import KeyRange
-from chunkwise.kvstore.mapping import MappingStore
-from chunkwise.kvstore.memory import MemoryStore
-from chunkwise.kvstore.object_store import ObjectStore
-from chunkwise.kvstore.plugin_store import PluginStore
-from chunkwise.kvstore.protocol import KvStoreDriver, is_store, offers
-from chunkwise.kvstore.reference.store import ReferenceStore
-from chunkwise.kvstore.request_limits import Coalescing
-from chunkwise.kvstore.shard_index_cache import ShardIndexCache
-from chunkwise.kvstore.traits import DEFAULT_TRAITS, StoreTraits, traits_of
-from chunkwise.kvstore.zarr_python import ZarrPythonStore
-from chunkwise.spec.context import Context
-from chunkwise.spec.kvstore_spec import KvStoreSpec
-from chunkwise.spec.reference_targets import ReferenceTargets
+import chunkwise.core.kvstore
+from chunkwise.core.kvstore.adapter.cache import CacheStore
+from chunkwise.core.kvstore.adapter.fault import FaultStore
+from chunkwise.core.kvstore.adapter.kvstack import Layer, StackStore
+from chunkwise.core.kvstore.adapter.ocdbt import OcdbtStore
+from chunkwise.core.kvstore.adapter.ocdbt_database import Folder
+from chunkwise.core.kvstore.adapter.pending import PendingPart, PendingStore
+from chunkwise.core.kvstore.adapter.prefix import PrefixStore, whole_store
+from chunkwise.core.kvstore.adapter.read_through import ReadThroughStore
+from chunkwise.core.kvstore.adapter.read_through_memory import MemoryEntries
+from chunkwise.core.kvstore.adapter.sharded import ShardedStore
+from chunkwise.core.kvstore.adapter.sharding_spec import Sharding
+from chunkwise.core.kvstore.adapter.trace import TraceStore
+from chunkwise.core.kvstore.adapter.uint64_shards import Uint64Shards
+from chunkwise.core.kvstore.adapter.value_cache import ValueCache
+from chunkwise.core.kvstore.adapter.zip import ZipStore
+from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.foreign_bucket import ForeignBucket
+from chunkwise.core.kvstore.fsspec import FsspecStore
+from chunkwise.core.kvstore.http import HttpStore
+from chunkwise.core.kvstore.key_range import KeyRange
+from chunkwise.core.kvstore.mapping import MappingStore
+from chunkwise.core.kvstore.memory import MemoryStore
+from chunkwise.core.kvstore.object_store import ObjectStore
+from chunkwise.core.kvstore.plugin_store import PluginStore
+from chunkwise.core.kvstore.protocol import KvStoreDriver, is_store, offers
+from chunkwise.core.kvstore.reference.store import ReferenceStore
+from chunkwise.core.kvstore.request_limits import Coalescing
+from chunkwise.core.kvstore.shard_index_cache import ShardIndexCache
+from chunkwise.core.kvstore.traits import DEFAULT_TRAITS, StoreTraits, traits_of
+from chunkwise.core.kvstore.zarr_python import ZarrPythonStore
+from chunkwise.core.specs.context import Context
+from chunkwise.core.specs.kvstore_spec import KvStoreSpec
+from chunkwise.core.specs.reference_targets import ReferenceTargets
 
 COALESCING = Coalescing(gap=1, largest=2)
 
@@ -143,7 +143,7 @@ OWN: dict[type, dict[str, Any]] = {
 
 def test_every_class_of_stores_is_looked_at() -> None:
     found = set()
-    for module in pkgutil.walk_packages(chunkwise.kvstore.__path__, "chunkwise.kvstore."):
+    for module in pkgutil.walk_packages(chunkwise.core.kvstore.__path__, "chunkwise.core.kvstore."):
         for value in vars(import_module(module.name)).values():
             if isinstance(value, type) and offers(value, KvStoreDriver):
                 found.add(value)

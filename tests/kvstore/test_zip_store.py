@@ -17,6 +17,13 @@ import pytest
 import tensorstore as ts
 
 import chunkwise
+from chunkwise.core.kvstore.adapter.fault import Fault, FaultStore
+from chunkwise.core.kvstore.adapter.trace import TraceStore
+from chunkwise.core.kvstore.adapter.zip import ZipStore
+from chunkwise.core.kvstore.adapter.zip_write import ArchiveWriter, make_archive
+from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.memory import MemoryStore
+from chunkwise.core.kvstore.protocol import MISSING_GENERATION, ByteRange, Children, KvStoreDriver, offers
 from chunkwise.errors import (
     DataCorruptionError,
     FailedPreconditionError,
@@ -24,13 +31,6 @@ from chunkwise.errors import (
     OutOfRangeError,
     UnsupportedError,
 )
-from chunkwise.kvstore.adapter.fault import Fault, FaultStore
-from chunkwise.kvstore.adapter.trace import TraceStore
-from chunkwise.kvstore.adapter.zip import ZipStore
-from chunkwise.kvstore.adapter.zip_write import ArchiveWriter, make_archive
-from chunkwise.kvstore.file import FileStore
-from chunkwise.kvstore.memory import MemoryStore
-from chunkwise.kvstore.protocol import MISSING_GENERATION, ByteRange, Children, KvStoreDriver, offers
 
 ITEMS = {
     "a/0/0": bytes(range(256)) * 300,

@@ -11,10 +11,10 @@ from ome_trees import image_attributes, write_group, write_image, write_plate
 
 import chunkwise as cw
 from chunkwise.cli.main import main
-from chunkwise.multiscale.metadata import Channel
+from chunkwise.images.multiscale.metadata import Channel
+from chunkwise.images.server.image import first_image
+from chunkwise.images.server.sources import sources_of
 from chunkwise.napari.reader import get_reader
-from chunkwise.server.image import first_image
-from chunkwise.server.sources import sources_of
 
 VALUES = np.arange(6 * 10 * 8, dtype="uint16").reshape(6, 10, 8)  # z, y, x
 

@@ -8,8 +8,8 @@ import z5py
 
 import chunkwise as cw
 from chunkwise.cli.main import main
-from chunkwise.hierarchy.location import locate
-from chunkwise.kvstore.adapter.trace import TraceStore
+from chunkwise.core.kvstore.adapter.trace import TraceStore
+from chunkwise.core.trees.location import locate
 
 SHAPE = (12, 10, 8)  # z, y, x, as z5py has it
 

@@ -9,8 +9,8 @@ import pytest
 from ome_trees import SIZES, image_attributes, write_group, write_image, write_plate
 
 import chunkwise as cw
-from chunkwise.hierarchy.location import locate
-from chunkwise.kvstore.adapter.trace import TraceStore
+from chunkwise.core.kvstore.adapter.trace import TraceStore
+from chunkwise.core.trees.location import locate
 
 VERSIONS = ["0.4", "0.5"]
 

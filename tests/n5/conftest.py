@@ -9,9 +9,9 @@ from zipfile import ZipFile
 import numpy as np
 import pytest
 
-from chunkwise.codec.protocol import ChunkSpec
-from chunkwise.driver.n5.document import load_document
-from chunkwise.driver.n5.metadata import block_codec, parse_metadata
+from chunkwise.core.codec.protocol import ChunkSpec
+from chunkwise.core.driver.n5.document import load_document
+from chunkwise.core.driver.n5.metadata import block_codec, parse_metadata
 
 FIXTURES = Path(__file__).parent / "fixtures"
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chunkwise.binding import MISSING
-from chunkwise.driver.n5.attribute_path import (
+from chunkwise.core.base.binding import MISSING
+from chunkwise.core.driver.n5.attribute_path import (
     get_attribute,
     normalize_group_path,
     parse_attribute_path,

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from chunkwise.codec.lz4_java import Lz4Java
-from chunkwise.codec.n5_block import N5Block
-from chunkwise.codec.n5_compression import compression_to_json, parse_compression
-from chunkwise.codec.protocol import ChunkSpec
+from chunkwise.core.codec.n5_block import N5Block
+from chunkwise.core.codec.n5_compression import compression_to_json, parse_compression
+from chunkwise.core.codec.n5_lz4 import Lz4Java
+from chunkwise.core.codec.protocol import ChunkSpec
 from chunkwise.errors import CodecError, DataCorruptionError
 
 DTYPES = ["uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float32", "float64"]

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from chunkwise import catalogue
-from chunkwise.codec.chain import prepare_chain
-from chunkwise.codec.n5_string_block import N5StringBlock
-from chunkwise.codec.protocol import ChunkSpec
+from chunkwise.core.base import catalogue
+from chunkwise.core.codec.chain import prepare_chain
+from chunkwise.core.codec.n5_string_block import N5StringBlock
+from chunkwise.core.codec.protocol import ChunkSpec
 from chunkwise.errors import CodecError, DataCorruptionError
 from chunkwise.testing.codec_contract import CodecContract
 

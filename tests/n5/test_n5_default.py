@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from chunkwise.codec.n5_block import N5Block
-from chunkwise.codec.n5_default import N5Default
-from chunkwise.codec.n5_header import write_header
-from chunkwise.codec.protocol import ChunkSpec
+from chunkwise.core.codec.n5_block import N5Block
+from chunkwise.core.codec.n5_default import N5Default
+from chunkwise.core.codec.n5_header import write_header
+from chunkwise.core.codec.protocol import ChunkSpec
 from chunkwise.errors import CodecError, DataCorruptionError, SpecError
 
 REVERSE = {"name": "transpose", "configuration": {"order": [1, 0]}}

@@ -9,12 +9,12 @@ import tensorstore
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chunkwise import catalogue
-from chunkwise.codec.bzip2 import Bzip2
-from chunkwise.codec.n5_block import N5Block
-from chunkwise.codec.n5_compression import parse_compression, read_compression
-from chunkwise.driver.n5.constraints import check_constraints, constraints_to_json, parse_constraints
-from chunkwise.driver.n5.document import (
+from chunkwise.core.base import catalogue
+from chunkwise.core.codec.n5_block import N5Block
+from chunkwise.core.codec.n5_bzip2 import Bzip2
+from chunkwise.core.codec.n5_compression import parse_compression, read_compression
+from chunkwise.core.driver.n5.constraints import check_constraints, constraints_to_json, parse_constraints
+from chunkwise.core.driver.n5.document import (
     Version,
     check_version,
     dump_document,
@@ -22,7 +22,7 @@ from chunkwise.driver.n5.document import (
     load_document,
     parse_version,
 )
-from chunkwise.driver.n5.metadata import block_codec, parse_metadata, resize, to_json
+from chunkwise.core.driver.n5.metadata import block_codec, parse_metadata, resize, to_json
 from chunkwise.errors import FailedPreconditionError, SpecError, UnknownExtensionError, UnsupportedError
 
 BASE = {"dimensions": [5, 3], "blockSize": [3, 2], "dataType": "int16", "compression": {"type": "raw"}}

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import tensorstore
 
-import chunkwise.spec.codec_spec as codec_spec
-from chunkwise.chunk_key.key_encoding import KeyEncoding
-from chunkwise.driver.chunked.format import Format
-from chunkwise.driver.n5.constraints import parse_constraints
-from chunkwise.driver.n5.format import N5Format, N5Options
+import chunkwise.core.specs.codec_spec as codec_spec
+from chunkwise.core.chunk_key.key_encoding import KeyEncoding
+from chunkwise.core.driver.chunked.format import Format
+from chunkwise.core.driver.n5.constraints import parse_constraints
+from chunkwise.core.driver.n5.format import N5Format, N5Options
+from chunkwise.core.specs.chunk_layout import ChunkLayout
+from chunkwise.core.specs.schema import Schema
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError, InvalidArgumentError
-from chunkwise.spec.chunk_layout import ChunkLayout
-from chunkwise.spec.schema import Schema
 
 FORMAT: Format = N5Format()
 U16 = {"dtype": "uint16"}

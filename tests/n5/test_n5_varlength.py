@@ -9,12 +9,12 @@ import z5py
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chunkwise.codec.n5_header import N5Header, parse_header, write_header
-from chunkwise.codec.n5_label_multiset import (
+from chunkwise.core.codec.n5_header import N5Header, parse_header, write_header
+from chunkwise.core.codec.n5_label_multiset import (
     decode_label_multiset,
     encode_label_multiset,
 )
-from chunkwise.codec.n5_varlength import (
+from chunkwise.core.codec.n5_varlength import (
     N5BlockData,
     decode_elements,
     decode_object,
@@ -25,8 +25,8 @@ from chunkwise.codec.n5_varlength import (
     parse_block,
     write_block,
 )
-from chunkwise.driver.n5.document import load_document
-from chunkwise.driver.n5.metadata import block_codec, parse_metadata
+from chunkwise.core.driver.n5.document import load_document
+from chunkwise.core.driver.n5.metadata import block_codec, parse_metadata
 from chunkwise.errors import CodecError, DataCorruptionError, UnsupportedError
 
 MANIFEST = json.loads((Path(__file__).parent / "fixtures" / "manifest.json").read_text("utf-8"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from chunkwise.kvstore.ocdbt.frame import make_frame
+from chunkwise.core.kvstore.ocdbt.frame import make_frame
 
 MANIFEST = 0x0CDB3A2A
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 import chunkwise as ts
-from chunkwise.kvstore.adapter.ocdbt import OcdbtStore, Options
-from chunkwise.kvstore.adapter.ocdbt_database import Folder
-from chunkwise.kvstore.file import FileStore
-from chunkwise.kvstore.memory import MemoryStore
-from chunkwise.kvstore.ocdbt.config import ConfigMembers
-from chunkwise.kvstore.protocol import KvStoreDriver
+from chunkwise.core.kvstore.adapter.ocdbt import OcdbtStore, Options
+from chunkwise.core.kvstore.adapter.ocdbt_database import Folder
+from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.memory import MemoryStore
+from chunkwise.core.kvstore.ocdbt.config import ConfigMembers
+from chunkwise.core.kvstore.protocol import KvStoreDriver
 from chunkwise.testing.driver_contract import DriverContract, Place
 from chunkwise.testing.kvstore_contract import KvStoreContract
 

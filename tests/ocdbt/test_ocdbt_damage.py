@@ -9,19 +9,25 @@ import tracemalloc
 import pytest
 from ocdbt_mutations import frames, mutated
 
+from chunkwise.core.kvstore.adapter.ocdbt import OcdbtStore, Options
+from chunkwise.core.kvstore.adapter.ocdbt_database import Folder
+from chunkwise.core.kvstore.adapter.trace import TraceStore
+from chunkwise.core.kvstore.memory import MemoryStore
+from chunkwise.core.kvstore.ocdbt.config import ConfigMembers
+from chunkwise.core.kvstore.ocdbt.fields import varint, varints
+from chunkwise.core.kvstore.ocdbt.frame import make_frame
+from chunkwise.core.kvstore.ocdbt.manifest import Config, Manifest, encode_manifest
+from chunkwise.core.kvstore.ocdbt.node import Child, Entry, Inner, Leaf, Node, encode_node
+from chunkwise.core.kvstore.ocdbt.places import DataFile, Place
+from chunkwise.core.kvstore.ocdbt.versions import (
+    Statistics,
+    Subtree,
+    Version,
+    VersionNode,
+    encode_version_node,
+)
+from chunkwise.core.kvstore.protocol import KvStoreDriver
 from chunkwise.errors import ChunkwiseError, DataCorruptionError, UnsupportedError
-from chunkwise.kvstore.adapter.ocdbt import OcdbtStore, Options
-from chunkwise.kvstore.adapter.ocdbt_database import Folder
-from chunkwise.kvstore.adapter.trace import TraceStore
-from chunkwise.kvstore.memory import MemoryStore
-from chunkwise.kvstore.ocdbt.config import ConfigMembers
-from chunkwise.kvstore.ocdbt.fields import varint, varints
-from chunkwise.kvstore.ocdbt.frame import make_frame
-from chunkwise.kvstore.ocdbt.manifest import Config, Manifest, encode_manifest
-from chunkwise.kvstore.ocdbt.node import Child, Entry, Inner, Leaf, Node, encode_node
-from chunkwise.kvstore.ocdbt.places import DataFile, Place
-from chunkwise.kvstore.ocdbt.versions import Statistics, Subtree, Version, VersionNode, encode_version_node
-from chunkwise.kvstore.protocol import KvStoreDriver
 
 NODE, MANIFEST, VERSIONS = 0x0CDB20DE, 0x0CDB3A2A, 0x0CDB1234
 STATISTICS = Statistics(1, 100, 0)
@@ -346,7 +352,7 @@ def test_versions_that_lead_astray() -> None:
         base.write("manifest.ocdbt", encode_manifest(Manifest(config, [latest], [subtree])))
 
     def error() -> str:
-        from chunkwise.kvstore.ocdbt.version_name import VersionName
+        from chunkwise.core.kvstore.ocdbt.version_name import VersionName
 
         folder = Folder(base, "")
         with pytest.raises(DataCorruptionError) as e:

@@ -16,19 +16,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chunkwise as ts
-from chunkwise.kvstore.adapter.ocdbt import OcdbtStore, Options
-from chunkwise.kvstore.adapter.ocdbt_commit import Storage
-from chunkwise.kvstore.adapter.ocdbt_database import Folder
-from chunkwise.kvstore.file import FileStore
-from chunkwise.kvstore.key_range import KeyRange, decode_key
-from chunkwise.kvstore.ocdbt.config import parse_config
-from chunkwise.kvstore.ocdbt.frame import frame_body
-from chunkwise.kvstore.ocdbt.manifest import encode_manifest, read_manifest
-from chunkwise.kvstore.ocdbt.node import encode_node
-from chunkwise.kvstore.ocdbt.places import Place as DataPlace
-from chunkwise.kvstore.ocdbt.tree import NodeRef, child_ref, read_checked, root_of
-from chunkwise.kvstore.ocdbt.version_name import VersionName
-from chunkwise.kvstore.ocdbt.versions import Subtree, encode_version_node, read_version_node
+from chunkwise.core.kvstore.adapter.ocdbt import OcdbtStore, Options
+from chunkwise.core.kvstore.adapter.ocdbt_commit import Storage
+from chunkwise.core.kvstore.adapter.ocdbt_database import Folder
+from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.key_range import KeyRange, decode_key
+from chunkwise.core.kvstore.ocdbt.config import parse_config
+from chunkwise.core.kvstore.ocdbt.frame import frame_body
+from chunkwise.core.kvstore.ocdbt.manifest import encode_manifest, read_manifest
+from chunkwise.core.kvstore.ocdbt.node import encode_node
+from chunkwise.core.kvstore.ocdbt.places import Place as DataPlace
+from chunkwise.core.kvstore.ocdbt.tree import NodeRef, child_ref, read_checked, root_of
+from chunkwise.core.kvstore.ocdbt.version_name import VersionName
+from chunkwise.core.kvstore.ocdbt.versions import Subtree, encode_version_node, read_version_node
 
 SYNC = {"file_io_sync": False}
 CONFIGS = {

@@ -20,17 +20,17 @@ import tensorstore
 from child_process import Children
 
 import chunkwise as ts
+from chunkwise.core.kvstore.adapter.fault import Fault, FaultStore
+from chunkwise.core.kvstore.adapter.ocdbt import OcdbtStore, Options
+from chunkwise.core.kvstore.adapter.ocdbt_database import Folder
+from chunkwise.core.kvstore.adapter.trace import TraceStore
+from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.fsspec import FsspecStore
+from chunkwise.core.kvstore.memory import MemoryStore
+from chunkwise.core.kvstore.ocdbt.config import ConfigMembers
+from chunkwise.core.kvstore.protocol import Stamped
+from chunkwise.core.kvstore.traits import StoreTraits, traits_of
 from chunkwise.errors import ChunkwiseError, DataCorruptionError, StorageError, UnsafeWriteError
-from chunkwise.kvstore.adapter.fault import Fault, FaultStore
-from chunkwise.kvstore.adapter.ocdbt import OcdbtStore, Options
-from chunkwise.kvstore.adapter.ocdbt_database import Folder
-from chunkwise.kvstore.adapter.trace import TraceStore
-from chunkwise.kvstore.file import FileStore
-from chunkwise.kvstore.fsspec import FsspecStore
-from chunkwise.kvstore.memory import MemoryStore
-from chunkwise.kvstore.ocdbt.config import ConfigMembers
-from chunkwise.kvstore.protocol import Stamped
-from chunkwise.kvstore.traits import StoreTraits, traits_of
 
 WRITER = str(Path(__file__).with_name("writer.py"))
 
@@ -363,7 +363,7 @@ def test_values_side_by_side_share_a_request() -> None:
 
 
 def ts_coalescing(**sizes: int) -> Any:
-    from chunkwise.kvstore.request_limits import Coalescing
+    from chunkwise.core.kvstore.request_limits import Coalescing
 
     return Coalescing(**sizes)
 

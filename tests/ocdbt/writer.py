@@ -6,10 +6,10 @@ import sys
 from itertools import count
 from typing import Any
 
-from chunkwise.kvstore.adapter.ocdbt import OcdbtStore, Options
-from chunkwise.kvstore.adapter.ocdbt_database import Folder
-from chunkwise.kvstore.file import FileStore
-from chunkwise.kvstore.ocdbt.config import ConfigMembers
+from chunkwise.core.kvstore.adapter.ocdbt import OcdbtStore, Options
+from chunkwise.core.kvstore.adapter.ocdbt_database import Folder
+from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.ocdbt.config import ConfigMembers
 
 
 def open_database(path: str, **config: Any) -> OcdbtStore:

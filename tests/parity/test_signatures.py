@@ -16,10 +16,10 @@ import pytest
 import tensorstore
 
 import chunkwise
-from chunkwise.spec.chunk_grid_constraints import GridKeywords
-from chunkwise.spec.chunk_layout import ChunkLayoutKeywords
-from chunkwise.spec.schema_keywords import SchemaKeywords
-from chunkwise.spec.spec_update import SpecKeywords
+from chunkwise.core.specs.chunk_grid_constraints import GridKeywords
+from chunkwise.core.specs.chunk_layout import ChunkLayoutKeywords
+from chunkwise.core.specs.schema_keywords import SchemaKeywords
+from chunkwise.core.specs.spec_update import SpecKeywords
 
 STUB = ast.parse((Path(tensorstore.__file__).parent / "__init__.pyi").read_text())
 

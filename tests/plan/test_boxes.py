@@ -8,7 +8,7 @@ from math import prod
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from chunkwise.plan.blocks import boxes
+from chunkwise.core.plan.blocks import boxes
 
 BOUNDS = st.lists(st.tuples(st.integers(-5, 9), st.integers(0, 7)), max_size=4)
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chunkwise.chunk_key.key_encoding import KeyEncoding
-from chunkwise.grid.rectilinear import RectilinearGrid
-from chunkwise.grid.regular import RegularGrid
-from chunkwise.plan.plan import chunk_order, extents, plan_read, plan_write, selections, split, wholes
+from chunkwise.core.chunk_key.key_encoding import KeyEncoding
+from chunkwise.core.grid.rectilinear import RectilinearGrid
+from chunkwise.core.grid.regular import RegularGrid
+from chunkwise.core.plan.plan import chunk_order, extents, plan_read, plan_write, selections, split, wholes
 
 
 class Map(NamedTuple):

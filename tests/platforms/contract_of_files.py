@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from chunkwise.kvstore.file import FileStore
-from chunkwise.kvstore.platform import FOLDS_NAMES, WINDOWS
+from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.platform import FOLDS_NAMES, WINDOWS
 from chunkwise.testing.kvstore_contract import KvStoreContract
 
 assert FOLDS_NAMES, "no platform is simulated"

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from chunkwise.codec.compressed_segmentation import CompressedSegmentation
-from chunkwise.codec.protocol import ChunkSpec
+from chunkwise.core.codec.compressed_segmentation import CompressedSegmentation
+from chunkwise.core.codec.protocol import ChunkSpec
 from chunkwise.errors import CodecError, DataCorruptionError, TooLargeError
 
 

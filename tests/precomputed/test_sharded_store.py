@@ -5,12 +5,12 @@ import pytest
 import tensorstore as ts
 
 import chunkwise as cw
+from chunkwise.core.kvstore.adapter.sharded import ShardedStore
+from chunkwise.core.kvstore.adapter.sharding_spec import Sharding, decode_shard, murmurhash3_x86_128
+from chunkwise.core.kvstore.adapter.uint64_shards import Uint64Shards, chunk_key
+from chunkwise.core.kvstore.memory import MemoryStore
+from chunkwise.core.kvstore.protocol import MISSING_GENERATION, ByteRange
 from chunkwise.errors import DataCorruptionError
-from chunkwise.kvstore.adapter.sharded import ShardedStore
-from chunkwise.kvstore.adapter.sharding_spec import Sharding, decode_shard, murmurhash3_x86_128
-from chunkwise.kvstore.adapter.uint64_shards import Uint64Shards, chunk_key
-from chunkwise.kvstore.memory import MemoryStore
-from chunkwise.kvstore.protocol import MISSING_GENERATION, ByteRange
 
 
 def metadata(**members):

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chunkwise as ts
-from chunkwise.multiscale.image_axes import ImageAxis
-from chunkwise.pyramid.geometry import choose_factors, first_level, next_level
+from chunkwise.images.multiscale.image_axes import ImageAxis
+from chunkwise.images.pyramid.geometry import choose_factors, first_level, next_level
 
 CONVENTIONS = ("ome-ngff-0.5", "ome-ngff-0.4", "n5-viewer", "cosem")
 DRIVERS = {"ome-ngff-0.5": "zarr3", "ome-ngff-0.4": "zarr", "n5-viewer": "n5", "cosem": "n5"}

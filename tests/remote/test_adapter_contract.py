@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from chunkwise.kvstore.adapter.kvstack import Layer, StackStore
-from chunkwise.kvstore.adapter.read_through import ReadThroughStore
-from chunkwise.kvstore.adapter.read_through_disk import DiskEntries
-from chunkwise.kvstore.adapter.read_through_memory import MemoryEntries
-from chunkwise.kvstore.adapter.zip import ZipStore
-from chunkwise.kvstore.file import FileStore
-from chunkwise.kvstore.key_range import KeyRange
-from chunkwise.kvstore.memory import MemoryStore
-from chunkwise.kvstore.protocol import KvStoreDriver
+from chunkwise.core.kvstore.adapter.kvstack import Layer, StackStore
+from chunkwise.core.kvstore.adapter.read_through import ReadThroughStore
+from chunkwise.core.kvstore.adapter.read_through_disk import DiskEntries
+from chunkwise.core.kvstore.adapter.read_through_memory import MemoryEntries
+from chunkwise.core.kvstore.adapter.zip import ZipStore
+from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.key_range import KeyRange
+from chunkwise.core.kvstore.memory import MemoryStore
+from chunkwise.core.kvstore.protocol import KvStoreDriver
 from chunkwise.testing.kvstore_contract import KvStoreContract
 
 

@@ -15,13 +15,13 @@ import pytest
 
 import chunkwise as ts
 from chunkwise import errors
-from chunkwise.kvstore.adapter.read_through import ReadThroughStore
-from chunkwise.kvstore.adapter.read_through_disk import DiskEntries
-from chunkwise.kvstore.adapter.read_through_memory import MemoryEntries
-from chunkwise.kvstore.adapter.trace import TraceStore
-from chunkwise.kvstore.file import FileStore
-from chunkwise.kvstore.memory import MemoryStore
-from chunkwise.kvstore.protocol import ByteRange, Stamped
+from chunkwise.core.kvstore.adapter.read_through import ReadThroughStore
+from chunkwise.core.kvstore.adapter.read_through_disk import DiskEntries
+from chunkwise.core.kvstore.adapter.read_through_memory import MemoryEntries
+from chunkwise.core.kvstore.adapter.trace import TraceStore
+from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.memory import MemoryStore
+from chunkwise.core.kvstore.protocol import ByteRange, Stamped
 
 
 @pytest.fixture(params=["memory", "disk"])

@@ -13,13 +13,13 @@ import pytest
 
 import chunkwise as ts
 from chunkwise import errors
-from chunkwise.kvstore.compare_and_swap import Losses, compare_and_swap
-from chunkwise.kvstore.memory import MemoryStore
-from chunkwise.kvstore.object_connection import learned
-from chunkwise.kvstore.object_store import ObjectStore
-from chunkwise.kvstore.protocol import MISSING_GENERATION, MOST_LOST
-from chunkwise.kvstore.request_limits import Limits, Retries, Slots
-from chunkwise.kvstore.s3 import S3Bucket
+from chunkwise.core.kvstore.compare_and_swap import Losses, compare_and_swap
+from chunkwise.core.kvstore.memory import MemoryStore
+from chunkwise.core.kvstore.object_connection import learned
+from chunkwise.core.kvstore.object_store import ObjectStore
+from chunkwise.core.kvstore.protocol import MISSING_GENERATION, MOST_LOST
+from chunkwise.core.kvstore.request_limits import Limits, Retries, Slots
+from chunkwise.core.kvstore.s3 import S3Bucket
 
 QUICK = Limits(Slots(), Retries(6, 0.005, 0.02))
 

@@ -11,8 +11,8 @@ from servers import new_s3_bucket
 
 import chunkwise as cw
 from chunkwise.cli.main import main
-from chunkwise.hierarchy import consolidated_tree
-from chunkwise.kvstore.object_store import ObjectStore
+from chunkwise.core.kvstore.object_store import ObjectStore
+from chunkwise.core.trees import consolidated_tree
 
 
 def _grow(tree: Any) -> None:

@@ -18,10 +18,10 @@ from obstore.store import MemoryStore, S3Store
 from pynwb import TimeSeries
 
 import chunkwise as ts
+from chunkwise.core.kvstore.foreign_bucket import ForeignBucket
+from chunkwise.core.kvstore.object_store import ObjectStore
 from chunkwise.hdmf import NWBZarrIO, convert
 from chunkwise.hdmf.model.copies import dump_copies, read_copies
-from chunkwise.kvstore.foreign_bucket import ForeignBucket
-from chunkwise.kvstore.object_store import ObjectStore
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import obstore
 import pytest
 
-from chunkwise.kvstore.foreign_bucket import ForeignBucket
-from chunkwise.kvstore.gcs import GcsBucket
-from chunkwise.kvstore.object_store import ObjectStore
-from chunkwise.kvstore.request_limits import Limits, Retries, Slots
+from chunkwise.core.kvstore.foreign_bucket import ForeignBucket
+from chunkwise.core.kvstore.gcs import GcsBucket
+from chunkwise.core.kvstore.object_store import ObjectStore
+from chunkwise.core.kvstore.request_limits import Limits, Retries, Slots
 from chunkwise.testing.kvstore_contract import KvStoreContract, KvStoreDriver
 
 REFUSED = ("q\n", "z\udcff")

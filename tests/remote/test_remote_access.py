@@ -17,15 +17,15 @@ import pytest
 
 import chunkwise as ts
 from chunkwise import errors
-from chunkwise.kvstore import object_library
-from chunkwise.kvstore.azure import AzureContainer
-from chunkwise.kvstore.bucket import Access
-from chunkwise.kvstore.object_connection import learned
-from chunkwise.kvstore.object_failure import Failure
-from chunkwise.kvstore.object_store import ObjectStore
-from chunkwise.kvstore.protocol import MISSING_GENERATION
-from chunkwise.kvstore.request_limits import Limits, Retries, Slots
-from chunkwise.kvstore.s3 import S3Bucket
+from chunkwise.core.kvstore import object_library
+from chunkwise.core.kvstore.azure import AzureContainer
+from chunkwise.core.kvstore.bucket import Access
+from chunkwise.core.kvstore.object_connection import learned
+from chunkwise.core.kvstore.object_failure import Failure
+from chunkwise.core.kvstore.object_store import ObjectStore
+from chunkwise.core.kvstore.protocol import MISSING_GENERATION
+from chunkwise.core.kvstore.request_limits import Limits, Retries, Slots
+from chunkwise.core.kvstore.s3 import S3Bucket
 
 QUICK = Limits(Slots(), Retries(1, 0.02, 0.1))
 
@@ -369,7 +369,7 @@ def test_pace() -> None:
     """A rate limit spreads requests over time."""
     import time
 
-    from chunkwise.kvstore.request_limits import Pace
+    from chunkwise.core.kvstore.request_limits import Pace
 
     pace = Pace(100.0)
     begin = time.monotonic()

@@ -17,13 +17,13 @@ from child_process import Children
 
 import chunkwise as ts
 from chunkwise import errors
-from chunkwise.kvstore.http import HttpStore
-from chunkwise.kvstore.object_connection import learned
-from chunkwise.kvstore.object_read import Pages
-from chunkwise.kvstore.object_store import ObjectStore
-from chunkwise.kvstore.protocol import MISSING_GENERATION
-from chunkwise.kvstore.request_limits import Limits, Retries, Slots
-from chunkwise.kvstore.s3 import S3Bucket
+from chunkwise.core.kvstore.http import HttpStore
+from chunkwise.core.kvstore.object_connection import learned
+from chunkwise.core.kvstore.object_read import Pages
+from chunkwise.core.kvstore.object_store import ObjectStore
+from chunkwise.core.kvstore.protocol import MISSING_GENERATION
+from chunkwise.core.kvstore.request_limits import Limits, Retries, Slots
+from chunkwise.core.kvstore.s3 import S3Bucket
 
 QUICK = Limits(Slots(), Retries(3, 0.02, 0.1))
 VALUE = bytes(range(256)) * 400

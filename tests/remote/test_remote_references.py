@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import chunkwise as ts
+from chunkwise.core.kvstore.object_store import ObjectStore
+from chunkwise.core.kvstore.s3 import S3Bucket
 from chunkwise.errors import PermissionDeniedError
-from chunkwise.kvstore.object_store import ObjectStore
-from chunkwise.kvstore.s3 import S3Bucket
 
 VALUES = np.arange(400 * 100, dtype="<i4").reshape(400, 100)
 

@@ -16,8 +16,8 @@ from test_web_servers import web
 
 import chunkwise as ts
 from chunkwise import errors
-from chunkwise.kvstore import value_bound
-from chunkwise.kvstore.http import HttpStore
+from chunkwise.core.kvstore import value_bound
+from chunkwise.core.kvstore.http import HttpStore
 
 HUGE = 100_000_000_000
 

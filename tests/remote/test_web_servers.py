@@ -17,14 +17,14 @@ import pytest
 
 import chunkwise as ts
 from chunkwise import errors
-from chunkwise.kvstore.azure import AzureContainer
-from chunkwise.kvstore.gcs import GcsBucket
-from chunkwise.kvstore.http import HttpStore, _retry_after
-from chunkwise.kvstore.http_request import Answer, Bounds
-from chunkwise.kvstore.object_store import ObjectStore
-from chunkwise.kvstore.protocol import ByteRange
-from chunkwise.kvstore.request_limits import Limits, Retries, Slots
-from chunkwise.kvstore.s3 import S3Bucket
+from chunkwise.core.kvstore.azure import AzureContainer
+from chunkwise.core.kvstore.gcs import GcsBucket
+from chunkwise.core.kvstore.http import HttpStore, _retry_after
+from chunkwise.core.kvstore.http_request import Answer, Bounds
+from chunkwise.core.kvstore.object_store import ObjectStore
+from chunkwise.core.kvstore.protocol import ByteRange
+from chunkwise.core.kvstore.request_limits import Limits, Retries, Slots
+from chunkwise.core.kvstore.s3 import S3Bucket
 
 QUICK = Limits(Slots(), Retries(2, 0.01, 0.01))
 VALUE = bytes(range(256)) * 40

@@ -16,9 +16,9 @@ import pytest
 
 import chunkwise
 from chunkwise.errors import NotFoundError, StorageError
-from chunkwise.server.app import make_app
-from chunkwise.server.limits import Limits
-from chunkwise.server.sources import sources_of
+from chunkwise.images.server.app import make_app
+from chunkwise.images.server.limits import Limits
+from chunkwise.images.server.sources import sources_of
 
 LONG = {"k": "v" * 900}
 VALUES = np.arange(16 * 16, dtype="u2").reshape(16, 16)

@@ -15,7 +15,7 @@ from driven_page import PIXELS, keep, pixels, show, wait
 from served_data import CHUNKS, DTYPES, FORMATS, SHAPE, has_dtype, write_array, write_tree
 
 import chunkwise
-from chunkwise.server.drawing import label_color
+from chunkwise.images.server.drawing import label_color
 
 
 @pytest.mark.parametrize("format", FORMATS)

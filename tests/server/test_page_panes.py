@@ -11,10 +11,10 @@ from driven_page import keep, pixels, show, wait
 
 import chunkwise
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
-from chunkwise.multiscale.grey import NAN_COLOR
-from chunkwise.server import volume
-from chunkwise.server.drawing import draw_first_view, label_color
-from chunkwise.server.image import image_of
+from chunkwise.images.multiscale.grey import NAN_COLOR
+from chunkwise.images.server import volume
+from chunkwise.images.server.drawing import draw_first_view, label_color
+from chunkwise.images.server.image import image_of
 
 BLOCKS = np.random.default_rng(5).integers(0, 255, (4, 5, 6)).astype("u1")  # each is 8 elements wide
 VOLUME = BLOCKS.repeat(8, 0).repeat(8, 1).repeat(8, 2)

@@ -9,7 +9,7 @@ import numpy as np
 from driven_page import PLATE_IDLE, keep, wait
 
 import chunkwise
-from chunkwise.server.drawing import label_color
+from chunkwise.images.server.drawing import label_color
 
 
 def _write_plate(place: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import chunkwise
-import chunkwise.arrays.stack_layer  # which has the metric
+import chunkwise.core.arrays.stack_layer  # which has the metric
 
 sys.path.insert(0, str(Path(__file__).parent))
 

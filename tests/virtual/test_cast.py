@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from virtual_oracle import gather, scatter, transforms
 
 import chunkwise as ts
-from chunkwise.arrays import cast as module
+from chunkwise.core.arrays import cast as module
 
 SHAPE = (7, 5, 6)
 

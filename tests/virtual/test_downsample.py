@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from virtual_oracle import gather, transforms
 
 import chunkwise as ts
-from chunkwise.engine import downsample as execute
+from chunkwise.core.engine import downsample as execute
 
 METHODS = ("stride", "mean", "min", "max", "median", "mode")
 INTEGERS = ("int2", "int4", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")

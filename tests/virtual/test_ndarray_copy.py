@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from virtual_oracle import gather, scatter, transforms
 
-from chunkwise.arrays import memory_array
-from chunkwise.arrays.memory_array import read_ndarray, write_ndarray
+from chunkwise.core.arrays import memory_array
+from chunkwise.core.arrays.memory_array import read_ndarray, write_ndarray
+from chunkwise.core.index_space import IndexDomain, IndexTransform
+from chunkwise.core.plan.ndarray_view import strided_view
 from chunkwise.errors import OutOfRangeError
-from chunkwise.index_space import IndexDomain, IndexTransform
-from chunkwise.plan.ndarray_view import strided_view
 
 SHAPE = (5, 4, 6)
 

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chunkwise as ts
+from chunkwise.copying.stack_report import report_stack
 from chunkwise.errors import InvalidArgumentError
-from chunkwise.tools.stack_report import report_stack
 
 NO_LAYER = -9
 

@@ -6,13 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from virtual_oracle import coordinates, gather, scatter, transforms
 
-from chunkwise.api.array import array
-from chunkwise.api.stack import overlay
-from chunkwise.api.views import downsample
+from chunkwise.core.api.array import array
+from chunkwise.core.api.stack import overlay
+from chunkwise.core.api.views import downsample
+from chunkwise.core.index_space import IndexDomain
+from chunkwise.core.plan import layer_requests
+from chunkwise.core.plan import stack as plan
 from chunkwise.errors import InvalidArgumentError
-from chunkwise.index_space import IndexDomain
-from chunkwise.plan import layer_requests
-from chunkwise.plan import stack as plan
 
 NO_LAYER = -1
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from chunkwise.index_space import IndexDomain, IndexTransform, OutputIndexMap
+from chunkwise.core.index_space import IndexDomain, IndexTransform, OutputIndexMap
 
 
 @st.composite

@@ -17,10 +17,10 @@ import zarr
 from failing_store import FailingStore, contents, place_in
 
 import chunkwise as cw
+from chunkwise.core.kvstore.memory import MemoryStore
+from chunkwise.core.trees.location import Location
+from chunkwise.core.trees.replacement import leftovers
 from chunkwise.errors import StorageError
-from chunkwise.hierarchy.location import Location
-from chunkwise.hierarchy.replacement import leftovers
-from chunkwise.kvstore.memory import MemoryStore
 from chunkwise.xarray import write_dataset, write_datatree
 
 FORMATS = ("zarr2", "zarr3", "n5")

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chunkwise as cw
-from chunkwise.kvstore.file import FileStore
+from chunkwise.core.kvstore.file import FileStore
 from chunkwise.xarray import write_dataset
 from chunkwise.xarray.backend import ChunkwiseBackendEntrypoint
 

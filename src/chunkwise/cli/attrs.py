@@ -5,17 +5,17 @@ from __future__ import annotations
 import argparse
 import json
 
-from chunkwise.binding import JSON, MISSING, dump
 from chunkwise.cli.command import UsageError, show
 from chunkwise.cli.options import parse_json
 from chunkwise.cli.servers import add_action_arguments
-from chunkwise.driver.n5.attribute_path import get_attribute, parse_attribute_path
+from chunkwise.copying.source import find_array, find_source, what_is
+from chunkwise.core.base.binding import JSON, MISSING, dump
+from chunkwise.core.driver.n5.attribute_path import get_attribute, parse_attribute_path
+from chunkwise.core.trees.attributes import check_changeable, read_attributes
+from chunkwise.core.trees.location import Location, locate
+from chunkwise.core.trees.node import require_node
+from chunkwise.core.trees.node_attributes import Attributes, with_path
 from chunkwise.errors import NotFoundError
-from chunkwise.hierarchy.attributes import check_changeable, read_attributes
-from chunkwise.hierarchy.location import Location, locate
-from chunkwise.hierarchy.node import require_node
-from chunkwise.hierarchy.node_attributes import Attributes, with_path
-from chunkwise.tools.source import find_array, find_source, what_is
 
 __all__ = ["add_arguments", "run"]
 

@@ -9,9 +9,9 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from chunkwise.binding import JSON
+from chunkwise.core.base.binding import JSON
+from chunkwise.core.base.extras import needs
 from chunkwise.errors import ChunkwiseError
-from chunkwise.extras import needs
 
 __all__ = [
     "FAILED",

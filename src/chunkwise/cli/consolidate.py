@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import argparse
 
-from chunkwise.binding import JSON
 from chunkwise.cli.command import UsageError, message, show
-from chunkwise.hierarchy.consolidated_tree import (
+from chunkwise.copying.quantities import plural
+from chunkwise.core.base.binding import JSON
+from chunkwise.core.trees.consolidated_tree import (
     check_consolidated,
     consolidate,
     is_consolidated,
     remove_consolidated,
 )
-from chunkwise.hierarchy.location import locate
-from chunkwise.hierarchy.node import Node, require_node
-from chunkwise.tools.quantities import plural
+from chunkwise.core.trees.location import locate
+from chunkwise.core.trees.node import Node, require_node
 
 __all__ = ["add_arguments", "run"]
 

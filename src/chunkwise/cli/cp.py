@@ -6,7 +6,6 @@ import argparse
 import os
 from pathlib import Path, PurePath
 
-from chunkwise.binding import JSON
 from chunkwise.cli.command import INCOMPLETE, UsageError, message, show
 from chunkwise.cli.cp_tree import (
     copy_options,
@@ -25,18 +24,19 @@ from chunkwise.cli.template_options import (
     choose_format,
     template_options,
 )
-from chunkwise.hierarchy.location import Location, locate
-from chunkwise.hierarchy.node import find_node, require_node
-from chunkwise.spec.url import is_url
-from chunkwise.tools.array_copy import ArrayCopy
-from chunkwise.tools.copy_source import CopySource, stored_source, view_source
-from chunkwise.tools.losses import is_loss
-from chunkwise.tools.narrowing import CASTS, MisfitError, measure
-from chunkwise.tools.part import parse_part
-from chunkwise.tools.prices import PRICES, Prices, parse_prices, price_json, price_lines
-from chunkwise.tools.quantities import format_duration, format_nbytes, format_pace, format_ratio
-from chunkwise.tools.source import find_array, find_source, what_is
-from chunkwise.tools.stored_node import occupancy, stored_array
+from chunkwise.copying.array_copy import ArrayCopy
+from chunkwise.copying.copy_source import CopySource, stored_source, view_source
+from chunkwise.copying.losses import is_loss
+from chunkwise.copying.narrowing import CASTS, MisfitError, measure
+from chunkwise.copying.part import parse_part
+from chunkwise.copying.prices import PRICES, Prices, parse_prices, price_json, price_lines
+from chunkwise.copying.quantities import format_duration, format_nbytes, format_pace, format_ratio
+from chunkwise.copying.source import find_array, find_source, what_is
+from chunkwise.copying.stored_node import occupancy, stored_array
+from chunkwise.core.base.binding import JSON
+from chunkwise.core.specs.url import is_url
+from chunkwise.core.trees.location import Location, locate
+from chunkwise.core.trees.node import find_node, require_node
 
 __all__ = ["add_arguments", "run"]
 

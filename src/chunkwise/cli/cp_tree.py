@@ -6,19 +6,19 @@ import argparse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from chunkwise.binding import JSON
 from chunkwise.cli.command import INCOMPLETE, UsageError, message, show
 from chunkwise.cli.options import workers_of
 from chunkwise.cli.progress import progress_of
 from chunkwise.cli.template_options import choose_format, template_options
+from chunkwise.copying.copy_plan import CopyPlan
+from chunkwise.copying.copy_report import CopyReport
+from chunkwise.copying.losses import array_left_out, is_loss
+from chunkwise.copying.quantities import format_nbytes, format_pace, plural
+from chunkwise.copying.tree_plan import TreePlan
+from chunkwise.core.base.binding import JSON
+from chunkwise.core.trees.location import Location
+from chunkwise.core.trees.node import require_node
 from chunkwise.groups.copy_tree import prepare_tree_copy
-from chunkwise.hierarchy.location import Location
-from chunkwise.hierarchy.node import require_node
-from chunkwise.tools.copy_plan import CopyPlan
-from chunkwise.tools.copy_report import CopyReport
-from chunkwise.tools.losses import array_left_out, is_loss
-from chunkwise.tools.quantities import format_nbytes, format_pace, plural
-from chunkwise.tools.tree_plan import TreePlan
 
 __all__ = ["copy_options", "run_copy_tree", "run_copy_volume", "show_copy", "show_left"]
 
@@ -121,7 +121,7 @@ def _is_to_ngff(arguments: argparse.Namespace, source: Location, stored: str | N
     """Return True if images are to be copied as images of OME-Zarr."""
     if arguments.layout is not None or format not in ("zarr3", "zarr2") or arguments.part is not None:
         return bool(arguments.layout == "ome-zarr")
-    from chunkwise.pyramid.image_sources import is_whole_image
+    from chunkwise.images.pyramid.image_sources import is_whole_image
 
     # Attributes that are copied as they are would make no image of a group of another format.
     return stored != format and is_whole_image(source)
@@ -135,8 +135,8 @@ def _copy_image(arguments: argparse.Namespace, source: Location, destination: Lo
         raise UsageError(f"--layout {arguments.layout} is N5, not {arguments.format}")
     if arguments.cast == "scale":
         raise UsageError("--cast scale would scale each array by itself; it is for single arrays")
-    from chunkwise.pyramid.image_copy import ImageCopy  # which not every copy needs
-    from chunkwise.pyramid.ngff_copy import NgffCopy
+    from chunkwise.images.pyramid.image_copy import ImageCopy  # which not every copy needs
+    from chunkwise.images.pyramid.ngff_copy import NgffCopy
 
     image: ImageCopy | NgffCopy
     if format == "n5":

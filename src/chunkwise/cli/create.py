@@ -12,11 +12,11 @@ from chunkwise.cli.template_options import (
     choose_format,
     template_options,
 )
-from chunkwise.hierarchy.location import locate
-from chunkwise.hierarchy.node import require_node
-from chunkwise.tools.array_template import ArrayTemplate
-from chunkwise.tools.new_array import create_array
-from chunkwise.tools.target import target_spec
+from chunkwise.copying.array_template import ArrayTemplate
+from chunkwise.copying.new_array import create_array
+from chunkwise.copying.target import target_spec
+from chunkwise.core.trees.location import locate
+from chunkwise.core.trees.node import require_node
 
 __all__ = ["add_arguments", "run"]
 

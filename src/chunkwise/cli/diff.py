@@ -7,9 +7,9 @@ import argparse
 from chunkwise.cli.command import message, tell, text_of
 from chunkwise.cli.options import add_on, workers_of
 from chunkwise.cli.progress import progress_of
+from chunkwise.copying.difference import Difference, differences
+from chunkwise.copying.quantities import plural
 from chunkwise.errors import ChunkwiseError
-from chunkwise.tools.difference import Difference, differences
-from chunkwise.tools.quantities import plural
 
 __all__ = ["add_arguments", "run"]
 

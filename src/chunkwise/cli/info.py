@@ -6,25 +6,25 @@ import argparse
 from collections import Counter
 from collections.abc import Sequence
 
-from chunkwise.api.spec_file import read_spec_file
-from chunkwise.arrays.stack import StackArray
-from chunkwise.binding import JSON
 from chunkwise.cli.command import UsageError, message, rows_as_lines, show
 from chunkwise.cli.system_info import show_system
+from chunkwise.copying.quantities import format_chunks, format_nbytes, format_ratio, format_shape, plural
+from chunkwise.copying.source import find_source, open_source
+from chunkwise.copying.stack_report import report_stack
+from chunkwise.copying.stored_node import Occupancy, occupancy, stored_array
+from chunkwise.copying.summary import ArraySummary, file_format, summarize
+from chunkwise.core.api.spec_file import read_spec_file
+from chunkwise.core.arrays.stack import StackArray
+from chunkwise.core.base.binding import JSON
+from chunkwise.core.specs.unit import unit_text
+from chunkwise.core.trees.attributes import read_attributes
+from chunkwise.core.trees.node import Node, find_node, require_node
+from chunkwise.core.trees.walk import walk
 from chunkwise.errors import ChunkwiseError, UnlistedError
 from chunkwise.groups.open_group import open_group
-from chunkwise.hierarchy.attributes import read_attributes
-from chunkwise.hierarchy.node import Node, find_node, require_node
-from chunkwise.hierarchy.walk import walk
-from chunkwise.multiscale.describe import describe_images
-from chunkwise.multiscale.ome_groups import Options
-from chunkwise.multiscale.open import find_images, open_multiscale
-from chunkwise.spec.unit import unit_text
-from chunkwise.tools.quantities import format_chunks, format_nbytes, format_ratio, format_shape, plural
-from chunkwise.tools.source import find_source, open_source
-from chunkwise.tools.stack_report import report_stack
-from chunkwise.tools.stored_node import Occupancy, occupancy, stored_array
-from chunkwise.tools.summary import ArraySummary, file_format, summarize
+from chunkwise.images.multiscale.describe import describe_images
+from chunkwise.images.multiscale.ome_groups import Options
+from chunkwise.images.multiscale.open import find_images, open_multiscale
 
 __all__ = ["add_arguments", "run"]
 

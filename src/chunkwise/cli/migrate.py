@@ -6,11 +6,11 @@ import argparse
 from collections.abc import Iterator
 
 from chunkwise.cli.command import as_json, message, show
-from chunkwise.hierarchy.location import locate
-from chunkwise.hierarchy.node import Node, find_node
-from chunkwise.tools.migrate import Migration, migrate
-from chunkwise.tools.migrate_tree import migrate_tree
-from chunkwise.tools.quantities import plural
+from chunkwise.copying.migrate import Migration, migrate
+from chunkwise.copying.migrate_tree import migrate_tree
+from chunkwise.copying.quantities import plural
+from chunkwise.core.trees.location import locate
+from chunkwise.core.trees.node import Node, find_node
 
 __all__ = ["add_arguments", "run"]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 
 from chunkwise.cli.command import UsageError, show
+from chunkwise.core.trees.change import check_unused, relocate
+from chunkwise.core.trees.link import links_of
+from chunkwise.core.trees.location import Location, locate
+from chunkwise.core.trees.new_location import create_parents
+from chunkwise.core.trees.node import Node, find_documented, find_node, nothing_at
+from chunkwise.core.trees.node_name import check_new_names
 from chunkwise.groups.open_group import open_group
-from chunkwise.hierarchy.change import check_unused, relocate
-from chunkwise.hierarchy.link import links_of
-from chunkwise.hierarchy.location import Location, locate
-from chunkwise.hierarchy.new_location import create_parents
-from chunkwise.hierarchy.node import Node, find_documented, find_node, nothing_at
-from chunkwise.hierarchy.node_name import check_new_names
 
 __all__ = ["add_arguments", "run"]
 

@@ -11,7 +11,7 @@ from chunkwise.cli.command import INCOMPLETE, UsageError, message, required, sho
 from chunkwise.cli.options import add_memory, add_on, parse_codec, workers_of
 from chunkwise.cli.progress import add_quiet, progress_of
 from chunkwise.cli.servers import add_action_arguments
-from chunkwise.tools.quantities import plural
+from chunkwise.copying.quantities import plural
 
 __all__ = ["add_arguments", "run", "run_conversion"]
 

@@ -7,10 +7,10 @@ import argparse
 from chunkwise.cli.command import UsageError, message, required
 from chunkwise.cli.nwb import run_conversion as run_nwb_conversion
 from chunkwise.cli.template_options import choose_format
-from chunkwise.hierarchy.attributes import node_attributes
-from chunkwise.hierarchy.location import Location, locate
-from chunkwise.hierarchy.node import require_node
-from chunkwise.spec.url import is_url
+from chunkwise.core.specs.url import is_url
+from chunkwise.core.trees.attributes import node_attributes
+from chunkwise.core.trees.location import Location, locate
+from chunkwise.core.trees.node import require_node
 
 __all__ = ["is_converted", "run_conversion"]
 

@@ -18,11 +18,11 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont, PngImagePlugin
 
-from chunkwise.api.tensorstore import TensorStore
 from chunkwise.cli.command import UsageError
-from chunkwise.multiscale.grey import contrast_limits, round_levels, scale_levels, to_real
-from chunkwise.multiscale.image_axes import memory_order
-from chunkwise.tools.quantities import format_shape
+from chunkwise.copying.quantities import format_shape
+from chunkwise.core.api.tensorstore import TensorStore
+from chunkwise.images.multiscale.grey import contrast_limits, round_levels, scale_levels, to_real
+from chunkwise.images.multiscale.image_axes import memory_order
 
 __all__ = ["encode_png", "orthogonal_picture", "plain_picture"]
 

@@ -1,6 +1,6 @@
 """Progress of long commands on stderr, with rate and time left.
 
-It is shown as `chunkwise.tools.progress` does.  With ``--json`` each line is an event, a JSON object.
+It is shown as `chunkwise.copying.progress` does.  With ``--json`` each line is an event, a JSON object.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import json
 import sys
 from typing import Self
 
-from chunkwise.tools.executors import Workers
-from chunkwise.tools.progress import Lines, Progress, display
+from chunkwise.copying.executors import Workers
+from chunkwise.copying.progress import Lines, Progress, display
 
 __all__ = ["Progress", "add_quiet", "progress_of"]
 

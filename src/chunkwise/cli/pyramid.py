@@ -7,7 +7,6 @@ import time
 import warnings
 from contextlib import ExitStack
 
-from chunkwise.api.tensorstore import TensorStore
 from chunkwise.cli.command import INCOMPLETE, UsageError, message, show
 from chunkwise.cli.options import (
     add_memory,
@@ -21,14 +20,15 @@ from chunkwise.cli.options import (
 )
 from chunkwise.cli.progress import Progress, add_quiet, progress_of
 from chunkwise.cli.region import select
-from chunkwise.fork import new_lock
-from chunkwise.hierarchy.location import Location, locate
-from chunkwise.pyramid.convention import CONVENTIONS
-from chunkwise.pyramid.downsample_pyramid import DEFAULT_MEMORY, downsample_pyramid, prepare_pyramid
-from chunkwise.pyramid.pyramid import Pyramid, PyramidProgress
-from chunkwise.tools.executors import Workers
-from chunkwise.tools.quantities import format_pace, format_shape
-from chunkwise.tools.source import open_source, open_view
+from chunkwise.copying.executors import Workers
+from chunkwise.copying.quantities import format_pace, format_shape
+from chunkwise.copying.source import open_source, open_view
+from chunkwise.core.api.tensorstore import TensorStore
+from chunkwise.core.base.fork import new_lock
+from chunkwise.core.trees.location import Location, locate
+from chunkwise.images.pyramid.convention import CONVENTIONS
+from chunkwise.images.pyramid.downsample_pyramid import DEFAULT_MEMORY, downsample_pyramid, prepare_pyramid
+from chunkwise.images.pyramid.pyramid import Pyramid, PyramidProgress
 
 __all__ = ["add_arguments", "run"]
 

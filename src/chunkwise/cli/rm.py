@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import argparse
 
-from chunkwise.binding import JSON
 from chunkwise.cli.command import UsageError, message, show
+from chunkwise.copying.quantities import plural
+from chunkwise.core.base.binding import JSON
+from chunkwise.core.trees.change import delete_all
+from chunkwise.core.trees.link import links_of, remove_link
+from chunkwise.core.trees.location import Location, locate
+from chunkwise.core.trees.node import JOURNAL, Node, find_documented, find_node, nodes_below, nothing_at
+from chunkwise.core.trees.own_keys import foreign_keys
+from chunkwise.core.trees.walk import walk
 from chunkwise.errors import PermissionDeniedError
-from chunkwise.hierarchy.change import delete_all
-from chunkwise.hierarchy.link import links_of, remove_link
-from chunkwise.hierarchy.location import Location, locate
-from chunkwise.hierarchy.node import JOURNAL, Node, find_documented, find_node, nodes_below, nothing_at
-from chunkwise.hierarchy.own_keys import foreign_keys
-from chunkwise.hierarchy.walk import walk
-from chunkwise.tools.quantities import plural
 
 __all__ = ["add_arguments", "run"]
 

@@ -6,8 +6,8 @@ import argparse
 
 from chunkwise.cli.command import UsageError, message, required, rows_as_lines, show
 from chunkwise.errors import InvalidArgumentError
-from chunkwise.server.app import MAX_MEMORY, MAX_REQUESTS
-from chunkwise.server.running import Server, serve
+from chunkwise.images.server.app import MAX_MEMORY, MAX_REQUESTS
+from chunkwise.images.server.running import Server, serve
 
 __all__ = ["add_arguments", "add_server_options", "run", "start"]
 

@@ -8,10 +8,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from chunkwise.binding import JSON
 from chunkwise.cli.command import UsageError, add_json, message
+from chunkwise.core.base.binding import JSON
+from chunkwise.core.specs.context import default_resources
 from chunkwise.errors import SpecError
-from chunkwise.spec.context import default_resources
 
 __all__ = ["add_action_arguments", "add_server_arguments", "with_servers"]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-from chunkwise.binding import JSON
 from chunkwise.cli.command import message, show
-from chunkwise.hierarchy.location import locate
-from chunkwise.hierarchy.node import require_node
-from chunkwise.tools.copy_status import CopyStatus, copy_status
-from chunkwise.tools.journal_document import owner_text
-from chunkwise.tools.quantities import plural
+from chunkwise.copying.copy_status import CopyStatus, copy_status
+from chunkwise.copying.journal_document import owner_text
+from chunkwise.copying.quantities import plural
+from chunkwise.core.base.binding import JSON
+from chunkwise.core.trees.location import locate
+from chunkwise.core.trees.node import require_node
 
 __all__ = ["add_arguments", "run"]
 

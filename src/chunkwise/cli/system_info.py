@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, requires, version
 from typing import Any
 
-from chunkwise.binding import JSON
 from chunkwise.cli.command import rows_as_lines, show
-from chunkwise.kvstore.platform import TRAITS
-from chunkwise.libraries import LIBRARIES
-from chunkwise.libraries.library import Library
-from chunkwise.processors import memory_limit, n_processors
-from chunkwise.tools.quantities import format_nbytes
+from chunkwise.copying.quantities import format_nbytes
+from chunkwise.core.base.binding import JSON
+from chunkwise.core.base.processors import memory_limit, n_processors
+from chunkwise.core.kvstore.platform import TRAITS
+from chunkwise.core.libraries import LIBRARIES
+from chunkwise.core.libraries.library import Library
 from chunkwise.version import __version__
 
 __all__ = ["show_system"]

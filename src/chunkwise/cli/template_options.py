@@ -6,15 +6,15 @@ import argparse
 import json
 from typing import Any
 
-from chunkwise.binding import JSON
 from chunkwise.cli.command import UsageError
 from chunkwise.cli.options import parse_codec, parse_named_sizes, parse_names, parse_sizes, units_of
-from chunkwise.dtypes.data_type import DataType
-from chunkwise.dtypes.zarr3 import parse_fill_value_zarr3
+from chunkwise.copying.compressor import Compressor, parse_compressor
+from chunkwise.core.base.binding import JSON
+from chunkwise.core.dtypes.data_type import DataType
+from chunkwise.core.dtypes.zarr3 import parse_fill_value_zarr3
+from chunkwise.core.trees.location import Location
+from chunkwise.core.trees.new_location import suggested_format
 from chunkwise.errors import InvalidArgumentError
-from chunkwise.hierarchy.location import Location
-from chunkwise.hierarchy.new_location import suggested_format
-from chunkwise.tools.compressor import Compressor, parse_compressor
 
 __all__ = [
     "FORMATS",

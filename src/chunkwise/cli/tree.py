@@ -7,24 +7,24 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from chunkwise.api.tensorstore import TensorStore
-from chunkwise.binding import JSON
 from chunkwise.cli.command import UsageError, show
+from chunkwise.copying.quantities import format_chunks, format_nbytes, plural
+from chunkwise.copying.source import find_array, find_source
+from chunkwise.copying.stored_node import Occupancy, array_nbytes, occupancy, stored_array
+from chunkwise.copying.summary import file_format, shape_text, summarize
+from chunkwise.core.api.tensorstore import TensorStore
+from chunkwise.core.base.binding import JSON
+from chunkwise.core.trees.attributes import node_attributes
+from chunkwise.core.trees.link import parse_links, without_links
+from chunkwise.core.trees.location import Location, locate
+from chunkwise.core.trees.node import Node, node_or_file
+from chunkwise.core.trees.tree import Tree
+from chunkwise.core.trees.walk import walk
 from chunkwise.errors import ChunkwiseError, UnavailableError
 from chunkwise.groups.drawing import branch, rails
 from chunkwise.groups.open_group import open_group
-from chunkwise.hierarchy.attributes import node_attributes
-from chunkwise.hierarchy.link import parse_links, without_links
-from chunkwise.hierarchy.location import Location, locate
-from chunkwise.hierarchy.node import Node, node_or_file
-from chunkwise.hierarchy.tree import Tree
-from chunkwise.hierarchy.walk import walk
-from chunkwise.multiscale.image import MultiscaleImage
-from chunkwise.multiscale.open import open_multiscale
-from chunkwise.tools.quantities import format_chunks, format_nbytes, plural
-from chunkwise.tools.source import find_array, find_source
-from chunkwise.tools.stored_node import Occupancy, array_nbytes, occupancy, stored_array
-from chunkwise.tools.summary import file_format, shape_text, summarize
+from chunkwise.images.multiscale.image import MultiscaleImage
+from chunkwise.images.multiscale.open import open_multiscale
 
 __all__ = ["add_arguments", "run"]
 

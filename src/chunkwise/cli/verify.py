@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from chunkwise.cli.command import show
 from chunkwise.cli.options import add_on, workers_of
 from chunkwise.cli.progress import add_quiet, progress_of
+from chunkwise.copying.part import parse_part
+from chunkwise.copying.quantities import format_duration, format_nbytes, plural
+from chunkwise.copying.source import find_array, find_source
+from chunkwise.copying.verify import NodeReport
+from chunkwise.copying.verify_place import reports_of
+from chunkwise.core.trees.node import node_or_file
 from chunkwise.hdmf.check_links import broken_links
-from chunkwise.hierarchy.node import node_or_file
-from chunkwise.tools.part import parse_part
-from chunkwise.tools.quantities import format_duration, format_nbytes, plural
-from chunkwise.tools.source import find_array, find_source
-from chunkwise.tools.verify import NodeReport
-from chunkwise.tools.verify_place import reports_of
 
 __all__ = ["add_arguments", "run"]
 

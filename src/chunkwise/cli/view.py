@@ -8,12 +8,12 @@ from importlib import import_module
 
 from chunkwise.cli.command import message, required
 from chunkwise.cli.serve import add_server_options, show_urls, start
+from chunkwise.copying.spec_file import replacing
 from chunkwise.errors import InvalidArgumentError
-from chunkwise.server.image import first_image
-from chunkwise.server.running import Server
-from chunkwise.server.sources import sources_of
-from chunkwise.server.urls import neuroglancer_sources
-from chunkwise.tools.spec_file import replacing
+from chunkwise.images.server.image import first_image
+from chunkwise.images.server.running import Server
+from chunkwise.images.server.sources import sources_of
+from chunkwise.images.server.urls import neuroglancer_sources
 
 __all__ = ["add_arguments", "run"]
 
@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _draw(arguments: argparse.Namespace) -> int:
     with required("--headless", "Pillow", "view"):
-        from chunkwise.server.drawing import draw_first_view
+        from chunkwise.images.server.drawing import draw_first_view
     if not arguments.headless.lower().endswith(".png"):
         raise InvalidArgumentError(
             f"--headless: expected a name that ends in .png, not {arguments.headless!r}"

@@ -6,14 +6,14 @@ import argparse
 
 from chunkwise.cli.command import UsageError, tell
 from chunkwise.cli.progress import add_quiet, progress_of
+from chunkwise.copying.quantities import format_duration, format_nbytes
+from chunkwise.core.kvstore.adapter.prefix import PrefixStore, whole_store
+from chunkwise.core.kvstore.adapter.zip_export import export_archive
+from chunkwise.core.kvstore.protocol import KvStoreDriver
+from chunkwise.core.trees.location import locate
+from chunkwise.core.trees.node import JOURNAL, require_node
+from chunkwise.core.trees.walk import walk
 from chunkwise.errors import FailedPreconditionError
-from chunkwise.hierarchy.location import locate
-from chunkwise.hierarchy.node import JOURNAL, require_node
-from chunkwise.hierarchy.walk import walk
-from chunkwise.kvstore.adapter.prefix import PrefixStore, whole_store
-from chunkwise.kvstore.adapter.zip_export import export_archive
-from chunkwise.kvstore.protocol import KvStoreDriver
-from chunkwise.tools.quantities import format_duration, format_nbytes
 
 __all__ = ["add_arguments", "run"]
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from chunkwise.api.tensorstore import TensorStore
+from chunkwise.core.api.tensorstore import TensorStore
+from chunkwise.core.grid.protocol import ChunkGrid
+from chunkwise.core.specs.layout_view import Link, one_to_one
 from chunkwise.errors import InvalidArgumentError
-from chunkwise.grid.protocol import ChunkGrid
-from chunkwise.spec.layout_view import Link, one_to_one
 
 __all__ = ["LARGEST_N_BLOCKS", "aligned_sizes"]
 

@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from chunkwise.api.tensorstore import TensorStore
+from chunkwise.copying.overlap import places
+from chunkwise.core.api.tensorstore import TensorStore
+from chunkwise.core.base.extras import load
+from chunkwise.core.index_space import inf
+from chunkwise.core.specs.layout_view import one_to_one
+from chunkwise.core.trees.location import Location
 from chunkwise.dask.indexable import Indexable
 from chunkwise.dask.reads import reads_of
 from chunkwise.errors import InvalidArgumentError
-from chunkwise.extras import load
-from chunkwise.hierarchy.location import Location
-from chunkwise.index_space import inf
-from chunkwise.spec.layout_view import one_to_one
-from chunkwise.tools.overlap import places
 
 __all__ = ["Written", "check_sources", "ranges_of"]
 

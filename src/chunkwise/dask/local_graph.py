@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from chunkwise.extras import load
+from chunkwise.core.base.extras import load
 
 __all__ = ["LocalGraph", "local_graph"]
 

@@ -6,19 +6,19 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from chunkwise.api.open import open as open_spec
-from chunkwise.api.tensorstore import TensorStore
-from chunkwise.binding import JSON
+from chunkwise.core.api.open import open as open_spec
+from chunkwise.core.api.tensorstore import TensorStore
+from chunkwise.core.base.binding import JSON
+from chunkwise.core.driver.tree_formats import FORMATS
+from chunkwise.core.specs.spec import Spec
+from chunkwise.core.trees.consolidated import update_consolidated
+from chunkwise.core.trees.location import Location, locate
+from chunkwise.core.trees.new_location import check_replaceable
+from chunkwise.core.trees.node import find_documented
+from chunkwise.core.trees.own_keys import delete_own
+from chunkwise.core.trees.replacement import replacing
 from chunkwise.dask.reads import reads_of
-from chunkwise.driver.tree_formats import FORMATS
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
-from chunkwise.hierarchy.consolidated import update_consolidated
-from chunkwise.hierarchy.location import Location, locate
-from chunkwise.hierarchy.new_location import check_replaceable
-from chunkwise.hierarchy.node import find_documented
-from chunkwise.hierarchy.own_keys import delete_own
-from chunkwise.hierarchy.replacement import replacing
-from chunkwise.spec.spec import Spec
 
 __all__ = ["create_and_write"]
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from chunkwise.api.tensorstore import TensorStore
-from chunkwise.extras import is_of
-from chunkwise.hierarchy.location import Location
-from chunkwise.kvstore.file import FileStore
-from chunkwise.tools.overlap import overlap, store_and_path
+from chunkwise.copying.overlap import overlap, store_and_path
+from chunkwise.core.api.tensorstore import TensorStore
+from chunkwise.core.base.extras import is_of
+from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.trees.location import Location
 
 try:
     from cloudpickle import Pickler as _Pickler

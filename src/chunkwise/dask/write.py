@@ -4,7 +4,7 @@
 2. Where each block follows from blocks of its own, the task of a box computes them: a scheduler sees one task
    for hundreds of small chunks.  Else it is given them.
 3. A box of whole chunks replaces them.  A partly covered chunk is read, changed, and stored on condition that
-   nobody else has stored it since; otherwise that is done again (`chunkwise.engine.write`).  So boxes
+   nobody else has stored it since; otherwise that is done again (`chunkwise.core.engine.write`).  So boxes
    may be written in any order, at the same time, by threads, processes and machines.
 """
 
@@ -16,19 +16,19 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 from uuid import uuid4
 
-from chunkwise.api.open import SpecLike
-from chunkwise.api.tensorstore import TensorStore
+from chunkwise.copying.overlap import places
+from chunkwise.core.api.open import SpecLike
+from chunkwise.core.api.tensorstore import TensorStore
+from chunkwise.core.base.extras import load
+from chunkwise.core.driver.tree_formats import DRIVERS
+from chunkwise.core.specs.chunk_layout import ChunkLayout
+from chunkwise.core.specs.url import is_url
+from chunkwise.core.trees.location import locate
 from chunkwise.dask.box_writes import BoxWrites
 from chunkwise.dask.in_place import Written, check_sources, ranges_of
 from chunkwise.dask.indexable import Indexable
 from chunkwise.dask.new_target import create_and_write
-from chunkwise.driver.tree_formats import DRIVERS
 from chunkwise.errors import InvalidArgumentError
-from chunkwise.extras import load
-from chunkwise.hierarchy.location import locate
-from chunkwise.spec.chunk_layout import ChunkLayout
-from chunkwise.spec.url import is_url
-from chunkwise.tools.overlap import places
 
 if TYPE_CHECKING:
     from dask.array import Array

@@ -6,24 +6,24 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Any
 
-from chunkwise.arguments import as_nbytes
+from chunkwise.copying.copy_report import CopyReport
+from chunkwise.copying.copy_source import check_apart
+from chunkwise.copying.destination import Destination
+from chunkwise.copying.executors import Workers, workers_of
+from chunkwise.copying.losses import warn_of_losses
+from chunkwise.copying.narrowing import Cast
+from chunkwise.copying.part import parse_part
+from chunkwise.copying.progress import check_progress, shown_progress
+from chunkwise.copying.tree_copy import TreeCopy
+from chunkwise.core.base.arguments import as_nbytes
+from chunkwise.core.trees.consolidated_tree import is_consolidated
+from chunkwise.core.trees.location import Location, LocationLike, locate
+from chunkwise.core.trees.new_location import suggested_format
+from chunkwise.core.trees.node import JOURNAL, find_node, require_node
+from chunkwise.core.trees.resolve import ResolvedNode
+from chunkwise.core.trees.tree import Tree, check_format
 from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, UnsupportedError
 from chunkwise.groups.open_group import open_group
-from chunkwise.hierarchy.consolidated_tree import is_consolidated
-from chunkwise.hierarchy.location import Location, LocationLike, locate
-from chunkwise.hierarchy.new_location import suggested_format
-from chunkwise.hierarchy.node import JOURNAL, find_node, require_node
-from chunkwise.hierarchy.resolve import ResolvedNode
-from chunkwise.hierarchy.tree import Tree, check_format
-from chunkwise.tools.copy_report import CopyReport
-from chunkwise.tools.copy_source import check_apart
-from chunkwise.tools.destination import Destination
-from chunkwise.tools.executors import Workers, workers_of
-from chunkwise.tools.losses import warn_of_losses
-from chunkwise.tools.narrowing import Cast
-from chunkwise.tools.part import parse_part
-from chunkwise.tools.progress import check_progress, shown_progress
-from chunkwise.tools.tree_copy import TreeCopy
 
 __all__ = ["copy_tree", "prepare_tree_copy"]
 

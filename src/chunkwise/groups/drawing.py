@@ -10,12 +10,12 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from chunkwise.copying.summary import shape_text, summarize
+from chunkwise.core.trees.link import without_links
+from chunkwise.core.trees.node import Node
+from chunkwise.core.trees.resolve import group_links
+from chunkwise.core.trees.tree import Tree
 from chunkwise.errors import ChunkwiseError
-from chunkwise.hierarchy.link import without_links
-from chunkwise.hierarchy.node import Node
-from chunkwise.hierarchy.resolve import group_links
-from chunkwise.hierarchy.tree import Tree
-from chunkwise.tools.summary import shape_text, summarize
 
 __all__ = ["Drawing", "branch", "describe_node", "rails", "short"]
 

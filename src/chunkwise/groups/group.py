@@ -6,26 +6,26 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from typing import Any
 
-from chunkwise.api.tensorstore import TensorStore
-from chunkwise.arguments import as_nbytes
+from chunkwise.copying.copy_report import CopyReport
+from chunkwise.copying.executors import Workers, workers_of
+from chunkwise.copying.losses import warn_of_losses
+from chunkwise.copying.narrowing import Cast
+from chunkwise.copying.progress import check_progress, shown_progress
+from chunkwise.core.api.tensorstore import TensorStore
+from chunkwise.core.base.arguments import as_nbytes
+from chunkwise.core.trees.change import make_link, move_node
+from chunkwise.core.trees.consolidated_tree import consolidate
+from chunkwise.core.trees.create import make_groups
+from chunkwise.core.trees.link import Link
+from chunkwise.core.trees.location import Location
+from chunkwise.core.trees.node_name import split_path
+from chunkwise.core.trees.resolve import ResolvedNode, group_links, resolve
+from chunkwise.core.trees.tree import Tree
 from chunkwise.errors import (
     InvalidArgumentError,
     UnsupportedError,
 )
 from chunkwise.groups.writable_group import WritableGroup
-from chunkwise.hierarchy.change import make_link, move_node
-from chunkwise.hierarchy.consolidated_tree import consolidate
-from chunkwise.hierarchy.create import make_groups
-from chunkwise.hierarchy.link import Link
-from chunkwise.hierarchy.location import Location
-from chunkwise.hierarchy.node_name import split_path
-from chunkwise.hierarchy.resolve import ResolvedNode, group_links, resolve
-from chunkwise.hierarchy.tree import Tree
-from chunkwise.tools.copy_report import CopyReport
-from chunkwise.tools.executors import Workers, workers_of
-from chunkwise.tools.losses import warn_of_losses
-from chunkwise.tools.narrowing import Cast
-from chunkwise.tools.progress import check_progress, shown_progress
 
 __all__ = ["Group"]
 
@@ -163,7 +163,7 @@ class Group(WritableGroup):
         InvalidArgumentError
             If the copy would be inside what is copied.
         """
-        from chunkwise.tools.tree_copy import TreeCopy  # many modules, which only copies need
+        from chunkwise.copying.tree_copy import TreeCopy  # many modules, which only copies need
 
         check_progress(progress)
         found = self._find(source) if isinstance(source, str) else _resolved(source)

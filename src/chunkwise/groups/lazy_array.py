@@ -11,15 +11,15 @@ import copyreg
 from collections.abc import Sequence
 from typing import Any
 
-from chunkwise.api.open import _reduce
-from chunkwise.api.tensorstore import TensorStore
-from chunkwise.arrays.protocol import OpenArray
-from chunkwise.hierarchy.node import Node
-from chunkwise.hierarchy.node_attributes import ArrayNode
-from chunkwise.hierarchy.snapshot import Entry
-from chunkwise.hierarchy.tree import Tree
-from chunkwise.index_space import IndexTransform
-from chunkwise.tools.new_array import open_node
+from chunkwise.copying.new_array import open_node
+from chunkwise.core.api.open import _reduce
+from chunkwise.core.api.tensorstore import TensorStore
+from chunkwise.core.arrays.protocol import OpenArray
+from chunkwise.core.index_space import IndexTransform
+from chunkwise.core.trees.node import Node
+from chunkwise.core.trees.node_attributes import ArrayNode
+from chunkwise.core.trees.snapshot import Entry
+from chunkwise.core.trees.tree import Tree
 
 __all__ = ["LazyArray", "lazy_array"]
 

@@ -12,14 +12,14 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
-from chunkwise.api.tensorstore import TensorStore
-from chunkwise.binding import MISSING, dump
-from chunkwise.driver.n5.attribute_path import normalize_group_path
+from chunkwise.copying.new_array import open_node
+from chunkwise.core.api.tensorstore import TensorStore
+from chunkwise.core.base.binding import MISSING, dump
+from chunkwise.core.driver.n5.attribute_path import normalize_group_path
+from chunkwise.core.specs.context import Context
 from chunkwise.errors import InvalidArgumentError, NodeNotFoundError
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import Mode, open_group
-from chunkwise.spec.context import Context
-from chunkwise.tools.new_array import open_node
 
 __all__ = ["N5Uri", "open_n5_uri", "parse_container", "parse_n5_uri"]
 

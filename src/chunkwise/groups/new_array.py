@@ -16,23 +16,23 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.api.open import open as open_spec
-from chunkwise.api.tensorstore import TensorStore
-from chunkwise.driver.tree_formats import tree_format
-from chunkwise.dtypes.as_array import as_array
-from chunkwise.dtypes.data_type import DataType, DTypeLike
+from chunkwise.copying.array_template import ArrayTemplate, data_type
+from chunkwise.copying.compressor import parse_compressor
+from chunkwise.copying.new_array import NewArray
+from chunkwise.copying.target import target_spec
+from chunkwise.core.api.open import open as open_spec
+from chunkwise.core.api.tensorstore import TensorStore
+from chunkwise.core.driver.tree_formats import tree_format
+from chunkwise.core.dtypes.as_array import as_array
+from chunkwise.core.dtypes.data_type import DataType, DTypeLike
+from chunkwise.core.specs.codec_spec import CodecSpec
+from chunkwise.core.specs.schema import Schema
+from chunkwise.core.specs.unit import Unit
+from chunkwise.core.trees.attribute_value import NonFinite, attributes_to_json
+from chunkwise.core.trees.location import Location
+from chunkwise.core.trees.new_location import check_free, check_replaceable
+from chunkwise.core.trees.replacement import replacing
 from chunkwise.errors import InvalidArgumentError
-from chunkwise.hierarchy.attribute_value import NonFinite, attributes_to_json
-from chunkwise.hierarchy.location import Location
-from chunkwise.hierarchy.new_location import check_free, check_replaceable
-from chunkwise.hierarchy.replacement import replacing
-from chunkwise.spec.codec_spec import CodecSpec
-from chunkwise.spec.schema import Schema
-from chunkwise.spec.unit import Unit
-from chunkwise.tools.array_template import ArrayTemplate, data_type
-from chunkwise.tools.compressor import parse_compressor
-from chunkwise.tools.new_array import NewArray
-from chunkwise.tools.target import target_spec
 
 __all__ = ["SCHEMA_OPTIONS", "auto_chunks", "new_array"]
 

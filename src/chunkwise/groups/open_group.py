@@ -6,25 +6,21 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Literal, TypeAlias
 
-from chunkwise.arguments import check_choice
-from chunkwise.binding import load_json, not_too_deep
-from chunkwise.driver.auto.found_instead import database_instead, interrupted_instead
-from chunkwise.driver.n5.document import check_version
-from chunkwise.driver.tree_format import FormatName
-from chunkwise.driver.tree_formats import TREE_FORMATS
-from chunkwise.errors import (
-    AlreadyExistsError,
-    ChunkwiseError,
-    FailedPreconditionError,
-    InvalidArgumentError,
-    NotFoundError,
-)
-from chunkwise.groups.group import Group
-from chunkwise.hierarchy.attribute_value import NonFinite, check_non_finite
-from chunkwise.hierarchy.container import check_container, container_root, create_container, mark_container
-from chunkwise.hierarchy.create import group_attributes, make_group, write_group
-from chunkwise.hierarchy.location import Location, LocationLike, locate
-from chunkwise.hierarchy.new_location import (
+from chunkwise.copying.source import find_array, find_source, what_is
+from chunkwise.core.base.arguments import check_choice
+from chunkwise.core.base.binding import load_json, not_too_deep
+from chunkwise.core.driver.auto.found_instead import database_instead, interrupted_instead
+from chunkwise.core.driver.n5.document import check_version
+from chunkwise.core.driver.tree_format import FormatName
+from chunkwise.core.driver.tree_formats import TREE_FORMATS
+from chunkwise.core.kvstore.value_bound import read_bounded
+from chunkwise.core.specs.context import Context, as_context
+from chunkwise.core.specs.storage_options import with_storage_options
+from chunkwise.core.trees.attribute_value import NonFinite, check_non_finite
+from chunkwise.core.trees.container import check_container, container_root, create_container, mark_container
+from chunkwise.core.trees.create import group_attributes, make_group, write_group
+from chunkwise.core.trees.location import Location, LocationLike, locate
+from chunkwise.core.trees.new_location import (
     array_above,
     check_declared,
     check_outside_arrays,
@@ -33,14 +29,18 @@ from chunkwise.hierarchy.new_location import (
     format_of_new,
     remove_groups,
 )
-from chunkwise.hierarchy.node import Node, find_node, node_of, nothing_at
-from chunkwise.hierarchy.replacement import replacing
-from chunkwise.hierarchy.snapshot import parse_snapshot
-from chunkwise.hierarchy.tree import ExternalLinks, Tree, check_format, check_group
-from chunkwise.kvstore.value_bound import read_bounded
-from chunkwise.spec.context import Context, as_context
-from chunkwise.spec.storage_options import with_storage_options
-from chunkwise.tools.source import find_array, find_source, what_is
+from chunkwise.core.trees.node import Node, find_node, node_of, nothing_at
+from chunkwise.core.trees.replacement import replacing
+from chunkwise.core.trees.snapshot import parse_snapshot
+from chunkwise.core.trees.tree import ExternalLinks, Tree, check_format, check_group
+from chunkwise.errors import (
+    AlreadyExistsError,
+    ChunkwiseError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    NotFoundError,
+)
+from chunkwise.groups.group import Group
 
 __all__ = ["Mode", "create_group", "open_group"]
 
@@ -89,7 +89,7 @@ def open_group(
         and the URL that it means, and returns whether it may be followed.  The other tree is opened
         for reading.
     storage_options : mapping, optional
-        What fsspec takes for a URL, such as ``{"anon": True}``; see `chunkwise.spec.storage_options`.
+        What fsspec takes for a URL, such as ``{"anon": True}``; see `chunkwise.core.specs.storage_options`.
 
     Returns
     -------

@@ -7,21 +7,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Self
 
-from chunkwise.api.tensorstore import TensorStore
-from chunkwise.binding import dump
-from chunkwise.engine.together import is_slow, together
+from chunkwise.copying.new_array import open_node
+from chunkwise.core.api.tensorstore import TensorStore
+from chunkwise.core.base.binding import dump
+from chunkwise.core.engine.together import is_slow, together
+from chunkwise.core.trees.link import Link
+from chunkwise.core.trees.location import Location
+from chunkwise.core.trees.node import Node, find_node
+from chunkwise.core.trees.node_attributes import Attributes
+from chunkwise.core.trees.node_name import is_name, split_path
+from chunkwise.core.trees.resolve import ResolvedNode, group_links, resolve
+from chunkwise.core.trees.tree import Tree
+from chunkwise.core.trees.walk import UNREADABLE, look_ahead
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NodeNotFoundError
 from chunkwise.groups.drawing import Drawing
 from chunkwise.groups.lazy_array import lazy_array
-from chunkwise.hierarchy.link import Link
-from chunkwise.hierarchy.location import Location
-from chunkwise.hierarchy.node import Node, find_node
-from chunkwise.hierarchy.node_attributes import Attributes
-from chunkwise.hierarchy.node_name import is_name, split_path
-from chunkwise.hierarchy.resolve import ResolvedNode, group_links, resolve
-from chunkwise.hierarchy.tree import Tree
-from chunkwise.hierarchy.walk import UNREADABLE, look_ahead
-from chunkwise.tools.new_array import open_node
 
 __all__ = ["ReadableGroup"]
 

@@ -8,24 +8,24 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.api.open import open as open_spec
-from chunkwise.api.tensorstore import TensorStore
-from chunkwise.driver.auto.detect import NoFormatError
-from chunkwise.errors import InvalidArgumentError
-from chunkwise.groups.new_array import new_array
-from chunkwise.hierarchy.attribute_value import NonFinite
-from chunkwise.hierarchy.location import LocationLike, locate
-from chunkwise.hierarchy.new_location import (
+from chunkwise.copying.new_array import open_array as open_at
+from chunkwise.core.api.open import open as open_spec
+from chunkwise.core.api.tensorstore import TensorStore
+from chunkwise.core.driver.auto.detect import NoFormatError
+from chunkwise.core.specs.context import Context
+from chunkwise.core.specs.storage_options import with_storage_options
+from chunkwise.core.trees.attribute_value import NonFinite
+from chunkwise.core.trees.location import LocationLike, locate
+from chunkwise.core.trees.new_location import (
     check_outside_arrays,
     create_parents,
     suggested_format,
 )
-from chunkwise.hierarchy.node import nothing_at
-from chunkwise.hierarchy.node_name import check_new_names
-from chunkwise.hierarchy.tree import check_format
-from chunkwise.spec.context import Context
-from chunkwise.spec.storage_options import with_storage_options
-from chunkwise.tools.new_array import open_array as open_at
+from chunkwise.core.trees.node import nothing_at
+from chunkwise.core.trees.node_name import check_new_names
+from chunkwise.core.trees.tree import check_format
+from chunkwise.errors import InvalidArgumentError
+from chunkwise.groups.new_array import new_array
 
 __all__ = ["create_array", "open_array", "read"]
 

@@ -6,16 +6,16 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
-from chunkwise.api.tensorstore import TensorStore
-from chunkwise.driver.tree_formats import tree_format
+from chunkwise.copying.array_template import data_type
+from chunkwise.core.api.tensorstore import TensorStore
+from chunkwise.core.driver.tree_formats import tree_format
+from chunkwise.core.trees.change import delete_node
+from chunkwise.core.trees.create import check_names, make_group, make_groups
+from chunkwise.core.trees.node_name import check_new_names, split_path
+from chunkwise.core.trees.tree import check_format
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.groups.new_array import new_array
 from chunkwise.groups.readable_group import ReadableGroup
-from chunkwise.hierarchy.change import delete_node
-from chunkwise.hierarchy.create import check_names, make_group, make_groups
-from chunkwise.hierarchy.node_name import check_new_names, split_path
-from chunkwise.hierarchy.tree import check_format
-from chunkwise.tools.array_template import data_type
 
 __all__ = ["WritableGroup"]
 

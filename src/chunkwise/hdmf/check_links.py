@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from chunkwise.core.trees.attributes import node_attributes
+from chunkwise.core.trees.node import find_documented
 from chunkwise.errors import ChunkwiseError
 from chunkwise.hdmf.model.attributes import references_in
 from chunkwise.hdmf.model.element import Element
@@ -17,8 +19,6 @@ from chunkwise.hdmf.model.tree import detect_format
 from chunkwise.hdmf.opening import open_store
 from chunkwise.hdmf.storage.dataset import Dataset
 from chunkwise.hdmf.storage.resolve import StoreSet
-from chunkwise.hierarchy.attributes import node_attributes
-from chunkwise.hierarchy.node import find_documented
 
 __all__ = ["BrokenLink", "broken_links", "check_links"]
 

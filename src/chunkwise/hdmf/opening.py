@@ -6,18 +6,18 @@ import os
 import zipfile
 from typing import Literal
 
-from chunkwise.binding import load_json
-from chunkwise.driver.tree_formats import tree_format
-from chunkwise.engine.pool import Pool
+from chunkwise.core.base.binding import load_json
+from chunkwise.core.driver.tree_formats import tree_format
+from chunkwise.core.engine.pool import Pool
+from chunkwise.core.kvstore.value_bound import read_bounded
+from chunkwise.core.specs.url import is_url
+from chunkwise.core.trees.location import Location
 from chunkwise.errors import ChunkwiseError, NotFoundError
 from chunkwise.hdmf.model.attributes import SPECLOC
 from chunkwise.hdmf.model.place import Place, place_of, source_name
 from chunkwise.hdmf.model.tree import Format, Tree, detect_format, read_tree
 from chunkwise.hdmf.replacement import read_replacement, replace_encoded
 from chunkwise.hdmf.storage.store import HdmfStore
-from chunkwise.hierarchy.location import Location
-from chunkwise.kvstore.value_bound import read_bounded
-from chunkwise.spec.url import is_url
 
 __all__ = ["UNFINISHED", "is_hdf5", "new_store", "no_store", "open_store"]
 

@@ -19,8 +19,13 @@ from typing import Any
 
 import numpy.typing as npt
 
-from chunkwise.binding import load_json
-from chunkwise.driver.tree_formats import tree_format
+from chunkwise.core.base.binding import load_json
+from chunkwise.core.driver.tree_formats import tree_format
+from chunkwise.core.kvstore.key_range import KeyRange
+from chunkwise.core.kvstore.protocol import KvStoreDriver
+from chunkwise.core.trees.consolidated import with_copies
+from chunkwise.core.trees.document import change_document
+from chunkwise.core.trees.location import Location
 from chunkwise.errors import FailedPreconditionError, NotFoundError
 from chunkwise.hdmf.model.attributes import REPLACING
 from chunkwise.hdmf.model.codecs import Settings
@@ -31,11 +36,6 @@ from chunkwise.hdmf.storage.copy_dataset import stored_settings
 from chunkwise.hdmf.storage.dataset import Dataset
 from chunkwise.hdmf.storage.node_writer import NodeWriter
 from chunkwise.hdmf.storage.store import HdmfStore
-from chunkwise.hierarchy.consolidated import with_copies
-from chunkwise.hierarchy.document import change_document
-from chunkwise.hierarchy.location import Location
-from chunkwise.kvstore.key_range import KeyRange
-from chunkwise.kvstore.protocol import KvStoreDriver
 
 __all__ = ["finish_replacement", "is_replacing", "read_replacement", "replace_encoded", "rewrite"]
 

@@ -9,8 +9,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.codec import n5_varlength as blocks
-from chunkwise.codec.n5_label_multiset import decode_label_multiset, encode_label_multiset
+from chunkwise.core.codec import n5_varlength as blocks
+from chunkwise.core.codec.n5_label_multiset import decode_label_multiset, encode_label_multiset
 from chunkwise.errors import DataCorruptionError, InvalidArgumentError
 
 __all__ = ["BlockValues", "Kind"]

@@ -24,12 +24,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.binding import JSON
-from chunkwise.chunk_key.key_encoding import KeyEncoding
-from chunkwise.codec import n5_varlength as blocks
-from chunkwise.codec.n5_compression import read_compression
-from chunkwise.codec.n5_header import parse_header
-from chunkwise.driver.n5.metadata import parse_metadata
+from chunkwise.core.base.binding import JSON
+from chunkwise.core.chunk_key.key_encoding import KeyEncoding
+from chunkwise.core.codec import n5_varlength as blocks
+from chunkwise.core.codec.n5_compression import read_compression
+from chunkwise.core.codec.n5_header import parse_header
+from chunkwise.core.driver.n5.metadata import parse_metadata
+from chunkwise.core.kvstore.compare_and_swap import compare_and_swap
+from chunkwise.core.kvstore.key_range import KeyRange
+from chunkwise.core.kvstore.protocol import Buffer
+from chunkwise.core.trees.location import Location
 from chunkwise.errors import (
     ChunkwiseError,
     DataCorruptionError,
@@ -37,10 +41,6 @@ from chunkwise.errors import (
     OutOfBoundsError,
     prefix,
 )
-from chunkwise.hierarchy.location import Location
-from chunkwise.kvstore.compare_and_swap import compare_and_swap
-from chunkwise.kvstore.key_range import KeyRange
-from chunkwise.kvstore.protocol import Buffer
 from chunkwise.n5.block_values import BlockValues, Kind
 
 __all__ = ["N5Blocks"]

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.api.kvstore_values import TimestampedStorageGeneration
-from chunkwise.api.tensorstore import TensorStore
-from chunkwise.api.virtual_chunked import virtual_chunked
-from chunkwise.codec.n5_label_multiset import BACKGROUND
-from chunkwise.hierarchy.location import Location
-from chunkwise.index_space import IndexDomain
+from chunkwise.core.api.kvstore_values import TimestampedStorageGeneration
+from chunkwise.core.api.tensorstore import TensorStore
+from chunkwise.core.api.virtual_chunked import virtual_chunked
+from chunkwise.core.codec.n5_label_multiset import BACKGROUND
+from chunkwise.core.index_space import IndexDomain
+from chunkwise.core.specs.chunk_layout import ChunkLayout
+from chunkwise.core.specs.context import Context
+from chunkwise.core.trees.location import Location
 from chunkwise.n5.blocks import N5Blocks
 from chunkwise.n5.open_blocks import open_n5_blocks
-from chunkwise.spec.chunk_layout import ChunkLayout
-from chunkwise.spec.context import Context
 
 __all__ = ["open_label_multisets"]
 

@@ -6,14 +6,20 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
-from chunkwise.arguments import check_choice
-from chunkwise.codec.n5_compression import parse_compression
-from chunkwise.driver.n5.document import ATTRIBUTES_KEY, dump_document, is_dataset, is_marker, load_document
+from chunkwise.core.base.arguments import check_choice
+from chunkwise.core.codec.n5_compression import parse_compression
+from chunkwise.core.driver.n5.document import (
+    ATTRIBUTES_KEY,
+    dump_document,
+    is_dataset,
+    is_marker,
+    load_document,
+)
+from chunkwise.core.kvstore.protocol import MISSING_GENERATION
+from chunkwise.core.trees.container import check_container, mark_container
+from chunkwise.core.trees.location import Location, locate
+from chunkwise.core.trees.new_location import check_free, check_outside_arrays
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError, FailedPreconditionError, NotFoundError
-from chunkwise.hierarchy.container import check_container, mark_container
-from chunkwise.hierarchy.location import Location, locate
-from chunkwise.hierarchy.new_location import check_free, check_outside_arrays
-from chunkwise.kvstore.protocol import MISSING_GENERATION
 from chunkwise.n5.block_values import Kind
 from chunkwise.n5.blocks import N5Blocks
 

@@ -12,20 +12,20 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.api.tensorstore import TensorStore
+from chunkwise.copying.source import find_source
+from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.dask.indexable import Indexable
 from chunkwise.errors import ChunkwiseError
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
-from chunkwise.multiscale.grey import contrast_level, contrast_of
-from chunkwise.multiscale.image import MultiscaleImage
-from chunkwise.multiscale.image_axes import ngff_unit
-from chunkwise.multiscale.label_votes import most_voted
-from chunkwise.multiscale.metadata import Window
-from chunkwise.multiscale.ome_plates import Plate, Well
-from chunkwise.multiscale.open import Multiscale, open_multiscale, single_array
-from chunkwise.multiscale.plate_image import plate_image
-from chunkwise.tools.source import find_source
+from chunkwise.images.multiscale.grey import contrast_level, contrast_of
+from chunkwise.images.multiscale.image import MultiscaleImage
+from chunkwise.images.multiscale.image_axes import ngff_unit
+from chunkwise.images.multiscale.label_votes import most_voted
+from chunkwise.images.multiscale.metadata import Window
+from chunkwise.images.multiscale.ome_plates import Plate, Well
+from chunkwise.images.multiscale.open import Multiscale, open_multiscale, single_array
+from chunkwise.images.multiscale.plate_image import plate_image
 
 __all__ = ["LayerData", "get_reader", "layers_of"]
 

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from chunkwise.api.tensorstore import TensorStore
 from chunkwise.cli.picture import encode_png
+from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
-from chunkwise.multiscale.grey import (
+from chunkwise.images.multiscale.grey import (
     NAN_COLOR,
     contrast_level,
     contrast_limits,
@@ -22,10 +22,10 @@ from chunkwise.multiscale.grey import (
     scale_levels,
     to_real,
 )
-from chunkwise.multiscale.image import MultiscaleImage
-from chunkwise.server.drawing import label_pixels
-from chunkwise.server.image import image_of, level_with, shown_dims
-from chunkwise.server.tiles import MOST_PIXELS, Plane, read_plane
+from chunkwise.images.multiscale.image import MultiscaleImage
+from chunkwise.images.server.drawing import label_pixels
+from chunkwise.images.server.image import image_of, level_with, shown_dims
+from chunkwise.images.server.tiles import MOST_PIXELS, Plane, read_plane
 
 __all__ = ["Drawn", "Slice", "Slicer"]
 

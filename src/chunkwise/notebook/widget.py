@@ -12,9 +12,9 @@ from typing import Any
 import anywidget
 import traitlets
 
-from chunkwise.api.tensorstore import TensorStore
+from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
-from chunkwise.multiscale.image import MultiscaleImage
+from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.notebook.slices import Drawn, Slice, Slicer
 
 __all__ = ["SliceWidget"]

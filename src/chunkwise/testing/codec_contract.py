@@ -20,10 +20,10 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise import catalogue
-from chunkwise.codec.bytes import Bytes
-from chunkwise.codec.chain import Chain, prepare_chain
-from chunkwise.codec.protocol import ChunkSpec, Codec
+from chunkwise.core.base import catalogue
+from chunkwise.core.codec.bytes import Bytes
+from chunkwise.core.codec.chain import Chain, prepare_chain
+from chunkwise.core.codec.protocol import ChunkSpec, Codec
 from chunkwise.errors import DataCorruptionError, InvalidArgumentError
 
 __all__ = ["CodecContract", "chunk_of", "numbers"]

@@ -20,8 +20,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from chunkwise.errors import InvalidArgumentError, OutOfRangeError, PermissionDeniedError
-from chunkwise.kvstore.protocol import (
+from chunkwise.core.kvstore.protocol import (
     MISSING_GENERATION,
     ByteRange,
     Children,
@@ -30,7 +29,8 @@ from chunkwise.kvstore.protocol import (
     missing_members,
     offers,
 )
-from chunkwise.kvstore.traits import StoreTraits, traits_of
+from chunkwise.core.kvstore.traits import StoreTraits, traits_of
+from chunkwise.errors import InvalidArgumentError, OutOfRangeError, PermissionDeniedError
 from chunkwise.testing.kvstore_ranges import RangeContract
 
 __all__ = ["KvStoreContract"]

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from chunkwise.core.kvstore.protocol import (
+    MISSING_GENERATION,
+    ByteRange,
+    KvStoreDriver,
+    RangeReadable,
+    offers,
+)
 from chunkwise.errors import InvalidArgumentError, OutOfRangeError
-from chunkwise.kvstore.protocol import MISSING_GENERATION, ByteRange, KvStoreDriver, RangeReadable, offers
 
 __all__ = ["RangeContract"]
 

@@ -14,9 +14,9 @@ from typing import Any
 from xarray import Dataset, DataTree
 from xarray.backends import AbstractDataStore, BackendEntrypoint, StoreBackendEntrypoint
 
+from chunkwise.core.specs.storage_options import with_storage_options
+from chunkwise.core.trees.attributes import with_number_types
 from chunkwise.groups.group import Group
-from chunkwise.hierarchy.attributes import with_number_types
-from chunkwise.spec.storage_options import with_storage_options
 from chunkwise.xarray.attributes import without_nczarr
 from chunkwise.xarray.members import group_at, groups_below, is_of_netcdf, members_of
 from chunkwise.xarray.variable import open_variable

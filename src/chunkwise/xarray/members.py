@@ -6,14 +6,14 @@ import warnings
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from chunkwise.api.tensorstore import TensorStore
+from chunkwise.core.api.tensorstore import TensorStore
+from chunkwise.core.trees.location import locate
+from chunkwise.core.trees.node import Node
+from chunkwise.core.trees.node_name import split_path
+from chunkwise.core.trees.walk import UNREADABLE
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
-from chunkwise.hierarchy.location import locate
-from chunkwise.hierarchy.node import Node
-from chunkwise.hierarchy.node_name import split_path
-from chunkwise.hierarchy.walk import UNREADABLE
 
 __all__ = ["Member", "group_at", "groups_below", "is_of_netcdf", "members_of"]
 

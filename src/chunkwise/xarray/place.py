@@ -7,9 +7,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from chunkwise.api.tensorstore import TensorStore
+from chunkwise.copying.new_array import open_array
+from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
-from chunkwise.tools.new_array import open_array
 from chunkwise.xarray.members import Member
 
 __all__ = ["Place", "place_in"]

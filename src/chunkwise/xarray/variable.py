@@ -20,12 +20,12 @@ from typing import Any
 from xarray import Variable
 from xarray.core import indexing
 
-from chunkwise.driver.stored_array import StoredArray
-from chunkwise.hierarchy.attributes import with_number_types
-from chunkwise.hierarchy.missing_marker import FILL_VALUE, marker_from_json
-from chunkwise.hierarchy.node import Node
-from chunkwise.tools.array_template import NAMES, compressor_of
-from chunkwise.tools.compressor import Compressor
+from chunkwise.copying.array_template import NAMES, compressor_of
+from chunkwise.copying.compressor import Compressor
+from chunkwise.core.driver.stored_array import StoredArray
+from chunkwise.core.trees.attributes import with_number_types
+from chunkwise.core.trees.missing_marker import FILL_VALUE, marker_from_json
+from chunkwise.core.trees.node import Node
 from chunkwise.xarray.array import LazyArray
 from chunkwise.xarray.attributes import restore_attributes, without_nczarr
 from chunkwise.xarray.members import Member

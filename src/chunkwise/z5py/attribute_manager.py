@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from typing import Any
 
-from chunkwise.hierarchy.node import Node
-from chunkwise.hierarchy.node_attributes import Attributes
+from chunkwise.core.trees.node import Node
+from chunkwise.core.trees.node_attributes import Attributes
 
 __all__ = ["AttributeManager", "set_json_decoder", "set_json_encoder"]
 

@@ -20,9 +20,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from chunkwise.driver.tree_formats import tree_format
+from chunkwise.copying.compressor import SHUFFLES, Compressor, compressor_from_json, compressor_to_json
+from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.errors import InvalidArgumentError
-from chunkwise.tools.compressor import SHUFFLES, Compressor, compressor_from_json, compressor_to_json
 
 __all__ = ["DEFAULTS", "NAMES", "codec_json", "compression_of"]
 

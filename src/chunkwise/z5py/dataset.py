@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.api.tensorstore import TensorStore
-from chunkwise.arrays.open_chunked import open_from_document
-from chunkwise.codec.n5_header import VARLENGTH
-from chunkwise.codec.n5_varlength import decode_elements, encode_elements
-from chunkwise.driver.chunked.spec import ChunkedSpec
-from chunkwise.driver.tree_formats import DRIVERS
-from chunkwise.hierarchy.resolve import ResolvedNode
-from chunkwise.index_space import IndexTransform
-from chunkwise.kvstore.protocol import UNKNOWN_GENERATION
+from chunkwise.core.api.tensorstore import TensorStore
+from chunkwise.core.arrays.open_chunked import open_from_document
+from chunkwise.core.codec.n5_header import VARLENGTH
+from chunkwise.core.codec.n5_varlength import decode_elements, encode_elements
+from chunkwise.core.driver.chunked.spec import ChunkedSpec
+from chunkwise.core.driver.tree_formats import DRIVERS
+from chunkwise.core.index_space import IndexTransform
+from chunkwise.core.kvstore.protocol import UNKNOWN_GENERATION
+from chunkwise.core.specs.context import Context
+from chunkwise.core.specs.spec import Spec
+from chunkwise.core.trees.resolve import ResolvedNode
 from chunkwise.n5.blocks import N5Blocks
-from chunkwise.spec.context import Context
-from chunkwise.spec.spec import Spec
 from chunkwise.z5py.attribute_manager import AttributeManager
 from chunkwise.z5py.compression import DEFAULTS, NAMES, compression_of
 from chunkwise.z5py.selection import Region, check_region, fit, parse_index, parse_slices

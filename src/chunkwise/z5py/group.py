@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from chunkwise.driver.tree_formats import tree_format
+from chunkwise.core.driver.tree_formats import tree_format
+from chunkwise.core.trees.resolve import ResolvedNode
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError
 from chunkwise.groups.group import Group as Tree
-from chunkwise.hierarchy.resolve import ResolvedNode
 from chunkwise.z5py.attribute_manager import AttributeManager
 from chunkwise.z5py.compression import codec_json
 from chunkwise.z5py.dataset import Dataset

@@ -3,8 +3,8 @@
 `Store` is a store of zarr-python over any kvstore, `CodecPipeline` hands arrays of zarr-python to chunkwise.
 """
 
-from chunkwise.extras import needs
-from chunkwise.public_names import name_members
+from chunkwise.core.base.extras import needs
+from chunkwise.core.base.public_names import name_members
 
 try:
     import zarr as _zarr  # noqa: F401  (the package, not this one)

@@ -22,12 +22,12 @@ from zarr.core.buffer import cpu, default_buffer_prototype
 from zarr.core.metadata import ArrayV2Metadata, ArrayV3Metadata
 from zarr.storage import StorePath
 
-from chunkwise.api.kvstore import KvStore
-from chunkwise.api.open import open
-from chunkwise.api.tensorstore import TensorStore
+from chunkwise.core.api.kvstore import KvStore
+from chunkwise.core.api.open import open
+from chunkwise.core.api.tensorstore import TensorStore
+from chunkwise.core.base.extras import is_of
+from chunkwise.core.trees.location import Location, locate
 from chunkwise.errors import ChunkwiseError
-from chunkwise.extras import is_of
-from chunkwise.hierarchy.location import Location, locate
 from chunkwise.zarr.store import Store
 
 __all__ = ["KnownArray", "Region", "known_array"]

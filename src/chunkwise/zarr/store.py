@@ -11,17 +11,17 @@ import zarr.abc.store
 from zarr.abc.store import OffsetByteRequest, RangeByteRequest, SuffixByteRequest
 from zarr.core.buffer import Buffer, default_buffer_prototype
 
-from chunkwise.engine.background import in_background
+from chunkwise.core.engine.background import in_background
+from chunkwise.core.kvstore.atomic import answers_at_once
+from chunkwise.core.kvstore.byte_range import open_size, stored_nbytes
+from chunkwise.core.kvstore.key_range import KeyRange
+from chunkwise.core.kvstore.protocol import MISSING_GENERATION, ByteRange
+from chunkwise.core.kvstore.protocol import Buffer as Bytes
+from chunkwise.core.specs.context import Context
+from chunkwise.core.specs.kvstore_spec import KvStoreSpec, Locatable
+from chunkwise.core.specs.kvstores.object import ObjectKvStoreSpec
+from chunkwise.core.trees.location import Location, LocationLike, locate, location_of
 from chunkwise.errors import OutOfRangeError
-from chunkwise.hierarchy.location import Location, LocationLike, locate, location_of
-from chunkwise.kvstore.atomic import answers_at_once
-from chunkwise.kvstore.byte_range import open_size, stored_nbytes
-from chunkwise.kvstore.key_range import KeyRange
-from chunkwise.kvstore.protocol import MISSING_GENERATION, ByteRange
-from chunkwise.kvstore.protocol import Buffer as Bytes
-from chunkwise.spec.context import Context
-from chunkwise.spec.kvstore_spec import KvStoreSpec, Locatable
-from chunkwise.spec.kvstores.object import ObjectKvStoreSpec
 
 __all__ = ["Store"]
 

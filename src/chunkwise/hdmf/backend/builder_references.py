@@ -11,6 +11,7 @@ import numpy as np
 from hdmf.build import DatasetBuilder, GroupBuilder, ReferenceBuilder
 from hdmf.container import AbstractContainer
 
+from chunkwise.core.specs.url import is_url
 from chunkwise.errors import InvalidArgumentError, LossWarning
 from chunkwise.hdmf.backend.builder_paths import CopiedObjects, identity_of, path_of, target_of, top_of
 from chunkwise.hdmf.backend.h5_source import h5_dataset_of, region_of_h5
@@ -22,7 +23,6 @@ from chunkwise.hdmf.model.values import shape_of
 from chunkwise.hdmf.opening import is_hdf5
 from chunkwise.hdmf.storage.resolve import BrokenLinkError, BrokenLinkWarning
 from chunkwise.hdmf.storage.store import HdmfStore
-from chunkwise.spec.url import is_url
 
 __all__ = ["BuilderReferences", "RegionReference"]
 

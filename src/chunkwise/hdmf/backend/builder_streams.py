@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.driver.tree_formats import tree_format
+from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.hdmf.backend.builder_values import element_of_builder, with_references
 from chunkwise.hdmf.backend.h5_source import H5Source

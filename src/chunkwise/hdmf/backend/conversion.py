@@ -16,7 +16,11 @@ from hdmf.backends.io import HDMFIO
 from hdmf.build import BuildManager, TypeMap
 from hdmf.spec import NamespaceCatalog
 
-from chunkwise.arguments import as_nbytes
+from chunkwise.copying.executors import Workers, workers_of
+from chunkwise.copying.journal_document import read_journal
+from chunkwise.core.base.arguments import as_nbytes
+from chunkwise.core.kvstore.take_place import delete_all_below
+from chunkwise.core.trees.replacement import Replacement
 from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, NotFoundError
 from chunkwise.hdmf.backend.io import ZarrIO
 from chunkwise.hdmf.model.place import Place, place_of, source_name
@@ -24,10 +28,6 @@ from chunkwise.hdmf.model.tree import detect_format
 from chunkwise.hdmf.opening import is_hdf5, no_store
 from chunkwise.hdmf.storage.dataset_copies import DatasetCopies
 from chunkwise.hdmf.storage.resolve import BrokenLinkError, BrokenLinkWarning
-from chunkwise.hierarchy.replacement import Replacement
-from chunkwise.kvstore.take_place import delete_all_below
-from chunkwise.tools.executors import Workers, workers_of
-from chunkwise.tools.journal_document import read_journal
 
 if TYPE_CHECKING:
     from chunkwise.hdmf.backend.h5_copy import H5Copy

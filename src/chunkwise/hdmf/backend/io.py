@@ -12,8 +12,12 @@ from hdmf.backends.utils import WriteStatusTracker
 from hdmf.build import BuildManager, TypeMap
 from hdmf.spec import NamespaceCatalog
 
-from chunkwise.arguments import check_choice
-from chunkwise.engine.pool import Pool
+from chunkwise.core.base.arguments import check_choice
+from chunkwise.core.engine.pool import Pool
+from chunkwise.core.kvstore.protocol import Children, KvStoreDriver
+from chunkwise.core.specs.url import is_url
+from chunkwise.core.trees.location import Location
+from chunkwise.core.trees.replacement import Replacement
 from chunkwise.errors import AlreadyExistsError, FailedPreconditionError, InvalidArgumentError
 from chunkwise.hdmf.backend.builders import BuilderTree
 from chunkwise.hdmf.backend.new_store import NewStore
@@ -30,10 +34,6 @@ from chunkwise.hdmf.storage.resolve import ExternalLinks, StoreSet
 from chunkwise.hdmf.storage.store import HdmfStore
 from chunkwise.hdmf.storage.stream import BUFFER_NBYTES, StreamOptions, StreamProgress
 from chunkwise.hdmf.storage.unsynced import UnsyncedStore
-from chunkwise.hierarchy.location import Location
-from chunkwise.hierarchy.replacement import Replacement
-from chunkwise.kvstore.protocol import Children, KvStoreDriver
-from chunkwise.spec.url import is_url
 
 __all__ = ["MODES", "ZarrIO"]
 
@@ -246,7 +246,7 @@ class ZarrIO(StoreWriting):
 
     def is_remote(self) -> bool:
         """Return True if the store is not in a local file system."""
-        from chunkwise.kvstore.file import FileStore
+        from chunkwise.core.kvstore.file import FileStore
 
         kv = self.store.location.store
         return not isinstance(kv.base if isinstance(kv, UnsyncedStore) else kv, FileStore)

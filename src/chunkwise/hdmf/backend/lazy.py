@@ -13,7 +13,7 @@ from hdmf.common import VectorIndex
 from hdmf.container import Data
 from hdmf.query import HDMFDataset
 
-from chunkwise.api.array_view import ArrayInfo
+from chunkwise.core.api.array_view import ArrayInfo
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.hdmf.model.element import number
 from chunkwise.hdmf.replacement import finish_replacement, is_replacing, rewrite

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from hdmf.build import BuildManager, DatasetBuilder, TypeMap
 
-from chunkwise.arguments import check_choice
+from chunkwise.core.base.arguments import check_choice
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.hdmf.backend.io import MODES, ZarrIO
 from chunkwise.hdmf.backend.manager import StoreBuildManager, StoreTypeMap

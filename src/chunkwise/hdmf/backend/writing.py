@@ -14,7 +14,9 @@ from hdmf.build import DatasetBuilder, GroupBuilder, ReferenceBuilder
 from hdmf.container import AbstractContainer
 from hdmf.spec import NamespaceCatalog
 
-from chunkwise.engine.pool import Pool
+from chunkwise.core.engine.pool import Pool
+from chunkwise.core.kvstore.key_range import KeyRange
+from chunkwise.core.kvstore.request_limits import Slots
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.hdmf.backend.builder_paths import path_of
 from chunkwise.hdmf.backend.builder_writer import BuilderWriter, check_link_name
@@ -32,8 +34,6 @@ from chunkwise.hdmf.storage.dataset_copies import DatasetCopies
 from chunkwise.hdmf.storage.node_writer import NodeWriter
 from chunkwise.hdmf.storage.store import HdmfStore
 from chunkwise.hdmf.storage.stream import StreamOptions
-from chunkwise.kvstore.key_range import KeyRange
-from chunkwise.kvstore.request_limits import Slots
 
 __all__ = ["StoreWriting"]
 

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.driver.n5.document import NUMERIC_VERSION
-from chunkwise.driver.n5.members import ITEM_NBYTES
-from chunkwise.driver.tree_formats import tree_format
+from chunkwise.core.driver.n5.document import NUMERIC_VERSION
+from chunkwise.core.driver.n5.members import ITEM_NBYTES
+from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.errors import DataCorruptionError, InvalidArgumentError, UnsupportedError
 from chunkwise.hdmf.conventions.base import Convention, NewArray
 from chunkwise.hdmf.conventions.zarr3 import text_of

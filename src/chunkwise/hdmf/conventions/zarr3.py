@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.driver.zarr3.codec_constraints import as_written
-from chunkwise.dtypes.data_type import DataType
-from chunkwise.dtypes.zarr3 import fill_value_to_zarr3, to_zarr3
+from chunkwise.core.driver.zarr3.codec_constraints import as_written
+from chunkwise.core.dtypes.data_type import DataType
+from chunkwise.core.dtypes.zarr3 import fill_value_to_zarr3, to_zarr3
+from chunkwise.core.trees.consolidated import EMPTY
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.hdmf.conventions.base import (
     OBJECT_NBYTES,
@@ -30,7 +31,6 @@ from chunkwise.hdmf.model.physical import PhysicalArray
 from chunkwise.hdmf.model.reference import Reference, dump_reference
 from chunkwise.hdmf.model.tree import Format, StoredNode, Tree
 from chunkwise.hdmf.model.values import as_values
-from chunkwise.hierarchy.consolidated import EMPTY
 
 __all__ = ["Zarr3Convention", "is_utf8", "longest_text", "text_of"]
 

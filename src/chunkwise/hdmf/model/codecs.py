@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from chunkwise.codec.codec_json import codec_to_json, parse_codec
-from chunkwise.driver.tree_formats import tree_format
+from chunkwise.core.codec.codec_json import codec_to_json, parse_codec
+from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.errors import (
     ChunkwiseError,
     InvalidArgumentError,

@@ -17,13 +17,13 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
-from chunkwise.engine.pool import Pool, Stop
+from chunkwise.core.engine.pool import Pool, Stop
+from chunkwise.core.kvstore.key_range import KeyRange
+from chunkwise.core.kvstore.object_read import e_tag_in, is_version
+from chunkwise.core.kvstore.protocol import EntryListable, KvStoreDriver, Stamped, offers
+from chunkwise.core.kvstore.traits import traits_of
+from chunkwise.core.kvstore.value_bound import read_bounded
 from chunkwise.errors import DataCorruptionError
-from chunkwise.kvstore.key_range import KeyRange
-from chunkwise.kvstore.object_read import e_tag_in, is_version
-from chunkwise.kvstore.protocol import EntryListable, KvStoreDriver, Stamped, offers
-from chunkwise.kvstore.traits import traits_of
-from chunkwise.kvstore.value_bound import read_bounded
 
 __all__ = ["COPIES", "Proven", "dump_copies", "read_copies", "read_names", "read_values"]
 

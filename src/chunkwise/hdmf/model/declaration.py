@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from chunkwise.driver.n5.members import ITEM_NBYTES, dtype_of, parse_array_data_type
-from chunkwise.dtypes.data_type import DataType
-from chunkwise.dtypes.zarr2 import parse_zarr2
-from chunkwise.dtypes.zarr3 import parse_zarr3
+from chunkwise.core.driver.n5.members import ITEM_NBYTES, dtype_of, parse_array_data_type
+from chunkwise.core.dtypes.data_type import DataType
+from chunkwise.core.dtypes.zarr2 import parse_zarr2
+from chunkwise.core.dtypes.zarr3 import parse_zarr3
 from chunkwise.errors import ChunkwiseError, DataCorruptionError, FailedPreconditionError, prefix
 from chunkwise.hdmf.model.element import (
     BYTES_WORDS,

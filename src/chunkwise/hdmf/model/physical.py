@@ -12,27 +12,27 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.binding import Members
-from chunkwise.cached import put_bounded
-from chunkwise.codec.protocol import DecodeInto, PreparedChain
-from chunkwise.driver.chunked.metadata_cache import cached_metadata, layout_of
-from chunkwise.driver.n5.format import N5Format
-from chunkwise.driver.stored_array import StoredArray
-from chunkwise.driver.tree_formats import tree_format
-from chunkwise.driver.zarr2.format import Zarr2Format
-from chunkwise.driver.zarr3.format import Zarr3Format
-from chunkwise.engine.count_stored import delete_outside
-from chunkwise.engine.future import Future
-from chunkwise.engine.pool import Pool
-from chunkwise.engine.read import read_into
-from chunkwise.engine.write import write_from
+from chunkwise.core.base.binding import Members
+from chunkwise.core.base.cached import put_bounded
+from chunkwise.core.codec.protocol import DecodeInto, PreparedChain
+from chunkwise.core.driver.chunked.metadata_cache import cached_metadata, layout_of
+from chunkwise.core.driver.n5.format import N5Format
+from chunkwise.core.driver.stored_array import StoredArray
+from chunkwise.core.driver.tree_formats import tree_format
+from chunkwise.core.driver.zarr2.format import Zarr2Format
+from chunkwise.core.driver.zarr3.format import Zarr3Format
+from chunkwise.core.engine.count_stored import delete_outside
+from chunkwise.core.engine.future import Future
+from chunkwise.core.engine.pool import Pool
+from chunkwise.core.engine.read import read_into
+from chunkwise.core.engine.write import write_from
+from chunkwise.core.trees.document import change_document
+from chunkwise.core.trees.location import Location
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError, UnsupportedError, prefix
 from chunkwise.hdmf.model.selection import Selection, parse_selection
 from chunkwise.hdmf.model.tree import Format, StoredNode
 from chunkwise.hdmf.pickles.codec import SafePickle
 from chunkwise.hdmf.pickles.safe_pickle import UnsafePickleError
-from chunkwise.hierarchy.document import change_document
-from chunkwise.hierarchy.location import Location
 
 __all__ = ["PhysicalArray", "object_filter"]
 

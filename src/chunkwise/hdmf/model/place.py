@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit, urlunsplit
 
-from chunkwise.api.kvstore import KvStore
+from chunkwise.core.api.kvstore import KvStore
+from chunkwise.core.specs.context import Context
+from chunkwise.core.specs.storage_options import with_storage_options as spec_with_options
+from chunkwise.core.specs.url import is_url
+from chunkwise.core.trees.location import Location, locate
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.hdmf.model.zarr_python_stores import STORE_NAMES, kvstore_of, name_of, path_of_store
-from chunkwise.hierarchy.location import Location, locate
-from chunkwise.spec.context import Context
-from chunkwise.spec.storage_options import with_storage_options as spec_with_options
-from chunkwise.spec.url import is_url
 
 __all__ = [
     "Place",

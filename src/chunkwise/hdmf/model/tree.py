@@ -9,22 +9,22 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Literal, TypeAlias, cast, get_args
 
-from chunkwise.binding import load_json
-from chunkwise.driver.n5.document import ATTRIBUTES_KEY
-from chunkwise.driver.tree_formats import tree_format
-from chunkwise.engine.pool import Pool
+from chunkwise.core.base.binding import load_json
+from chunkwise.core.driver.n5.document import ATTRIBUTES_KEY
+from chunkwise.core.driver.tree_formats import tree_format
+from chunkwise.core.engine.pool import Pool
+from chunkwise.core.kvstore.protocol import UNKNOWN_GENERATION, Stamped
+from chunkwise.core.kvstore.value_bound import read_bounded
+from chunkwise.core.trees.attributes import node_attributes
+from chunkwise.core.trees.consolidated import with_copies
+from chunkwise.core.trees.document import read_document
+from chunkwise.core.trees.location import Location
+from chunkwise.core.trees.node import Node, find_documented, node_of
+from chunkwise.core.trees.snapshot import parse_snapshot
+from chunkwise.core.trees.walk import walk
 from chunkwise.errors import FailedPreconditionError, NotFoundError, UnsupportedError
 from chunkwise.hdmf.model.copies import COPIES, Proven, read_copies, read_names, read_values
 from chunkwise.hdmf.model.reference import canonical_path, join_path, parent_path
-from chunkwise.hierarchy.attributes import node_attributes
-from chunkwise.hierarchy.consolidated import with_copies
-from chunkwise.hierarchy.document import read_document
-from chunkwise.hierarchy.location import Location
-from chunkwise.hierarchy.node import Node, find_documented, node_of
-from chunkwise.hierarchy.snapshot import parse_snapshot
-from chunkwise.hierarchy.walk import walk
-from chunkwise.kvstore.protocol import UNKNOWN_GENERATION, Stamped
-from chunkwise.kvstore.value_bound import read_bounded
 
 __all__ = ["Format", "StoredNode", "Tree", "attributes_member", "detect_format", "read_tree"]
 

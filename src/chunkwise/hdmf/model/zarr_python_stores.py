@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from chunkwise.api.kvstore import KvStore
-from chunkwise.extras import is_of
-from chunkwise.kvstore.fsspec import synchronous
-from chunkwise.kvstore.mapping import MappingStore
-from chunkwise.kvstore.zarr_python import is_zarr_python
+from chunkwise.core.api.kvstore import KvStore
+from chunkwise.core.base.extras import is_of
+from chunkwise.core.kvstore.fsspec import synchronous
+from chunkwise.core.kvstore.mapping import MappingStore
+from chunkwise.core.kvstore.zarr_python import is_zarr_python
 
 __all__ = [
     "STORE_NAMES",

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from chunkwise.driver.tree_formats import tree_format
+from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.errors import ChunkwiseError
 from chunkwise.hdmf.conventions.base import NewArray
 from chunkwise.hdmf.model.codecs import Settings, codec_document

@@ -11,8 +11,24 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from chunkwise.api.tensorstore import TensorStore
-from chunkwise.driver.tree_formats import tree_format
+from chunkwise.copying.copy_arrays import (
+    CopyArrays,
+    copy_arrays,
+    delete_intermediates,
+    intermediate_name,
+    room_of,
+)
+from chunkwise.copying.copy_plan import CopyPlan
+from chunkwise.copying.copy_work import CopyStep, StepResult
+from chunkwise.copying.executors import Workers
+from chunkwise.copying.fence import Fence
+from chunkwise.copying.journal import Journal
+from chunkwise.copying.journal_document import read_journal
+from chunkwise.copying.new_array import open_array
+from chunkwise.copying.work import Crew, Work
+from chunkwise.core.api.tensorstore import TensorStore
+from chunkwise.core.driver.tree_formats import tree_format
+from chunkwise.core.trees.location import Location
 from chunkwise.errors import (
     ChunkwiseError,
     DataCorruptionError,
@@ -22,22 +38,6 @@ from chunkwise.errors import (
 from chunkwise.hdmf.model.element import Element
 from chunkwise.hdmf.model.physical import PhysicalArray
 from chunkwise.hdmf.model.tree import Format
-from chunkwise.hierarchy.location import Location
-from chunkwise.tools.copy_arrays import (
-    CopyArrays,
-    copy_arrays,
-    delete_intermediates,
-    intermediate_name,
-    room_of,
-)
-from chunkwise.tools.copy_plan import CopyPlan
-from chunkwise.tools.copy_work import CopyStep, StepResult
-from chunkwise.tools.executors import Workers
-from chunkwise.tools.fence import Fence
-from chunkwise.tools.journal import Journal
-from chunkwise.tools.journal_document import read_journal
-from chunkwise.tools.new_array import open_array
-from chunkwise.tools.work import Crew, Work
 
 __all__ = ["DatasetCopies"]
 

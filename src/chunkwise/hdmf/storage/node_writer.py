@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.driver.tree_formats import tree_format
+from chunkwise.core.driver.tree_formats import tree_format
+from chunkwise.core.kvstore.protocol import KvStoreDriver
+from chunkwise.core.kvstore.traits import Writer, traits_of
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError
 from chunkwise.hdmf.conventions.base import NewArray
 from chunkwise.hdmf.conventions.n5 import N5Convention
@@ -23,8 +25,6 @@ from chunkwise.hdmf.model.reference import Reference, join_path, parent_path
 from chunkwise.hdmf.model.tree import StoredNode
 from chunkwise.hdmf.storage.store import HdmfStore
 from chunkwise.hdmf.storage.unsynced import UnsyncedStore
-from chunkwise.kvstore.protocol import KvStoreDriver
-from chunkwise.kvstore.traits import Writer, traits_of
 
 __all__ = ["NodeWriter"]
 

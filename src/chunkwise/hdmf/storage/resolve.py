@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
+from chunkwise.core.specs.url import is_url
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError, NotFoundError
 from chunkwise.hdmf.model.place import is_absolute, join_source
 from chunkwise.hdmf.model.reference import Reference, canonical_path, join_path, split_path
 from chunkwise.hdmf.storage.store import HdmfStore
-from chunkwise.spec.url import is_url
 
 __all__ = ["BrokenLinkError", "BrokenLinkWarning", "ExternalLinks", "StoreSet", "Target"]
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy.typing as npt
 
-from chunkwise.codec.protocol import DecodeInto, PreparedChain
-from chunkwise.engine.pool import Pool
+from chunkwise.core.codec.protocol import DecodeInto, PreparedChain
+from chunkwise.core.engine.pool import Pool
+from chunkwise.core.trees.location import Location
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError, NotFoundError, prefix
 from chunkwise.hdmf.conventions import convention_of
 from chunkwise.hdmf.conventions.base import Convention
@@ -18,7 +19,6 @@ from chunkwise.hdmf.model.physical import PhysicalArray
 from chunkwise.hdmf.model.reference import Reference, canonical_path, join_path, parse_reference
 from chunkwise.hdmf.model.tree import Format, StoredNode, Tree, read_tree
 from chunkwise.hdmf.storage.dataset import Dataset
-from chunkwise.hierarchy.location import Location
 
 __all__ = ["HdmfStore"]
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import numcodecs
 
-from chunkwise.api.array_view import ArrayInfo
-from chunkwise.driver.tree_formats import tree_format
+from chunkwise.core.api.array_view import ArrayInfo
+from chunkwise.core.driver.tree_formats import tree_format
+from chunkwise.core.kvstore.byte_range import stored_nbytes as below_nbytes
 from chunkwise.errors import ChunkwiseError
 from chunkwise.hdmf.model.codecs import codec_document
 from chunkwise.hdmf.storage.dataset import Dataset
-from chunkwise.kvstore.byte_range import stored_nbytes as below_nbytes
 
 __all__ = ["codec_objects", "dataset_info", "stored_codecs", "stored_nbytes"]
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from chunkwise.engine.pool import Pool, Stop
-from chunkwise.kvstore.protocol import Buffer, KvStoreDriver, SyncedLater, offers
-from chunkwise.kvstore.traits import StoreTraits, Writer, traits_of
+from chunkwise.core.engine.pool import Pool, Stop
+from chunkwise.core.kvstore.protocol import Buffer, KvStoreDriver, SyncedLater, offers
+from chunkwise.core.kvstore.traits import StoreTraits, Writer, traits_of
 
 __all__ = ["UnsyncedStore"]
 

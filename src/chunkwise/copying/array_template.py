@@ -1,0 +1,267 @@
+"""``ArrayTemplate``: the properties of an array in the words that all formats share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from operator import index
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.copying.compressor import compressor_from_json, parse_compressor
+from chunkwise.copying.missing_values import take_marker
+from chunkwise.core.api.tensorstore import TensorStore
+from chunkwise.core.base.binding import JSON
+from chunkwise.core.codec.codec_json import parse_codec
+from chunkwise.core.codec.protocol import BytesToBytes
+from chunkwise.core.driver.tree_formats import tree_format
+from chunkwise.core.driver.zarr3.tree import inner_chain
+from chunkwise.core.dtypes.data_type import DataType
+from chunkwise.core.specs.unit import Unit
+from chunkwise.core.trees.node import Node
+from chunkwise.errors import InvalidArgumentError
+
+__all__ = [
+    "FINGERPRINT",
+    "NAMES",
+    "UNITS",
+    "ArrayTemplate",
+    "compressor_of",
+    "data_type",
+    "inner_chain",
+    "regular_grid",
+    "sharded",
+    "template_of",
+    "template_options",
+]
+
+NAMES = "_ARRAY_DIMENSIONS"
+"""Attribute of a Zarr v2 array that xarray has the dimension names in."""
+
+FINGERPRINT = "chunkwise_fingerprint"
+"""Attribute with the fingerprint of the elements, which is none of a copy's own."""
+
+UNITS = "dimension_units"
+"""Attribute of a Zarr v3 array that TensorStore has the units in."""
+
+
+@dataclass(frozen=True)
+class ArrayTemplate:
+    """Properties of an array that is there, or that is to be made."""
+
+    shape: tuple[int, ...]
+    dtype: DataType
+    chunks: tuple[int, ...] | None = None  # inner ones where there are shards; None for the format's default
+    shards: tuple[int, ...] | None = None
+    codec: Any = None  # a Compressor, or JSON in the words of the target's format; None for its default
+    checksum: bool = False  # of each chunk
+    fill_value: npt.NDArray[Any] | None = None  # of shape (); None for zero
+    marker: npt.NDArray[Any] | None = (
+        None  # of shape (): what stands for a missing value; None if nothing does
+    )
+    names: tuple[str | None, ...] = ()
+    lists_names: bool = False  # whether a scalar is said to have no names, without which xarray can't read it
+    units: tuple[Unit | None, ...] = ()
+    attributes: Mapping[str, JSON] = field(default_factory=dict)
+    format: str | None = None  # of the array that this was read off
+    document: Mapping[str, JSON] = field(default_factory=dict)  # its metadata
+
+    def subset(self, shape: Sequence[int], dims: Sequence[int], steps: Sequence[int]) -> ArrayTemplate:
+        """Return the template of a part: its `shape`, the dimensions that are left, and their steps."""
+        units = tuple(self.units[d] for d in dims) if self.units else ()
+        chunks, shards = (
+            None if sizes is None else tuple(sizes[d] for d in dims) for sizes in (self.chunks, self.shards)
+        )
+        part = replace(
+            self,
+            shape=tuple(shape),
+            chunks=chunks,
+            shards=shards,
+            names=tuple(self.names[d] for d in dims) if self.names else (),
+            units=tuple(
+                None if unit is None else unit * abs(n) for unit, n in zip(units, steps, strict=bool(units))
+            ),
+        )
+        return replace(part, document=_part_document(part, len(self.shape)))
+
+    def arranged(self, dims: Sequence[int], n_new: int) -> ArrayTemplate:
+        """Return the template with the dimensions in another order and `n_new` of size 1 behind them."""
+
+        def order(values: Any, new: Any) -> Any:
+            return tuple(values[dim] for dim in dims) + (new,) * n_new if values else values
+
+        return replace(
+            self,
+            shape=tuple(self.shape[dim] for dim in dims) + (1,) * n_new,
+            chunks=order(self.chunks, 1),
+            shards=order(self.shards, 1),
+            names=order(self.names, None),
+            units=order(self.units, None),
+            document={},  # which is of the order that was
+        )
+
+    def replaced(self, options: Mapping[str, Any]) -> ArrayTemplate:
+        """Return the template with some fields replaced."""
+        return replace(self, **options)
+
+
+def data_type(dtype: Any) -> DataType:
+    """Return a data type, also for what only NumPy calls so, such as ``"<u2"`` or ``"f4"``."""
+    try:
+        return DataType(dtype)
+    except ValueError:
+        try:
+            return DataType(np.dtype(dtype))
+        except TypeError:
+            raise InvalidArgumentError(f"dtype: there is no data type {dtype!r}") from None
+
+
+def template_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a copy as fields of a template; raise InvalidArgumentError for unknown ones."""
+    known = ("chunks", "shards", "codec", "checksum", "fill_value", "dtype", "names", "units")
+    for name in options:
+        if name not in known:
+            raise InvalidArgumentError(f"options: expected some of {', '.join(known)}, not {name!r}")
+    out = dict(options)
+    if isinstance(out.get("codec"), str):
+        out["codec"] = parse_compressor(out["codec"])
+    if "dtype" in out:
+        out["dtype"] = data_type(out["dtype"])
+    for name in ("chunks", "shards"):
+        if isinstance(out.get(name), Mapping):
+            out[name] = {key: _named_size(name, key, size) for key, size in out[name].items()}
+    return out
+
+
+def _named_size(option: str, name: object, size: object) -> int:
+    if not isinstance(name, str) or not name:
+        raise InvalidArgumentError(f"{option}: expected names of dimensions, not {name!r}")
+    try:
+        out = 0 if isinstance(size, bool) else index(size)  # type: ignore[arg-type]
+    except TypeError:
+        out = 0
+    if out < 1:
+        raise InvalidArgumentError(f"{option}: expected a size of at least 1 for {name!r}, not {size!r}")
+    return out
+
+
+def template_of(store: TensorStore, node: Node, attributes: Mapping[str, JSON]) -> ArrayTemplate:
+    """Return the template of an open array, given its node and attributes."""
+    layout = store.chunk_layout
+    chunks, shards = _known(layout.read_chunk.shape), _known(layout.write_chunk.shape)
+    names: tuple[str | None, ...] = tuple(label or None for label in store.domain.labels)
+    units = store.dimension_units
+    kept = {name: value for name, value in attributes.items() if name != FINGERPRINT}
+    marker = take_marker(node.format, node.document, store.fill_value, store.dtype, kept)
+    rules, rank = node.rules, store.rank
+    lists_names = rules.has_null_names  # where a scalar has no place for them
+    if lists_names and isinstance(node.document.get(rules.names_member), list):
+        names = tuple(node.document[rules.names_member])
+    if not rules.names_member:
+        if (found := _dimension_names(kept.get(NAMES), rank)) is not None:
+            names, lists_names = found, True
+            del kept[NAMES]
+        if (found_units := _dimension_units(kept.get(UNITS), rank)) is not None:
+            units = found_units
+            del kept[UNITS]
+    for name in rules.dimension_attributes:
+        if any(names if name == rules.names_member else units):
+            kept.pop(name, None)
+    for name in rules.own_members("array"):
+        kept.pop(name, None)
+    document, codec = node.document, compressor_of(node)
+    may_be_filter = rules.codecs.has_filters and not rules.codecs.is_chain
+    if may_be_filter and document.get("compressor") is None and document.get("filters"):
+        document, codec = _without_byte_filters(document, codec)
+    return ArrayTemplate(
+        shape=store.shape,
+        dtype=store.dtype,
+        chunks=chunks,
+        shards=None if shards == chunks else shards,
+        codec=codec,
+        fill_value=store.fill_value,
+        marker=marker,
+        names=names,
+        lists_names=lists_names,
+        units=units,
+        attributes=kept,
+        format=node.format,
+        document=document,
+    )
+
+
+def _without_byte_filters(document: Mapping[str, JSON], codec: object) -> tuple[Mapping[str, JSON], JSON]:
+    """Return a document of Zarr v2 without filters on bytes, and the compressor that was one of them."""
+    # Files of other formats have a pipeline of filters that is theirs: HDF5, and references to it.
+    kept: list[Any] = []
+    out = {name: value for name, value in document.items() if name != "compressor"}
+    found_any = False
+    for entry in document["filters"]:
+        try:
+            is_of_bytes = isinstance(parse_codec(entry, "zarr2"), BytesToBytes)
+        except InvalidArgumentError:
+            is_of_bytes = True
+        if not is_of_bytes:
+            kept.append(entry)
+            continue
+        if entry.get("id", "") not in _NO_COMPRESSORS:
+            codec, found_any = compressor_from_json(entry, "zarr2"), True
+            if codec is not None:
+                out["compressor"] = entry
+    return ({**out, "filters": kept or None}, codec) if found_any else (document, codec)
+
+
+_NO_COMPRESSORS = ("shuffle", "fletcher32", "crc32", "crc32c", "adler32", "jenkins_lookup3")
+
+
+def _part_document(part: ArrayTemplate, rank: int) -> Mapping[str, JSON]:
+    """Return the metadata of an array of `rank` dimensions as far as they hold for a part of it."""
+    document, outer = part.document, part.shards or part.chunks
+    if not tree_format(part.format).has_shards:
+        return document
+    if outer is None:  # of chunks whose sizes differ
+        return {}
+    codecs = document["codecs"]
+    if len(part.shape) != rank:
+        codecs, shard = inner_chain(codecs)
+        codecs = [e for e in codecs if isinstance(e, str) or e.get("name") not in ("transpose", "reshape")]
+        if part.shards is not None:
+            codecs = sharded(shard, part.chunks or (), codecs)
+    return {**document, "chunk_grid": regular_grid(outer), "codecs": codecs}
+
+
+def regular_grid(chunks: Sequence[int]) -> dict[str, JSON]:
+    """Return the ``chunk_grid`` of Zarr v3 for chunks of one shape."""
+    return {"name": "regular", "configuration": {"chunk_shape": list(chunks)}}
+
+
+def sharded(options: Mapping[str, Any], chunks: Sequence[int], codecs: list[JSON]) -> list[dict[str, JSON]]:
+    """Return the chain of shards with `options` around inner chunks of a shape and a chain."""
+    configuration = {**options, "chunk_shape": list(chunks), "codecs": codecs}
+    return [{"name": "sharding_indexed", "configuration": configuration}]
+
+
+def compressor_of(node: Node) -> Any:
+    """Return the compressor as a Compressor, or as the format's own JSON if that says more."""
+    value = node.rules.compression(node.document)
+    return compressor_from_json(value, str(node.format)) or value
+
+
+def _known(shape: Any) -> tuple[int, ...] | None:
+    return None if shape is None or not all(shape) else tuple(shape)
+
+
+def _dimension_names(value: object, rank: int) -> tuple[str | None, ...] | None:
+    if isinstance(value, list) and len(value) == rank and all(v is None or isinstance(v, str) for v in value):
+        return tuple(value)
+    return None
+
+
+def _dimension_units(value: object, rank: int) -> tuple[Unit | None, ...] | None:
+    texts = _dimension_names(value, rank)
+    try:
+        return None if texts is None else tuple(None if text is None else Unit(text) for text in texts)
+    except ValueError:
+        return None

@@ -1,0 +1,236 @@
+"""``copy`` and ``plan_copy``: an array copied by any executor, as it was planned."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import Any, NamedTuple
+
+from chunkwise.copying.array_copy import ArrayCopy
+from chunkwise.copying.array_template import template_options
+from chunkwise.copying.copy_plan import CopyPlan
+from chunkwise.copying.copy_source import stored_source
+from chunkwise.copying.executors import workers_of
+from chunkwise.copying.losses import is_loss, warn_of_losses
+from chunkwise.copying.narrowing import Cast
+from chunkwise.copying.progress import check_progress, shown_progress
+from chunkwise.core.api.tensorstore import TensorStore
+from chunkwise.core.base.arguments import as_nbytes
+from chunkwise.core.trees.location import LocationLike, locate
+from chunkwise.core.trees.new_location import suggested_format
+
+__all__ = ["ArrayCopyReport", "copy", "plan_copy"]
+
+
+class ArrayCopyReport(NamedTuple):
+    """Result of `copy`.
+
+    Attributes
+    ----------
+    array : TensorStore
+        The copy.
+    plan : CopyPlan
+    nbytes : int
+        Size of all elements, in bytes.
+    nbytes_copied : int
+        How much of it was copied now, and not before by the run that was gone on with.
+    seconds : float
+    verified : bool
+        Whether every element was read again and compared.
+    notes : tuple of str
+        What the format of the copy can't hold, or holds in an unusual place.
+    """
+
+    array: TensorStore
+    plan: CopyPlan
+    nbytes: int
+    nbytes_copied: int
+    seconds: float
+    verified: bool
+    notes: tuple[str, ...]
+
+
+def plan_copy(
+    source: LocationLike,
+    destination: LocationLike,
+    *,
+    memory: int | str | None = None,
+    executor: Executor | None = None,
+    format: str | None = None,
+    cast: Cast = "error",
+    **options: Any,
+) -> CopyPlan:
+    """Return how `copy` would copy an array; nothing is written.
+
+    Parameters
+    ----------
+    source, destination, memory, executor, format, cast, **options
+        As for `copy`.
+
+    Returns
+    -------
+    CopyPlan
+        Print it, or keep its ``to_json()``.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If a chunk is too large for `memory`, or the format can't hold the array.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import chunkwise
+    >>> place = tempfile.mkdtemp()
+    >>> _ = chunkwise.create_array(f"{place}/a.zarr", np.zeros((64, 64), "u2"), chunks=[1, 64])
+    >>> plan = chunkwise.plan_copy(f"{place}/a.zarr", f"{place}/b.zarr", chunks=[64, 4], memory="4kB")
+    >>> plan.n_tasks, plan.nbytes
+    (32, 8192)
+    >>> plan == chunkwise.CopyPlan.from_json(plan.to_json())
+    True
+    """
+    return _prepare(source, destination, memory, executor, format, cast, options).plan
+
+
+def copy(
+    source: LocationLike,
+    destination: LocationLike,
+    *,
+    executor: Executor | None = None,
+    plan: CopyPlan | None = None,
+    memory: int | str | None = None,
+    format: str | None = None,
+    cast: Cast = "error",
+    verify: bool = False,
+    resume: bool = False,
+    overwrite: bool = False,
+    sync: bool = True,
+    keep_fingerprint: bool = False,
+    progress: Callable[[int], object] | bool = False,
+    **options: Any,
+) -> ArrayCopyReport:
+    """Copy an array to another place, format, chunking or compression.
+
+    An unfinished copy is no array: its metadata is written last.  Blocks are copied at the same time, each
+    with one read and one write; where chunks of the source would be read more than 2.5 times there are two
+    passes, with an intermediate array in the destination.
+
+    Parameters
+    ----------
+    source, destination : str, path-like, Spec, KvStore, KvStore.Spec or JSON
+    executor : concurrent.futures.Executor, optional
+        Who does it: threads, processes, ``distributed.Client(...).get_executor()`` or any other.  All its
+        workers must see source and destination under the same names.  By default threads of this process.
+    plan : CopyPlan, optional
+        What `plan_copy` returned for the same arrays and options.
+    memory : int or str, optional
+        Bytes that a worker process may use for the copy, such as ``"2GB"``; Python and libraries come to
+        that.  By default a quarter of what it may have.
+    format : {"zarr3", "zarr2", "zarr1", "n5"}, optional
+        By default that of the group around the destination, or what its name says, or that of the source.
+    cast : {"error", "clamp", "wrap", "scale"}
+        What becomes of values that another ``dtype`` can't hold.
+    verify : bool
+        Read source and copy again, the plain way, and compare.
+    resume : bool
+        Go on with an unfinished copy, if there is one; another executor may have begun it.
+    overwrite : bool
+        Replace an array, or an unfinished copy, that is at the destination.  It stays until the copy is
+        whole, so it may be the source, or what that is made of.
+    sync : bool
+        Whether chunks are on the disk before there is an array.
+    keep_fingerprint : bool
+        Keep a fingerprint of the elements as the attribute ``chunkwise_fingerprint`` of the copy.  With it
+        `chunkwise.verify` finds any change, also chunks that are missing or were swapped.
+    progress : callable or bool
+        Is told the bytes of blocks that are done, in the calling thread; True shows a bar on stderr.
+    **options
+        What the copy is to have other than the source: ``chunks``, ``shards``, ``codec``, ``checksum``,
+        ``fill_value``, ``dtype``.  ``chunks`` and ``shards`` may be by dimension name: ``{"time": 90}``
+        leaves the other dimensions as they are.
+
+    Returns
+    -------
+    ArrayCopyReport
+
+    Raises
+    ------
+    AlreadyExistsError
+        If there is something at the destination.
+    InvalidArgumentError
+        If a chunk is too large for `memory`, the format can't hold the array, or `plan` is of another.
+    FailedPreconditionError
+        If the unfinished copy is of another array or with other options, somebody is at work on it, or a
+        worker doesn't see what it is to read and write.
+    DataCorruptionError
+        If the copy was not read as it was written.
+
+    Warns
+    -----
+    LossWarning
+        If the format can't hold something beside the elements; `notes` of the report has it too.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import chunkwise
+    >>> place = tempfile.mkdtemp()
+    >>> _ = chunkwise.create_array(f"{place}/a.n5", np.arange(12).reshape(3, 4), format="n5")
+    >>> report = chunkwise.copy(f"{place}/a.n5", f"{place}/a.zarr", format="zarr3", verify=True)
+    >>> report.nbytes, report.verified
+    (96, True)
+    """
+    started = time.monotonic()
+    check_progress(progress)
+    work = _prepare(
+        source,
+        destination,
+        memory,
+        executor,
+        format,
+        cast,
+        options,
+        plan=plan,
+        resume=resume,
+        overwrite=overwrite,
+        sync=sync,
+        keep_fingerprint=keep_fingerprint,
+    )
+    work.begin()
+    if not work.complete:
+        with shown_progress(progress, "copying", work.nbytes, work.nbytes_done, work.workers) as told:
+            work.run(told)
+    if verify:
+        work.verify()
+    array = work.finish()
+    changed = "" if work.narrowing is None else str(work.narrowing)
+    notes = (*work.notes, *filter(None, [changed]))
+    warn_of_losses([("", note) for note in work.notes if is_loss(note)])
+    copied, seconds = work.nbytes - work.nbytes_done, time.monotonic() - started
+    return ArrayCopyReport(array, work.plan, work.nbytes, copied, seconds, verify, notes)
+
+
+def _prepare(
+    source: LocationLike,
+    destination: LocationLike,
+    memory: int | str | None,
+    executor: Executor | None,
+    format: str | None,
+    cast: Cast,
+    options: dict[str, Any],
+    **how: Any,
+) -> ArrayCopy:
+    found, there = stored_source(locate(source)), locate(destination)
+    return ArrayCopy(
+        found,
+        there,
+        format or suggested_format(there, found.template.format) or "zarr3",
+        template_options(options),
+        memory=as_nbytes(memory),
+        workers=workers_of(executor),
+        cast=cast,
+        **how,
+    )

@@ -1,0 +1,256 @@
+"""``CopyJob``: an array to be copied: source and target, stages, and how the copy becomes an array."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
+from dataclasses import replace
+from functools import partial
+from math import prod
+from typing import Any, TypeAlias
+
+from chunkwise.copying.array_template import FINGERPRINT, ArrayTemplate
+from chunkwise.copying.copy_arrays import copy_arrays, delete_intermediates
+from chunkwise.copying.copy_plan import CopyPlan
+from chunkwise.copying.copy_source import CopySource
+from chunkwise.copying.copy_work import CopyStep, StepResult
+from chunkwise.copying.fence import Fence
+from chunkwise.copying.fingerprint import with_fingerprint
+from chunkwise.copying.named_sizes import check_named, resolved_sizes
+from chunkwise.copying.narrowing import Cast, MisfitError, Narrowing, narrowing
+from chunkwise.copying.sessions import is_session
+from chunkwise.copying.target import Target, target_spec
+from chunkwise.copying.task_stages import Stage
+from chunkwise.copying.work import Crew, Work
+from chunkwise.core.api.open import open as open_json
+from chunkwise.core.api.open import open_spec
+from chunkwise.core.api.tensorstore import TensorStore
+from chunkwise.core.arrays.open_chunked import create_document
+from chunkwise.core.base.cached import json_key, put_bounded
+from chunkwise.core.driver.chunked.spec import ChunkedSpec
+from chunkwise.core.dtypes.conversion import converter
+from chunkwise.core.dtypes.convert_number import Convert
+from chunkwise.core.specs.context import Context
+from chunkwise.core.specs.open_mode import OpenMode
+from chunkwise.core.specs.spec import Spec
+from chunkwise.core.trees.attributes import change_attributes, write_first_attributes
+from chunkwise.core.trees.location import Location
+from chunkwise.core.trees.node import Node, node_of, require_node
+from chunkwise.errors import (
+    DataCorruptionError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    prefix,
+)
+
+__all__ = ["CopyJob", "Done", "planned_job"]
+
+Done: TypeAlias = Callable[[int, int, int, StepResult], None]
+"""Is told the number of a step, the range of its tasks that are done, and what became of them."""
+
+_MASK = (1 << 64) - 1
+_ASSUMED = OpenMode(open=True, assume_metadata=True)
+_MOST_KEPT = 1 << 14  # bytes of the JSON of a spec
+
+
+class CopyJob:
+    """An array, and what becomes a copy of it."""
+
+    def __init__(
+        self,
+        source: TensorStore,
+        destination: Location,
+        format: str,
+        target: Target,
+        narrowing: Narrowing | None,
+        *,
+        node: Node | None,  # of the source; None if that is made of other arrays
+        sync: bool = True,  # without, a power failure can leave a copy that looks whole but isn't
+    ) -> None:
+        self.source, self.location, self.format, self._node = source, destination, format, node
+        self.narrowing, self.target_spec = narrowing, target
+        kvstore = destination.kvstore()
+        if not sync:  # one that is bound already would not look at the context
+            kept = {kind: value for kind, value in kvstore.resources.items() if kind != "file_io_sync"}
+            kvstore = replace(kvstore, resources=kept)
+        self._kvstore = kvstore
+        self._context = Context({} if sync else {"file_io_sync": False})
+        spec = self._spec(target)
+        assumed = Spec._of(spec._driver.with_open_mode(_ASSUMED), spec._transform)
+        # Nothing is waited for, so no thread is needed.
+        self.target = open_spec(assumed, None, None, self._context, None).result()
+        self.arrays = copy_arrays(source, self.target, destination, narrowing, is_stored=node is not None)
+        self.nbytes = self.arrays.nbytes
+
+    def _spec(self, target: Target) -> Spec:
+        spec = _parsed(target.spec)
+        return Spec._of(spec._driver.with_kvstore(self._kvstore), spec._transform)
+
+    def follow(self, plan: CopyPlan, *, summed: bool, intermediate: str) -> None:
+        """Take a plan; with `summed`, fingerprints are wanted also of a single pass.
+
+        `intermediate` is the name of the array between two.
+        """
+        if plan.passes[0].domain.shape != self.target.shape:
+            raise InvalidArgumentError(
+                f"the plan is for an array of shape {list(plan.passes[0].domain.shape)}, "
+                f"not {list(self.target.shape)}"
+            )
+        self.plan = plan
+        self.steps = self.arrays.steps(plan, summed=summed, name=intermediate)
+
+    def share(self, nbytes: int) -> int:
+        """Return what a block of one of several passes counts for the whole."""
+        return nbytes // len(self.steps)
+
+    def copy_stages(
+        self,
+        crew: Crew,
+        fence: Fence,
+        pending: Callable[[int], Sequence[tuple[int, int]]],
+        done: Done,
+        **how: Any,
+    ) -> Iterator[Stage]:
+        """Yield the passes, each of the tasks that are `pending` when it begins."""
+        if self.narrowing is not None:
+            self.narrowing.n_changed = 0
+        yield from self._stages("copy", self.steps, crew, fence, pending, done, how)
+
+    def verify_stages(
+        self, crew: Crew, fence: Fence | None, advance: Callable[[int], None], **how: Any
+    ) -> Iterator[Stage]:
+        """Yield what reads source and copy again; raise DataCorruptionError if they differ.
+
+        The error names the first element that differs; after two passes it says only that some differ.
+        """
+        # A narrowing counts once.
+        steps = self.arrays.verify_steps(self.plan, copy(self.narrowing))
+        sums = [0] * len(steps)
+
+        def done(at: int, start: int, stop: int, result: StepResult) -> None:
+            sums[at] = (sums[at] + result.fingerprint) & _MASK
+            advance(self.share(result.nbytes))
+
+        fence = None if fence is None else fence.reading()
+        yield from self._stages(
+            "compare", steps, crew, fence, lambda at: [(0, steps[at].blocks.n_blocks)], done, how
+        )
+        if len(set(sums)) > 1:
+            raise DataCorruptionError(
+                f"the copy differs from the source: fingerprints are {sums[1]:016x} and {sums[0]:016x}"
+            )
+
+    def _stages(
+        self,
+        what: str,
+        steps: Sequence[CopyStep],
+        crew: Crew,
+        fence: Fence | None,
+        pending: Callable[[int], Sequence[tuple[int, int]]],
+        done: Done,
+        how: dict[str, Any],
+    ) -> Iterator[Stage]:
+        work = Work(what, steps, fence)
+
+        def count(at: int, start: int, stop: int, result: StepResult) -> None:
+            counted = steps[at].narrowing
+            if counted is not None:
+                counted.add_changed(result.n_changed)
+            done(at, start, stop, result)
+
+        for at, step in enumerate(steps):
+            cost = prod(step.blocks.shape) * step.itemsize
+            yield crew.stage(work, at, pending(at), partial(count, at), kind=what, cost=cost, **how)
+
+    @staticmethod
+    def check_passes(sums: Sequence[int]) -> None:
+        """Raise DataCorruptionError unless the second pass has read what the first has written."""
+        if len(set(sums)) > 1:
+            raise DataCorruptionError(
+                "the intermediate array was not read as it was written: fingerprints are "
+                f"{sums[0]:016x} and {sums[1]:016x}"
+            )
+
+    def check_source(self) -> None:
+        """Raise FailedPreconditionError if the metadata of the source are others than at the beginning."""
+        if self._node is None or self._node.found is None:  # or it comes from consolidated metadata
+            return
+        location, key = self._node.location, self._node.key
+        found = location.store.read(location.path + key)
+        if found.value is None or node_of(location, key, found).document != self._node.document:
+            raise FailedPreconditionError(
+                f"the source has changed while it was copied: {location.describe(key)} is another, or gone"
+            )
+
+    def publish(self, fingerprint: int | None = None) -> None:
+        """Make the copy an array, perhaps with the fingerprint of its elements as an attribute.
+
+        Consolidated metadata do not follow.
+        """
+        location, wanted = self.location, self.target_spec
+        if self.plan.intermediate is not None:
+            # First: an N5 array can't be made where a directory is.
+            delete_intermediates(location)
+        if fingerprint is not None and is_session(location.store):  # there it is an array already
+            kept = {FINGERPRINT: f"{fingerprint:016x}"}
+            change_attributes(require_node(location), lambda own: {**own, **kept})
+            return
+        if fingerprint is not None:
+            wanted = with_fingerprint(wanted, self.format, fingerprint)
+        write_first_attributes(location, self.format, wanted.attributes)
+        bound = self._spec(wanted)._driver.bind(self._context)
+        assert isinstance(bound, ChunkedSpec), "it has metadata"
+        create_document(bound)
+
+    def is_there(self) -> bool:
+        """Return True if there is an array with the metadata of the copy."""
+        try:
+            open_json({**self.target_spec.spec, "kvstore": self._kvstore, "open": True}).result()
+        except ValueError:
+            return False
+        return True
+
+
+_specs: dict[bytes, Spec] = {}
+
+
+def _parsed(json: dict[str, Any]) -> Spec:
+    """Return the spec of an array that has no kvstore yet; it is not to be changed."""
+    # Arrays of a tree are mostly alike, and one is asked for several times.
+    key = json_key(json, _MOST_KEPT)
+    found = None if key is None else _specs.get(key)
+    if found is None:
+        found = Spec(json)
+        if key is not None:
+            put_bounded(_specs, key, found)
+    return found
+
+
+def planned_job(
+    source: CopySource,
+    destination: Location,
+    format: str,
+    options: dict[str, Any],
+    *,
+    cast: Cast = "error",
+    extent: tuple[float, float] | None = None,  # of the source, which else "scale" measures
+    sync: bool = True,
+) -> CopyJob:
+    """Return how an array is copied to a format; raise if that can't hold it."""
+    check_named(options, options.get("names", source.template.names), "the array")
+    options = resolved_sizes(source.template, options)
+    dtype = options.get("dtype")
+    convert = None if dtype is None else narrowing(source.store, dtype, cast, extent)
+    template = _with_options(source.template, options, convert)
+    target = target_spec(template, format, list(options))
+    return CopyJob(source.store, destination, format, target, convert, node=source.node, sync=sync)
+
+
+def _with_options(template: ArrayTemplate, options: dict[str, Any], convert: Convert | None) -> ArrayTemplate:
+    if "dtype" in options and template.fill_value is not None and "fill_value" not in options:
+        convert = convert or converter(template.dtype, options["dtype"])
+        try:
+            options = {**options, "fill_value": convert(template.fill_value)}
+        except MisfitError as e:
+            raise prefix(e, "The fill value can't be kept, give another one") from None
+    return template.replaced(options)

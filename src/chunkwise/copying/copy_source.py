@@ -1,0 +1,110 @@
+"""Sources of copies: an array that is stored, or one that a spec in a file makes of others."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from chunkwise.copying.array_template import ArrayTemplate, template_of
+from chunkwise.copying.new_array import open_array, open_node
+from chunkwise.copying.overlap import store_and_path, uses
+from chunkwise.core.api.tensorstore import TensorStore
+from chunkwise.core.base.binding import JSON
+from chunkwise.core.index_space import d, newaxis
+from chunkwise.core.specs.url import is_url
+from chunkwise.core.trees.attributes import node_attributes
+from chunkwise.core.trees.location import Location
+from chunkwise.core.trees.node import Node, require_node
+from chunkwise.core.trees.tree import Tree
+from chunkwise.errors import InvalidArgumentError
+
+__all__ = ["CopySource", "check_apart", "stored_source", "tree_source", "view_source"]
+
+
+class CopySource(NamedTuple):
+    """An array to be copied."""
+
+    store: TensorStore  # with origin 0
+    template: ArrayTemplate
+    location: JSON  # for a journal
+    digest: str  # of its metadata, for a journal
+    node: Node | None  # None for an array that a spec makes of others
+
+    @property
+    def is_stored(self) -> bool:
+        """True if it lies in chunks, so that it can tell which of them are missing."""
+        return self.node is not None
+
+    def part(self, index: tuple[int | slice, ...]) -> CopySource:
+        """Return the region that one index or slice for each dimension selects; its bounds begin at 0."""
+        store = self.store
+        # With bounds that could be others by then, what is outside would be found when it is read.
+        view = store[d[:].mark_bounds_implicit[False]][index] if index else store
+        view = view.translate_to[(0,) * view.rank] if view.rank else view
+        slices = {dim: term for dim, term in enumerate(index) if isinstance(term, slice)}
+        template = self.template.subset(
+            view.shape, list(slices), [term.step or 1 for term in slices.values()]
+        )
+        return self._replace(store=view, template=template, digest=_digest([self.digest, repr(index)]))
+
+    def arranged(self, dims: Sequence[int], *, n_new: int = 0) -> CopySource:
+        """Return the array with its dimensions in another order, and `n_new` of size 1 behind them."""
+        view = self.store.transpose(dims) if dims else self.store
+        view = view[(..., *[newaxis] * n_new)]
+        return self._replace(
+            store=view.translate_to[(0,) * view.rank] if view.rank else view,
+            template=self.template.arranged(dims, n_new),
+            digest=_digest([self.digest, list(dims), n_new]),
+        )
+
+    def uses(self, location: Location, *, below: bool) -> bool:
+        """Return True if anything that is read, archives included, lies at `location`, or also `below` it."""
+        return uses(self.store._array.spec(), location, below=below)
+
+
+def stored_source(location: Location) -> CopySource:
+    """Return the array that is stored at `location`."""
+    node = require_node(location)
+    store = open_array(location, found=node, read=True)
+    template = template_of(store, node, node_attributes(node))
+    return CopySource(store, template, location.journal_json(), _digest(dict(node.document)), node)
+
+
+def tree_source(tree: Tree, names: Sequence[str], node: Node) -> CopySource:
+    """Return an array of a tree, of which nothing is read that hasn't been read already but attributes."""
+    store = open_node(tree, names, node)
+    known = tree.known_attributes(names)
+    template = template_of(store, node, node_attributes(node) if known is None else known)
+    return CopySource(store, template, node.location.journal_json(), _digest(dict(node.document)), node)
+
+
+def view_source(path: str, store: TensorStore) -> CopySource:
+    """Return the array that `path` names, which is no node; its bounds begin at 0 in the copy."""
+    spec = store.spec().to_json()
+    store = store.translate_to[(0,) * store.rank] if store.rank else store
+    chunks = store.chunk_layout.read_chunk.shape
+    template = ArrayTemplate(
+        shape=store.shape,
+        dtype=store.dtype,
+        chunks=None if not chunks or None in chunks else tuple(n or 1 for n in chunks),
+        fill_value=store.fill_value,
+        names=tuple(label or None for label in store.domain.labels),
+        units=tuple(store.dimension_units),
+    )
+    return CopySource(store, template, path if is_url(path) else os.path.abspath(path), _digest(spec), None)
+
+
+def check_apart(source: Location, destination: Location) -> None:
+    """Raise InvalidArgumentError if one is, or holds, the other."""
+    store, here = store_and_path(source.store, source.path)
+    other, there = store_and_path(destination.store, destination.path)
+    if store == other and (here.startswith(there) or there.startswith(here)):
+        how = "is the same" if here == there else "is inside it" if there.startswith(here) else "holds it"
+        raise InvalidArgumentError(f"{source.text} can't be copied to {destination.text}, which {how}")
+
+
+def _digest(document: object) -> str:
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,81 @@
+"""Progress of an unfinished copy, of an array or a tree, as its journals tell it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from chunkwise.copying.destination import begun_at
+from chunkwise.copying.journal import may_live
+from chunkwise.copying.journal_document import JournalDocument, Ranges
+from chunkwise.copying.part import Part
+from chunkwise.copying.parts import PartJournals, n_parts
+from chunkwise.copying.tree_journal import LARGE, SMALL, is_tree_journal
+from chunkwise.core.base.binding import JSON
+from chunkwise.core.trees.location import Location
+
+__all__ = ["CopyStatus", "PartStatus", "TaskCount", "copy_status"]
+
+
+class TaskCount(NamedTuple):
+    """Numbers of tasks, and of those that are done."""
+
+    tasks: int
+    done: int
+
+
+class PartStatus(NamedTuple):
+    """Progress of a part: what it has done itself of each pass."""
+
+    part: Part
+    passes: list[TaskCount]
+    owner: str | None
+    owner_ended: bool
+
+
+class CopyStatus(NamedTuple):
+    """Progress of a copy."""
+
+    source: JSON
+    owner: str | None  # process that writes the journal; None if none does
+    owner_ended: bool  # whether that is a process of this machine that is no more
+    passes: list[TaskCount]  # of a tree, of which an array is one task or many, one for all
+    arrays: TaskCount | None  # of a tree
+    parts: list[PartStatus]
+
+
+def copy_status(location: Location) -> CopyStatus | None:
+    """Return the progress of the unfinished copy at `location`, None if there is none."""
+    found = begun_at(location)
+    if found is None:
+        return None
+    location, journal = found
+    n = n_parts(journal)
+    parts = {} if n is None else dict(PartJournals(location, {}, journal["tasks"], n).read())
+    passes = list(_passes(journal, *parts.values()))
+    arrays = None
+    if is_tree_journal(journal):
+        arrays = _sum(passes[SMALL], passes[LARGE])
+        passes = [_sum(passes[SMALL], *passes[LARGE + 1 :])]
+    return CopyStatus(
+        journal["task"].get("source"),
+        journal["owner"],
+        _has_ended(journal),
+        passes,
+        arrays,
+        [PartStatus(part, list(_passes(own)), own["owner"], _has_ended(own)) for part, own in parts.items()],
+    )
+
+
+def _has_ended(journal: JournalDocument) -> bool:
+    return journal["owner"] is not None and not may_live(journal["owner"])
+
+
+def _passes(*journals: JournalDocument) -> Iterator[TaskCount]:
+    """Yield for each pass the number of tasks, and how many of them are done by any."""
+    for at, n in enumerate(journals[0]["tasks"]):
+        yield TaskCount(n, len(Ranges(found for journal in journals for found in journal["done"][at])))
+
+
+def _sum(*counts: TaskCount) -> TaskCount:
+    return TaskCount(sum(count.tasks for count in counts), sum(count.done for count in counts))

@@ -1,0 +1,125 @@
+"""``Destination``: the location of a copy, and the place where that is made.
+
+They are the same if nothing is replaced.  Otherwise the copy is made in a place beside the old data, with
+its journal, and takes their place when it is whole (`chunkwise.core.trees.replacement`).  The place has a
+name that follows from the location, so another process finds it and goes on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+from chunkwise.copying.journal_document import JournalDocument, read_journal
+from chunkwise.copying.sessions import is_session
+from chunkwise.core.driver.n5.document import is_marker
+from chunkwise.core.driver.tree_formats import tree_format
+from chunkwise.core.kvstore.take_place import delete_all_below
+from chunkwise.core.trees.consolidated import update_consolidated
+from chunkwise.core.trees.container import container_root, create_container
+from chunkwise.core.trees.location import Location
+from chunkwise.core.trees.new_location import create_parents
+from chunkwise.core.trees.node import JOURNAL, Node, find_documented, find_node, nodes_below
+from chunkwise.core.trees.replacement import Replacement
+from chunkwise.core.trees.walk import walk
+from chunkwise.errors import FailedPreconditionError
+
+__all__ = ["Destination", "begun_at"]
+
+
+@dataclass(frozen=True)
+class Destination:
+    """A location, and where the copy is made."""
+
+    location: Location
+    place: Location
+    replacement: Replacement | None = None
+    clears: bool = False  # whether what is there is deleted first: only in a session
+
+    @classmethod
+    def choose(cls, location: Location, *, overwrite: bool, go_on: bool, tree: bool = False) -> Self:
+        """Return where a copy is made; raise if what is there can't be replaced.
+
+        With `go_on` it is where an unfinished copy is, if there is one.  With `tree` a group may be replaced.
+        """
+        if overwrite:
+            node = _replaceable(location, tree=tree)
+            if is_session(location.store):
+                return cls(location, location, clears=node is not None)
+            return cls(location, location) if node is None else cls.replacing(location)
+        if go_on and not is_session(location.store) and read_journal(location) is None:
+            beside = cls.replacing(location)
+            if find_node(beside.place) is not None:
+                return beside
+        return cls(location, location)
+
+    @classmethod
+    def replacing(cls, location: Location) -> Self:
+        """Return a place beside what is at a location."""
+        replacement = Replacement.begin(location, resumable=True)
+        return cls(location, replacement.staging, replacement)
+
+    @property
+    def is_made(self) -> bool:
+        """True if the copy is whole, but not in its place yet: a process was killed between the two."""
+        return (
+            self.replacement is not None
+            and read_journal(self.place) is None
+            and find_documented(self.place) is not None
+        )
+
+    def clear(self) -> None:
+        """Delete what an unfinished copy has left in the place, if that is beside the location."""
+        if self.replacement is not None or self.clears:
+            delete_all_below(self.place.store, self.place.path)
+
+    def create_parents(self, format: str) -> None:
+        """Make the groups above, and mark the container."""
+        create_parents(self.location, format)
+        if self.replacement is not None and tree_format(format).has_containers:
+            root = container_root(self.location)
+            if root is not None and root.path == self.location.path:
+                create_container(self.place)
+
+    def commit(self) -> None:
+        """Have the copy, whose journal is gone, take the place of what is there."""
+        if self.replacement is not None:
+            self.replacement.commit()
+        else:
+            update_consolidated(self.location.store, self.location.path)
+
+
+def begun_at(location: Location) -> tuple[Location, JournalDocument] | None:
+    """Return where an unfinished copy to a location is, and what its journal says; None if there is none."""
+    beside = [] if is_session(location.store) else [Destination.replacing(location).place]
+    for at in (location, *beside):
+        journal = read_journal(at)
+        if journal is not None:
+            return at, journal
+    return None
+
+
+def _replaceable(location: Location, *, tree: bool) -> Node | None:
+    """Return what is to be replaced; raise FailedPreconditionError if that is not to be."""
+    node = find_node(location)
+    if node is None:
+        return None
+    if tree:
+        if not node.implicit:
+            return node
+        if nodes_below(location):
+            raise FailedPreconditionError(
+                f"{location.text} is a directory that is neither group nor array and not empty; "
+                "delete it yourself if nothing in it is needed"
+            )
+        return None
+    if node.kind == "group" and node.key != JOURNAL:
+        if node.implicit or is_marker(node.document):
+            return None  # `check_free` says whether it is in the way
+        raise FailedPreconditionError(f"{location.text} is a group; only an array can be overwritten")
+    below = [walked.name for walked in walk(node) if walked.name]
+    if below:
+        raise FailedPreconditionError(
+            f"{location.text} can't be overwritten: there are others below it, such as {below[0]}"
+        )
+    return node

@@ -1,0 +1,251 @@
+"""Differences of two trees or arrays, whatever their formats: nodes, links, metadata, attributes, values.
+
+Metadata are compared by meaning: names and units of dimensions are no attributes, in any format, and neither
+is the version of an N5 container.  Chunks, compression and the format itself are compared only if asked for.
+Values are compared block by block; NaN equals NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Executor
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy.typing as npt
+
+from chunkwise.copying.array_template import ArrayTemplate
+from chunkwise.copying.copy_source import CopySource, stored_source, view_source
+from chunkwise.copying.executors import Workers, workers_of
+from chunkwise.copying.progress import check_progress, shown_progress
+from chunkwise.copying.source import find_array, find_source
+from chunkwise.copying.value_difference import as_json, compare_values, same_json
+from chunkwise.copying.work import Crew
+from chunkwise.core.api.tensorstore import TensorStore
+from chunkwise.core.base.binding import JSON, MISSING, dump
+from chunkwise.core.dtypes.fill_value import same_fill
+from chunkwise.core.trees.attributes import node_attributes
+from chunkwise.core.trees.link import Link, parse_links, without_links
+from chunkwise.core.trees.location import LocationLike
+from chunkwise.core.trees.node import Node, require_node
+from chunkwise.core.trees.walk import walk
+from chunkwise.errors import FailedPreconditionError
+
+__all__ = ["Difference", "diff", "differences"]
+
+Progress: TypeAlias = Callable[[int], object]
+
+
+class Difference(NamedTuple):
+    """One difference that `diff` has found.
+
+    Attributes
+    ----------
+    name : str
+        Path of the node, from the two that are compared on.
+    what : str
+        "structure", "link", "shape", "dtype", "attribute", "values" and so on.
+    left, right : JSON
+        What there is; of values the first that differ.
+    detail : str
+        Which attribute; how many values, and where the first is.
+    """
+
+    name: str
+    what: str
+    left: JSON
+    right: JSON
+    detail: str = ""
+
+    def __str__(self) -> str:
+        name = self.name or "."
+        what = self.what + (f" {self.detail}" if self.detail else "")
+        if self.what == "structure":
+            return f"{name}: {self.left or 'nothing'} | {self.right or 'nothing'}"
+        return f"{name}: {what}: {dump(self.left)} | {dump(self.right)}"
+
+
+def diff(
+    left: LocationLike,
+    right: LocationLike,
+    *,
+    attributes: bool = True,
+    values: bool = True,
+    layout: bool = False,
+    executor: Executor | Workers | None = None,
+    progress: Callable[[int], object] | bool = False,
+) -> list[Difference]:
+    """Compare two arrays or trees, whatever their formats.
+
+    Parameters
+    ----------
+    left, right : str, path-like, Spec, KvStore, KvStore.Spec or JSON
+    attributes, values : bool
+        Whether these are compared.  Values are equal if NumPy says so, or if both are NaN.
+    layout : bool
+        Whether format, chunks, fill values and compression are compared.
+    executor : concurrent.futures.Executor, optional
+        Who compares values, as for `chunkwise.copy`.  By default threads of this process.
+    progress : callable or bool
+        Is told the bytes that were compared, in the calling thread; True shows a bar on stderr.
+
+    Returns
+    -------
+    list of Difference
+        In the order of the names; empty if there are none.
+
+    Raises
+    ------
+    NotFoundError
+        If there is no array or group.
+    FailedPreconditionError
+        If metadata can't be read, or a worker doesn't see the arrays.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import chunkwise
+    >>> place = tempfile.mkdtemp()
+    >>> _ = chunkwise.create_array(f"{place}/a.zarr", np.arange(6))
+    >>> _ = chunkwise.create_array(f"{place}/b.zarr", np.array([0, 1, 2, 9, 4, 5]))
+    >>> for difference in chunkwise.diff(f"{place}/a.zarr", f"{place}/b.zarr"):
+    ...     print(difference.what)
+    values
+    """
+    check_progress(progress)
+    with shown_progress(progress, "comparing", None) as told:
+        found = differences(
+            left,
+            right,
+            attributes=attributes,
+            values=values,
+            layout=layout,
+            executor=executor,
+            progress=told,
+        )
+        return list(found)
+
+
+def differences(
+    left: LocationLike,
+    right: LocationLike,
+    *,
+    attributes: bool,
+    values: bool,
+    layout: bool,
+    executor: Executor | Workers | None,
+    progress: Progress,
+) -> Iterator[Difference]:
+    """Yield what `diff` returns, each when it is found."""
+    with Crew(workers_of(executor)) as crew:
+        nodes = [_nodes(place) for place in (left, right)]
+        for name in sorted({*nodes[0], *nodes[1]}, key=lambda name: name.split("/")):
+            a, b = nodes[0].get(name), nodes[1].get(name)
+            if a is None or b is None or _kind(a) != _kind(b):
+                yield Difference(name, "structure", a and _kind(a), b and _kind(b))
+            elif isinstance(a, CopySource) or isinstance(b, CopySource) or a.kind == "array":
+                yield from _arrays(name, a, b, attributes, values, layout, crew, progress)
+            else:
+                if layout and a.format != b.format:
+                    yield Difference(name, "format", a.format, b.format)
+                found = [_group_attributes(node) for node in (a, b)]
+                yield from _links(name, *map(parse_links, found))
+                if attributes:
+                    yield from _attributes(name, *map(without_links, found))
+
+
+def _nodes(place: LocationLike) -> dict[str, Node | CopySource]:
+    array = find_array(place)
+    if array is not None:
+        return {"": view_source("", array)}
+    nodes: dict[str, Node | CopySource] = {}
+    for name, node in walk(require_node(find_source(place))):
+        if node.error:
+            where = node.location.describe(node.key)
+            raise FailedPreconditionError(f"{where}: {node.error}")
+        nodes[name] = node
+    return nodes
+
+
+def _kind(node: Node | CopySource) -> str:
+    return "array" if isinstance(node, CopySource) else node.kind
+
+
+def _group_attributes(node: Node) -> dict[str, JSON]:
+    attributes = {} if node.implicit else node_attributes(node)
+    version = node.rules.container_member
+    return {name: value for name, value in attributes.items() if not version or name != version}
+
+
+def _links(name: str, a: Mapping[str, Link], b: Mapping[str, Link]) -> Iterator[Difference]:
+    for link in sorted({*a, *b}):
+        if a.get(link) != b.get(link):
+            left, right = (str(links[link]) if link in links else None for links in (a, b))
+            yield Difference(f"{name}/{link}" if name else link, "link", left, right)
+
+
+def _arrays(
+    name: str,
+    a: Node | CopySource,
+    b: Node | CopySource,
+    attributes: bool,
+    values: bool,
+    layout: bool,
+    crew: Crew,
+    progress: Progress,
+) -> Iterator[Difference]:
+    sources = [at if isinstance(at, CopySource) else stored_source(at.location) for at in (a, b)]
+    x, y = (source.template for source in sources)
+    if x.shape != y.shape:
+        yield Difference(name, "shape", x.shape, y.shape)
+    if x.dtype != y.dtype:
+        yield Difference(name, "dtype", x.dtype.name, y.dtype.name)
+    if attributes:
+        if any((*x.names, *y.names)) and x.names != y.names:
+            yield Difference(name, "dimension_names", x.names, y.names)
+        if any((*x.units, *y.units)) and _units(x) != _units(y):
+            yield Difference(name, "dimension_units", _units(x), _units(y))
+        yield from _attributes(name, x.attributes, y.attributes)
+    if layout:
+        yield from _layouts(name, x, y)
+    if values and x.shape == y.shape and x.dtype == y.dtype:
+        yield from _values(name, sources[0].store, sources[1].store, crew, progress)
+
+
+def _layouts(name: str, x: ArrayTemplate, y: ArrayTemplate) -> Iterator[Difference]:
+    if x.format != y.format:
+        yield Difference(name, "format", x.format, y.format)
+    for what in ("chunks", "shards"):
+        if getattr(x, what) != getattr(y, what):
+            yield Difference(name, what, getattr(x, what), getattr(y, what))
+    if str(x.codec) != str(y.codec):
+        yield Difference(name, "codec", str(x.codec), str(y.codec))
+    if x.dtype == y.dtype and not same_fill(_fill(x), _fill(y)):
+        yield Difference(name, "fill_value", as_json(_fill(x)[()]), as_json(_fill(y)[()]))
+
+
+def _units(template: ArrayTemplate) -> list[str | None]:
+    return [None if unit is None else str(unit) for unit in template.units]
+
+
+def _fill(template: ArrayTemplate) -> npt.NDArray[Any]:
+    return template.dtype.zero() if template.fill_value is None else template.fill_value
+
+
+def _attributes(name: str, a: Mapping[str, JSON], b: Mapping[str, JSON]) -> Iterator[Difference]:
+    for key in sorted({*a, *b}):
+        left, right = a.get(key, MISSING), b.get(key, MISSING)
+        if left is MISSING or right is MISSING or not same_json(left, right):
+            left, right = (None if value is MISSING else value for value in (left, right))
+            yield Difference(name, "attribute", left, right, dump(key))
+
+
+def _values(
+    name: str, left: TensorStore, right: TensorStore, crew: Crew, progress: Progress
+) -> Iterator[Difference]:
+    """Yield one difference if any element differs: how many do, and the first of them."""
+    found = compare_values(left, right, crew, progress)
+    if found.first is not None:
+        where, x, y = found.first
+        detail = f"({found.n_different:,} of {left.size:,} differ; the first at {where})"
+        yield Difference(name, "values", x, y, detail)

@@ -1,0 +1,260 @@
+"""Executors: threads of this process, processes of this machine, a cluster of Dask, or any of a caller."""
+
+from __future__ import annotations
+
+import os
+import queue
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, TypeVar
+
+from chunkwise.copying.task_driver import BATCH_SECONDS
+from chunkwise.core.base.extras import load
+from chunkwise.core.base.fork import new_lock
+from chunkwise.core.base.processors import memory_limit, n_dask_threads, n_processors
+from chunkwise.core.base.thread import start_thread
+from chunkwise.core.engine.blockwise import n_block_threads
+from chunkwise.errors import InvalidArgumentError, UnavailableError
+
+__all__ = [
+    "BlockThreads",
+    "OpenExecutor",
+    "Tally",
+    "Workers",
+    "kept_open",
+    "named_workers",
+    "processes_here",
+    "threads_here",
+    "workers_of",
+]
+
+T = TypeVar("T")
+
+
+class BlockThreads(Executor):
+    """Threads of this process; the caller does what no thread can be started for."""
+
+    def __init__(self, max_workers: int) -> None:
+        self._max_workers = max_workers
+        self._queue: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = queue.SimpleQueue()
+        self._lock = new_lock()
+        self._n_threads = 0
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        """Call `fn` in one of the threads."""
+        future: Future[T] = Future()
+        work = future, lambda: fn(*args, **kwargs)
+        with self._lock:
+            if self._n_threads < self._max_workers and start_thread(self._serve):
+                self._n_threads += 1
+        if self._n_threads:
+            self._queue.put(work)
+        else:
+            _do(*work)
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Let the threads end when they have done what was submitted; nobody waits for them."""
+        for _ in range(self._n_threads):
+            self._queue.put(None)
+
+    def _serve(self) -> None:
+        while (work := self._queue.get()) is not None:
+            _do(*work)
+            del work  # or its arrays live until there is other work
+
+
+def _do(future: Future[Any], work: Callable[[], Any]) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        result = work()
+    except BaseException as e:
+        future.set_exception(e)
+    else:
+        future.set_result(result)
+
+
+class OpenExecutor(NamedTuple):
+    """An executor, and what makes another one where that is broken."""
+
+    executor: Executor
+    renew: Callable[[], Executor] | None = None
+
+
+@dataclass
+class Tally:
+    """Number of tasks, for a display; of stages that haven't begun they may not be known yet."""
+
+    n_done: int = 0
+    n_begun: int = 0  # of stages that have begun
+    n_expected: int = 0
+
+    @property
+    def n_tasks(self) -> int:
+        """Number of tasks, as far as it is known."""
+        return max(self.n_begun, self.n_expected)
+
+
+@dataclass(frozen=True)
+class Workers:
+    """Those who do tasks: how to reach them, how many they are, what each may use."""
+
+    open: Callable[[], AbstractContextManager[OpenExecutor]]
+    n_workers: int
+    n_at_once: int = 1  # tasks at the same time in one process
+    memory: int | None = None  # of one process, where it is known
+    batch_seconds: float = BATCH_SECONDS
+    tally: Tally = field(default_factory=Tally, compare=False)
+    unasked: bool = False  # whether nobody has chosen them: those of this process then
+
+
+def threads_here(n: int | None = None) -> Workers:
+    """Return threads of this process, by default as many as the library has for blocks."""
+    unasked = n is None
+    n = n_block_threads() if n is None else n
+
+    @contextmanager
+    def start() -> Iterator[OpenExecutor]:
+        # A worker of Dask with one thread is that of its task.
+        executor = BlockThreads(0 if n == n_dask_threads() == 1 else n)
+        try:
+            yield OpenExecutor(executor)
+        finally:
+            executor.shutdown()
+
+    return Workers(start, n, n, batch_seconds=0.0, unasked=unasked)
+
+
+def processes_here(n: int) -> Workers:
+    """Return processes of this machine, which are started anew when one is lost."""
+    import multiprocessing  # which takes long to load
+    from concurrent.futures import ProcessPoolExecutor
+
+    @contextmanager
+    def start() -> Iterator[OpenExecutor]:
+        opened: list[Executor] = []
+
+        def renew() -> Executor:
+            context = multiprocessing.get_context("spawn")
+            opened.append(ProcessPoolExecutor(n, mp_context=context, initializer=_end_with_parent))
+            return opened[-1]
+
+        try:
+            yield OpenExecutor(renew(), renew)
+        finally:
+            for executor in opened:
+                executor.shutdown(wait=False, cancel_futures=True)
+
+    return Workers(start, n, memory=memory_limit() // 4 // n)
+
+
+def _end_with_parent() -> None:
+    """End this process when the one that started it is killed; else it would wait for tasks for ever."""
+    from multiprocessing import parent_process
+
+    parent = parent_process()
+
+    def wait() -> None:
+        assert parent is not None, "it was started by another"
+        parent.join()
+        os._exit(1)
+
+    if parent is not None:
+        start_thread(wait)
+
+
+@contextmanager
+def kept_open(workers: Workers) -> Iterator[Workers]:
+    """Give the same workers for several pieces of work, which don't start others."""
+    with workers.open() as opened:
+        current = [opened.executor]
+        renew = opened.renew
+
+        def renewed() -> Executor:
+            assert renew is not None
+            current[:] = [renew()]
+            return current[0]
+
+        @contextmanager
+        def reuse() -> Iterator[OpenExecutor]:
+            yield OpenExecutor(current[0], None if renew is None else renewed)
+
+        yield replace(workers, open=reuse)
+
+
+def workers_of(executor: Executor | Workers | None) -> Workers:
+    """Return the workers of an executor of the caller, which stays open; by default threads here."""
+    if executor is None:
+        return threads_here()
+    if isinstance(executor, Workers):
+        return executor
+
+    @contextmanager
+    def start() -> Iterator[OpenExecutor]:
+        yield OpenExecutor(executor)
+
+    client = getattr(executor, "_client", None)
+    if client is not None and hasattr(client, "nthreads"):  # of Dask
+        return _of_dask(client, start)
+    counts = (getattr(executor, name, None) for name in ("_max_workers", "max_workers"))
+    n = next((n for n in counts if isinstance(n, int) and n > 0), n_processors())
+    in_process = isinstance(executor, ThreadPoolExecutor | BlockThreads)
+    return Workers(start, n, n, batch_seconds=1.0) if in_process else Workers(start, n)
+
+
+def _of_dask(client: Any, start: Callable[[], AbstractContextManager[OpenExecutor]]) -> Workers:
+    found = client.scheduler_info(n_workers=-1)["workers"].values()
+    threads = [int(worker["nthreads"]) for worker in found]
+    limits = [int(worker["memory_limit"]) for worker in found if worker.get("memory_limit")]
+    memory = min(limits) // 4 if limits else None
+    return Workers(start, max(1, sum(threads)), max(threads, default=1), memory)
+
+
+def named_workers(text: str) -> Workers:
+    """Return what ``threads:N``, ``processes:N`` or the address of a Dask scheduler names.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it is none of them.
+    UnavailableError
+        If no scheduler answers.
+    """
+    kind, _, number = text.partition(":")
+    if kind in ("threads", "processes"):
+        if not number.isdigit() or not int(number):
+            raise InvalidArgumentError(
+                f"--on: expected {kind}:N, where N is a number from 1, but received {text!r}"
+            )
+        return threads_here(int(number)) if kind == "threads" else processes_here(int(number))
+    if "://" not in text:
+        raise InvalidArgumentError(
+            "--on: expected threads:N, processes:N or the address of a Dask scheduler such as "
+            f"tcp://host:8786, but received {text!r}"
+        )
+    return _at_scheduler(text)
+
+
+def _at_scheduler(address: str) -> Workers:
+    """Return the workers of a Dask scheduler, connected to while there is work for them."""
+    distributed = load("distributed", "--on with the address of a scheduler")
+
+    def connect() -> Any:
+        try:
+            client = distributed.Client(address, timeout="10s", set_as_default=False)
+            if not client.nthreads():
+                client.wait_for_workers(1, timeout=60)
+        except (OSError, TimeoutError) as e:
+            raise UnavailableError(f"no Dask scheduler with workers answers at {address}: {e}") from None
+        return client
+
+    @contextmanager
+    def start() -> Iterator[OpenExecutor]:
+        with connect() as client:
+            yield OpenExecutor(client.get_executor())
+
+    with connect() as client:
+        return _of_dask(client, start)

@@ -1,0 +1,144 @@
+"""``GuardedStore``: a store as a task sees it, which must not write when its work has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from chunkwise.core.kvstore.adapter.same_keys import SameKeysStore
+from chunkwise.core.kvstore.byte_range import read_ranges
+from chunkwise.core.kvstore.protocol import (
+    MISSING_GENERATION,
+    MOST_LOST,
+    Buffer,
+    ByteRange,
+    KvStoreDriver,
+    Reader,
+    Stamped,
+    offers,
+)
+from chunkwise.core.kvstore.traits import StoreTraits, traits_of
+
+__all__ = ["GuardedStore", "Written"]
+
+
+class Written(NamedTuple):
+    """A value that was written where nothing was."""
+
+    kv: KvStoreDriver
+    key: str
+    generation: bytes
+
+    def undo(self) -> None:
+        """Delete it, unless it is another by now."""
+        if self.generation and traits_of(self.kv).conditional_deletes:
+            self.kv.delete(self.key, if_equal=self.generation)
+
+
+class _ConditionalWriter(Protocol):
+    def write_if(self, key: str, value: Buffer, if_equal: bytes) -> bytes | None: ...
+    def flush(self) -> None: ...
+
+
+class GuardedStore(SameKeysStore):
+    """Store over `base` that writes where nothing is, and replaces what is there only while `check` says so.
+
+    Between the look at what is there and its replacement comes `check`, which raises unless the work is open:
+    what was there then is of the same work, and what comes afterwards is not replaced.
+    """
+
+    def __init__(
+        self, base: KvStoreDriver, check: Callable[[], None], note: Callable[[Written], object]
+    ) -> None:
+        super().__init__(base)
+        self._check, self._note = check, note
+        self._traits = super().traits
+        opener = traits_of(base).open_writer
+        if opener is not None and offers(opener(), _ConditionalWriter):
+            self._traits = self._traits._replace(open_writer=lambda: _Writer(self, opener()))
+
+    @property
+    def traits(self) -> StoreTraits:
+        """Those of the base, with a writer that guards too."""
+        return self._traits
+
+    def read(
+        self, key: str, *, byte_range: ByteRange | None = None, if_not_equal: bytes | None = None
+    ) -> Stamped:
+        """Read from the base."""
+        return self.base.read(key, byte_range=byte_range, if_not_equal=if_not_equal)
+
+    def open_reader(self) -> Reader:
+        """Return a reader of the base."""
+        return self.base.open_reader()
+
+    def read_ranges(self, key: str, starts: Sequence[int], stops: Sequence[int]) -> list[Buffer] | None:
+        """Read from the base."""
+        return read_ranges(self.base, key, starts, stops)
+
+    def write(self, key: str, value: Buffer, *, if_equal: bytes | None = None) -> bytes | None:
+        """Replace the value of `key`; raise AbortedError if that isn't the work's any more."""
+        return self.replace(key, value, if_equal, self._write_if)
+
+    def _write_if(self, key: str, value: Buffer, if_equal: bytes) -> bytes | None:
+        return self.base.write(key, value, if_equal=if_equal)
+
+    def replace(
+        self,
+        key: str,
+        value: Buffer,
+        if_equal: bytes | None,
+        write: Callable[[str, Buffer, bytes], bytes | None],
+    ) -> bytes | None:
+        """Write by a function that writes on a condition."""
+        if not traits_of(self.base).conditional_writes(key):
+            self._check()
+            return self.base.write(key, value, if_equal=if_equal)
+        expected = if_equal or MISSING_GENERATION
+        for _ in range(MOST_LOST):
+            if expected != MISSING_GENERATION:
+                self._check()
+            generation = write(key, value, expected)
+            if generation is not None:
+                if expected == MISSING_GENERATION:
+                    self._note(Written(self.base, key, generation))
+                return generation
+            if if_equal:
+                self._check()
+                return None
+            expected = self.base.read(key).generation
+        return self.base.write(key, value, if_equal=expected)
+
+    def delete(self, key: str, *, if_equal: bytes | None = None) -> bytes | None:
+        """Delete `key`; raise AbortedError if it isn't the work's any more."""
+        for _ in range(MOST_LOST):
+            expected = if_equal or self.base.read(key).generation
+            if expected == MISSING_GENERATION:
+                return MISSING_GENERATION
+            self._check()
+            if not traits_of(self.base).conditional_deletes:
+                return self.base.delete(key)
+            generation = self.base.delete(key, if_equal=expected)
+            if generation is not None or if_equal:
+                return generation
+        return None
+
+    def delete_range(self, start: str = "", stop: str = "") -> None:
+        """Refuse: no task deletes ranges."""
+        raise AssertionError("a task deletes no range of keys")
+
+
+class _Writer:
+    """The writer of a guarded store, for one worker."""
+
+    def __init__(self, store: GuardedStore, writer: Any) -> None:
+        self._store, self._write_if = store, writer.write_if
+        self.flush: Callable[[], None] = writer.flush
+
+    def write(self, key: str, value: Buffer) -> None:
+        """Replace the value of `key`, as the store does."""
+        self._store.replace(key, value, None, self._write_if)
+
+    def delete(self, key: str) -> None:
+        """Delete `key`, as the store does."""
+        self._store.delete(key)

@@ -1,0 +1,75 @@
+"""What a copy lacks of its source: told by a warning in Python, by lines and a status on the command line."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+
+from chunkwise.core.base.binding import JSON, dump
+from chunkwise.core.driver.n5.tree import DATASET_NAMES
+from chunkwise.core.driver.tree_formats import tree_format
+from chunkwise.core.trees.attribute_value import has_non_finite, to_json_value
+from chunkwise.errors import LossWarning
+
+__all__ = ["array_left_out", "finite_attributes", "fitting_attributes", "is_loss", "warn_of_losses"]
+
+_MOST_NAMED = 5
+
+
+def is_loss(note: str) -> bool:
+    """Return True if a note on a copy says that it lacks something, or has it in another form."""
+    return "left out" in note or note.endswith("text here")
+
+
+def array_left_out(why: str) -> str:
+    """Return the note on an array that isn't copied."""
+    return f"array is left out: {why}"
+
+
+def warn_of_losses(losses: Sequence[tuple[str, str]], *, stacklevel: int = 2) -> None:
+    """Warn of what a copy lacks, if that is anything: pairs of a path, which may be empty, and a note."""
+    if not losses:
+        return
+    named = [f"{path}: {note}" if path else note for path, note in losses[:_MOST_NAMED]]
+    if len(losses) > _MOST_NAMED:
+        named.append(f"and {len(losses) - _MOST_NAMED} more")
+    text = f"the copy lacks something of its source: {'; '.join(named)}"
+    warnings.warn(LossWarning(text, losses), stacklevel=stacklevel + 1)
+
+
+def finite_attributes(attributes: Mapping[str, JSON], format: str) -> tuple[dict[str, JSON], list[str]]:
+    """Return attributes as a document of this format has them, and notes on those that are others.
+
+    JSON has no NaN and no infinities: a document with their bare names is none for strict readers.
+    """
+    notes: list[str] = []
+    out = dict(attributes)
+    for name, value in attributes.items():
+        if not has_non_finite(value):
+            continue
+        what = f"attribute {dump(name)} has NaN or infinities, which"
+        if tree_format(format).attributes_key:  # a document that readers of arrays don't open
+            notes.append(f"{what} is no proper JSON")
+        else:
+            out[name] = to_json_value(value, f"attribute {dump(name)}", "string")
+            notes.append(f"{what} are text here")
+    return out, notes
+
+
+def fitting_attributes(attributes: Mapping[str, JSON], format: str) -> tuple[dict[str, JSON], list[str]]:
+    """Return the attributes that a group of this format can hold, and notes on the others."""
+    notes: list[str] = []
+    out = dict(attributes)
+    rules = tree_format(format)
+    for name in attributes:
+        why = f"null means missing in {rules.title}" if out[name] is None and not rules.keeps_null else ""
+        if name in rules.own_members("group"):
+            why = f"{rules.title} has a meaning of its own for that name"
+        if why:
+            notes.append(f"attribute {dump(name)} is left out: {why}")
+            del out[name]
+    if all(name in out for name in DATASET_NAMES[:4]) and rules.attributes_are_members:
+        del out["dimensions"]
+        notes.append('attribute "dimensions" is left out: it would make a dataset of the group')
+    out, changed = finite_attributes(out, format)
+    return out, [*notes, *changed]

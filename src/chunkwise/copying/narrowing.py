@@ -1,0 +1,171 @@
+"""Conversion of numbers to a data type that doesn't hold all of their values, by a rule of the user."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.core.api.copy import divide
+from chunkwise.core.api.tensorstore import TensorStore
+from chunkwise.core.base.fork import new_lock
+from chunkwise.core.codec.casting import cast_values, is_integer, value_range
+from chunkwise.core.dtypes.conversion import Conversion, convertible
+from chunkwise.core.dtypes.data_type import DataType
+from chunkwise.core.engine.blockwise import work_through
+from chunkwise.core.index_space import IndexDomain
+from chunkwise.errors import InvalidArgumentError, OutOfRangeError
+
+__all__ = ["CASTS", "Cast", "MisfitError", "Narrowing", "measure", "narrowing"]
+
+Cast: TypeAlias = Literal["error", "clamp", "wrap", "scale"]
+CASTS: tuple[Cast, ...] = ("error", "clamp", "wrap", "scale")
+"""Treatment of values that the new type can't hold.
+
+``error`` raises; ``clamp`` takes the nearest value that there is; ``wrap`` counts on from the other end of
+an integer type.  ``scale`` maps all values, so that the least becomes the least integer, and the greatest
+the greatest; for floating-point types 0 and 1.  Fractions are rounded where the rule isn't ``error``.
+"""
+
+Array: TypeAlias = npt.NDArray[Any]
+
+
+class MisfitError(OutOfRangeError):
+    """There are values that the new data type can't hold."""
+
+
+class Narrowing:
+    """A conversion of real numbers that counts misfits; called with an array of any shape, in any thread."""
+
+    def __init__(self, target: DataType, rule: Cast, extent: tuple[float, float] | None = None) -> None:
+        self._target = target
+        self.rule = rule
+        self.extent = extent
+        self.n_changed = 0
+        self._lock = new_lock()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Narrowing, (self._target, self.rule, self.extent)
+
+    def take_changed(self) -> int:
+        """Return the number of values that didn't fit since the last call."""
+        with self._lock:
+            taken, self.n_changed = self.n_changed, 0
+        return taken
+
+    def add_changed(self, n: int) -> None:
+        """Count values that didn't fit."""
+        with self._lock:
+            self.n_changed += n
+
+    def __call__(self, values: Array) -> Array:
+        """Return values in the new type; raise MisfitError for those that the rule doesn't cover."""
+        memory = self._target.memory_dtype
+        values = values.astype(np.uint8) if values.dtype.kind == "b" else values
+        if self.rule == "scale":
+            values = self._scaled(values)
+        misfits = _misfits(values, memory)
+        if self.rule == "error":
+            fractions = _fractions(values) if is_integer(memory) else np.zeros(values.shape, bool)
+            self._refuse(values, misfits | fractions)
+        elif is_integer(memory) and not is_integer(values.dtype):
+            self._refuse(values, ~np.isfinite(values.astype(np.float64)))
+        rule = "wrap" if self.rule == "wrap" else "clamp"
+        if self.rule != "scale":  # else it is what rounding makes of the least and the greatest
+            with self._lock:
+                self.n_changed += int(np.count_nonzero(misfits))
+        return cast_values(values, memory, "nearest-even", rule)
+
+    def __str__(self) -> str:
+        """Return what became of the values that did not fit, or of all; empty if nothing did."""
+        if self.rule == "scale" and self.extent is not None:
+            low, high = value_range(self._target.memory_dtype) if self._target.kind == "int" else (0, 1)
+            return f"values from {self.extent[0]:.6g} to {self.extent[1]:.6g} became {low} to {high}"
+        how = {"clamp": "became the nearest value that does", "wrap": "wrapped around"}.get(self.rule)
+        if not self.n_changed or how is None:
+            return ""
+        what = "value that doesn't" if self.n_changed == 1 else "values that don't"
+        return f"{self.n_changed:,} {what} fit {self._target.name} {how}"
+
+    def _scaled(self, values: Array) -> Array:
+        assert self.extent is not None
+        (least, greatest), memory = self.extent, self._target.memory_dtype
+        low, high = value_range(memory) if is_integer(memory) else (0.0, 1.0)
+        factor = (high - low) / (greatest - least) if greatest > least else 0.0
+        scaled: Array = (values.astype(np.float64) - least) * factor + low
+        return scaled
+
+    def _refuse(self, values: Array, misfits: npt.NDArray[np.bool_]) -> None:
+        n = int(np.count_nonzero(misfits))
+        if n:
+            first = values[misfits].flat[0]
+            what = "value doesn't" if n == 1 else "values don't"
+            raise MisfitError(f"{n:,} {what} fit {self._target.name}, such as {first}")
+
+
+def narrowing(
+    source: TensorStore, target: DataType, rule: Cast, extent: tuple[float, float] | None = None
+) -> Narrowing | None:
+    """Return the conversion of the elements of `source` to `target`; None if nothing can get lost."""
+    if rule not in CASTS:
+        raise InvalidArgumentError(f"cast: expected one of {', '.join(CASTS)}, not {rule!r}")
+    numbers = source.dtype.kind in ("bool", "int", "float") and target.kind in ("int", "float")
+    lossless = convertible(source.dtype, target) is not Conversion.EXPLICIT
+    if not numbers and rule != "error":
+        raise InvalidArgumentError(
+            f'cast "{rule}" is for real numbers, not for {source.dtype.name} to {target.name}'
+        )
+    if not numbers or (lossless and rule != "scale"):
+        return None
+    if rule == "wrap" and target.kind != "int":
+        raise InvalidArgumentError(f'cast "wrap" needs an integer type, not {target.name}')
+    if rule == "scale" and extent is None:
+        extent = measure(source)
+    return Narrowing(target, rule, extent)
+
+
+def measure(
+    source: TensorStore, progress: Callable[[int], None] = lambda nbytes: None
+) -> tuple[float, float]:
+    """Return the least and the greatest finite value of an array, which is read block by block."""
+    found: list[tuple[float, float]] = []
+
+    def work(block: IndexDomain) -> None:
+        values = source[block].read().result()
+        progress(values.nbytes)
+        real = values.reshape(-1) if is_integer(values.dtype) else values.astype(np.float64).reshape(-1)
+        real = real[np.isfinite(real)] if real.dtype.kind == "f" else real
+        if real.size:
+            found.append((float(real.min()), float(real.max())))
+
+    work_through(divide(source, source).domains(), work).result()
+    if not found:
+        return 0.0, 0.0
+    return min(low for low, _ in found), max(high for _, high in found)
+
+
+def _misfits(values: Array, target: np.dtype[Any]) -> npt.NDArray[np.bool_]:
+    low, high = value_range(target)
+    if is_integer(values.dtype):
+        if not is_integer(target):
+            return np.asarray(np.abs(values.astype(np.float64)) > high, bool)
+        own_low, own_high = value_range(values.dtype)
+        exact = values.astype(np.int64) if values.dtype.isbuiltin == 2 else values
+        below = exact < low if own_low < low else np.zeros(values.shape, bool)
+        return np.asarray(below | (exact > high) if own_high > high else below, bool)
+    real = values.astype(np.float64)
+    if is_integer(target):
+        whole = np.rint(real)
+        return np.asarray(~((whole >= float(low)) & (whole < float(high + 1))), bool)
+    with np.errstate(all="ignore"):
+        rounded = real.astype(target).astype(np.float64)
+        return np.asarray(np.isfinite(real) & ~(np.abs(rounded) <= high), bool)
+
+
+def _fractions(values: Array) -> npt.NDArray[np.bool_]:
+    if is_integer(values.dtype):
+        return np.zeros(values.shape, bool)
+    real = values.astype(np.float64)
+    return np.asarray(np.rint(real) != real, bool)

@@ -1,0 +1,113 @@
+"""Opening and creating the array at a location.
+
+A new Zarr array below a group gets the groups between, an N5 dataset makes its container name its
+version, and consolidated metadata above follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from chunkwise.copying.target import Target
+from chunkwise.core.api.open import open as open_spec
+from chunkwise.core.api.tensorstore import TensorStore
+from chunkwise.core.base.binding import JSON
+from chunkwise.core.driver.auto.found_instead import interrupted_instead
+from chunkwise.core.driver.tree_formats import DRIVERS, FORMATS, tree_format
+from chunkwise.core.index_space import IndexTransform
+from chunkwise.core.kvstore.staging import is_staging
+from chunkwise.core.trees.attributes import write_first_attributes
+from chunkwise.core.trees.consolidated import update_consolidated
+from chunkwise.core.trees.location import Location
+from chunkwise.core.trees.new_location import check_free, check_outside_arrays, create_parents, remove_groups
+from chunkwise.core.trees.node import Node, find_documented, require_node
+from chunkwise.core.trees.own_keys import delete_own
+from chunkwise.core.trees.tree import Tree
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError
+
+__all__ = ["NewArray", "create_array", "open_array", "open_node"]
+
+
+def open_array(location: Location, *, found: Node | None = None, **options: Any) -> TensorStore:
+    """Open the array at `location`, whatever its format; `found` is it, if it was just looked for."""
+    node = found or require_node(location)
+    if node.kind == "group" or node.format is None:
+        if node.implicit and (why := interrupted_instead(location.store, location.path, location.text)):
+            raise NotFoundError(f"there is no array at {location.text}: {why}")
+        what = "a directory" if node.implicit else f"{node.format} group"
+        raise InvalidArgumentError(f"{location.text} is a group, not an array ({what})")
+    spec = {"driver": DRIVERS[node.format], "kvstore": location.kvstore(), "open": True}
+    return open_spec(spec, **options).result()
+
+
+def open_node(tree: Tree, names: Sequence[str], node: Node) -> TensorStore:
+    """Open an array of a tree, of which nothing is read that hasn't been read already."""
+    array = tree.open_array(node)
+    return TensorStore._make(array, IndexTransform.identity(array.domain), None, tree.array_node(names, node))
+
+
+def create_array(location: Location, target: Target) -> TensorStore:
+    """Make an array.
+
+    Raises
+    ------
+    AlreadyExistsError
+        If there is one, a group or other files are in its place, or an array is above it.
+    """
+    format = FORMATS[target.spec["driver"]]
+    if not is_staging(location.name):  # which is in the array that it replaces, in some stores
+        check_outside_arrays(location)
+    check_free(location, format)
+    spec = {**target.spec, "kvstore": location.kvstore()}
+    # Nothing is to be left of an array that can't be made.
+    planned = open_spec({**spec, "open": True, "assume_metadata": True}).result()
+    text = planned.dtype.name == "ustring"
+    new = NewArray(format, spec, target.attributes)
+    new.write_to(location, lambda: create_parents(location, format, text=text))
+    return open_array(location)
+
+
+@dataclass(frozen=True)
+class NewArray:
+    """An array that is to be made, in a place where nothing is."""
+
+    format: str
+    spec: Mapping[str, Any]  # without open mode; its kvstore is that of the place
+    attributes: Mapping[str, JSON]  # to be written beside the metadata, before that
+    options: Mapping[str, Any] = field(default_factory=dict)  # of `chunkwise.open`
+    data: Any = None
+
+    def write_to(self, place: Location, make_parents: Callable[[], list[Location]] = list) -> TensorStore:
+        """Make the array and return it; after a failure nothing of it is there, nor groups made for it."""
+        parents: list[Location] = []
+        made = False
+        try:
+            parents = make_parents()
+            write_first_attributes(place, self.format, self.attributes)
+            store = open_spec(
+                {**self.spec, "kvstore": place.kvstore(), "create": True}, **self.options
+            ).result()
+            made = True
+            if tree_format(self.format).consolidated_key:
+                update_consolidated(place.store, place.path)
+            if self.data is not None:
+                self._alone(store, place).write(self.data).result()
+        except BaseException:
+            with suppress(ChunkwiseError):  # the store may have failed for good
+                if made or find_documented(place) is None:  # else somebody was faster
+                    delete_own(place)
+                    update_consolidated(place.store, place.path)
+                remove_groups(parents)
+            raise
+        return store
+
+    def _alone(self, store: TensorStore, place: Location) -> TensorStore:
+        """Return the new array as its only writer sees it."""
+        alone = place.alone()
+        if alone is place:
+            return store
+        spec = {"driver": self.spec["driver"], "kvstore": alone.kvstore(), "open": True}
+        return open_spec(spec, context=self.options.get("context")).result()

@@ -1,0 +1,114 @@
+"""Folders and globs of pictures, which are stacks of planes in the order of their numbers."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from glob import glob
+
+from chunkwise.core.api.open import open as open_spec
+from chunkwise.core.api.tensorstore import TensorStore
+from chunkwise.core.driver.auto.found_instead import PICTURE_SUFFIXES
+from chunkwise.core.index_space import d
+from chunkwise.core.specs.url import is_url
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError, prefix
+
+__all__ = [
+    "has_wildcard",
+    "is_picture",
+    "matching",
+    "named_axes",
+    "natural",
+    "open_pictures",
+    "pictures_at",
+    "stack_planes",
+]
+
+_DRIVERS = ("png", "jpeg", "tiff", "webp", "avif", "bmp")
+
+
+def has_wildcard(text: str) -> bool:
+    """Return True for a glob, such as ``z*.tif``, unless a file has this very name."""
+    return (
+        not is_url(text) and "|" not in text and bool(re.search(r"[*?\[]", text)) and not os.path.exists(text)
+    )
+
+
+def matching(pattern: str) -> list[str]:
+    """Return the files that a glob matches, in the order of their numbers; raise if there are none."""
+    found = sorted(glob(pattern, recursive=True), key=natural)
+    if not found:
+        raise InvalidArgumentError(f"{pattern}: no file matches")
+    return found
+
+
+def pictures_at(place: object) -> list[str] | None:
+    """Return the pictures in a folder that holds nothing else, or that a glob matches; None for others."""
+    if not isinstance(place, str | os.PathLike):
+        return None
+    text = os.fspath(place)
+    if has_wildcard(text):
+        found = matching(text)
+        return found if all(is_picture(path) for path in found) else None
+    if is_url(text) or "|" in text or not os.path.isdir(text):
+        return None
+    names = [name for name in os.listdir(text) if not name.startswith(".")]
+    if not names or not all(is_picture(name) for name in names):
+        return None
+    kinds = {os.path.splitext(name)[1].lower() for name in names}
+    if len(kinds) > 1:
+        raise InvalidArgumentError(
+            f"{text}: there are pictures of several kinds ({', '.join(sorted(kinds))}); name those that are "
+            f"the planes of one stack, such as {os.path.join(text, '*' + min(kinds))}"
+        )
+    return [os.path.join(text, name) for name in sorted(names, key=natural)]
+
+
+def is_picture(path: str) -> bool:
+    """Return True for the name of a file with one picture."""
+    return path.lower().endswith(PICTURE_SUFFIXES) and not path.lower().endswith((".ome.tif", ".ome.tiff"))
+
+
+def natural(name: str) -> list[tuple[int, str]]:
+    """Return a key by which ``z10`` comes after ``z9``."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
+
+
+def open_pictures(paths: Sequence[str]) -> TensorStore:
+    """Return pictures as one array, with a first dimension along which they follow each other."""
+    return stack_planes(list(_opened(paths)))
+
+
+def stack_planes(planes: Sequence[TensorStore]) -> TensorStore:
+    """Return arrays of the same shape as one, with a first dimension z, or t if they have a z."""
+    labels = planes[0].domain.labels
+    free = next((name for name in ("z", "t") if name not in labels), "")
+    from chunkwise.core.api.stack import stack  # which a single picture, or an array, does not need
+
+    whole = stack([plane.label[labels] if plane.rank else plane for plane in planes])
+    return whole.label[(free if any(labels) else "", *labels)]
+
+
+def _opened(paths: Sequence[str]) -> Iterator[TensorStore]:
+    first: TensorStore | None = None
+    for path in paths:
+        try:
+            store = named_axes(open_spec(path, read=True).result())
+        except ChunkwiseError as e:
+            raise prefix(e, path) from None
+        store = store[d[:].mark_bounds_implicit[False]] if store.rank else store
+        first = first or store
+        if (store.shape, store.dtype) != (first.shape, first.dtype):
+            raise InvalidArgumentError(
+                f"{path}: it is {store.dtype.name} of {list(store.shape)}, but {paths[0]} is "
+                f"{first.dtype.name} of {list(first.shape)}"
+            )
+        yield store
+
+
+def named_axes(store: TensorStore) -> TensorStore:
+    """Return a picture of Pillow's with its dimensions named y, x and c; others as they are."""
+    if store.spec()._driver.driver in _DRIVERS and store.rank == 3 and not any(store.domain.labels):
+        return store.label["y", "x", "c"]
+    return store

@@ -1,0 +1,24 @@
+"""Stores that hold nodes and nothing else, and are transactions of their own: sessions of Icechunk.
+
+There is no place for a journal in them, and chunks are taken only where there are metadata.  Nor is any
+needed: nobody else sees what is written before the caller commits.  So a copy writes the metadata first, and
+its journal is in the memory of this process.
+"""
+
+from __future__ import annotations
+
+from chunkwise.core.kvstore.memory import MemoryStore
+from chunkwise.core.kvstore.protocol import KvStoreDriver
+from chunkwise.core.trees.location import Location
+
+__all__ = ["is_session", "journal_location"]
+
+
+def is_session(store: KvStoreDriver) -> bool:
+    """Return True for such a store."""
+    return bool(getattr(store, "nodes_only", False))
+
+
+def journal_location(location: Location) -> Location:
+    """Return where the journal of a new copy to a location is."""
+    return location._replace(store=MemoryStore()) if is_session(location.store) else location

@@ -1,0 +1,193 @@
+"""Small arrays of a tree, of which a task copies one as a whole: a read, a write, and the metadata.
+
+What a worker is sent says all: the metadata of the source, which somebody has read already, and those of the
+copy.  So an array costs a request for each of its chunks and one for the metadata of the copy.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import NamedTuple, NoReturn, Self
+from zlib import compress, decompress
+
+from chunkwise.copying.copy_arrays import Room
+from chunkwise.copying.copy_job import CopyJob
+from chunkwise.copying.copy_work import StepResult
+from chunkwise.copying.fence import Guard, Tasks
+from chunkwise.copying.narrowing import Narrowing
+from chunkwise.copying.new_array import open_node
+from chunkwise.copying.plan_blocks import COPIES
+from chunkwise.copying.sessions import is_session
+from chunkwise.copying.stored_node import check_node_visible
+from chunkwise.copying.target import Target
+from chunkwise.core.base.cached import cached_property
+from chunkwise.core.driver.tree_format import FormatName
+from chunkwise.core.engine.together import is_slow, together
+from chunkwise.core.trees.location import Location
+from chunkwise.core.trees.node import Node
+from chunkwise.core.trees.tree import Tree
+from chunkwise.errors import prefix
+
+__all__ = ["SmallArray", "SmallArrays", "location_below", "n_together", "small_array"]
+
+_MOST_TOGETHER = 16
+
+
+class SmallArray(NamedTuple):
+    """An array that is to be copied as a whole."""
+
+    path: str  # from the top of the copy
+    format: FormatName  # of the source
+    key: str  # of its document
+    narrowing: Narrowing | None
+    nbytes: int
+    text: bytes  # compressed JSON: the document, and what is to be made; there may be very many
+
+    def node(self, top: Location) -> Node:
+        """Return the node of the source."""
+        return Node(
+            location_below(top, self.path),
+            self.format,
+            "array",
+            self.key,
+            json.loads(self.json())["document"],
+        )
+
+    def target(self) -> Target:
+        """Return what is to be made."""
+        found = json.loads(self.json())
+        return Target(found["spec"], found["attributes"], ())
+
+    def json(self) -> str:
+        """Return the text."""
+        return decompress(self.text).decode()
+
+
+def small_array(path: str, node: Node, job: CopyJob) -> SmallArray:
+    """Return what is to be known of an array that a job is about."""
+    assert node.format is not None, "it is an array"
+    target = job.target_spec
+    text = {"document": dict(node.document), "spec": target.spec, "attributes": target.attributes}
+    return SmallArray(
+        path,
+        node.format,
+        node.key,
+        job.narrowing,
+        job.nbytes,
+        compress(json.dumps(text, separators=(",", ":")).encode(), 1),
+    )
+
+
+@dataclass
+class SmallArrays:
+    """The step that copies small arrays, each of which is a task; results are in the order of the tasks."""
+
+    source: Location  # of the top of what is copied
+    target: Location
+    format: str  # of the copies
+    arrays: Sequence[SmallArray]
+    first: int = 0  # number of the first of them
+    verify: bool = False
+    summed: bool = False  # whether fingerprints are kept
+    sync: bool = True
+    n_together: int = 1  # tasks of a worker at the same time, where one of the stores is a request away
+
+    @property
+    def is_remote(self) -> bool:
+        """True if one of the stores is."""
+        return self.source.store_spec.is_remote or self.target.store_spec.is_remote
+
+    def part(self, start: int, stop: int) -> Self:
+        """Return the step with some of its arrays only."""
+        return replace(self, arrays=self.arrays[start - self.first : stop - self.first], first=start)
+
+    def check_visible(self) -> None:
+        """Raise FailedPreconditionError unless the first array is here as it is where the copy was begun."""
+        check_node_visible(self.arrays[0].node(self.source), "the source")
+
+    def run(self, tasks: Iterable[int]) -> list[StepResult]:
+        """Copy arrays; return what became of each."""
+        if not isinstance(tasks, Tasks):
+            return [self._copy(self.arrays[number - self.first], None) for number in tasks]
+
+        def copy_each(own: Tasks) -> list[StepResult]:
+            return [self._copy(self.arrays[number - self.first], own.guard) for number in own]
+
+        if self.n_together == 1:
+            return copy_each(tasks)
+        each = tasks.apart()
+        store = self.source.store if is_slow(self.source.store) else self.target.store
+        groups = (each[i : i + self.n_together] for i in range(0, len(each), self.n_together))
+        return [result for group in groups for own in together(store, copy_each, group) for result in own]
+
+    def job(self, array: SmallArray) -> CopyJob:
+        """Return the copy of an array."""
+        node = array.node(self.source)
+        return CopyJob(
+            open_node(self._tree, array.path.split("/"), node),
+            location_below(self.target, array.path),
+            self.format,
+            array.target(),
+            array.narrowing,
+            node=node,
+            sync=self.sync,
+        )
+
+    @cached_property
+    def _tree(self) -> Tree:
+        format = self.arrays[0].format
+        return Tree(root=self.source, format=format, writable=False, open_other=_no_other)
+
+    def _copy(self, array: SmallArray, guard: Guard | None) -> StepResult:
+        try:
+            job = self.job(array)
+            job.follow(job.arrays.plan_whole(), summed=self.summed, intermediate="")
+            total = StepResult(0, 0, 0)
+            session = is_session(self.target.store)
+            if session:
+                job.publish()
+            for step in job.steps:
+                blocks = range(step.blocks.n_blocks)
+                total = step.run(blocks if guard is None else guard.inside(blocks))
+            if self.verify:
+                for step in job.arrays.verify_steps(job.plan, copy(job.narrowing)):
+                    step.run(range(step.blocks.n_blocks))
+            if guard is not None:
+                guard.look()
+            if not session or self.summed:
+                job.publish(total.fingerprint if self.summed else None)
+        except Exception as e:
+            prefix(e, f"Error copying {array.path or self.source.text}")
+            raise
+        return total
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return SmallArrays, (
+            self.source,
+            self.target,
+            self.format,
+            self.arrays,
+            self.first,
+            self.verify,
+            self.summed,
+            self.sync,
+            self.n_together,
+        )
+
+
+def n_together(arrays: Sequence[SmallArray], room: Room) -> int:
+    """Return how many arrays a worker has the memory for at the same time."""
+    largest = max((array.nbytes for array in arrays), default=0)
+    return max(1, min(_MOST_TOGETHER, room.memory // max(1, room.n_at_once * COPIES * largest)))
+
+
+def location_below(top: Location, path: str) -> Location:
+    """Return the location of a node, given its path from the top, which may be empty."""
+    return top.child(path) if path else top
+
+
+def _no_other(location: Location, tree: Tree) -> NoReturn:
+    raise AssertionError("links are not followed here")

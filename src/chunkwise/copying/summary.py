@@ -1,0 +1,200 @@
+"""Summaries of arrays from their documents, in the words that all formats share; nothing is decoded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+from chunkwise.core.base.binding import JSON
+from chunkwise.core.base.catalogue import grids
+from chunkwise.core.trees.node import Node
+from chunkwise.errors import ChunkwiseError
+
+__all__ = ["ArraySummary", "codec_text", "file_format", "shape_text", "summarize"]
+
+
+Sizes: TypeAlias = "int | tuple[int | tuple[int, int], ...]"
+"""Of the chunks along a dimension: one for all, or a list of sizes and ``(size, count)`` runs."""
+
+
+class ArraySummary(NamedTuple):
+    """Properties of an array; None for those that are missing in the document, or not understood."""
+
+    shape: tuple[int, ...] | None
+    dtype: str | None
+    chunks: tuple[Sizes, ...] | None  # inner ones where there are shards; sizes where they differ
+    shards: tuple[Sizes, ...] | None
+    codecs: tuple[str, ...]  # without those that every array of the format has
+    fill_value: JSON
+    dimension_names: tuple[str | None, ...] | None
+    dimension_units: tuple[str | None, ...] | None
+
+
+_FILES = {"hdf5": "HDF5", "tiff_images": "TIFF"}
+
+
+def file_format(node: Node) -> str | None:
+    """Return the format of the file that the node is in, where that is read as Zarr; else None."""
+    return _FILES.get(node.location.kvstore().driver)
+
+
+def summarize(node: Node) -> ArraySummary:
+    """Return the summary of an array node."""
+    document = node.document
+    if node.format == "zarr3":
+        return _zarr3(document)
+    if node.format == "n5":
+        return _n5(document)
+    return _zarr2(document)
+
+
+def _zarr3(document: Mapping[str, JSON]) -> ArraySummary:
+    chunks = _cells(_configuration(document.get("chunk_grid")))
+    shards = None
+    codecs: list[str] = []
+    chain = _objects(document.get("codecs"))
+    while chain:
+        inner: list[Mapping[str, JSON]] = []
+        for codec in chain:
+            name, options = str(codec.get("name")), _configuration(codec)
+            if name == "sharding_indexed":
+                shards = shards or chunks
+                chunks = _shape(options.get("chunk_shape"))
+                inner = _objects(options.get("codecs"))
+            elif name != "bytes":
+                codecs.append(codec_text(name, options))
+        chain = inner
+    units = document.get("attributes", {})
+    units = units.get("dimension_units") if isinstance(units, Mapping) else None
+    return ArraySummary(
+        _shape(document.get("shape")),
+        _name(document.get("data_type")),
+        chunks,
+        shards,
+        tuple(codecs),
+        document.get("fill_value"),
+        _names(document.get("dimension_names")),
+        _names(units),
+    )
+
+
+def _zarr2(document: Mapping[str, JSON]) -> ArraySummary:
+    if document.get("zarr_format") == 1:
+        options = document.get("compression_opts")
+        members = options if isinstance(options, Mapping) else {} if options is None else {"level": options}
+        compressor = None
+        if document.get("compression") not in (None, "none", ""):
+            compressor = {"id": document["compression"], **members}
+    else:
+        compressor = document.get("compressor")
+    entries = [*_objects(document.get("filters")), *_objects([compressor])]
+    dtype = document.get("dtype")
+    return ArraySummary(
+        _shape(document.get("shape")),
+        dtype if isinstance(dtype, str) else None if dtype is None else str(dtype),
+        _shape(document.get("chunks")),
+        None,
+        tuple(codec_text(str(e.get("id")), {k: v for k, v in e.items() if k != "id"}) for e in entries),
+        document.get("fill_value"),
+        None,
+        None,
+    )
+
+
+def _n5(document: Mapping[str, JSON]) -> ArraySummary:
+    compression = document.get("compression")
+    if not isinstance(compression, Mapping):
+        compression = {"type": document.get("compressionType")} if "compressionType" in document else {}
+    options = {k: v for k, v in compression.items() if k != "type"}
+    name = compression.get("type")
+    shape = _shape(document.get("dimensions"))
+    units, resolution = _names(document.get("units")), document.get("resolution")
+    if units is not None and isinstance(resolution, list) and len(resolution) == len(units):
+        texts = (f"{'' if r == 1 else _number(r)} {u or ''}" for r, u in zip(resolution, units, strict=True))
+        units = tuple(text.strip() or None for text in texts)
+    return ArraySummary(
+        shape,
+        _name(document.get("dataType")),
+        _shape(document.get("blockSize")),
+        None,
+        () if name in (None, "raw") else (codec_text(str(name), options),),
+        None,
+        _names(document.get("axes")),
+        units,
+    )
+
+
+def codec_text(name: str, options: Mapping[str, JSON]) -> str:
+    """Return a codec in the syntax of option ``--codec``, as far as that goes.
+
+    >>> codec_text("blosc", {"cname": "lz4", "clevel": 5, "shuffle": 2, "blocksize": 0})
+    'blosc:lz4:5:bitshuffle'
+    >>> codec_text("zstd", {"level": 3, "checksum": False})
+    'zstd:3'
+    """
+    if name.removeprefix("numcodecs.") == "blosc":
+        shuffle = options.get("shuffle")
+        if isinstance(shuffle, int) and -1 <= shuffle <= 2:
+            shuffle = ("noshuffle", "shuffle", "bitshuffle", "autoshuffle")[shuffle]
+        parts = [options.get("cname"), options.get("clevel"), shuffle]
+    elif name == "transpose":
+        order = options.get("order")
+        parts = [",".join(map(str, order)) if isinstance(order, list) else order]
+    else:
+        # The block size of N5's lz4 and bzip2 is their only option, and a level of bzip2.
+        level = ("level", "preset", "quality") if name != "bzip2" else ("blockSize",)
+        parts = [options[key] for key in level if key in options][:1]
+    return ":".join([name, *(str(part) for part in parts if part is not None)])
+
+
+def _configuration(value: object) -> Mapping[str, JSON]:
+    options = value.get("configuration", {}) if isinstance(value, Mapping) else {}
+    return options if isinstance(options, Mapping) else {}
+
+
+def _objects(value: object) -> list[Mapping[str, JSON]]:
+    out: list[Mapping[str, JSON]] = []
+    for item in value if isinstance(value, list) else []:
+        if isinstance(item, str):
+            out.append({"name": item, "id": item})
+        elif isinstance(item, Mapping):
+            out.append(item)
+    return out
+
+
+def _shape(value: object) -> tuple[int, ...] | None:
+    if not isinstance(value, list) or not all(isinstance(n, int | float) and n % 1 == 0 for n in value):
+        return None
+    return tuple(int(n) for n in value)
+
+
+def _cells(grid: Mapping[str, JSON]) -> tuple[Sizes, ...] | None:
+    if "chunk_shapes" not in grid:
+        return _shape(grid.get("chunk_shape"))
+    try:
+        shapes: tuple[Sizes, ...] = grids.find("rectilinear", "zarr3").parse(grid).canonical_shapes
+    except ChunkwiseError:
+        return None
+    return shapes
+
+
+def _name(value: object) -> str | None:
+    if isinstance(value, Mapping):
+        options = ",".join(f"{k}={v}" for k, v in _configuration(value).items())
+        return f"{value.get('name')}({options})" if options else str(value.get("name"))
+    return value if isinstance(value, str) else None
+
+
+def _names(value: object) -> tuple[str | None, ...] | None:
+    if not isinstance(value, list) or not all(v is None or isinstance(v, str) for v in value):
+        return None
+    return tuple(value)
+
+
+def _number(value: object) -> str:
+    return f"{value:g}" if isinstance(value, int | float) else str(value)
+
+
+def shape_text(shape: Sequence[object] | None) -> str:
+    """Return ``(3, 4)``, or ``?`` for an unknown shape."""
+    return "?" if shape is None else f"({', '.join(map(str, shape))})"

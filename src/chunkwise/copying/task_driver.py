@@ -1,0 +1,263 @@
+"""The loop that has tasks done by an executor, whatever it is made of.
+
+1. Tasks are numbers.  A batch is a run of them, some 30 s of work, smaller towards the end; one or two
+   batches for each worker are under way.  Tasks of one kind form a stage.  Of a chain of stages, each begins
+   when the one before has ended; chains don't wait for each other, so that all form one stream.
+2. A worker that is lost is not a task that fails: its batch is done again.  A batch that has lost workers
+   runs alone, since nobody knows which of those under way it was; after three losses it is halved, and a
+   single task is named in the error.
+3. What runs 3 times longer than the median gets a second try, when a worker has nothing else to do.  The
+   first result counts.
+4. A stage ends when nothing of it is under way any more, slow tries included: nothing is written afterwards.
+   What only reads isn't waited for.
+5. The first failure, or an interrupt, lets what is under way end, and is raised.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Future, wait
+from statistics import median
+from typing import Any
+
+from chunkwise.copying.task_stages import Batch, Chain, RunningChain, Stage
+from chunkwise.errors import AbortedError
+
+__all__ = ["run_tasks"]
+
+BATCH_SECONDS = 30.0
+_WINDOW = 2  # batches under way for each worker
+_MOST_LOSSES = 3
+_SLOW = 3.0  # times the median: how long a try may take before there is a second one
+_SLOW_SECONDS = 2.0
+_N_MEASURED = 101
+_LOST = {
+    "KilledWorker",
+    "FutureCancelledError",
+    "WorkerCrashedError",
+    "ActorDiedError",
+    "TerminatedWorkerError",
+}
+_TICK = 1.0
+
+
+class _Driver:
+    def __init__(
+        self,
+        chains: Iterable[Chain],
+        n_workers: int,
+        seconds: float,
+        tick: Callable[[], None],
+        stop: Callable[[], None],
+        renew: Callable[[], None] | None,
+    ) -> None:
+        self._chains = iter(chains)
+        self._n_workers, self._seconds = n_workers, seconds
+        self._tick, self._stop, self._renew = tick, stop, renew
+        self._begun: list[RunningChain] = []
+        self._suspects: deque[Batch] = deque()
+        self._running: dict[Future[Any], Batch] = {}
+        self._measured: dict[str, deque[float]] = {}  # seconds for a unit of cost, by kind
+        self._alone = False
+
+    def run(self) -> None:
+        try:
+            while self._fill():
+                self._collect(_TICK)
+                self._tick()
+        except BaseException:  # an interrupt too: no task may be under way when it is passed on
+            self._end()
+            raise
+
+    def _fill(self) -> bool:
+        """Submit what there is room for; return whether anything is to be waited for."""
+        is_idle = False
+        while len(self._running) < (0 if self._alone else _WINDOW * self._n_workers):
+            batch = self._take()
+            if batch is None:
+                is_idle = True
+                break
+            self._start(batch)
+        if not self._running:
+            was_alone = self._alone
+            self._alone = bool(self._suspects)
+            if self._alone:
+                self._start(self._suspects.popleft())
+            elif was_alone:
+                return self._fill()
+        if is_idle and not self._alone:
+            self._try_again()
+        return bool(self._begun)
+
+    def _take(self) -> Batch | None:
+        """Return the next batch, of the first chain that has one; None if all wait."""
+        for running in self._begun:
+            if running.ranges:
+                return running.take(self._batch_size(running))
+        for chain in self._chains:
+            running = RunningChain(iter(chain))
+            if running.advance():
+                self._begun.append(running)
+                return running.take(self._batch_size(running))
+        return None
+
+    def _advance(self, running: RunningChain) -> None:
+        """Go on to the next stage of a chain if this one has ended."""
+        if running in self._begun and running.has_ended() and not running.advance():
+            self._begun.remove(running)
+
+    def _start(self, batch: Batch) -> None:
+        batch.submitted = time.monotonic()
+        batch.n_running += 1
+        batch.of.n_tries += 1
+        batch.n_tries += 1
+        try:
+            future = batch.stage.submit(batch.start, batch.stop)
+        except BrokenExecutor as e:
+            future = Future()
+            future.set_exception(e)
+        self._running[future] = batch
+
+    def _stopped(self, future: Future[Any]) -> Batch:
+        """Count a try as one that isn't under way any more."""
+        batch = self._running.pop(future)
+        batch.n_running -= 1
+        batch.of.n_tries -= 1
+        return batch
+
+    def _put_back(self, batch: Batch, n_losses: int) -> None:
+        """Take back a batch that has lost workers."""
+        batch.n_losses += n_losses
+        if batch.n_losses < _MOST_LOSSES:
+            self._suspects.append(Batch(batch.of, batch.stage, batch.start, batch.stop, batch.n_losses))
+        else:
+            self._suspects += batch.of.halves(batch)
+
+    def _try_again(self) -> None:
+        """Give what is slow a second try, as far as workers have nothing to do."""
+        n_idle = self._n_workers - len(self._running)
+        if n_idle <= 0:
+            return
+        now = time.monotonic()
+        slow = [
+            batch
+            for batch in self._running.values()
+            if not batch.done
+            and batch.n_tries == 1
+            and (each := self._each(batch.stage)) is not None
+            and now - batch.submitted > max(_SLOW_SECONDS, _SLOW * each * batch.cost)
+        ]
+        for batch in sorted(slow, key=lambda batch: batch.submitted)[:n_idle]:
+            self._start(batch)
+
+    def _each(self, stage: Stage) -> float | None:
+        """Return the seconds that a unit of cost takes, None if that isn't known."""
+        measured = self._measured.get(stage.kind)
+        return median(measured) if measured else None
+
+    def _batch_size(self, running: RunningChain) -> int:
+        each, stage = self._each(running.stage), running.stage
+        n_in_time = 1 if each is None else int(self._seconds / max(each * stage.cost, 1e-6))
+        share = -(-running.n_left // (2 * _WINDOW * self._n_workers))
+        n_together = min(stage.n_together, -(-running.n_left // self._n_workers))
+        return max(1, min(share, n_in_time), n_together)
+
+    def _collect(self, timeout: float | None) -> None:
+        finished, _ = wait(self._running, timeout=timeout, return_when=FIRST_COMPLETED)
+        broken: BaseException | None = None
+        for future in finished:
+            batch = self._stopped(future)
+            try:
+                result = future.result()
+            except BaseException as e:
+                if isinstance(e, BrokenExecutor):
+                    broken = e
+                if batch.done:
+                    self._advance(batch.of)
+                    continue
+                if not _is_lost(e):
+                    batch.stage.failed(e)
+                    raise
+                if not batch.n_running:
+                    self._put_back(batch, _MOST_LOSSES if type(e).__name__ == "KilledWorker" else 1)
+                continue
+            self._count(batch, result)
+            self._advance(batch.of)
+        if broken is not None:
+            if self._renew is None:
+                raise AbortedError(f"the executor is broken: {broken}") from broken
+            for future in list(self._running):  # all of them are lost
+                if not (future.done() and not future.cancelled() and future.exception() is None):
+                    batch = self._stopped(future)
+                    if not batch.n_running and not batch.done:
+                        self._put_back(batch, 1)
+                    self._advance(batch.of)
+            self._renew()
+
+    def _count(self, batch: Batch, result: object) -> None:
+        """Note the result of a batch, unless another try was faster."""
+        if batch.done:
+            return
+        batch.done = True
+        batch.of.n_open -= 1
+        # Some of it was waiting for a worker: batches are rather too small.
+        measured = self._measured.setdefault(batch.stage.kind, deque(maxlen=_N_MEASURED))
+        measured.append((time.monotonic() - batch.submitted) / max(batch.cost, 1e-9))
+        batch.stage.done(batch.start, batch.stop, result)
+
+    def _end(self) -> None:
+        """Let what is under way end, and note what is done."""
+        self._stop()
+        for future in list(self._running):
+            if future.cancel():
+                self._stopped(future)
+        while self._running:
+            finished, _ = wait(self._running, timeout=_TICK, return_when=FIRST_COMPLETED)
+            for future in finished:
+                batch = self._stopped(future)
+                if not future.cancelled() and future.exception() is None:
+                    self._count(batch, future.result())
+
+
+def run_tasks(
+    chains: Iterable[Chain],
+    *,
+    n_workers: int,
+    batch_seconds: float = BATCH_SECONDS,
+    tick: Callable[[], None] = lambda: None,
+    stop: Callable[[], None] = lambda: None,
+    renew: Callable[[], None] | None = None,
+) -> None:
+    """Have the tasks of all chains done; return when all are.
+
+    What runs long is tried a second time, so tasks have to be such that they may be done twice.
+
+    Parameters
+    ----------
+    chains : iterable of iterable of Stage
+        A chain is begun when those before it have no tasks that nobody works on.
+    n_workers : int
+    batch_seconds : float
+        How long a batch is to take; 0 for batches of one task.
+    tick : callable
+        Called once in a second, in this thread.
+    stop : callable
+        Called when no more tasks are wanted, after a failure.
+    renew : callable, optional
+        Called if the executor is broken; afterwards stages submit to another one.
+
+    Raises
+    ------
+    LostWorkersError
+        If a task has ended every worker that tried it.
+    AbortedError
+        If the executor is broken and there is no other.
+    """
+    _Driver(chains, n_workers, batch_seconds, tick, stop, renew).run()
+
+
+def _is_lost(error: BaseException) -> bool:
+    names = {cls.__name__ for cls in type(error).__mro__}
+    return isinstance(error, BrokenExecutor | CancelledError) or bool(names & _LOST)

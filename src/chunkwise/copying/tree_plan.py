@@ -1,0 +1,289 @@
+"""The plan of a tree copy: what becomes of each node, found out before anything is written.
+
+The tree is gone through level by level, so that a server is asked for many documents at the same time; none
+is read twice.  Links stay links:
+
+* to what is copied too: they lead to the copy;
+* to anything else: they become external links to the tree that it is in, where there is a way to say that.
+
+What the target can't hold is left out, or kept in another place, with a note.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, NamedTuple
+
+from chunkwise.copying.compressor import Compressor, compressor_to_json
+from chunkwise.copying.copy_arrays import Room
+from chunkwise.copying.copy_job import CopyJob, planned_job
+from chunkwise.copying.copy_source import tree_source
+from chunkwise.copying.losses import fitting_attributes
+from chunkwise.copying.named_sizes import SizesError, check_named, resolved_sizes
+from chunkwise.copying.narrowing import Cast
+from chunkwise.copying.small_arrays import SmallArray, location_below, small_array
+from chunkwise.core.base.binding import JSON, dump
+from chunkwise.core.driver.tree_format import FormatName
+from chunkwise.core.engine.together import together
+from chunkwise.core.trees.attributes import left_out_attributes
+from chunkwise.core.trees.link import Link, links_of, target_names, without_links
+from chunkwise.core.trees.location import Location
+from chunkwise.core.trees.node import Node
+from chunkwise.core.trees.node_name import check_new_names
+from chunkwise.core.trees.resolve import ResolvedNode, source_location
+from chunkwise.core.trees.tree import Tree
+from chunkwise.core.trees.walk import UNREADABLE
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError, UnsupportedError, prefix
+
+__all__ = ["ArrayOptions", "TreePlan", "plan_tree"]
+
+"""How many documents a server reads or writes at the same time."""
+
+_N_LOOKED_AT = 1024
+
+
+class ArrayOptions(NamedTuple):
+    """Properties that all arrays of a copy get in place of their own, and how they are made."""
+
+    fields: Mapping[str, JSON]
+    cast: Cast
+    strict: bool  # whether an array that the target can't hold is an error
+    sync: bool
+    summed: bool  # whether fingerprints are kept
+    room: Room
+    intermediate: str  # name of the array between two passes over an array
+
+
+@dataclass
+class TreePlan:
+    """Nodes that are to be made, by paths from the top."""
+
+    groups: dict[str, dict[str, JSON]] = field(default_factory=dict)  # with their attributes
+    small: list[SmallArray] = field(default_factory=list)
+    large: dict[str, CopyJob] = field(default_factory=dict)
+    links: dict[str, Link] = field(default_factory=dict)
+    notes: list[tuple[str, str]] = field(default_factory=list)
+    left_out: list[tuple[str, str]] = field(default_factory=list)
+    digest: str = ""  # of all this and the metadata that it was made of
+
+    @property
+    def nbytes(self) -> int:
+        """Size of all elements of the arrays, in bytes."""
+        return sum(array.nbytes for array in self.small) + sum(job.nbytes for job in self.large.values())
+
+    def to_json(self) -> dict[str, JSON]:
+        """Return how much there is to do, and the plans of the larger arrays."""
+        return {
+            "groups": len(self.groups),
+            "arrays": len(self.small) + len(self.large),
+            "links": len(self.links),
+            "bytes": self.nbytes,
+            "larger_arrays": {path: job.plan.to_json() for path, job in self.large.items()},
+            "notes": [{"path": path, "note": note} for path, note in self.notes],
+            "left_out": [{"path": path, "note": note} for path, note in self.left_out],
+        }
+
+    def top_names(self) -> list[str]:
+        """Return the names right below the top."""
+        paths = [*self.groups, *self.large, *(array.path for array in self.small)]
+        return sorted({path.partition("/")[0] for path in paths if path})
+
+
+def plan_tree(
+    source: ResolvedNode,
+    target: Tree,
+    names: tuple[str, ...],
+    options: ArrayOptions,
+    *,
+    root: Location | None = None,
+) -> TreePlan:
+    """Return what a copy of a node, and of everything below it, to `names` in a tree consists of.
+
+    `root` is where the root of the tree will be; links say how other trees lie from there.
+    """
+    if options.fields.get("shards") is not None and not target.rules.has_shards:
+        raise InvalidArgumentError(f"{target.format} has no shards; Zarr v3 (zarr3) has")
+    if isinstance(codec := options.fields.get("codec"), Compressor):
+        compressor_to_json(codec, target.format)  # or each array would be left out for it
+    return _Planning(source, target, names, options, root or target.root).plan()
+
+
+class _Found(NamedTuple):
+    """A node, with what had to be read of it."""
+
+    names: tuple[str, ...]  # in the source
+    node: Node
+    array: SmallArray | CopyJob | None = None
+    notes: tuple[str, ...] = ()  # on the array
+    why_not: str = ""  # there is none
+    attributes: Mapping[str, JSON] = {}  # of a group
+    children: Sequence[str] = ()
+    links: Mapping[str, Link] = {}
+
+
+class _Planning:
+    def __init__(
+        self,
+        source: ResolvedNode,
+        target: Tree,
+        names: tuple[str, ...],
+        options: ArrayOptions,
+        root: Location,
+    ) -> None:
+        self._root = root
+        self._source, self._target, self._names, self._options = source, target, names, options
+        self._top = target.location(names)
+        self._made = TreePlan()
+        self._digest = hashlib.sha256()
+        self._dimensions: set[str | None] = set()  # names of those of all arrays
+
+    def plan(self) -> TreePlan:
+        store = self._source.node.location.store
+        top = self._look(self._source.names, self._source.node)
+        self._add(top)
+        level = [top]
+        while level:
+            below = (((*above.names, name), above.node.format) for above in level for name in above.children)
+            groups = []
+            while some := list(islice(below, _N_LOOKED_AT)):  # there may be very many arrays
+                for found in together(store, lambda at: self._find(*at), some):
+                    if found is not None:
+                        self._add(found)
+                        groups += [found] * bool(found.children)
+            level = groups
+        check_named(self._options.fields, self._dimensions, "the tree")
+        self._made.digest = self._digest.hexdigest()
+        return self._made
+
+    def _find(self, names: tuple[str, ...], inside: FormatName | None) -> _Found | None:
+        tree = self._source.tree
+        try:
+            node = tree.find(names, inside)
+        except UNREADABLE as e:
+            if self._options.strict:
+                raise
+            return _Found(names, Node(tree.location(names), inside, "array"), why_not=e.message)
+        return None if node is None else self._look(names, node)
+
+    def _look(self, names: tuple[str, ...], node: Node) -> _Found:
+        """Read what is to be known of a node."""
+        tree, found = self._source.tree, _Found(names, node)
+        if node.kind == "group":
+            attributes = tree.attributes(names, node).asdict()
+            links = links_of(node, attributes)
+            children = tree.children(names, node)
+            return found._replace(attributes=attributes, children=children, links=links)
+        try:
+            job = self._job(names, node)
+        except ChunkwiseError as e:
+            if self._options.strict or isinstance(e, SizesError) or not isinstance(e, UNREADABLE):
+                raise prefix(e, f"Error copying {node.location.text}") from None
+            return found._replace(why_not=e.message)
+        is_small = job.arrays.is_small(self._options.room)
+        if not is_small:
+            try:
+                options = self._options
+                plan = job.arrays.plan(options.room)
+                job.follow(plan, summed=options.summed, intermediate=options.intermediate)
+            except InvalidArgumentError as e:  # there is too little memory
+                raise prefix(e, f"Error copying {node.location.text}") from None
+        array = small_array(self._below(names), node, job) if is_small else job
+        return found._replace(array=array, notes=(*job.target_spec.notes, *_left_out(node)))
+
+    def _job(self, names: tuple[str, ...], node: Node) -> CopyJob:
+        options = self._options
+        where = location_below(self._top, self._below(names))
+        check_new_names(list(names[len(self._source.names) :]), self._target.format)
+        source = tree_source(self._source.tree, names, node)
+        self._dimensions.update(source.template.names)
+        fields = dict(options.fields)
+        if source.store.dtype.memory_dtype.hasobject and not isinstance(fields.get("codec"), Compressor):
+            fields.pop("codec", None)  # codecs in JSON may be for numbers only
+        return planned_job(
+            source,
+            where,
+            self._target.format,
+            resolved_sizes(source.template, fields),
+            cast=options.cast,
+            sync=options.sync,
+        )
+
+    def _below(self, names: Sequence[str]) -> str:
+        return "/".join(names[len(self._source.names) :])
+
+    def _add(self, found: _Found) -> None:
+        """Decide what becomes of a node."""
+        made, path = self._made, self._below(found.names)
+        if found.node.kind == "group":
+            if found.node.undeclared and not found.children:
+                return  # a directory that has nothing to do with it
+            if path:
+                check_new_names(path.split("/")[-1:], self._target.format)
+            made.groups[path], notes = fitting_attributes(
+                without_links(found.attributes), self._target.format
+            )
+            notes += _left_out(found.node)
+            made.notes += [(path, note) for note in notes]
+            self._note(path, made.groups[path])
+            for name, link in found.links.items():
+                self._add_link((*found.names, name), link, is_node=name in found.children)
+        elif found.array is None:
+            made.left_out.append((path, found.why_not))
+        else:
+            made.notes += [(path, note) for note in found.notes]
+            if isinstance(found.array, SmallArray):
+                made.small.append(found.array)
+                self._note(path, found.array.json())
+            else:
+                made.large[path] = job = found.array
+                target = job.target_spec
+                document = dict(found.node.document)
+                self._note(path, document, target.spec, target.attributes, job.plan.to_json())
+
+    def _note(self, *values: Any) -> None:
+        self._digest.update(json.dumps(values, sort_keys=True).encode())
+
+    def _add_link(self, names: tuple[str, ...], link: Link, *, is_node: bool) -> None:
+        made, path, tree = self._made, self._below(names), self._source.tree
+        if is_node:
+            made.notes.append((path, f"link to {link} is left out: there is a node with that name"))
+            return
+        try:
+            check_new_names([names[-1]], self._target.format)
+            target = tuple(target_names(link, names[:-1]))
+            source = source_location(tree, link) if link.external else tree.root
+        except (InvalidArgumentError, UnsupportedError) as e:
+            made.notes.append((path, f"link to {link} is left out: {e.message}"))
+            return
+        top, root = self._source.names, self._root
+        if not link.external and target[: len(top)] == top:
+            new = Link("/" + "/".join((*self._names, *target[len(top) :])))
+        elif _same_root(source, root):
+            new = Link("/" + "/".join(target))
+        else:
+            new = Link("/" + "/".join(target), _source_text(source, root))
+            if not link.external:
+                made.notes.append((path, f"link to {link} leads out of what is copied; it is external now"))
+        made.links[path] = new
+        self._note(path, list(new))
+
+
+def _left_out(node: Node) -> list[str]:
+    """Return notes on attributes that only the file of another format has."""
+    return [f"attribute {dump(name)} is left out: {why}" for name, why in left_out_attributes(node).items()]
+
+
+def _same_root(a: Location, b: Location) -> bool:
+    return bool(a.store.identity == b.store.identity and a.path == b.path)
+
+
+def _source_text(source: Location, root: Location) -> str:
+    """Return how a link in the tree at `root` says where the tree at `source` is."""
+    if source.store.identity == root.store.identity:
+        return os.path.relpath("/" + source.path, "/" + root.path)
+    return source.kvstore().url

@@ -1,0 +1,227 @@
+"""Verification of stored arrays: every chunk is read and decoded, every key accounted for.
+
+A chunk is bad if it can't be decoded to what the metadata promise: it is truncated, has too many bytes,
+another shape, or a checksum that differs.  In a shard the index and each inner chunk are checked.  Chunks
+are read the plain way (`chunkwise.copying.plain_read`).  Without a checksum, values that decode may still
+be wrong, so chunks that have one are counted.  A fingerprint that was kept tells also of chunks that were
+swapped or are missing (`chunkwise.copying.fingerprint`).
+
+A task is a range of keys, which the worker lists: nobody has a list of all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
+from typing import NamedTuple
+
+from chunkwise.copying.executors import Workers, workers_of
+from chunkwise.copying.fingerprint import fill_fingerprint, kept_fingerprint
+from chunkwise.copying.part import Part
+from chunkwise.copying.verify_step import SHOWN, BadKey, Found, Some, VerifyStep
+from chunkwise.copying.work import Crew, Work
+from chunkwise.core.engine.together import is_slow, together
+from chunkwise.core.trees.attributes import node_attributes
+from chunkwise.core.trees.consolidated_tree import check_consolidated
+from chunkwise.core.trees.node import JOURNAL, Node
+from chunkwise.core.trees.replacement import leftovers
+from chunkwise.core.trees.walk import walk
+from chunkwise.errors import ChunkwiseError
+
+__all__ = ["BadKey", "NodeReport", "verify_nodes"]
+
+_ARRAYS_AHEAD = 256
+_NOTHING = 0, 0
+_MASK = (1 << 64) - 1
+
+
+@dataclass
+class NodeReport:
+    """Findings of `verify` at one array or group.
+
+    Attributes
+    ----------
+    name : str
+        Path from the node that is verified; empty for that itself.
+    kind : {"array", "group"}
+    format : str or None
+    n_chunks : int
+        Stored chunks that were read; inner chunks, where there are shards.
+    n_decoded : int
+        How many of them could be decoded.
+    n_covered : int
+        How many have a checksum, which agrees.
+    nbytes : int
+        Stored bytes that were read.
+    bad : list of BadKey
+    notes : list of str
+        Keys that are there but don't belong to the array.
+    fingerprint : bool or None
+        Whether the elements are those whose fingerprint was kept; None if none was.
+    """
+
+    name: str
+    kind: str
+    format: str | None
+    n_chunks: int = 0
+    n_decoded: int = 0
+    n_covered: int = 0
+    nbytes: int = 0
+    bad: list[BadKey] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    fingerprint: bool | None = None
+
+
+def verify_nodes(
+    root: Node,
+    workers: Workers | None = None,
+    progress: Callable[[int], object] = lambda nbytes: None,
+    part: Part | None = None,
+) -> Iterator[NodeReport]:
+    """Yield a report on `root` and on each node below, as far as a part has to do with it."""
+    share = _Share(part or Part(1, 1))
+    store = root.location.store
+    workers = workers_of(workers)
+    with Crew(workers) as crew:
+        # Where requests take long, those for many small arrays are made together, in this process.
+        many = workers.unasked and share.is_all and is_slow(store)
+        walked = walk(root)
+        while some := list(islice(walked, _ARRAYS_AHEAD if many else 1)):
+            begun = together(store, partial(_begin, whole=many), [node for _, node in some])
+            for (name, node), array in zip(some, begun, strict=True):
+                if array is not None:
+                    found = _verify_array(array, crew, progress, share)
+                else:
+                    found = _verify_group(node, share)
+                if found is not None:
+                    found.name = name
+                    yield found
+
+
+def _verify_group(node: Node, share: _Share) -> NodeReport | None:
+    """Check the document of a group, or what is wrong with that of an array; None if it isn't the part's."""
+    if share.of_next(1) == _NOTHING:
+        return None
+    report = NodeReport("", node.kind, node.format)
+    key = node.location.path + node.key
+    if node.key == JOURNAL:
+        report.bad.append(BadKey(key, node.error))
+    elif node.error:
+        report.bad.append(BadKey(key, f"metadata can't be read: {node.error}"))
+    else:
+        key = node.location.path + (node.rules.consolidated_key or node.key)
+        report.bad += [BadKey(key, problem) for problem in check_consolidated(node)]
+    for place in leftovers(node.location, inside=True):
+        report.notes.append(f"new data for a replacement, left behind or in use: {place.text}")
+    return report
+
+
+class _Begun(NamedTuple):
+    """An array that is to be verified, or why it can't be."""
+
+    node: Node
+    step: VerifyStep | None
+    kept: str | None = None  # fingerprint
+    problem: str = ""
+    found: Found | None = None  # in all of it, if that is known already
+
+
+def _begin(node: Node, *, whole: bool) -> _Begun | None:
+    """Look at an array, None if a node is none; with `whole` check all of one that is small."""
+    if node.kind != "array" or node.error:
+        return None
+    try:
+        kept = kept_fingerprint(node_attributes(node))
+        step = VerifyStep(node)
+        n_tasks = len(step.ranges)  # which the metadata must be of use for
+    except (ChunkwiseError, ValueError) as e:
+        return _Begun(node, None, None, e.message if isinstance(e, ChunkwiseError) else str(e))
+    step.summed = whole and kept is not None
+    return _Begun(node, step, kept, "", step.run([0]) if whole and n_tasks == 1 else None)
+
+
+class _Share:
+    """The tasks of a part; the nodes of a tree take turns, so that arrays of one task are shared out too."""
+
+    def __init__(self, part: Part) -> None:
+        self.is_all = part.n == 1
+        self._part, self._n_before = part, 0
+
+    def of_next(self, n_tasks: int) -> tuple[int, int]:
+        """Return the tasks of the next node that are the part's, as a range."""
+        number, n = self._part
+        turned = Part((number - 1 - self._n_before) % n + 1, n)
+        self._n_before += n_tasks
+        start, stop = turned.share(n_tasks)
+        return (start, stop) if start < stop else _NOTHING
+
+
+def _verify_array(
+    begun: _Begun, crew: Crew, advance: Callable[[int], object], share: _Share
+) -> NodeReport | None:
+    """Check the chunks of one array that are the part's, None if there are none."""
+    node, step, kept, problem, ready = begun
+    location = node.location
+    report = NodeReport("", "array", node.format)
+    total = 0
+    try:
+        if step is not None:
+            step.summed = kept is not None and share.is_all
+            total = fill_fingerprint(step.array) if step.summed else 0
+    except (ChunkwiseError, ValueError) as e:
+        step, problem = None, e.message if isinstance(e, ChunkwiseError) else str(e)
+    if step is None:
+        report.bad.append(BadKey(location.path + node.key, f"metadata can't be used: {problem}"))
+        return None if share.of_next(1) == _NOTHING else report
+    tasks = share.of_next(len(step.ranges))
+    if tasks == _NOTHING:
+        return None
+    outside, strays = Some(), Some()
+    misnamed: dict[str, Some] = {}
+
+    def done(start: int, stop: int, found: Found) -> None:
+        nonlocal total
+        total += found.fingerprint
+        report.n_chunks += found.n_chunks
+        report.n_decoded += found.n_decoded
+        report.n_covered += found.n_covered
+        report.nbytes += found.nbytes
+        report.bad += found.bad
+        outside.add(found.outside.keys, found.outside.n)
+        strays.add(found.strays.keys, found.strays.n)
+        for form, some in found.misnamed.items():
+            misnamed.setdefault(form, Some()).add(some.keys, some.n)
+        advance(found.nbytes)
+
+    if ready is None:
+        crew.run(Work("verify", [step]), 0, [tasks], done)
+    else:
+        done(*tasks, ready)
+    if outside.n:
+        report.notes.append(_some("chunk", outside, location.path, "outside the shape of the array"))
+    if strays.n:
+        report.notes.append(_some("key", strays, location.path, "neither chunk nor metadata"))
+    for form, some in misnamed.items():
+        shown = _some("chunk", some, location.path, "stored")
+        reason = (
+            f"{shown}; but the metadata don't say {form}, so they are not found and read as the fill value"
+        )
+        report.bad.append(BadKey(location.path + node.key, reason))
+    if kept is not None and not step.summed:
+        report.notes.append("the fingerprint that was kept is of all parts, so it wasn't compared")
+    elif kept is not None:
+        found = f"{total & _MASK:016x}"
+        report.fingerprint = found == kept
+        if found != kept:
+            reason = f"its elements have the fingerprint {found}, not {kept}, which was kept"
+            report.bad.append(BadKey(location.path + node.key, reason))
+    report.bad.sort()
+    return report
+
+
+def _some(noun: str, keys: Some, path: str, what: str) -> str:
+    names = [key[len(path) :] for key in keys.keys]
+    more = f" and {keys.n - SHOWN} more" if keys.n > SHOWN else ""
+    return f"{noun}{'' if keys.n == 1 else 's'} {what}: {', '.join(names)}{more}"

@@ -1,0 +1,93 @@
+"""Verifying what a place names: a tree or an array by its stored chunks, what is no node by reading it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
+
+from chunkwise.copying.executors import Workers, workers_of
+from chunkwise.copying.part import Part, parse_part
+from chunkwise.copying.progress import check_progress, shown_progress
+from chunkwise.copying.source import Place, find_array, find_source
+from chunkwise.copying.verify import NodeReport, verify_nodes
+from chunkwise.copying.verify_view import verify_view
+from chunkwise.core.api.tensorstore import TensorStore
+from chunkwise.core.trees.node import Node, node_or_file
+
+__all__ = ["reports_of", "verify"]
+
+
+def verify(
+    place: Place,
+    *,
+    executor: Executor | None = None,
+    progress: Callable[[int], object] | bool = False,
+    part: str | None = None,
+) -> list[NodeReport]:
+    """Read and decode every stored chunk of an array, or of all arrays of a tree.
+
+    Chunks are read one by one and decoded codec by codec, not the way that reads go.
+
+    Parameters
+    ----------
+    place : str, path-like, Spec, KvStore, KvStore.Spec, TensorStore or JSON
+        What `chunkwise.open` or `chunkwise.open_group` takes.  A view, a picture or a volume, which is no
+        node, is verified by reading its chunks.
+    executor : concurrent.futures.Executor, optional
+        Who does it, as for `chunkwise.copy`.  By default threads of this process.
+    progress : callable or bool
+        Is told the stored bytes of what is done, in the calling thread; True shows a bar on stderr.
+    part : str, optional
+        ``"I/N"``: a share of the keys.  N processes that each do one of them do all.  A fingerprint that was
+        kept is of all elements, so a part doesn't compare it; a note says so.
+
+    Returns
+    -------
+    list of NodeReport
+        Of each node, groups before what they hold; of a part, of those of which it has done something.
+
+    Raises
+    ------
+    NotFoundError
+        If there is no array or group.
+    InvalidArgumentError
+        If `part` is none.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import chunkwise
+    >>> path = tempfile.mkdtemp() + "/a.zarr"
+    >>> _ = chunkwise.create_array(path, np.arange(6), chunks=[3], checksum=True)
+    >>> with open(path + "/c/1", "r+b") as chunk:
+    ...     _ = chunk.write(b"bad")
+    >>> (report,) = chunkwise.verify(path)
+    >>> report.n_chunks, [bad.key.endswith("c/1") for bad in report.bad]
+    (2, [True])
+    """
+    check_progress(progress)
+    own = None if part is None else parse_part(part)
+    array, root = find_array(place), None
+    if array is None:
+        assert not isinstance(place, TensorStore)
+        root = node_or_file(find_source(place))
+    with shown_progress(progress, "verifying", None) as told:
+        return list(reports_of(array, root, workers_of(executor), told, own))
+
+
+def reports_of(
+    array: TensorStore | None,
+    root: Node | None,
+    workers: Workers | None,
+    progress: Callable[[int], object],
+    part: Part | None,
+) -> Iterator[NodeReport]:
+    """Yield a report on `array`, or on `root` and each node below; keys are relative to `root`."""
+    if root is not None:
+        n = len(root.location.path)
+        for report in verify_nodes(root, workers, progress, part):
+            report.bad = [bad._replace(key=bad.key[n:]) for bad in report.bad]
+            yield report
+    elif array is not None:
+        yield verify_view(array, workers, progress, part)

@@ -1,0 +1,243 @@
+"""``Work``: tasks that workers do, in this process or in others.
+
+A worker of another process is sent what opens the arrays, and opens them once.  Before it does anything it
+makes sure that it has the same version of the library, and sees what it is to read and write.
+
+Fence: a task writes whole write objects, and its bytes follow from the source, so it may be done twice.
+What must not be is a write after the work was published, since somebody may have written there by then.  So
+the driver ends only when no try is under way, and a worker, also a thread of the same process, looks at the
+journal before and after each task (`chunkwise.copying.fence`): it stops if its driver isn't the owner any
+more, or if somebody else has done the rest of its batch.
+"""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, Self, runtime_checkable
+from uuid import uuid4
+
+from chunkwise.copying.executors import OpenExecutor, Workers
+from chunkwise.copying.fence import Fence, Guard, Tasks
+from chunkwise.copying.task_driver import run_tasks
+from chunkwise.copying.task_stages import Chain, Stage
+from chunkwise.core.base.fork import new_lock
+from chunkwise.core.engine.pool import work_here
+from chunkwise.errors import AbortedError, ChunkwiseError, FailedPreconditionError
+from chunkwise.version import __version__
+
+__all__ = ["Crew", "DivisibleStep", "Step", "Stop", "Work"]
+
+_MOST_KEPT = 4
+
+
+class Step(Protocol):
+    """A kind of tasks, each known by its number."""
+
+    @property
+    def is_remote(self) -> bool:
+        """True if a task waits for a server, so that it needs threads beside its own."""
+        ...
+
+    def run(self, tasks: Iterable[int]) -> Any:
+        """Do tasks, writing under their guard (`chunkwise.copying.fence`); return what became of them."""
+        ...
+
+    def check_visible(self) -> None:
+        """Raise FailedPreconditionError unless what is read is here what it is where the work was begun."""
+        ...
+
+
+@runtime_checkable
+class DivisibleStep(Step, Protocol):
+    """A step that is too large to be sent as a whole with each batch."""
+
+    def part(self, start: int, stop: int) -> DivisibleStep:
+        """Return the step with nothing but some tasks, under their numbers."""
+        ...
+
+
+class Stop(threading.Event):
+    """Says in this process that no more tasks are wanted; is not set in others."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Stop, ()
+
+
+@dataclass(repr=False)
+class Work:
+    """Steps, called with the number of one and a range of its tasks.
+
+    A pickle is loaded by the first call in a process, and kept: an executor can't tell of a failure before.
+    """
+
+    what: str  # "copy", "verify" ...: what a dashboard shows
+    steps: Sequence[Step]
+    fence: Fence | None = None  # None if nothing is written, and there is no journal
+    stop: Stop = field(default_factory=Stop)
+    name: str = field(default_factory=lambda: uuid4().hex)
+    _blob: bytes = b""
+
+    def __post_init__(self) -> None:
+        self.__name__ = f"chunkwise-{self.what}"
+
+    def __repr__(self) -> str:
+        return f"Work({self.what!r})"
+
+    def __call__(self, step: int, start: int, stop: int) -> Any:
+        """Do some tasks of a step; raise AbortedError when no more are wanted."""
+        numbers = self._wanted(start, stop)
+        if self.fence is None:
+            return self.steps[step].run(numbers)
+        guard = Guard(self.fence, step, start, stop)
+        try:
+            return self.steps[step].run(Tasks(numbers, guard))
+        except BaseException:
+            with suppress(ChunkwiseError):  # what went wrong is said by the first error
+                guard.check()
+            raise
+
+    def part(self, step: int, start: int, stop: int) -> Work:
+        """Return what is to be sent for some tasks of a step."""
+        whole = self.steps[step]
+        if not isinstance(whole, DivisibleStep):
+            return self
+        steps = [*self.steps[:step], whole.part(start, stop), *self.steps[step + 1 :]]
+        return replace(self, steps=steps, name=uuid4().hex, _blob=b"")
+
+    def _wanted(self, start: int, stop: int) -> Iterator[int]:
+        for number in range(start, stop):
+            if self.stop.is_set():
+                raise AbortedError(f"the {self.what} was stopped")
+            yield number
+
+    def __reduce__(self) -> tuple[object, ...]:
+        if not self._blob:
+            self._blob = pickle.dumps({"what": self.what, "steps": self.steps, "fence": self.fence})
+        return _SentWork, (__version__, self.name, self._blob)
+
+
+class _SentWork:
+    """A `Work` as it arrives in another process."""
+
+    def __init__(self, version: str, name: str, blob: bytes) -> None:
+        self._version, self._name, self._blob = version, name, blob
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _SentWork, (self._version, self._name, self._blob)
+
+    def __call__(self, step: int, start: int, stop: int) -> Any:
+        if self._version != __version__:
+            raise FailedPreconditionError(
+                f"a worker has version {__version__} of chunkwise, and {self._version} has sent it work"
+            )
+        return _loaded(self._name, self._blob)(step, start, stop)
+
+
+_lock = new_lock()
+_kept: OrderedDict[str, Work] = OrderedDict()
+
+
+def _loaded(name: str, blob: bytes) -> Work:
+    with _lock:
+        work = _kept.get(name)
+        if work is None:
+            work = Work(**pickle.loads(blob), name=name)
+            if work.fence is not None:
+                work.fence.check_visible()
+            work.steps[0].check_visible()
+            _kept[name] = work
+        _kept.move_to_end(name)
+        while len(_kept) > _MOST_KEPT:
+            _kept.popitem(last=False)
+    if not any(step.is_remote for step in work.steps):
+        work_here()  # a task has one thread: the executor decides how many there are
+    return work
+
+
+class Crew:
+    """Workers at work; a context manager."""
+
+    def __init__(self, workers: Workers) -> None:
+        self.workers = workers
+        self._stack = ExitStack()
+        self._opened: OpenExecutor | None = None
+        self._stops: set[Stop] = set()  # of what is under way
+
+    def __enter__(self) -> Self:
+        self._opened = self._stack.enter_context(self.workers.open())
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()
+
+    def stage(
+        self,
+        work: Work,
+        step: int,
+        pending: Iterable[tuple[int, int]],
+        done: Callable[[int, int, Any], None],
+        **how: Any,
+    ) -> Stage:
+        """Return the tasks of a step as a stage, which `run_all` has done; `how` are its other members."""
+
+        def submit(start: int, stop: int) -> Future[Any]:
+            assert self._opened is not None, "it was entered"
+            return self._opened.executor.submit(work.part(step, start, stop), step, start, stop)
+
+        self._stops.add(work.stop)
+        ranges, tally = list(pending), self.workers.tally
+        tally.n_begun += sum(max(0, stop - start) for start, stop in ranges)
+
+        def counted(start: int, stop: int, result: object) -> None:
+            if result is None:
+                raise FailedPreconditionError(
+                    f"the executor gave None for tasks {start} to {stop} of {work.what}: the future that its "
+                    "submit() returns has to give what the function returns"
+                )
+            tally.n_done += stop - start
+            done(start, stop, result)
+
+        writes = work.fence is not None and work.fence.writes
+        return Stage(submit, ranges, counted, writes=writes, **how)
+
+    def run_all(self, chains: Iterable[Chain], tick: Callable[[], None] = lambda: None) -> None:
+        """Have the tasks of chains done, as `chunkwise.copying.task_driver.run_tasks` says."""
+        assert self._opened is not None, "it was entered"
+        renew = self._opened.renew
+
+        def renewed() -> None:
+            assert renew is not None
+            self._opened = OpenExecutor(renew(), renew)
+
+        def stop() -> None:
+            for each in self._stops:
+                each.set()
+
+        try:
+            run_tasks(
+                chains,
+                n_workers=self.workers.n_workers,
+                batch_seconds=self.workers.batch_seconds,
+                tick=tick,
+                stop=stop,
+                renew=None if renew is None else renewed,
+            )
+        finally:
+            self._stops.clear()
+
+    def run(
+        self,
+        work: Work,
+        step: int,
+        pending: Iterable[tuple[int, int]],
+        done: Callable[[int, int, Any], None],
+        tick: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Have tasks of one step done."""
+        self.run_all([[self.stage(work, step, pending, done)]], tick)

@@ -1,0 +1,1 @@
+"""What opening, reading and writing an array or a tree of any format takes."""

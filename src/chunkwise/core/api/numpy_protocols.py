@@ -1,0 +1,117 @@
+"""What NumPy users expect of an array: rows one after the other, a number, memory of other libraries."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from numbers import Number
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from chunkwise.core.index_space import IndexDomain
+
+__all__ = ["NumpyProtocols", "writable_view"]
+
+_AT_ONCE = 1 << 20  # elements that iteration reads ahead
+
+
+class NumpyProtocols:
+    """Protocols of Python and NumPy that follow from shape, elements and `__array__`."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def domain(self) -> IndexDomain:
+        """Domain of the array."""
+
+    @abstractmethod
+    def __array__(self, dtype: npt.DTypeLike | None = None) -> npt.NDArray[Any]:
+        """Read the whole array."""
+
+    @abstractmethod
+    def __getitem__(self, index: Any) -> Self:
+        """Return a view."""
+
+    def __len__(self) -> int:
+        domain = self.domain
+        if not domain.rank:
+            raise TypeError("an array of rank 0 has no length")
+        if not domain[0].finite:
+            raise TypeError(f"the first dimension has no bounds, so the array has no length: {domain}")
+        return int(domain.shape[0])
+
+    def __bool__(self) -> bool:
+        return True  # as in TensorStore, however many elements there are
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield views of the rows, of an array of rank 1 its elements, many of which are read at once."""
+        n = len(self)
+        first = int(self.domain.inclusive_min[0])
+        if self.domain.rank > 1:
+            return (self[i] for i in range(first, first + n))
+        starts = range(first, first + n, _AT_ONCE)
+        return (x for i in starts for x in np.asarray(self[i : min(i + _AT_ONCE, first + n)]))
+
+    def __contains__(self, value: object) -> bool:
+        raise TypeError("whether an element is in the array takes reading it: value in store.read().result()")
+
+    def _number(self, kind: str) -> Any:
+        if self.domain.rank:
+            raise TypeError(
+                f"only an array of rank 0 is a number: {kind}() of one of rank {self.domain.rank}"
+            )
+        return np.asarray(self)[()]
+
+    def __int__(self) -> int:
+        return int(self._number("int"))
+
+    def __float__(self) -> float:
+        return float(self._number("float"))
+
+    def __complex__(self) -> complex:
+        return complex(self._number("complex"))
+
+    def __eq__(self, other: object) -> bool:
+        # By identity it would be False without a word where elements are meant.
+        if self is other:
+            return True
+        if isinstance(other, NumpyProtocols | Number | list | tuple):
+            raise TypeError(
+                "arrays that are not read can't be compared by ==: compare what is read, such as "
+                "a.read().result() == b.read().result(), or the arrays themselves by `is`"
+            )
+        return NotImplemented
+
+    __hash__ = object.__hash__
+
+    def __dlpack__(self, **options: Any) -> Any:
+        """Read the whole array for another library."""
+        return np.asarray(self).__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0  # the memory of the processor
+
+
+def writable_view(out: Any) -> npt.NDArray[Any]:
+    """Return the memory of another library's array as a NumPy array, or raise InvalidArgumentError."""
+    if not hasattr(type(out), "__dlpack__"):
+        name = type(out).__name__
+        raise InvalidArgumentError(f"out: expected a NumPy array, but received: {name}, which has no DLPack")
+    device = tuple(map(int, out.__dlpack_device__()))
+    if device[0] not in _PROCESSOR:
+        raise InvalidArgumentError(
+            f"out: the {type(out).__name__} is on device {device}, expected memory of the processor; "
+            "read into that and copy"
+        )
+    shared = getattr(out, "numpy", None)  # PyTorch's, since NumPy takes its DLPack for read-only
+    view: npt.NDArray[Any] = shared() if callable(shared) else np.from_dlpack(out)
+    return view
+
+
+_PROCESSOR = (1, 3, 11)  # of DLPack's devices: also memory that CUDA and ROCm have pinned

@@ -1,0 +1,75 @@
+"""Cache of parsed specs of local arrays: programs open the same ones again and again.
+
+A parsed spec is a function of its JSON, and is never changed but replaced, so it can be shared.  Most specs
+of a program differ in nothing but the path, and then one of them is moved to where the next one is.  Only
+those of files are cached: what else a spec may name can depend on the environment.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from chunkwise.core.base.cached import json_key, put_bounded
+from chunkwise.core.driver.stack.layer_kinds import elsewhere, is_movable
+from chunkwise.core.index_space import IndexTransform
+from chunkwise.core.specs.driver_spec import DriverSpec
+from chunkwise.core.specs.kvstores.file import FileKvStoreSpec
+from chunkwise.core.specs.spec import Spec
+
+__all__ = ["SpecKey", "cache_spec", "cached_spec", "spec_key"]
+
+_MAX_NBYTES = 1 << 12
+
+_specs: dict[bytes, tuple[DriverSpec, IndexTransform | None]] = {}
+
+
+class SpecKey(NamedTuple):
+    """Key of a spec: its content, and the path of its kvstore if the content leaves that out."""
+
+    content: bytes
+    path: str | None
+
+
+def spec_key(spec: object, flags: tuple[object, ...]) -> SpecKey | None:
+    """Return the key of a spec that is to be updated with `flags`; None if it should not be cached."""
+    path: str | None = None
+    content: Any = spec
+    if type(spec) is dict:
+        kvstore = spec.get("kvstore")
+        if (
+            type(kvstore) is not dict
+            or kvstore.get("driver") != "file"
+            or type(kvstore.get("path")) is not str
+        ):
+            return None
+        if "path" not in spec:
+            path = kvstore["path"]
+            content = {**spec, "kvstore": {**kvstore, "path": None}}
+        elif kvstore["path"][:1] != "/":
+            return None
+    elif type(spec) is not str or spec[:1] != "/":
+        return None
+    encoded = json_key((content, flags), _MAX_NBYTES)
+    return None if encoded is None else SpecKey(encoded, path)
+
+
+def cached_spec(key: SpecKey) -> Spec | None:
+    """Return the spec of a key, or another one that differs in its path alone, with the path of the key."""
+    found = _specs.get(key.content)
+    if found is None:
+        return None
+    driver, transform = found
+    if key.path is not None:
+        try:
+            path = FileKvStoreSpec.normal_path(key.path)
+        except ValueError:  # the error is raised when it is parsed
+            return None
+        driver = elsewhere(driver, path if not path or path.endswith("/") else path + "/")
+    return Spec._of(driver, transform)
+
+
+def cache_spec(key: SpecKey, spec: Spec) -> None:
+    """Put a spec, as it is now, into the cache."""
+    if key.path is not None and not is_movable(spec._driver):
+        return
+    put_bounded(_specs, key.content, (spec._driver, spec._transform))

@@ -1,0 +1,50 @@
+"""Files called ``*.json`` with the spec of an array, such as a stack."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from chunkwise.core.base.binding import JSON
+from chunkwise.core.base.catalogue import DRIVERS
+from chunkwise.core.kvstore.value_bound import read_bounded
+from chunkwise.core.specs.context import Context
+from chunkwise.core.specs.url import is_url
+from chunkwise.core.trees.location import locate
+from chunkwise.errors import ChunkwiseError, FailedPreconditionError
+
+__all__ = ["read_spec_file"]
+
+_SUFFIX = ".json"
+
+
+def read_spec_file(place: str | os.PathLike[str], context: Context | None = None) -> dict[str, JSON] | None:
+    """Return the spec in a file called ``*.json``, perhaps a URL; None if `place` is no such file."""
+    text = os.fspath(place)
+    scheme = text.rpartition("|")[2].partition(":")[0] if "|" in text else ""
+    if not text.endswith(_SUFFIX) or scheme.replace("-", "_") in DRIVERS:  # such as "|json:/a.json"
+        return None
+    if is_url(text):
+        try:
+            location = locate(text, context)
+            raw = read_bounded(location.store, location.path.rstrip("/")).value
+        except ChunkwiseError:  # a directory of this name, no access, ...: opening says what is wrong
+            return None
+    else:
+        raw = Path(text).read_bytes() if os.path.isfile(text) else None
+    if raw is None:
+        return None
+    try:
+        spec = json.loads(bytes(raw))
+    except (ValueError, RecursionError) as e:
+        raise FailedPreconditionError(f"{text}: Invalid JSON: {e}") from None
+    if isinstance(spec, dict) and ("refs" in spec or ".zgroup" in spec):
+        raise FailedPreconditionError(
+            f'{text} has references, as kerchunk writes them: what they are about is "{text}|reference:"'
+        )
+    if not isinstance(spec, dict) or not isinstance(spec.get("driver"), str):
+        raise FailedPreconditionError(
+            f'{text}: expected the spec of an array, a JSON object with the member "driver"'
+        )
+    return spec

@@ -1,0 +1,303 @@
+"""``overlay``, ``stack`` and ``concat``: several arrays as one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.core.api.tensorstore import TensorStore
+from chunkwise.core.api.transaction import Transaction, check_transaction, wrap_of
+from chunkwise.core.arrays.based import Base
+from chunkwise.core.arrays.resources import pool_under
+from chunkwise.core.arrays.stack import StackArray
+from chunkwise.core.arrays.stack_layer import Layer, StackLayers
+from chunkwise.core.base.arguments import as_flag, as_text, is_text
+from chunkwise.core.driver.stack.combine import combine_layers, final_domain
+from chunkwise.core.driver.stack.spec import StackSpec, check_options
+from chunkwise.core.dtypes.as_array import as_array
+from chunkwise.core.dtypes.data_type import DataType, DTypeLike
+from chunkwise.core.index_space import IndexDomain, IndexTransform, d, newaxis
+from chunkwise.core.index_space.label import find_dimension
+from chunkwise.core.specs.context import Context, as_context
+from chunkwise.core.specs.schema import Schema
+from chunkwise.core.specs.spec import Spec
+from chunkwise.core.specs.unit import Unit
+from chunkwise.errors import InvalidArgumentError, OutOfBoundsError, as_value_error
+
+__all__ = ["concat", "overlay", "stack"]
+
+AnyLayer: TypeAlias = "TensorStore | Spec"
+
+
+def overlay(
+    layers: Iterable[AnyLayer],
+    *,
+    read: bool | None = None,
+    write: bool | None = None,
+    context: Context | None = None,
+    transaction: Transaction | None = None,
+    rank: int | None = None,
+    dtype: DTypeLike | None = None,
+    domain: IndexDomain | None = None,
+    shape: Iterable[int] | None = None,
+    dimension_units: Iterable[Unit | str | float | tuple[float, str] | None] | None = None,
+    schema: Schema | None = None,
+    fill_value: npt.ArrayLike | None = None,
+) -> TensorStore:
+    """Return one array of several in the same index space, in which later ones hide earlier ones.
+
+    Parameters
+    ----------
+    layers : iterable of TensorStore or Spec
+        A Spec must have a domain; it is opened by each read and write that needs it.
+    read, write : bool, optional
+        Access to open it for; by default all that any layer allows.
+    context : Context, optional
+        Source of the resources of specs.
+    transaction : Transaction, optional
+        Transaction of reads and writes; by default that of the layers.
+    rank, dtype, domain, shape, dimension_units, schema
+        Constraints on the stack; a domain extends or crops it.
+    fill_value : array_like, optional
+        Value of elements without a layer, which are an error by default.  TensorStore has no such option.
+
+    Returns
+    -------
+    TensorStore
+        Its domain is the hull of those of the layers, unless a constraint says otherwise.
+
+    Raises
+    ------
+    ValueError
+        If layers don't agree in rank, data type, labels or transaction; the text names the layer.
+
+    Examples
+    --------
+    >>> import chunkwise
+    >>> bottom, top = chunkwise.array([1, 2, 3, 4]), chunkwise.array([7, 8])
+    >>> chunkwise.overlay([bottom, top.translate_to[1]]).read().result()
+    array([1, 7, 8, 4])
+    """
+    options: dict[str, Any] = {
+        "rank": rank,
+        "dtype": dtype,
+        "domain": domain,
+        "shape": shape,
+        "dimension_units": dimension_units,
+        "schema": schema,
+    }
+    return _overlay(_listed(layers), read, write, context, transaction, options, fill_value)
+
+
+def stack(layers: Iterable[AnyLayer], axis: int = 0, **options: Any) -> TensorStore:
+    """Return one array of several, with a new dimension along which they follow each other.
+
+    Parameters
+    ----------
+    layers : iterable of TensorStore or Spec
+        At least one.
+    axis : int
+        Position of the new dimension in the result; negative counts from the end.
+    **options
+        Those of `overlay`.
+
+    Returns
+    -------
+    TensorStore
+        It has one dimension more than the layers, whose size is their number.
+
+    Raises
+    ------
+    ValueError
+        If `axis` is outside of the result, or layers don't agree, as for `overlay`.
+
+    Examples
+    --------
+    >>> import chunkwise
+    >>> chunkwise.stack([chunkwise.array([1, 2]), chunkwise.array([3, 4])], axis=1).read().result()
+    array([[1, 3],
+           [2, 4]])
+    """
+    given = _some(_listed(layers), "stack")
+    rank = _domain(given[0]).rank + 1
+    if not -rank <= axis < rank:
+        raise InvalidArgumentError(f"Dimension index {axis} is outside valid range [{-rank}, {rank})")
+    axis %= rank
+    moved = [layer[d[axis][newaxis]][d[axis][i : i + 1]] for i, layer in enumerate(given)]
+    return overlay(moved, **options)
+
+
+def concat(layers: Iterable[AnyLayer], axis: int | str, **options: Any) -> TensorStore:
+    """Return one array of several that follow each other along a dimension that they have.
+
+    Parameters
+    ----------
+    layers : iterable of TensorStore or Spec
+        At least one; the first stays where it is.
+    axis : int or str
+        The dimension, by number or label; a negative number counts from the end.
+    **options
+        Those of `overlay`.
+
+    Returns
+    -------
+    TensorStore
+        Its size along `axis` is the sum of theirs.
+
+    Raises
+    ------
+    ValueError
+        If there is no such dimension, or layers don't agree, as for `overlay`.
+
+    Examples
+    --------
+    >>> import chunkwise
+    >>> chunkwise.concat([chunkwise.array([1, 2]), chunkwise.array([3, 4])], axis=0).read().result()
+    array([1, 2, 3, 4])
+    """
+    given = _some(_listed(layers), "concat")
+    domains = [_domain(layer) for layer in given]
+    labels = [next(filter(None, same), "") for same in zip(*(one.labels for one in domains), strict=True)]
+    dim = _dimension(axis, labels)
+    at = domains[0].exclusive_max[dim]
+    moved = [given[0]]
+    for layer, own in zip(given[1:], domains[1:], strict=True):
+        moved.append(layer[d[dim].translate_to[at]])
+        at += own.exclusive_max[dim] - own.inclusive_min[dim]
+    return overlay(moved, **options)
+
+
+def _listed(layers: Iterable[AnyLayer]) -> list[AnyLayer]:
+    """Return the layers; raise TypeError for an array, whose rows nobody means."""
+    if isinstance(layers, TensorStore):
+        raise TypeError("layers: expected several layers, such as a list, but received one array")
+    return list(layers)
+
+
+def _dimension(axis: int | str, labels: Sequence[str]) -> int:
+    try:
+        return find_dimension(as_text(axis, "axis") if is_text(axis) else axis, labels)
+    except OutOfBoundsError as e:
+        raise as_value_error(e) from None
+
+
+def _domain(layer: AnyLayer) -> IndexDomain:
+    domain = layer.domain
+    assert domain is not None
+    return domain
+
+
+def _some(layers: list[AnyLayer], name: str) -> list[AnyLayer]:
+    _check_types(layers)
+    if not layers:
+        raise InvalidArgumentError(f"At least one layer must be specified for {name}")
+    _check_agreement(layers, None)
+    return layers
+
+
+def _check_agreement(layers: list[AnyLayer], dtype: DataType | None) -> None:
+    """Raise unless all layers have a domain, of one rank, and none a data type of its own."""
+    for i, layer in enumerate(layers):
+        if layer.domain is None:
+            raise InvalidArgumentError(f"Layer {i}: Domain must be specified")
+        own = layer.dtype
+        if own is not None and dtype is not None and own is not dtype:
+            raise InvalidArgumentError(
+                f"Layer {i}: Layer dtype of {own.name} does not match existing dtype of {dtype.name}"
+            )
+        if layer.rank != layers[0].rank:
+            raise InvalidArgumentError(
+                f"Layer {i}: Layer domain {layer.domain} of rank {layer.rank} "
+                f"does not match layer 0 rank of {layers[0].rank}"
+            )
+        dtype = dtype or own
+
+
+def _check_types(layers: Sequence[Any]) -> None:
+    for layer in layers:
+        if not isinstance(layer, TensorStore | Spec):
+            raise TypeError(f"a layer must be a TensorStore or a Spec, not {type(layer).__name__}")
+
+
+def _overlay(
+    layers: list[AnyLayer],
+    read: bool | None,
+    write: bool | None,
+    context: Context | None,
+    transaction: Transaction | None,
+    options: dict[str, Any],
+    fill_value: npt.ArrayLike | None,
+) -> TensorStore:
+    _check_types(layers)
+    check_transaction(transaction)
+    read, write = as_flag(read, "read"), as_flag(write, "write")
+    schema = check_options(Schema(**options))
+    _check_agreement(layers, schema.dtype)
+    if layers and schema.rank not in (None, layers[0].rank):
+        raise InvalidArgumentError(
+            f"Rank specified by rank ({layers[0].rank}) does not match "
+            f"existing rank specified by schema ({schema.rank})"
+        )
+    common = combine_layers(((layer.dtype, layer.domain) for layer in layers), schema.dtype, schema.rank)
+    domain = final_domain(schema.domain, common.domain)
+    if schema.dtype is None:
+        schema._set_dtype(common.dtype)
+    if schema.rank is None:
+        schema._set_rank(domain.rank)
+    layers, shared = _in_transaction(layers, transaction)
+    fill = None if fill_value is None else _fill_value(fill_value, common.dtype)
+    unbound = StackSpec(schema=schema, layers=(), common=common, fill_value=fill)
+    spec = unbound.bind(context := as_context(context))
+    wrap = None if shared is None else wrap_of(shared)
+    found: list[Layer] = []
+    readable = writable = not layers
+    for layer in layers:
+        own = _domain(layer)
+        if isinstance(layer, TensorStore):
+            found.append(Layer(Base(layer._array, layer._transform), own))
+            readable, writable = readable or layer.readable, writable or layer.writable
+        else:
+            found.append(Layer(Spec._of(layer._driver.bind(context), layer._transform), own))
+            readable = writable = True
+    if (read and not readable) or (write and not writable):
+        raise InvalidArgumentError(f"{'Read' if read and not readable else 'Write'} mode not supported")
+    array = StackArray(
+        StackLayers(found, wrap),
+        domain,
+        spec,
+        pool_under(spec),
+        readable=readable and (read or not write),
+        writable=writable and (write or not read),
+    )
+    return TensorStore._make(array, IndexTransform.identity(domain), shared)
+
+
+def _fill_value(value: npt.ArrayLike, dtype: DataType) -> npt.NDArray[Any]:
+    given, fill_value = np.asarray(value), as_array(value, dtype, 0)
+    if given.dtype.kind in "biufc" and not np.array_equal(
+        fill_value.astype(given.dtype), given, equal_nan=True
+    ):
+        raise InvalidArgumentError(f"fill_value: {value!r} is no {dtype.name}")
+    return fill_value
+
+
+def _in_transaction(
+    layers: list[AnyLayer], transaction: Transaction | None
+) -> tuple[list[AnyLayer], Transaction | None]:
+    """Return layers that belong to the same transaction, and that one."""
+    stores = [(i, layer) for i, layer in enumerate(layers) if isinstance(layer, TensorStore)]
+    own = stores[0][1].transaction if stores else None
+    for i, layer in stores:
+        if layer.transaction is not own:
+            raise InvalidArgumentError(f"Layer {i}: Transaction mismatch")
+    if own is not None and transaction is not None and own is not transaction:
+        raise InvalidArgumentError("Transaction mismatch")
+    if own is not None or transaction is None:
+        return layers, own
+    bound = [
+        layer.with_transaction(transaction) if isinstance(layer, TensorStore) else layer for layer in layers
+    ]
+    return bound, transaction

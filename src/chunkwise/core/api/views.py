@@ -1,0 +1,113 @@
+"""Views of an array with other elements: ``cast``, ``downsample``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from chunkwise.core.api.tensorstore import TensorStore
+from chunkwise.core.arrays.based import Base
+from chunkwise.core.arrays.downsample import DownsampleArray
+from chunkwise.core.base.arguments import as_int64
+from chunkwise.core.driver.based_spec import constrained
+from chunkwise.core.driver.cast.spec import CastSpec
+from chunkwise.core.driver.downsample.spec import DownsampleSpec, check_factors, check_method
+from chunkwise.core.dtypes.conversion import cast_converters
+from chunkwise.core.dtypes.data_type import DataType, DTypeLike
+from chunkwise.core.index_space import IndexTransform
+from chunkwise.core.specs.schema import Schema
+from chunkwise.core.specs.spec import Spec
+
+__all__ = ["cast", "downsample"]
+
+S = TypeVar("S", TensorStore, Spec)
+
+
+def cast(base: S, dtype: DTypeLike) -> S:
+    """Return a view that converts elements when it is read and written.
+
+    Parameters
+    ----------
+    base : TensorStore or Spec
+        The same kind is returned.
+    dtype : dtype_like
+
+    Returns
+    -------
+    TensorStore or Spec
+        With the domain of `base`.
+
+    Raises
+    ------
+    ValueError
+        If elements convert in neither direction.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import chunkwise
+    >>> chunkwise.cast(chunkwise.array(np.array([1.5, -2.5])), "int32").read().result()
+    array([ 1, -2], dtype=int32)
+    """
+    target = DataType(dtype)
+    if isinstance(base, Spec):
+        if base.dtype is not None:
+            cast_converters(base.dtype, target)
+        spec = CastSpec(schema=Schema(dtype=target), base=Spec._of(base._driver, None))
+        transform = base.transform
+        if transform is None:
+            return Spec._of(spec, None)
+        if base._driver.domain is None:
+            return Spec._of(
+                CastSpec(schema=Schema(dtype=target), base=base), IndexTransform.identity(transform.domain)
+            )
+        return Spec._of(spec, transform)
+    if not isinstance(base, TensorStore):
+        raise TypeError(f"cast takes a TensorStore or a Spec, not {type(base).__name__}")
+    return base.astype(target)
+
+
+def downsample(base: S, downsample_factors: Sequence[int], method: str) -> S:
+    """Return a read-only view of which each element stands for a cell of `base`.
+
+    Element ``i`` of a dimension stands for ``[i * f, (i + 1) * f)``, as far as that exists.
+
+    Parameters
+    ----------
+    base : TensorStore or Spec
+        The same kind is returned.
+    downsample_factors : sequence of int
+        Size of a cell in each dimension.
+    method : {"stride", "mean", "min", "max", "median", "mode"}
+        ``stride`` takes the first element, ``mean`` rounds half to even, ``median`` takes the lower of two in
+        the middle and ``mode`` the least of the most frequent.
+
+    Returns
+    -------
+    TensorStore or Spec
+        A dimension of `n` elements that begins at 0 has ``ceil(n / f)`` cells.
+
+    Raises
+    ------
+    ValueError
+        If the method has no meaning for the data type, or a factor is not positive, or there are not as many
+        as dimensions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import chunkwise
+    >>> chunkwise.downsample(chunkwise.array(np.arange(10)), [4], "mean").read().result()
+    array([2, 6, 8])
+    """
+    if not isinstance(base, TensorStore | Spec):
+        raise TypeError(f"downsample takes a TensorStore or a Spec, not {type(base).__name__}")
+    factors = check_factors([as_int64(f, "downsample_factors") for f in downsample_factors], base.rank)
+    check_method(method)
+    schema = Schema(rank=len(factors))
+    if isinstance(base, Spec):
+        spec = DownsampleSpec(schema=schema, base=constrained(base, schema), factors=factors, method=method)
+        domain = spec.domain
+        return Spec._of(spec, None if domain is None else IndexTransform.identity(domain))
+    array = DownsampleArray(Base(base._array, base._transform), factors, method, base._array.pool)
+    return TensorStore._make(array, IndexTransform.identity(array.domain), base._transaction)

@@ -1,0 +1,123 @@
+"""Opening of arrays whose format is detected first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from chunkwise.core.arrays.open_chunked import open_chunked
+from chunkwise.core.arrays.protocol import OpenArray, WrapStore
+from chunkwise.core.base.binding import Members
+from chunkwise.core.base.catalogue import KVSTORES, arrays, drivers, kvstores
+from chunkwise.core.codec.pictures import sniff
+from chunkwise.core.driver.auto.detect import NoFormatError, detect_format
+from chunkwise.core.driver.auto.found_instead import file_kind, found_instead, group_instead
+from chunkwise.core.driver.auto.one_picture import is_one_picture
+from chunkwise.core.driver.auto.spec import AutoSpec
+from chunkwise.core.driver.flow import run
+from chunkwise.core.engine.together import together
+from chunkwise.core.kvstore.protocol import ByteRange, KvStoreDriver, Stamped
+from chunkwise.core.kvstore.value_bound import read_bounded
+from chunkwise.core.specs.context import Context
+from chunkwise.core.specs.kvstore_spec import KvStoreSpec, kvstore_missing
+from chunkwise.core.specs.spec_members import SpecMembers
+from chunkwise.errors import ChunkwiseError, OutOfRangeError, prefix
+
+__all__ = ["open_auto"]
+
+E = TypeVar("E", bound=ChunkwiseError)
+
+
+def open_auto(spec: AutoSpec, *, readable: bool, writable: bool, wrap: WrapStore | None = None) -> OpenArray:
+    """Open the array of a bound spec with the driver that its files call for."""
+    if spec.kvstore is None:
+        raise kvstore_missing()
+    assert spec.live is not None, "the spec is not bound"
+    head = _head(spec.kvstore)
+    inside = _inside_file(spec.kvstore, head, spec.live)
+    driver = None if inside else sniff(head)
+    document: Stamped | None = None
+    kvstore = inside or (spec.kvstore if driver else spec.kvstore.as_directory())
+    while driver is None or driver in KVSTORES:
+        if driver is not None:  # what is below the directory is in a database
+            inside = kvstore = _inside(driver, kvstore, spec.live)
+        store, path = kvstore.open_driver()
+        seen = store if wrap is None else wrap(store, getattr(kvstore, "atomic", True))
+        try:
+            driver, document = run(detect_format(path, store.describe), seen, together)
+        except NoFormatError as e:
+            raise _explained(e, kvstore if inside else spec.kvstore, found_instead) from None
+    parsed = drivers.find(driver)(Members({}), SpecMembers(spec.schema, None))
+    spec_found = parsed.with_kvstore(kvstore).with_recheck(**spec.recheck)
+    options: dict[str, Any] = {} if wrap is None else {"wrap": wrap}
+    open_found = arrays.find(driver)
+    if open_found is open_chunked and kvstore.base is None:  # others learn what they are from a read
+        options["seen"] = document  # just now, so that it isn't asked for again
+    try:
+        array: OpenArray = open_found(
+            spec_found.bind(spec.live), readable=readable, writable=writable, **options
+        )
+    except ChunkwiseError as e:
+        raise _explained(prefix(e, f'Error opening "{driver}" driver'), spec.kvstore) from None
+    return array
+
+
+def _explained(
+    error: E, kvstore: KvStoreSpec, otherwise: Callable[[KvStoreDriver, str, str], str] | None = None
+) -> E:
+    """Return an error that says what is there, if that is a group, or what else `otherwise` finds."""
+    store, path = kvstore.open_driver()
+    path = f"{path.rstrip('/')}/" if path else ""
+    text = _text(kvstore, lambda: store.describe(path).strip('"'))
+    found = group_instead(store, path, text)
+    if not found and otherwise is not None:
+        found = otherwise(store, path, text)
+    if found:
+        error.message += f"; {found}"
+    return error
+
+
+def _text(kvstore: KvStoreSpec, described: Callable[[], str]) -> str:
+    """Return what a user would write for a kvstore."""
+    if kvstore.driver == "file":
+        return kvstore.path
+    if kvstore.base is not None and kvstore.base.driver == "file":
+        scheme = kvstore.driver.replace("_", "-")
+        return f"{kvstore.base.path}|{scheme}:{kvstore.path}"
+    return described()
+
+
+def _head(kvstore: KvStoreSpec) -> bytes:
+    """Return the first bytes of the value that `kvstore` is the path of; none if it is no such path."""
+    if not kvstore.path or kvstore.path.endswith("/"):
+        return b""
+    store, key = kvstore.open_driver()
+    for n in (12, 4):  # what a picture, and what another file begins with
+        try:
+            return bytes(read_bounded(store, key, byte_range=ByteRange(0, n)).value or b"")
+        except OutOfRangeError:
+            continue
+    return b""
+
+
+def _part(kvstore: KvStoreSpec, at: int, n: int) -> bytes:
+    store, key = kvstore.open_driver()
+    try:
+        return bytes(read_bounded(store, key, byte_range=ByteRange(at, at + n)).value or b"")
+    except OutOfRangeError:
+        return b""
+
+
+def _inside_file(kvstore: KvStoreSpec, head: bytes, live: Context) -> KvStoreSpec | None:
+    """Return the root of what is in the file that `kvstore` is the path of; None if it is no such file."""
+    kind = file_kind(head, kvstore.path)
+    if kind is None or (kind == "tiff_images" and is_one_picture(lambda at, n: _part(kvstore, at, n))):
+        return None
+    path = {"path": "0/"} if kind == "tiff_images" else {}  # of a pyramid the largest level
+    return _inside(kind, kvstore, live, **path)
+
+
+def _inside(kind: str, kvstore: KvStoreSpec, live: Context, **members: str) -> KvStoreSpec:
+    """Return the kvstore `kind` over another one."""
+    inside: KvStoreSpec = kvstores.find(kind).parse(Members({"base": kvstore, **members}))
+    return inside.bind(live)

@@ -1,0 +1,115 @@
+"""The base of an open array that adapts another one."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+from chunkwise.core.arrays.protocol import OpenArray, Transactional, WrapStore
+from chunkwise.core.base.catalogue import arrays
+from chunkwise.core.index_space import IndexTransform
+from chunkwise.core.index_space.output_map import single_map
+from chunkwise.core.kvstore.protocol import offers
+from chunkwise.core.specs.spec import Spec
+from chunkwise.errors import (
+    ChunkwiseError,
+    OutOfBoundsError,
+    UnsupportedError,
+    as_value_error,
+    prefix,
+)
+
+__all__ = ["Base", "chunk_shape", "in_transaction", "open_base"]
+
+
+class Base:
+    """An open array and a transform onto it, from the index space of what is seen."""
+
+    __slots__ = ("_known", "_transform", "array")
+
+    def __init__(self, array: OpenArray, transform: IndexTransform) -> None:
+        self.array = array
+        self._transform = transform
+        self._known = array.domain
+
+    @property
+    def transform(self) -> IndexTransform:
+        """The transform, with implicit bounds as they are known now."""
+        domain = self.array.domain
+        if domain is not self._known and domain != self._known:
+            # What has shrunk below explicit bounds is noticed when it is read.
+            with suppress(ChunkwiseError):
+                self._transform = IndexTransform.identity(domain).compose(self._transform)
+            self._known = domain
+        return self._transform
+
+    def bounded(self, transform: IndexTransform) -> IndexTransform:
+        """Return the transform of a request onto `array`; raise if it leads out."""
+        try:
+            onto = self.transform.compose(transform)
+        except OutOfBoundsError as e:
+            raise as_value_error(e) from None
+        return self.array.bounded(onto)
+
+    def part(self, request: IndexTransform) -> IndexTransform:
+        """Return the transform of a request that lies in the domain of what is seen onto `array`."""
+        # As `bounded`, without a look at bounds of which it is known that they hold.
+        output = []
+        for m in self.transform._output:
+            if m._array is not None:
+                return self.bounded(request)
+            if m._dim is None:
+                output.append(m)
+                continue
+            inner = request._output[m._dim]
+            if inner._dim is None:
+                return self.bounded(request)
+            output.append(
+                single_map(m._offset + m._stride * inner._offset, m._stride * inner._stride, inner._dim)
+            )
+        return self.array.bounded(IndexTransform._make(request._domain, tuple(output)))
+
+    def in_transaction(self, wrap: WrapStore | None) -> Base:
+        """Return the same over the stores that `wrap` gives."""
+        return Base(in_transaction(self.array, wrap), self._transform)
+
+    def spec(self) -> Spec:
+        """Return the spec of what is seen."""
+        view_spec = getattr(self.array, "view_spec", None)
+        if view_spec is not None:
+            return Spec._of(*view_spec(self.transform))
+        try:
+            resolved = IndexTransform.identity(self.array.domain).compose(self._transform)
+        except OutOfBoundsError as e:
+            raise as_value_error(e) from None
+        return Spec._of(self.array.spec(), resolved)
+
+
+def open_base(spec: Spec, *, readable: bool, writable: bool, wrap: WrapStore | None = None) -> Base:
+    """Open the array of a bound spec; raise with ``Error opening "n5" driver`` in front."""
+    driver = spec._driver
+    try:
+        options = {} if wrap is None else {"wrap": wrap}
+        array: OpenArray = arrays.find(driver.driver)(driver, readable=readable, writable=writable, **options)
+        transform = IndexTransform.identity(array.domain)
+        if spec.transform is not None:
+            transform = transform.compose(spec.transform)
+    except ChunkwiseError as e:
+        raise prefix(e, f'Error opening "{driver.driver}" driver') from None
+    return Base(array, transform)
+
+
+def in_transaction(array: OpenArray, wrap: WrapStore | None) -> OpenArray:
+    """Return `array` over the stores that `wrap` gives; raise if it can't take part in transactions."""
+    if offers(array, Transactional):
+        return array.in_transaction(wrap)
+    if wrap is not None:
+        raise UnsupportedError(f'"{array.spec().driver}" driver does not support transactions')
+    return array
+
+
+def chunk_shape(base: Base) -> list[int]:
+    """Return the shape of the chunks that a view is read in, with 1 where there are none."""
+    layout = base.array.schema().transformed(base.transform).chunk_layout
+    shape: Any = layout.read_chunk.shape or (None,) * base.transform.input_rank
+    return [n or 1 for n in shape]

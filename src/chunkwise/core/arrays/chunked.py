@@ -1,0 +1,369 @@
+"""An open array of a chunked format: n5, zarr (v2), zarr1, zarr3."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from copy import deepcopy
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.core.arrays.metadata_observers import metadata_written, wrapped
+from chunkwise.core.arrays.protocol import ResizeRequest, StorageStatistics, WrapStore
+from chunkwise.core.arrays.shared_metadata import SharedMetadata, oldest_allowed
+from chunkwise.core.base.binding import JSON
+from chunkwise.core.driver.chunked.metadata_cache import layout_of
+from chunkwise.core.driver.chunked.open_flow import Opened, OpenRequest, read_metadata
+from chunkwise.core.driver.chunked.resize_flow import replaced, resize_array
+from chunkwise.core.driver.chunked.spec import ChunkedSpec
+from chunkwise.core.driver.flow import run
+from chunkwise.core.driver.stored_array import StoredArray
+from chunkwise.core.dtypes.data_type import DataType
+from chunkwise.core.engine.choose import explain_read
+from chunkwise.core.engine.combine import WriteFutures
+from chunkwise.core.engine.future import Future
+from chunkwise.core.engine.pool import Pool
+from chunkwise.core.engine.read import ArrayReader
+from chunkwise.core.engine.strategy import ReadStrategy
+from chunkwise.core.engine.together import is_slow
+from chunkwise.core.index_space import IndexDomain, IndexTransform, resolve_bounds
+from chunkwise.core.kvstore.protocol import KvStoreDriver
+from chunkwise.core.specs.dimension_units import DimensionUnits
+from chunkwise.core.specs.schema import Schema
+from chunkwise.errors import ChunkwiseError, FailedPreconditionError, InvalidArgumentError
+
+if TYPE_CHECKING:
+    from chunkwise.core.engine.write import SmallWriter  # loaded by the first write
+
+__all__ = ["ChunkedArray"]
+
+
+class ChunkedArray:
+    """An array whose chunks lie in a kvstore."""
+
+    # The metadata is shared by all views, and with all other handles of the array in the same context; a
+    # resize through any of them replaces it for all.
+
+    __slots__ = (
+        "_domain",
+        "_opened",
+        "_outside",
+        "_reader",
+        "_rechecks",
+        "_request",
+        "_schema",
+        "_shared",
+        "_small_writer",
+        "_spec",
+        "_store",
+        "_stored",
+        "_time",
+        "_units",
+        "_wrap",
+        "pool",
+        "readable",
+        "writable",
+    )
+
+    def __init__(
+        self,
+        spec: ChunkedSpec,
+        request: OpenRequest,
+        shared: SharedMetadata,
+        store: KvStoreDriver,
+        pool: Pool,
+        *,
+        readable: bool,
+        writable: bool,
+        outside: Self | None = None,
+        wrap: WrapStore | None = None,
+        units: DimensionUnits | None = None,
+    ) -> None:
+        assert shared.opened is not None, "somebody opened the array"
+        self._outside = outside
+        self._wrap = wrap
+        self._units = units  # in place of those in the metadata
+        self._spec = spec
+        self._request = request
+        self._store = store
+        self.pool = pool
+        self._shared = shared
+        self._time = time.time()
+        bound = spec.recheck_cached_metadata
+        self._rechecks = bound != "open" and bound is not False and not request.mode.assume_metadata
+        self.readable = readable
+        self.writable = writable
+        self._schema: tuple[Any, Schema] | None = None  # made when it is asked for, with its metadata
+        self._adopt(shared.opened)
+
+    def _adopt(self, opened: Opened) -> None:
+        self._opened = opened
+        request = self._request
+        layout = layout_of(request.format, opened.metadata, request.path, request.options)
+        self._domain = layout.domain
+        self._stored: StoredArray = layout.stored
+        self._reader: ArrayReader | None = None  # opened by the first read
+        self._small_writer: SmallWriter | None = None
+
+    def in_transaction(self, wrap: WrapStore | None) -> Self:
+        """Return the array as a transaction sees it, or, with None, as it is outside."""
+        outside = self._outside or self
+        if wrap is None:
+            return outside
+        return outside.over(wrapped(self._spec, outside._store, wrap), self._opened, wrap)
+
+    def over(self, store: KvStoreDriver, opened: Opened, wrap: WrapStore) -> Self:
+        """Return the array over `store`, which is its store as a transaction sees it."""
+        return type(self)(
+            self._spec,
+            self._request,
+            SharedMetadata(opened),  # what a transaction does to it is nobody else's business
+            store,
+            self.pool,
+            readable=self.readable,
+            writable=self.writable,
+            outside=self,
+            wrap=wrap,
+            units=self._units,
+        )
+
+    @property
+    def given_units(self) -> DimensionUnits | None:
+        """Dimension units that stand in place of those in the metadata, if there are any."""
+        return self._units
+
+    def with_units(self, units: DimensionUnits) -> Self:
+        """Return the same array with `units`, which stand in place of those in its metadata."""
+        return type(self)(
+            self._spec,
+            self._request,
+            self._shared,
+            self._store,
+            self.pool,
+            readable=self.readable,
+            writable=self.writable,
+            outside=self._outside,
+            wrap=self._wrap,
+            units=units,
+        )
+
+    @property
+    def dtype(self) -> DataType:
+        """Type of the elements."""
+        return self._stored.dtype
+
+    def numpy_dtype(self) -> np.dtype[Any]:
+        """The NumPy type of the elements in memory."""
+        return self._stored.fill_value.dtype
+
+    @property
+    def stored(self) -> StoredArray:
+        """The array as it lies in its kvstore: grid, keys, codecs."""
+        return self._stored
+
+    def current(self) -> StoredArray:
+        """Return `stored` after a look at the metadata, as the recheck option says."""
+        if self._rechecks or self._shared.opened is not self._opened:
+            self._current()
+        return self._stored
+
+    @property
+    def store(self) -> KvStoreDriver:
+        """The kvstore, with the keys that `stored` names."""
+        return self._store
+
+    @property
+    def fill_missing(self) -> bool:
+        """True if chunks that are not stored read as the fill value."""
+        return self._spec.fill_missing_data_reads
+
+    @property
+    def is_remote(self) -> bool:
+        """True if its metadata waits for a network."""
+        return self._spec.is_remote
+
+    @property
+    def document(self) -> dict[str, JSON]:
+        """The metadata document as stored."""
+        return deepcopy(self._opened.metadata.document)
+
+    @property
+    def domain(self) -> IndexDomain:
+        """Domain as far as it is known."""
+        return self._domain
+
+    def bounded(self, transform: IndexTransform) -> IndexTransform:
+        """Return `transform` with implicit bounds as they are now; raise if it leads out of the array."""
+        self._current()
+        return resolve_bounds(transform, self._domain)
+
+    def read_into(self, transform: IndexTransform, out: npt.NDArray[Any]) -> Future[npt.NDArray[Any]]:
+        """Fill `out` with what `transform`, which is bounded, selects; the future gives `out`."""
+        reader = self._reader
+        if reader is None:
+            reader = self._reader = ArrayReader(self._stored, self._store, self.pool)
+        return reader.read_into(transform, out, fill_missing=self._spec.fill_missing_data_reads)
+
+    def explain_read(self, transform: IndexTransform) -> ReadStrategy | None:
+        """Return which way a read of what `transform`, which is bounded, selects would take."""
+        return explain_read(self._stored, self._store, transform, self.pool.n_workers)
+
+    def write_from(self, transform: IndexTransform, source: npt.NDArray[Any]) -> WriteFutures:
+        """Write `source` where `transform`, which is bounded, says."""
+        small = self._small_writer
+        if small is None:
+            from chunkwise.core.engine.write import SmallWriter
+
+            store_fill = self._spec.store_data_equal_to_fill_value
+            small = self._small_writer = SmallWriter(
+                self._stored, self._store, self.pool, store_data_equal_to_fill_value=store_fill
+            )
+        done = small.write_from(transform, source) or self._write(self._store, transform, source)
+        # The source is referred to until it is encoded, so it may change only when all is stored.
+        return WriteFutures.of(done, done, None if done.done() else self._store.identity)
+
+    def write_referenced(self, transform: IndexTransform, source: npt.NDArray[Any]) -> WriteFutures:
+        """Write `source`, which never changes again, so that a store in memory may refer to it."""
+        from chunkwise.core.engine.write import referencing
+
+        store = referencing(self._store, source)
+        if store is None:
+            return self.write_from(transform, source)
+        done = self._write(store, transform, source)
+        return WriteFutures.of(done, done, None if done.done() else self._store.identity)
+
+    def _write(
+        self, store: KvStoreDriver, transform: IndexTransform, source: npt.NDArray[Any]
+    ) -> Future[None]:
+        from chunkwise.core.engine.write import write_from
+
+        return write_from(
+            self._stored,
+            store,
+            transform,
+            source,
+            pool=self.pool,
+            store_data_equal_to_fill_value=self._spec.store_data_equal_to_fill_value,
+        )
+
+    def _current(self) -> None:
+        """Ask the store for the metadata if what is known is too old; see what other handles found."""
+        if self._rechecks:
+            oldest = oldest_allowed(self._spec.recheck_cached_metadata, self._time)
+            if self._opened.time < oldest:
+                with self._shared.lock:
+                    known = self._shared.opened
+                    if known is None or known.time < oldest:
+                        self._shared.opened = run(read_metadata(self._request, known), self._store)
+        if self._shared.opened is not self._opened:
+            self._follow()
+
+    def _follow(self) -> None:
+        """Take over what is shared; raise if that is another array."""
+        with self._shared.lock:
+            opened = self._shared.opened
+            assert opened is not None
+            known = self._opened.metadata
+            if opened.metadata is known:
+                self._opened = opened
+                return
+            if not self._request.format.same_but_resized(known, opened.metadata):
+                raise replaced(self._request, known, opened.metadata)
+            self._adopt(opened)
+
+    def resolve(self) -> Future[IndexDomain]:
+        """Return the domain as it is now, asking the storage as the recheck option says."""
+        try:
+            self._current()
+        except ChunkwiseError as e:
+            return Future.failed(e)
+        return Future.ready(self.domain)
+
+    @property
+    def resizable(self) -> bool:
+        """True, where bounds are implicit."""
+        return True
+
+    def resize(self, request: ResizeRequest) -> Future[IndexDomain]:
+        """Change the shape; chunks wholly outside are deleted unless only metadata is to change."""
+        if self._request.mode.assume_metadata:
+            return Future.failed(
+                InvalidArgumentError("Resize not supported because assume_metadata was specified")
+            )
+        rank = len(self._opened.metadata.shape)
+        changed = any(b is not None for b in (*request.inclusive_min, *request.exclusive_max))
+        if changed and self._stored.field is not None and not request.tied:
+            return Future.failed(
+                FailedPreconditionError(
+                    "Resize operation would affect other fields but `resize_tied_bounds` was not specified"
+                )
+            )
+        try:
+            with self._shared.lock:
+                opened, before = run(
+                    resize_array(
+                        self._request,
+                        self._opened,
+                        request.inclusive_min[:rank],
+                        request.exclusive_max[:rank],
+                        expand_only=request.expand_only,
+                        shrink_only=request.shrink_only,
+                        at_once=self._wrap is None and is_slow(self._store),
+                    ),
+                    self._store,
+                )
+                self._shared.opened = opened
+                self._adopt(opened)
+            shape = opened.metadata.shape
+            if not request.metadata_only and any(new < old for new, old in zip(shape, before, strict=True)):
+                from chunkwise.core.engine.count_stored import delete_outside
+
+                delete_outside(self._stored, self._store, before)
+            if opened.written:
+                self._notify()
+        except ChunkwiseError as e:
+            return Future.failed(e)
+        return Future.ready(self.domain)
+
+    def refresh_after_commit(self) -> None:
+        """Have those who are outside the transaction, which was committed, see the metadata as it is now."""
+        outside = self._outside
+        if outside is None:
+            return
+        with outside._shared.lock, suppress(ChunkwiseError):  # who needs the metadata will ask again
+            known = outside._shared.opened
+            outside._shared.opened = run(read_metadata(outside._request, known), outside._store)
+
+    def _notify(self) -> None:
+        """Have copies of the metadata brought up to date, if there are any."""
+        metadata_written(self._spec, self._request, (self._outside or self)._store, self._wrap)
+
+    def schema(self) -> Schema:
+        """Everything that is known of the array, in its own index space."""
+        metadata = self._opened.metadata
+        if self._schema is None or self._schema[0] is not metadata:
+            schema = self._request.format.schema_of(metadata, self._request.options)
+            self._schema = metadata, schema if self._units is None else schema._with_units(self._units)
+        return self._schema[1].copy()
+
+    def spec(self) -> ChunkedSpec:
+        """Return a spec that opens this array again, with its context resources bound."""
+        spec = self._spec.with_metadata(self._opened.metadata)
+        if spec.kvstore is None:
+            return spec
+        return replace(spec, kvstore=spec.kvstore.as_opened(self._store))
+
+    def count_stored(self, transform: IndexTransform, most: int | None = None) -> Future[StorageStatistics]:
+        """Count the chunks that meet the view, and those of them that are stored."""
+        from chunkwise.core.engine.count_stored import count_stored
+
+        try:
+            self._current()
+            # Of a dimension that can grow, chunks may be asked for that aren't there.
+            transform = IndexTransform.identity(self._domain).compose(transform)
+            return Future.ready(StorageStatistics(*count_stored(self._stored, self._store, transform, most)))
+        except ChunkwiseError as e:
+            return Future.failed(e)

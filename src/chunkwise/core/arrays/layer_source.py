@@ -1,0 +1,237 @@
+"""Elements of a stack's layers that are read without opening each layer: in local files, or in memory.
+
+Opening a chunked array means to read its metadata document and to compare it with the spec.  Both happen
+here too, at each operation; but what follows from a document is worked out once for all layers that have the
+same one and differ in path and transform only.  A layer of any other kind, and one with an error, has no
+source: it is opened as any array is, which gives the error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from operator import le
+from time import time
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy.typing as npt
+
+from chunkwise.core.arrays.based import Base
+from chunkwise.core.arrays.chunked import ChunkedArray
+from chunkwise.core.arrays.memory_array import MemoryArray
+from chunkwise.core.arrays.open_chunked import open_chunked
+from chunkwise.core.base.catalogue import arrays
+from chunkwise.core.driver.array.spec import ArraySpec
+from chunkwise.core.driver.chunked.metadata_cache import layout_of
+from chunkwise.core.driver.chunked.open_flow import open_array
+from chunkwise.core.driver.chunked.spec import ChunkedSpec
+from chunkwise.core.driver.stack.layer_kinds import kind_of
+from chunkwise.core.driver.stored_array import StoredArray
+from chunkwise.core.engine.requests import is_simple
+from chunkwise.core.engine.sources import decoding_of
+from chunkwise.core.index_space import IndexDomain, IndexTransform
+from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.file_path import is_valid
+from chunkwise.core.kvstore.protocol import UNKNOWN_GENERATION, Reader, Stamped
+from chunkwise.core.specs.kvstores.file import FileKvStoreSpec
+from chunkwise.core.specs.spec import Spec
+from chunkwise.errors import ChunkwiseError
+
+__all__ = ["FILES", "FindSource", "LayerSource", "Templates", "find_of_base", "find_of_spec", "no_source"]
+
+FILES = FileStore("/")
+"""The store that the prefixes of sources are in."""
+
+
+class LayerSource(NamedTuple):
+    """The elements of one layer."""
+
+    array: StoredArray | npt.NDArray[Any]  # with the keys that it has below `prefix`; or elements in memory
+    prefix: str  # in `FILES`
+    fill_missing: bool  # True if missing chunks read as the fill value
+    offsets: tuple[int, ...]  # from the stack to each dimension of the array; or its constant index
+    # for each dimension of the array, that of the stack, ascending; None if constant
+    dims: tuple[int | None, ...]
+    kind: tuple[object, ...]  # equal for sources that one table of requests can hold, as long as they live
+
+
+FindSource: TypeAlias = Callable[[Reader], LayerSource | None]
+"""Gives the source of one layer, or None; called with a reader of `FILES`."""
+
+
+def no_source(fetch: Reader) -> None:
+    """Return None: the layer has to be opened."""
+
+
+class _Offsets(NamedTuple):
+    """Offsets and dims as of a source, and the upper bounds of the layer in its array."""
+
+    offsets: tuple[int, ...]
+    dims: tuple[int | None, ...]
+    stops: tuple[int, ...]
+
+    @classmethod
+    def of(cls, transform: IndexTransform | None, domain: IndexDomain) -> _Offsets | None:
+        """Return the offsets of a layer of that domain; None for strides, index arrays and transpositions."""
+        lower, upper = domain._lo, domain._hi
+        output = (IndexTransform.identity(domain) if transform is None else transform)._output
+        offsets, stops = [], []
+        dims: list[int | None] = []
+        last = -1
+        for m in output:
+            dim, offset = m._dim, m._offset
+            if m._array is not None or (dim is not None and (dim <= last or m._stride != 1)):
+                return None
+            start, stop = (0, 1) if dim is None else (lower[dim], upper[dim])
+            if start + offset < 0:
+                return None
+            last = last if dim is None else dim
+            offsets.append(offset)
+            dims.append(dim)
+            stops.append(stop + offset)
+        return cls(tuple(offsets), tuple(dims), tuple(stops))
+
+    def source(
+        self, array: StoredArray | npt.NDArray[Any], prefix: str, fill_missing: bool, *kind: object
+    ) -> LayerSource | None:
+        """Return the source of a layer of that array; None if it leads out of the array."""
+        if len(array.shape) != len(self.stops) or not all(map(le, self.stops, array.shape)):
+            return None
+        return LayerSource(array, prefix, fill_missing, self.offsets, self.dims, (*kind, self.dims))
+
+
+def find_of_spec(spec: Spec, domain: IndexDomain, templates: Templates) -> FindSource:
+    """Return what finds the source of a layer with a bound spec and that domain in the stack."""
+    driver, offsets = spec._driver, _Offsets.of(spec.transform, domain)
+    if offsets is None:
+        return no_source
+    if type(driver) is ArraySpec:
+        try:
+            driver.check()
+        except ChunkwiseError:
+            return no_source
+        return _find_in_memory(driver.array, offsets)
+    kvstore = driver.kvstore
+    if not isinstance(driver, ChunkedSpec) or type(kvstore) is not FileKvStoreSpec:
+        return no_source
+    path = kvstore.path
+    if path[:1] != "/" or path[-1:] != "/" or not is_valid(path[1:-1]):
+        return no_source
+    if driver.format.contained and ".n5" in path:  # the container has to be looked at
+        return no_source
+    name = kind_of(driver, kvstore)
+    if name not in templates:
+        templates[name] = _Template.of(driver)
+    template, prefix = templates[name], path[1:]
+    if template is None:
+        return no_source
+    key, array_of = prefix + template.key, template.array_of
+
+    def current(fetch: Reader) -> StoredArray | None:
+        document = fetch(key)
+        return None if document is None else array_of(bytes(document))
+
+    return _find_in_files(current, offsets, prefix, template.fill_missing)
+
+
+class _Template(NamedTuple):
+    """Specs that differ in the path only: the key of the document, and what gives the array of a document."""
+
+    key: str
+    array_of: Callable[[bytes], StoredArray | None]
+    fill_missing: bool
+
+    @classmethod
+    def of(cls, driver: ChunkedSpec) -> _Template | None:
+        """Return the template of a bound spec; None if opening takes more than a look at the document."""
+        try:
+            mode = driver.mode.resolved()
+        except ChunkwiseError:
+            return None
+        if (
+            arrays.find(driver.driver) is not open_chunked
+            or driver.lazy
+            or any(set for name, set in mode.to_flags().items() if name != "open")
+            or not (driver.recheck_cached_metadata is True or driver.recheck_cached_metadata == "open")
+            or any(pool.total_bytes_limit for pool in (driver.metadata_pool, driver.resource("cache_pool")))
+            or driver.kvstore is None
+            or driver.kvstore.live("file_io_mode").mode != "default"
+            or driver.kvstore.live("file_io_concurrency").limit is not None
+        ):
+            return None
+        request = driver.open_request("", FILES.describe)
+
+        @lru_cache
+        def array_of(document: bytes) -> StoredArray | None:
+            flow = open_array(request)
+            try:
+                next(flow)
+                flow.send(Stamped(document, UNKNOWN_GENERATION, time()))
+            except StopIteration as end:
+                return layout_of(request.format, end.value.metadata, "", request.options).stored
+            except ChunkwiseError:
+                return None
+            flow.close()
+            return None
+
+        return cls(request.key, array_of, driver.fill_missing_data_reads)
+
+
+Templates: TypeAlias = "dict[object, _Template | None]"
+"""The templates of specs that were seen, by what those specs have in common."""
+
+
+def _find_in_memory(elements: npt.NDArray[Any], offsets: _Offsets) -> FindSource:
+    source = offsets.source(elements, "", True, "memory")
+    return lambda fetch: source
+
+
+def _find_in_files(
+    current: Callable[[Reader], StoredArray | None],
+    offsets: _Offsets,
+    prefix: str,
+    fill_missing: bool,
+) -> FindSource:
+    """Return what finds the source of a layer in files; `current` gives its array as it is now."""
+    known: tuple[StoredArray | None, LayerSource | None] = None, None
+
+    def find(fetch: Reader) -> LayerSource | None:
+        nonlocal known
+        array, found = current(fetch), known  # one tuple, since several threads may look at once
+        if found[0] is not array:
+            source = None
+            if array is not None and is_simple(array):
+                # arrays that were opened one by one have equal chains, not the same one
+                decoding = decoding_of(array.chain) or id(array.chain)
+                source = offsets.source(array, prefix, fill_missing, decoding, array.keys, fill_missing)
+            found = known = array, source
+        return found[1]
+
+    return find
+
+
+def find_of_base(base: Base, domain: IndexDomain) -> FindSource:
+    """Return what finds the source of an open layer, with metadata as its staleness bound says."""
+    array = base.array
+    # Metadata that changes leaves the outputs of the transform as they are, and so the offsets.
+    offsets = _Offsets.of(base.transform, domain)
+    if offsets is None or not array.readable:
+        return no_source
+    if type(array) is MemoryArray:
+        return _find_in_memory(array.elements, offsets)
+    if type(array) is not ChunkedArray:
+        return no_source
+    store = array.store
+    if type(store) is not FileStore or store.io_mode != "default" or store.root[:1] != "/":
+        return no_source
+    prefix = store.root[1:]
+    if not is_valid(prefix[:-1]):
+        return no_source
+
+    def current(fetch: Reader) -> StoredArray | None:
+        try:
+            return array.current()
+        except ChunkwiseError:
+            return None
+
+    return _find_in_files(current, offsets, prefix, array.fill_missing)

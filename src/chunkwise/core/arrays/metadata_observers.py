@@ -1,0 +1,98 @@
+"""Observers of metadata documents: consolidated metadata of groups is updated after a write of one.
+
+The observers are rows of the catalogue, since what a group is, is known in a higher layer only.  They are
+called only if a group above the array has copies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from chunkwise.core.arrays.protocol import WrapStore
+from chunkwise.core.base import catalogue
+from chunkwise.core.driver.chunked.open_flow import OpenRequest
+from chunkwise.core.driver.chunked.spec import ChunkedSpec
+from chunkwise.core.engine.together import is_slow, together
+from chunkwise.core.kvstore.adapter.cache import CacheStore
+from chunkwise.core.kvstore.adapter.prefix import whole_store
+from chunkwise.core.kvstore.protocol import KvStoreDriver
+from chunkwise.core.kvstore.staging import is_staging
+from chunkwise.core.kvstore.value_bound import read_bounded
+from chunkwise.errors import PermissionDeniedError
+
+__all__ = [
+    "HOLDERS",
+    "holds",
+    "is_consolidated",
+    "metadata_changed",
+    "metadata_written",
+    "upwards",
+    "whole_path",
+    "wrapped",
+]
+
+HOLDERS = (("zarr2", ".zmetadata", b"metadata"), ("zarr3", "zarr.json", b"consolidated_metadata"))
+"""Format and key of the documents that hold copies, and a word that is in one that does."""
+
+
+def metadata_written(
+    spec: ChunkedSpec, request: OpenRequest, store: KvStoreDriver, wrap: WrapStore | None
+) -> None:
+    """Notify observers that the document of an array was written, within the transaction of `wrap`."""
+    key = request.format.consolidated_key
+    if key:
+        whole, path = whole_path(store.base if isinstance(store, CacheStore) else store, request.path)
+        metadata_changed(whole, path, key, None if wrap is None else wrapped(spec, whole, wrap))
+
+
+def wrapped(spec: ChunkedSpec, store: KvStoreDriver, wrap: WrapStore) -> KvStoreDriver:
+    """Return the store of an array as the transaction sees it that `wrap` is of."""
+    return wrap(store, getattr(spec.kvstore, "atomic", True))
+
+
+def metadata_changed(store: KvStoreDriver, path: str, copies: str, seen: KvStoreDriver | None = None) -> None:
+    """Notify observers that documents of an array were created, changed or deleted."""
+    # `copies` is the key of the documents that may have copies.
+    # `store` is as large a part of the storage as there is, so that groups above the array can be seen;
+    # `seen` is the same as the transaction sees it that the change is part of.  If a copy can't be brought up
+    # to date, that is raised, while the array itself is as it should be.
+    _, *above = upwards(path)  # an array has no copies of others
+    if _any_holds(store, above, copies):
+        for name in catalogue.METADATA_OBSERVERS:
+            catalogue.metadata_observers.find(name)(store if seen is None else seen, path)
+
+
+def is_consolidated(store: KvStoreDriver, path: str) -> bool:
+    """Return True if the group at `path`, or one above, has consolidated metadata."""
+    return _any_holds(store, list(upwards(path)))
+
+
+def _any_holds(store: KvStoreDriver, groups: Sequence[str], only: str = "") -> bool:
+    places = [(group + key, word) for group in groups for _, key, word in HOLDERS if only in ("", key)]
+    if is_slow(store):
+        return any(together(store, lambda place: holds(store, *place), places))
+    return any(holds(store, key, word) for key, word in places)
+
+
+def holds(store: KvStoreDriver, key: str, word: bytes) -> bool:
+    """Return True if there is a document with that word in it, which may be read."""
+    try:
+        raw = read_bounded(store, key).value
+    except PermissionDeniedError:
+        return False  # copies that the caller may not see are not the caller's to update
+    return raw is not None and word in bytes(raw)
+
+
+def upwards(path: str) -> Iterator[str]:
+    """Yield `path` and those of the groups above."""
+    yield path
+    # What is written to a place for new data is in no group before it takes the place of the old.
+    while path and not is_staging(path[:-1].rpartition("/")[2]):
+        path = path[: path[:-1].rfind("/") + 1]
+        yield path
+
+
+def whole_path(store: KvStoreDriver, path: str) -> tuple[KvStoreDriver, str]:
+    """Return the largest store that `store` is a part of, and what the prefix `path` is there."""
+    whole, above = whole_store(store)
+    return whole, above + path

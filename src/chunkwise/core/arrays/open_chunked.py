@@ -1,0 +1,146 @@
+"""Opening of arrays of the chunked formats: a bound spec becomes a `ChunkedArray`."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+
+from chunkwise.core.arrays.chunked import ChunkedArray
+from chunkwise.core.arrays.metadata_observers import metadata_written, whole_path, wrapped
+from chunkwise.core.arrays.protocol import WrapStore
+from chunkwise.core.arrays.resources import cache_of, cached, pool_under
+from chunkwise.core.arrays.shared_metadata import (
+    SharedMetadata,
+    cache_document,
+    cached_document,
+    oldest_allowed,
+    shared_metadata,
+)
+from chunkwise.core.base.binding import JSON
+from chunkwise.core.driver.chunked.metadata_cache import cached_metadata
+from chunkwise.core.driver.chunked.open_flow import Opened, OpenRequest, check_container, open_array
+from chunkwise.core.driver.chunked.spec import ChunkedSpec
+from chunkwise.core.driver.flow import run
+from chunkwise.core.kvstore.key_range import KeyRange
+from chunkwise.core.kvstore.protocol import KvStoreDriver, Stamped
+from chunkwise.core.specs.kvstore_spec import kvstore_missing
+from chunkwise.core.specs.open_mode import OpenMode
+from chunkwise.errors import AlreadyExistsError, ChunkwiseError, FailedPreconditionError
+
+__all__ = ["create_document", "open_chunked", "open_from_document"]
+
+
+def open_chunked(
+    spec: ChunkedSpec,
+    *,
+    readable: bool,
+    writable: bool,
+    wrap: WrapStore | None = None,
+    seen: Stamped | None = None,
+) -> ChunkedArray:
+    """Open or create the array of a bound spec; `wrap` gives the kvstore as a transaction sees it."""
+    # `seen` is its document, if that has been read for this call already.
+    if spec.kvstore is None:
+        raise kvstore_missing()
+    store, path = spec.kvstore.open_driver()
+    request = spec.open_request(path, store.describe)
+    first = request._replace(seen=seen)
+    pool = pool_under(spec)
+    mode = request.mode
+    assumed = mode.assume_metadata or mode.assume_cached_metadata
+    # Without ".n5" in the path no container is in sight.
+    if request.format.contained and not assumed and ".n5" in store.describe(path):
+        whole, where = whole_path(store, path)
+        run(check_container(request, where), whole)
+    stored = cached(spec, store, request.path)
+    within = store if wrap is None else wrapped(spec, stored, wrap)
+    if wrap is None:
+        shared, opened = _open_shared(spec, first, store)
+    else:
+        opened = run(open_array(first), within)
+        shared = SharedMetadata(opened)
+    if opened.written:
+        try:
+            metadata_written(spec, request, store, wrap)
+        except BaseException:  # an interrupt too
+            if wrap is None and not mode.delete_existing:  # what fails leaves nothing
+                with suppress(ChunkwiseError):
+                    store.delete(request.key, if_equal=opened.generation)
+            raise
+    array = ChunkedArray(spec, request, shared, stored, pool, readable=readable, writable=writable)
+    return array if wrap is None else array.over(within, opened, wrap)
+
+
+def create_document(spec: ChunkedSpec) -> None:
+    """Write the metadata of a new array, or make sure that what is there is the same.
+
+    Copies that groups above may have of it do not follow.
+    """
+    assert spec.kvstore is not None, "it is bound"
+    store, path = spec.kvstore.open_driver()
+    request = spec.open_request(path, store.describe)
+    try:
+        run(open_array(request._replace(mode=OpenMode(create=True))), store)
+    except AlreadyExistsError:
+        run(open_array(request._replace(mode=OpenMode(open=True, create=True))), store)
+
+
+def _open_shared(
+    spec: ChunkedSpec, request: OpenRequest, store: KvStoreDriver
+) -> tuple[SharedMetadata, Opened]:
+    """Open or create an array, with the help of what is known in its context already."""
+    pool = spec.metadata_pool
+    mode = request.mode
+    if mode.assume_metadata:
+        opened = run(open_array(request), store)
+        return SharedMetadata(opened), opened
+    shared = shared_metadata(pool, store, request)
+    cache = cache_of(pool)
+    with shared.lock:
+        known = shared.opened or cached_document(cache, store, request)
+        if mode.assume_cached_metadata:
+            assumed = run(open_array(request), store)
+            if known is None:
+                known = assumed
+            elif not request.format.same_but_resized(assumed.metadata, known.metadata):
+                return SharedMetadata(assumed), assumed
+            shared.opened = known
+            return shared, known
+        oldest = oldest_allowed(spec.recheck_cached_metadata, time.time())
+        opened = run(open_array(request, known, oldest), store)
+        shared.opened = opened
+        if cache is not None:
+            if mode.delete_existing:
+                cache.evict_range(store.identity, KeyRange.of_prefix(request.path))
+            cache_document(cache, store, request, opened)
+    return shared, opened
+
+
+def open_from_document(
+    spec: ChunkedSpec,
+    store: KvStoreDriver,
+    path: str,
+    document: JSON,
+    *,
+    generation: bytes,
+    time: float,
+    readable: bool,
+    writable: bool,
+) -> ChunkedArray:
+    """Open an array without asking the store."""
+    # `generation` and `time` are those of the key that `document` was read from; the former is empty if
+    # unknown.  The spec is bound and demands nothing of the metadata.
+    request = spec.open_request(path, store.describe)
+    try:
+        metadata = cached_metadata(request.format, document)
+    except ChunkwiseError as e:
+        raise FailedPreconditionError(f"Error reading {request.name}: {e.message}") from e
+    return ChunkedArray(
+        spec,
+        request,
+        SharedMetadata(Opened(metadata, generation, time)),
+        cached(spec, store, request.path),
+        pool_under(spec),
+        readable=readable,
+        writable=writable,
+    )

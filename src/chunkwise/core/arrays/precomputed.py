@@ -1,0 +1,133 @@
+"""An open scale of a precomputed volume: a chunked array that begins at its ``voxel_offset``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy.typing as npt
+
+from chunkwise.core.arrays.chunked import ChunkedArray
+from chunkwise.core.arrays.metadata_observers import wrapped
+from chunkwise.core.arrays.protocol import ResizeRequest, StorageStatistics, WrapStore
+from chunkwise.core.arrays.resources import cached
+from chunkwise.core.arrays.shared_metadata import SharedMetadata
+from chunkwise.core.driver.chunked.open_flow import Opened
+from chunkwise.core.driver.flow import run
+from chunkwise.core.driver.neuroglancer_precomputed.format import PrecomputedMetadata, scale_directory
+from chunkwise.core.driver.neuroglancer_precomputed.open_flow import open_scale
+from chunkwise.core.driver.neuroglancer_precomputed.spec import PrecomputedSpec
+from chunkwise.core.engine.choose import explain_read
+from chunkwise.core.engine.combine import WriteFutures, map_future
+from chunkwise.core.engine.count_stored import count_stored
+from chunkwise.core.engine.future import Future
+from chunkwise.core.engine.pool import pool_of
+from chunkwise.core.engine.read import ArrayReader
+from chunkwise.core.engine.strategy import ReadStrategy
+from chunkwise.core.index_space import IndexDomain, IndexTransform, d
+from chunkwise.core.kvstore.adapter.pending import PendingStore
+from chunkwise.core.kvstore.adapter.sharded import ShardedStore
+from chunkwise.core.kvstore.adapter.uint64_shards import Uint64Shards
+from chunkwise.core.kvstore.protocol import KvStoreDriver
+from chunkwise.core.specs.kvstore_spec import kvstore_missing
+from chunkwise.errors import ChunkwiseError
+
+__all__ = ["PrecomputedArray", "open_precomputed"]
+
+
+class PrecomputedArray(ChunkedArray):
+    """A scale; its chunks are keys of the volume's kvstore, or lie in shards."""
+
+    # `_stored` begins at 0; `_onto` leads there from the domain.  `_chunks` has the keys of `_stored`.
+
+    __slots__ = ("_chunks", "_onto")
+
+    def _adopt(self, opened: Opened) -> None:
+        super()._adopt(opened)
+        metadata = opened.metadata
+        assert isinstance(metadata, PrecomputedMetadata)
+        scale = metadata.scale
+        zero = IndexTransform.identity(IndexDomain(shape=metadata.shape))
+        self._onto = zero[d[:].translate_by[*scale.voxel_offset, 0]]
+        self._chunks: KvStoreDriver = self._store
+        if scale.sharding is not None:
+            directory = self._request.path + scale_directory(scale.key)
+            # Chunks of which each value may be another: all have a header, and this is more than any needs.
+            largest = 2 * self._stored.chain.item.nbytes + (1 << 20)
+            self._chunks = ShardedStore(self._store, directory, Uint64Shards(scale.sharding, largest))
+
+    @property
+    def store(self) -> KvStoreDriver:
+        """The kvstore, with the keys that `stored` names."""
+        return self._chunks
+
+    def read_into(self, transform: IndexTransform, out: npt.NDArray[Any]) -> Future[npt.NDArray[Any]]:
+        """Fill `out` with what `transform`, which is bounded, selects; the future gives `out`."""
+        reader = self._reader
+        if reader is None:
+            reader = self._reader = ArrayReader(self._stored, self._chunks, self.pool)
+        return reader.read_into(self._onto.compose(transform), out, fill_missing=self.fill_missing)
+
+    def explain_read(self, transform: IndexTransform) -> ReadStrategy | None:
+        """Return which way a read of what `transform`, which is bounded, selects would take."""
+        onto = self._onto.compose(transform)
+        return explain_read(self._stored, self._chunks, onto, self.pool.n_workers)
+
+    def write_from(self, transform: IndexTransform, source: npt.NDArray[Any]) -> WriteFutures:
+        """Write `source` where `transform`, which is bounded, says."""
+        onto = self._onto.compose(transform)
+        if not isinstance(self._chunks, ShardedStore):
+            done = self._write(self._chunks, onto, source)
+            return WriteFutures.of(done, done)
+        # Every shard is written once, when the chunks that are to be in it are encoded.
+        shards, pending = self._chunks, PendingStore(self._chunks, _admit)
+
+        def store_shards(_: None) -> None:
+            shards.change({key: change.apply for key, change in pending.changes.items()})
+
+        done = map_future(store_shards, self._write(pending, onto, source))
+        return WriteFutures.of(done, done)
+
+    def write_referenced(self, transform: IndexTransform, source: npt.NDArray[Any]) -> WriteFutures:
+        """Write `source`, which never changes again."""
+        return self.write_from(transform, source)
+
+    def resize(self, request: ResizeRequest) -> Future[IndexDomain]:
+        """Return the domain: with explicit bounds, no request asks for another."""
+        return Future.ready(self.domain)
+
+    def count_stored(self, transform: IndexTransform, most: int | None = None) -> Future[StorageStatistics]:
+        """Count the chunks that meet the view, and those of them that are stored."""
+        try:
+            onto = self._onto.compose(self.bounded(transform))
+            return Future.ready(StorageStatistics(*count_stored(self._stored, self._chunks, onto, most)))
+        except ChunkwiseError as e:
+            return Future.failed(e)
+
+
+def _admit(store: PendingStore, what: object, writes: bool) -> None:
+    """Let everything be read and written."""
+
+
+def open_precomputed(
+    spec: PrecomputedSpec, *, readable: bool, writable: bool, wrap: WrapStore | None = None
+) -> PrecomputedArray:
+    """Open or create the scale of a bound spec; `wrap` gives the kvstore as a transaction sees it."""
+    if spec.kvstore is None:
+        raise kvstore_missing()
+    store, path = spec.kvstore.open_driver()
+    request = spec.open_request(path, store.describe)
+    stored = cached(spec, store, request.path)
+    seen = store if wrap is None else wrapped(spec, stored, wrap)
+    opened = run(open_scale(request, spec.precomputed), seen)
+    assert isinstance(opened.metadata, PrecomputedMetadata)
+    request = request._replace(format=spec.precomputed.of_scale(opened.metadata))
+    array = PrecomputedArray(
+        spec,
+        request,
+        SharedMetadata(opened),
+        stored,
+        pool_of(spec.resource("data_copy_concurrency")),
+        readable=readable,
+        writable=writable,
+    )
+    return array if wrap is None else array.over(seen, opened, wrap)

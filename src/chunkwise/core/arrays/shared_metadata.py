@@ -1,0 +1,104 @@
+"""Metadata that all open handles of an array share: one entry per kvstore, document and cache pool.
+
+Each handle looks at it as its staleness bound says, and asks the store with the generation that is known,
+so that an unchanged document is not sent again.  Entries live as long as a handle does; a cache pool that
+has room keeps the document for longer.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Hashable
+from typing import Any
+from weakref import WeakValueDictionary, ref
+
+from chunkwise.core.base.fork import new_lock, new_rlock
+from chunkwise.core.driver.chunked.open_flow import Opened, OpenRequest
+from chunkwise.core.kvstore.adapter.value_cache import CacheEntry, ValueCache
+from chunkwise.core.kvstore.protocol import KvStoreDriver
+from chunkwise.core.specs.resources.live import CachePool
+from chunkwise.errors import ChunkwiseError
+
+__all__ = ["SharedMetadata", "cache_document", "cached_document", "oldest_allowed", "shared_metadata"]
+
+
+class SharedMetadata:
+    """The current version of one document; whoever asks the store for it holds the lock meanwhile."""
+
+    __slots__ = ("__weakref__", "lock", "opened")
+
+    def __init__(self, opened: Opened | None = None) -> None:
+        self.lock = new_rlock()
+        self.opened = opened
+
+
+class _Table:
+    """The entries of one cache pool."""
+
+    # Most pools have one entry ever, so the first one is put in its place when there is a second.
+
+    __slots__ = ("_entries", "_first")
+
+    def __init__(self, store: KvStoreDriver, request: OpenRequest, entry: SharedMetadata) -> None:
+        self._first: Any = store, request, ref(entry)
+        self._entries: WeakValueDictionary[Hashable, SharedMetadata] | None = None
+
+    def entry(self, store: KvStoreDriver, request: OpenRequest) -> SharedMetadata:
+        """Return the entry of an array."""
+        if self._entries is None:
+            self._entries = WeakValueDictionary()
+            first_kv, first_request, reference = self._first
+            first = reference()
+            if first is not None:
+                self._entries[_place(first_kv, first_request)] = first
+            self._first = None
+        place = _place(store, request)
+        entry = self._entries.get(place)
+        if entry is None:
+            entry = self._entries[place] = SharedMetadata()
+        return entry
+
+
+_lock = new_lock()
+
+
+def shared_metadata(pool: CachePool, store: KvStoreDriver, request: OpenRequest) -> SharedMetadata:
+    """Return the entry of the array that `request` describes, among those of the cache pool `pool`."""
+    with _lock:
+        if pool.metadata is None:
+            entry = SharedMetadata()
+            pool.metadata = _Table(store, request, entry)
+            return entry
+        table: _Table = pool.metadata
+        return table.entry(store, request)
+
+
+def _place(store: KvStoreDriver, request: OpenRequest) -> tuple[Hashable, str, str]:
+    return store.identity, request.key, request.format.driver
+
+
+def cached_document(cache: ValueCache | None, store: KvStoreDriver, request: OpenRequest) -> Opened | None:
+    """Return the metadata of the document in a cache pool; None if there is none that can be read."""
+    entry = None if cache is None else cache.get(store.identity, request.key)
+    if entry is None or entry.value is None:
+        return None
+    try:
+        metadata = request.format.parse_metadata(request.format.parse_document(entry.value))
+    except (ChunkwiseError, ValueError, RecursionError):
+        return None  # it is read again, and what is wrong with it told then
+    return Opened(metadata, entry.generation, entry.time)
+
+
+def cache_document(cache: ValueCache, store: KvStoreDriver, request: OpenRequest, opened: Opened) -> None:
+    """Have a cache pool keep a document beyond the life of the handles."""
+    if opened.generation:
+        raw = request.format.encode(opened.metadata)
+        cache.put(store.identity, request.key, CacheEntry(raw, opened.generation, opened.time))
+
+
+def oldest_allowed(bound: bool | float | str, opened: float) -> float:
+    """Return when metadata has to have been current, in seconds since the epoch, for an operation now."""
+    # `bound` is ``recheck_cached_metadata`` of the spec, `opened` the time at which the handle was opened.
+    if isinstance(bound, bool):
+        return time.time() if bound else float("-inf")
+    return opened if bound == "open" else float(bound)

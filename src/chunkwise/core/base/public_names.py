@@ -1,0 +1,77 @@
+"""Public classes and functions name the module that users import; public records are shown briefly."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from importlib import import_module
+from types import FunctionType
+from typing import Any
+
+from chunkwise.core.base.html import record_html, record_text
+
+__all__ = ["Later", "name_members"]
+
+
+class Later:
+    """Public names of a module; the modules that define them are loaded when a name is asked for."""
+
+    def __init__(self, module: dict[str, Any], names: Mapping[str, list[str]], packages: list[str]) -> None:
+        self._module = module
+        self._names = names
+        self._home = {name: home for home, defined in names.items() for name in defined}
+        self._packages = packages
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._home
+        yield from self._packages
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._home or name in self._packages
+
+    def load(self, name: str) -> Any:
+        """Return the object called `name`; put the names of all modules that are loaded by now in place."""
+        own = self._module["__name__"]
+        if name in self._packages:
+            return import_module(f"{own}.{name}")
+        if name not in self._home:
+            raise AttributeError(f"module {own!r} has no attribute {name!r}")
+        import_module(self._home[name])
+        for home, names in self._names.items():
+            defined = vars(sys.modules[home]) if home in sys.modules else {}
+            if all(name in defined for name in names):  # else another thread is at it
+                self._module.update({name: defined[name] for name in names})
+                name_members(self._module, names)
+        return self._module[name]
+
+
+def name_members(module: dict[str, Any], names: Iterable[str]) -> None:
+    """Give the classes and functions called `names`, and classes in those classes, the name of `module`."""
+    # A class with two names has the first of them.
+    for name in names:
+        value = module[name]
+        if isinstance(value, FunctionType):
+            value.__module__ = module["__name__"]
+        elif isinstance(value, type):
+            _name_class(value, module["__name__"], name)
+
+
+def _name_class(value: type, module: str, path: str) -> None:
+    if not value.__module__.startswith(module + "."):
+        return
+    value.__module__, value.__qualname__ = module, path
+    _show_record(value)
+    for name, inner in vars(value).items():
+        if isinstance(inner, type) and not name.startswith("_"):
+            _name_class(inner, module, f"{path}.{name}")
+
+
+def _show_record(value: type) -> None:
+    """Have a named tuple or dataclass shown by its members in short, unless it shows itself."""
+    if not hasattr(value, "_fields") and not hasattr(value, "__dataclass_fields__"):
+        return
+    made_by = getattr(value.__repr__, "__globals__", {}).get("__name__")
+    if made_by in ("collections", "dataclasses"):
+        value.__repr__ = record_text  # type: ignore[assignment, method-assign]
+    if not hasattr(value, "_repr_html_"):
+        value._repr_html_ = record_html  # type: ignore[attr-defined]

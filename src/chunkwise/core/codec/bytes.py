@@ -1,0 +1,200 @@
+"""The ``bytes`` codec: elements one after the other, in C order and one byte order.
+
+Specification
+-------------
+https://zarr-specs.readthedocs.io/en/latest/v3/codecs/bytes/ .  Beyond the data types listed there it
+serves every type whose elements have a fixed size, as Zarr v2 stores them: fixed-length strings
+(UTF-32 code units for ``U``), ``datetime64``, structured types with a byte order for each field, and
+the small floating-point and integer types of ``ml_dtypes``, one byte an element.
+
+Names
+-----
+zarr3: ``bytes`` (formerly ``endian``).  Zarr v2 and N5 have no name for it: there it follows from the
+data type.
+
+Configuration
+-------------
+>>> Bytes.parse("zarr3", "bytes", {"endian": "big"}).to_json("zarr3")
+{'endian': 'big'}
+
+Compatibility
+-------------
+A ``bool`` other than 0 and 1 is an error, as in TensorStore.  The unused high bits of 2, 4 and 6 bit
+types are cleared on reading and on writing.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, ClassVar, Literal, NamedTuple, Self, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.core.base.binding import Members, expect_one_of
+from chunkwise.core.codec.copying import copy_rows
+from chunkwise.core.codec.protocol import (
+    ArrayToBytes,
+    Buffer,
+    ChunkSpec,
+    DecodeInto,
+    Encode,
+    byte_view,
+    size_error,
+)
+from chunkwise.errors import CodecError, DataCorruptionError, UnsupportedError
+
+__all__ = ["BITS", "Bytes", "Layout", "has_byte_order"]
+
+_NATIVE = "little" if sys.byteorder == "little" else "big"
+_ORDER = {"little": "<", "big": ">", None: "="}
+# Bits that an element has of the ml_dtypes types smaller than the byte they are kept in.
+BITS = {
+    "int2": 2, "uint2": 2, "int4": 4, "uint4": 4, "float4_e2m1fn": 4, "float6_e2m3fn": 6, "float6_e3m2fn": 6,
+}  # fmt: skip
+
+
+class Layout(NamedTuple):
+    """Layout of elements in the encoded bytes, next to that in memory."""
+
+    memory: np.dtype[Any]
+    stored: np.dtype[Any]
+    same: bool
+    mask: int
+
+    def tidy(self, raw: npt.NDArray[np.uint8], *, strict: bool) -> None:
+        """Make the bytes of decoded or encoded elements valid, in place; `strict` rejects a bad ``bool``."""
+        if self.mask == 1:
+            if strict and raw.size and raw.max() > 1:
+                at = int(np.argmax(raw > 1))
+                raise DataCorruptionError(f"Invalid bool value: {raw[at]}; at byte {at}")
+        elif self.mask != 255:
+            np.bitwise_and(raw, self.mask, out=raw)
+
+
+def has_byte_order(dtype: np.dtype[Any]) -> bool:
+    """Return True if the bytes of an element depend on a byte order."""
+    if dtype.subdtype is not None:
+        return has_byte_order(dtype.subdtype[0])
+    if dtype.fields is not None:
+        return any(has_byte_order(field[0]) for field in dtype.fields.values())
+    if dtype.isbuiltin == 2 or dtype.kind in "biufcmM":
+        return dtype.itemsize > 1
+    return dtype.kind == "U"
+
+
+def _packed(dtype: np.dtype[Any], order: str | None) -> np.dtype[Any]:
+    """Return `dtype` packed, with every part in byte order `order`, None for its own."""
+    # Types of ml_dtypes, which have no byte order in NumPy, become unsigned integers of their size.
+    if dtype.subdtype is not None:
+        base, shape = dtype.subdtype
+        return np.dtype((_packed(base, order), shape))
+    if dtype.names is not None and dtype.fields is not None:
+        return np.dtype([(name, _packed(dtype.fields[name][0], order)) for name in dtype.names])
+    if dtype.isbuiltin == 2:
+        dtype, order = np.dtype(f"u{dtype.itemsize}"), order or "<"
+    return dtype if order is None else dtype.newbyteorder(cast(Any, order))
+
+
+def _mask(dtype: np.dtype[Any]) -> int:
+    """Return the bits of each byte of an element that may be set."""
+    if dtype.fields is not None:
+        masks = {_mask(field[0]) for field in dtype.fields.values()}
+        return masks.pop() if len(masks) == 1 and 1 not in masks else 255
+    return 1 if dtype == np.dtype(bool) else (1 << BITS.get(dtype.name, 8)) - 1
+
+
+@lru_cache(256)
+def _layout(dtype: np.dtype[Any], endian: str | None, given: np.dtype[Any] | None) -> Layout:
+    stored = _packed(dtype, _ORDER[endian]) if given is None else _packed(given, None)
+    mask = _mask(dtype)
+    swapped = endian is not None and endian != _NATIVE
+    if dtype.isbuiltin == 2 or (swapped and dtype.kind in "iufmM" and dtype.itemsize in (2, 4, 8)):
+        # As unsigned integers: the fastest byte swap NumPy has, and it keeps every bit of a NaN.
+        memory = np.dtype(f"u{dtype.itemsize}")
+        return Layout(memory, memory.newbyteorder(cast(Any, _ORDER[endian])), not swapped, mask)
+    memory = _packed(dtype, "=") if dtype.fields is not None else dtype
+    return Layout(memory, stored, memory == stored, mask)
+
+
+@dataclass(frozen=True)
+class Bytes(ArrayToBytes):
+    """Array to bytes: elements in C order."""
+
+    # Byte order; None if it does not matter, or before `bind`.
+    endian: Literal["little", "big"] | None = None
+    # The exact type in the encoded bytes, for Zarr v2 structured types with several byte orders.
+    stored: np.dtype[Any] | None = None
+
+    name: ClassVar[str] = "bytes"
+    decode_rate = encode_rate = 0.0
+
+    @classmethod
+    def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> Self:
+        members = Members(configuration)
+        endian = members.take("endian", lambda v: expect_one_of(v, ("little", "big")), None)
+        members.finish()
+        return cls(endian)
+
+    def to_json(self, format: str) -> dict[str, Any]:
+        if self.stored is not None:
+            raise UnsupportedError('"bytes" codec can\'t express a different byte order for each field')
+        return {} if self.endian is None else {"endian": self.endian}
+
+    def bind(self, item: ChunkSpec) -> Self:
+        """Settle the byte order: little if none is given and the data type has one."""
+        if item.dtype.hasobject:
+            raise CodecError(
+                f'"bytes" codec does not support variable-length data type {item.dtype}; '
+                'use a codec such as "vlen-utf8"'
+            )
+        if self.stored is not None:
+            return self
+        if not has_byte_order(item.dtype):
+            # TensorStore drops an order that has no meaning.
+            return replace(self, endian=None)
+        return self if self.endian is not None else replace(self, endian="little")
+
+    def layout(self, item: ChunkSpec) -> Layout:
+        """Return the stored type of the elements of `item`."""
+        return _layout(item.dtype, self.endian, self.stored)
+
+    def encoded_nbytes(self, item: ChunkSpec) -> int:
+        n = self.layout(item).stored.itemsize
+        for size in item.shape:
+            n *= size
+        return n
+
+    def open_decoder(self, item: ChunkSpec) -> DecodeInto:
+        layout, nbytes = self.layout(item), self.encoded_nbytes(item)
+
+        def decode(encoded: Buffer, out: npt.NDArray[Any]) -> None:
+            view = byte_view(encoded)
+            if len(view) != nbytes:
+                raise size_error("bytes", len(view), nbytes)
+            if layout.mask != 255:
+                raw = np.array(np.frombuffer(view, np.uint8))
+                layout.tidy(raw, strict=True)
+                view = raw.data
+            copy_rows(out.view(layout.memory), np.ndarray(item.shape, layout.stored, view))
+
+        return decode
+
+    def open_encoder(self, item: ChunkSpec) -> Encode:
+        layout = self.layout(item)
+        scratch: list[npt.NDArray[Any]] = []
+
+        def encode(array: npt.NDArray[Any]) -> Buffer:
+            if layout.same and layout.mask in (1, 255) and array.flags.c_contiguous:
+                return array.reshape(-1).view(np.uint8).data if array.size else b""
+            if not scratch:
+                scratch.append(np.empty(item.shape, layout.stored))
+            copy_rows(scratch[0], array.view(layout.memory))
+            raw = scratch[0].reshape(-1).view(np.uint8)
+            layout.tidy(raw, strict=False)
+            return raw.data
+
+        return encode

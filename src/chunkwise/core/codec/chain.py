@@ -1,0 +1,191 @@
+"""A codec chain, prepared for one chunk shape.
+
+Specification
+-------------
+Zarr v3 core, "Codecs": any number of array to array codecs, exactly one array to bytes codec, any
+number of bytes to bytes codecs; encoding applies them in that order.  Every format is translated into
+such a chain.
+
+How a chain is decoded is chosen when a decoder is opened (`chunkwise.core.codec.decode`), not for each
+chunk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy.typing as npt
+
+from chunkwise.core.base.binding import JSON, dump
+from chunkwise.core.base.cached import cached_property
+from chunkwise.core.codec.codec_json import codec_to_json, codecs_to_json, parse_codecs
+from chunkwise.core.codec.decode import (
+    Stages,
+    chunks_in_memory,
+    is_raw,
+    open_batch_decoder,
+    open_decoder,
+    open_raw_view,
+)
+from chunkwise.core.codec.protocol import (
+    ArrayToArray,
+    ArrayToBytes,
+    BatchDecoder,
+    Buffer,
+    BytesToBytes,
+    ChunkSpec,
+    Codec,
+    DecodeInto,
+    Encode,
+)
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError, prefix
+
+__all__ = [
+    "Chain",
+    "codecs_to_json",
+    "open_encoder",
+    "parse_chain",
+    "parse_codecs",
+    "prepare_chain",
+    "split_chain",
+]
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A `chunkwise.core.codec.protocol.PreparedChain`."""
+
+    stages: Stages  # the bound codecs by kind, and the chunk each sees
+    encoded_nbytes: int | None  # size of every encoded chunk in bytes, or None if it depends on the content
+
+    @property
+    def item(self) -> ChunkSpec:
+        """The chunk that decoding gives."""
+        return self.stages.items[0]
+
+    @property
+    def codecs(self) -> tuple[Codec, ...]:
+        """The bound codecs, in the order of encoding."""
+        return (*self.stages.filters, self.stages.serializer, *self.stages.compressors)
+
+    def open_decoder(self) -> DecodeInto:
+        """Return a decoder for the use of one worker at a time."""
+        return open_decoder(self.stages)
+
+    def open_encoder(self) -> Encode:
+        """Return an encoder for the use of one worker at a time."""
+        return open_encoder(self.stages)
+
+    @cached_property
+    def decode_rate(self) -> float:
+        """Nanoseconds for each decoded byte, on one thread and without the interpreter lock."""
+        return sum(codec.decode_rate for codec in self.codecs)
+
+    @cached_property
+    def encode_rate(self) -> float:
+        """Nanoseconds for each byte that is encoded, on one thread and without the interpreter lock."""
+        return sum(codec.encode_rate for codec in self.codecs)
+
+    @cached_property
+    def is_raw(self) -> bool:
+        """True if an encoded chunk is its elements as they lie in memory, in C order."""
+        return is_raw(self.stages)
+
+    @cached_property
+    def chunks_in_memory(self) -> int:
+        """How many sizes of a chunk reading a part of it takes at most, with the stored value."""
+        return chunks_in_memory(self.stages)
+
+    @cached_property
+    def decodes_batches(self) -> bool:
+        """True if one call decodes several chunks."""
+        return self.open_batch_decoder() is not None
+
+    def open_batch_decoder(self) -> BatchDecoder | None:
+        """Return a decoder of several chunks to C-contiguous memory; None if each takes a call of its own."""
+        return open_batch_decoder(self.stages)
+
+    def open_view(self) -> Callable[[Buffer], npt.NDArray[Any]] | None:
+        """Return a function that gives a chunk as an array over its bytes; None if codecs forbid it."""
+        return open_raw_view(self.stages)
+
+
+def split_chain(codecs: Sequence[Codec]) -> tuple[list[Any], Any, list[Any]]:
+    """Return the array to array codecs, the array to bytes codec and the bytes to bytes codecs."""
+    n = 0
+    while n < len(codecs) and codecs[n].kind == "array->array":
+        n += 1
+    if n == len(codecs) or codecs[n].kind != "array->bytes":
+        raise InvalidArgumentError("array -> bytes codec must be specified")
+    for codec in codecs[n + 1 :]:
+        if codec.kind != "bytes->bytes":
+            raise InvalidArgumentError(
+                f"Expected bytes -> bytes codec, but received: {dump(codec_to_json(codec))}"
+            )
+    return list(codecs[:n]), codecs[n], list(codecs[n + 1 :])
+
+
+def parse_chain(value: JSON) -> tuple[Codec, ...]:
+    """Read a JSON array of codecs of Zarr v3 that are a chain."""
+    codecs = tuple(parse_codecs(value))
+    split_chain(codecs)
+    return codecs
+
+
+def _bind(codec: Any, item: ChunkSpec) -> Any:
+    try:
+        return codec.bind(item)
+    except ChunkwiseError as e:
+        try:
+            described = dump(codec_to_json(codec))
+        except ChunkwiseError:
+            described = codec.name
+        raise prefix(e, f"Error resolving codec spec through codec {described}") from None
+
+
+def prepare_chain(codecs: Sequence[Codec], item: ChunkSpec) -> Chain:
+    """Bind `codecs`, given in the order of encoding, to chunks of the form `item`."""
+    filters, serializer, compressors = split_chain(codecs)
+    items = [item]
+    bound_filters: list[ArrayToArray] = []
+    for codec in filters:
+        bound = _bind(codec, items[-1])
+        bound_filters.append(bound)
+        items.append(bound.output(items[-1]))
+    bound_serializer: ArrayToBytes = _bind(serializer, items[-1])
+    bound_compressors: list[BytesToBytes] = [_bind(codec, items[-1]) for codec in compressors]
+    sizes: list[int | None] = [bound_serializer.encoded_nbytes(items[-1])]
+    for compressor in bound_compressors:
+        size = sizes[-1]
+        sizes.append(None if size is None else compressor.encoded_nbytes(size))
+    stages = Stages(
+        tuple(bound_filters), bound_serializer, tuple(bound_compressors), tuple(items), tuple(sizes)
+    )
+    return Chain(stages, sizes[-1])
+
+
+def open_encoder(stages: Stages) -> Encode:
+    """Return an encoder for `stages`; what it returns is valid until it is called again."""
+    # Uncompressed chunks of a C-contiguous array are returned as a view of that array.
+    filters = [c.open_encoder(item) for c, item in zip(stages.filters, stages.items, strict=False)]
+    serialize = stages.serializer.open_encoder(stages.items[-1])
+    compress = [c.open_encoder() for c in stages.compressors]
+    shape = stages.items[0].shape
+
+    def encode(array: npt.NDArray[Any]) -> Buffer:
+        assert array.shape == shape, f"chunk has shape {array.shape}, not {shape}"
+        for apply in filters:
+            array = apply(array)
+        encoded = serialize(array)
+        for step in compress:
+            encoded = step(encoded)
+        return encoded
+
+    if filters or len(compress) > 1:
+        return encode
+    if not compress:
+        return serialize
+    only = compress[0]
+    return lambda array: only(serialize(array))

@@ -1,0 +1,140 @@
+"""Decoding and encoding of DEFLATE streams in gzip (RFC 1952) or zlib (RFC 1950) framing.
+
+libdeflate does what is usual: one stream of the promised size, encoded at the level that the metadata names.
+ISA-L decodes everything else: several streams, streams of any size; so it judges what libdeflate refuses.
+Where libdeflate can't be called, zlib encodes and ISA-L decodes.  ISA-L's levels are others than zlib's, so
+it encodes only if the caller asks for it.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+from isal import isal_zlib
+
+from chunkwise.core.codec.protocol import Buffer, size_error
+from chunkwise.core.libraries import deflate
+from chunkwise.core.libraries.direct import Framing
+from chunkwise.errors import CodecError, DataCorruptionError
+
+__all__ = ["Framing", "open_deflate_decoder", "open_deflate_decoder_into", "open_deflate_encoder"]
+
+_WBITS = {"gzip": 31, "zlib": 15}
+_GZIP_MAGIC = b"\x1f\x8b"
+_READ_STEP = 1 << 24
+_DEFAULT_LEVEL = 6
+_MAX_RATIO = 1032  # a code of two bits stands for at most 258 bytes
+
+
+def open_deflate_decoder_into(codec: str, decoded_nbytes: int) -> Callable[[Buffer, memoryview], None] | None:
+    """Return a decoder that fills memory of exactly `decoded_nbytes` bytes; None if there is none."""
+    library = deflate()
+    if library is None or decoded_nbytes == 0:
+        return None
+    fill = library.open_decoder()
+    general: list[Callable[[Buffer], Buffer]] = []
+
+    def decode(encoded: Buffer, out: memoryview) -> None:
+        if len(encoded) and fill("gzip" if encoded[:2] == _GZIP_MAGIC else "zlib", encoded, out):
+            return
+        if not general:
+            general.append(_open_streams(codec, decoded_nbytes))
+        out[:] = general[0](encoded)
+
+    return decode
+
+
+def open_deflate_decoder(codec: str, decoded_nbytes: int | None) -> Callable[[Buffer], Buffer]:
+    """Return a decoder that gives new memory with each call; see `open_deflate_decoder_into`."""
+    into = None if decoded_nbytes is None else open_deflate_decoder_into(codec, decoded_nbytes)
+    if into is None or decoded_nbytes is None:
+        return _open_streams(codec, decoded_nbytes)
+    n, fill = decoded_nbytes, into
+    general = _open_streams(codec, n)
+
+    def decode(encoded: Buffer) -> Buffer:
+        if len(encoded) * _MAX_RATIO < n:  # it can't hold so much: no memory is made for the claim
+            return general(encoded)
+        out = np.empty(n, np.uint8).data
+        fill(encoded, out)
+        return out
+
+    return decode
+
+
+def _open_streams(codec: str, decoded_nbytes: int | None) -> Callable[[Buffer], Buffer]:
+    """Return a decoder for one stream, or several after another; `codec` names it in errors."""
+    # The framing is taken from the first bytes, as N5 writers don't agree on it. Zero bytes after the
+    # last stream are ignored, as gzip tools do.
+    limit = _READ_STEP if decoded_nbytes is None else decoded_nbytes + 1
+    new = isal_zlib.decompressobj
+    errors: Any = (isal_zlib.error, ValueError, EOFError)
+
+    def decode(encoded: Buffer) -> Buffer:
+        try:
+            stream = new(31 if encoded[:2] == _GZIP_MAGIC else 15)
+            data: bytes = stream.decompress(encoded, limit)
+            if stream.eof and len(data) == decoded_nbytes and not stream.unused_data:
+                return data
+            return _rest(stream, data)
+        except DataCorruptionError:
+            raise
+        except errors as e:
+            raise DataCorruptionError(f'"{codec}" codec: {e}') from e
+
+    def _rest(stream: isal_zlib.Decompress, data: bytes) -> Buffer:
+        parts, total = [data], len(data)
+        while True:
+            if decoded_nbytes is not None and total > decoded_nbytes:
+                raise size_error(codec, f"more than {decoded_nbytes}", decoded_nbytes)
+            step = _READ_STEP if decoded_nbytes is None else decoded_nbytes + 1 - total
+            if not stream.eof:
+                if not stream.unconsumed_tail and not data:
+                    raise DataCorruptionError(f'"{codec}" codec: truncated stream')
+                data = stream.decompress(stream.unconsumed_tail, step)
+            else:
+                tail = stream.unused_data.lstrip(b"\0")
+                if not tail:
+                    break
+                if tail[:2] != _GZIP_MAGIC:
+                    raise DataCorruptionError(
+                        f'"{codec}" codec: {len(tail)} bytes after the end of the stream'
+                    )
+                stream = new(31)
+                data = stream.decompress(tail, step)
+            parts.append(data)
+            total += len(data)
+        if decoded_nbytes is not None and total != decoded_nbytes:
+            raise size_error(codec, total, decoded_nbytes)
+        return b"".join(parts)
+
+    return decode
+
+
+def open_deflate_encoder(
+    framing: Framing, level: int, library: Literal["zlib", "isal"]
+) -> Callable[[Buffer], Buffer]:
+    """Return an encoder for one stream; the header of a gzip stream holds no time and no name."""
+    # `library` "zlib" means that `level` is zlib's, whichever library then compresses; what is returned
+    # is valid until the next call.
+    direct = deflate() if library == "zlib" else None
+    if direct is not None:
+        return direct.open_encoder(framing, _DEFAULT_LEVEL if level < 0 else level)
+    wbits = _WBITS[framing]
+    if library == "isal":
+        if not 0 <= level <= 3:
+            raise CodecError(f"ISA-L compresses with level 0 to 3, but the level is {level}")
+        open_stream: Callable[..., Any] = isal_zlib.compressobj
+    else:
+        open_stream = zlib.compressobj
+
+    def encode(decoded: Buffer) -> Buffer:
+        stream = open_stream(level, zlib.DEFLATED, wbits)
+        head: bytes = stream.compress(decoded)
+        tail: bytes = stream.flush()
+        return head + tail if head else tail
+
+    return encode

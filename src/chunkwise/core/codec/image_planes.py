@@ -1,0 +1,152 @@
+"""Chunks as one picture, JPEG or PNG: the columns are x, the rows y and z, the samples channels.
+
+Specification
+-------------
+neuroglancer, "Precomputed chunk/volume format", encodings ``jpeg`` and ``png``: a chunk
+``(channel, z, y, x)`` is a picture of width x and height y * z.  Pictures of other proportions are read too,
+as long as they have as many pixels, since a picture is nothing but its pixels in order.
+
+Names
+-----
+Not written in any Zarr or N5 metadata: encodings of `chunkwise.core.driver.neuroglancer_precomputed`.
+
+Configuration
+-------------
+>>> ImagePlanes.parse("precomputed", "png", {"png_level": 4}).to_json("precomputed")
+{'png_level': 4}
+
+Compatibility
+-------------
+JPEG has 1 or 3 channels of ``uint8``; PNG 1 to 4 of ``uint8``, or 1 of ``uint16``, since Pillow has no other
+pictures of 16 bits; imagecodecs, if it is there, has PNG of 2 to 4 channels of ``uint16``.  Needs Pillow,
+which ``pip install chunkwise[codecs]`` installs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from io import BytesIO
+from math import prod
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.core.base.binding import Members, expect_int
+from chunkwise.core.base.extras import needs
+from chunkwise.core.codec.pictures import pillow, read_picture
+from chunkwise.core.codec.protocol import ArrayToBytes, Buffer, ChunkSpec, DecodeInto, Encode
+from chunkwise.errors import CodecError, DataCorruptionError, UnsupportedError
+
+__all__ = ["ImagePlanes"]
+
+_MODES = {(1, 1): "L", (1, 2): "LA", (1, 3): "RGB", (1, 4): "RGBA", (2, 1): "I;16"}
+
+
+@dataclass(frozen=True, slots=True)
+class ImagePlanes(ArrayToBytes):
+    """Array to bytes: chunks ``(channel, z, y, x)`` as JPEG or PNG."""
+
+    format: str  # "jpeg" or "png"
+    level: int | None = (
+        None  # of JPEG the quality, 0 to 100, None is 75; of PNG 0 to 9, None is the library's
+    )
+
+    name: ClassVar[str] = "image_planes"
+
+    @classmethod
+    def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> Self:
+        """Read ``jpeg_quality`` or ``png_level``; `name` is the encoding."""
+        members = Members(configuration)
+        member, top = ("jpeg_quality", 100) if name == "jpeg" else ("png_level", 9)
+        level = members.take(member, lambda value: expect_int(value, 0, top), None)
+        members.finish()
+        return cls(name, level)
+
+    def to_json(self, format: str) -> dict[str, Any]:
+        """Return ``jpeg_quality`` or ``png_level``, if it is set."""
+        return (
+            {}
+            if self.level is None
+            else {f"{'jpeg_quality' if self.format == 'jpeg' else 'png_level'}": self.level}
+        )
+
+    def bind(self, item: ChunkSpec) -> Self:
+        """Return the codec; raise for a type or number of channels that pictures don't have."""
+        n_channels = item.shape[0]
+        allowed = (1, 3) if self.format == "jpeg" else (1, 2, 3, 4)
+        if n_channels not in allowed:
+            raise CodecError(f'"{self.format}" encoding has {allowed} channels, not {n_channels}')
+        if item.dtype != np.dtype("u1") and (self.format == "jpeg" or item.dtype != np.dtype("u2")):
+            raise CodecError(f'"{self.format}" encoding can\'t hold {item.dtype}')
+        return self
+
+    @property
+    def decode_rate(self) -> float:
+        """Nanoseconds for each decoded byte."""
+        return 5.0
+
+    @property
+    def encode_rate(self) -> float:
+        """Nanoseconds for each byte that is encoded."""
+        return 20.0
+
+    def open_decoder(self, item: ChunkSpec) -> DecodeInto:
+        """Return a decoder, which looks at the size of a picture before it decodes it."""
+        n_channels, n_pixels = item.shape[0], prod(item.shape[1:])
+        wide = item.dtype == np.dtype("u2") and n_channels > 1
+
+        def pixels(buffer: Buffer, picture: Any) -> npt.NDArray[Any]:
+            if picture.width * picture.height != n_pixels:
+                raise DataCorruptionError(
+                    f"{self.format}: picture has {picture.width} x {picture.height} pixels, "
+                    f"but the chunk has {n_pixels}"
+                )
+            if wide:
+                decoded: npt.NDArray[Any] = _imagecodecs("reading").png_decode(bytes(buffer))
+                return decoded
+            return np.asarray(picture)
+
+        def decode(buffer: Buffer, out: npt.NDArray[Any]) -> None:
+            found = read_picture(self.format, buffer, lambda picture: pixels(buffer, picture))
+            if found.size != n_pixels * n_channels or found.dtype.itemsize > item.dtype.itemsize:
+                raise DataCorruptionError(
+                    f"{self.format}: picture has {found.shape[2:] or 1} channels of {found.dtype}, "
+                    f"but the chunk has {n_channels} of {item.dtype}"
+                )
+            out[...] = found.reshape(n_pixels, n_channels).T.reshape(item.shape)
+
+        return decode
+
+    def open_encoder(self, item: ChunkSpec) -> Encode:
+        """Return an encoder."""
+        n_channels, nz, ny, nx = item.shape
+        image = pillow(f'encoding "{self.format}"')
+        mode = _MODES.get((item.dtype.itemsize, n_channels))
+        if self.format == "jpeg":
+            options: dict[str, Any] = {"quality": 75 if self.level is None else self.level}
+        else:
+            options = {} if self.level is None else {"compress_level": self.level}
+
+        def encode(array: npt.NDArray[Any]) -> Buffer:
+            rows = np.ascontiguousarray(np.moveaxis(array, 0, -1)).reshape(nz * ny, nx, n_channels)
+            if mode is None:
+                encoded: bytes = _imagecodecs("writing").png_encode(rows, level=self.level)
+                return encoded
+            into = BytesIO()
+            size = (nx, nz * ny)
+            image.frombytes(mode, size, rows.astype(rows.dtype.newbyteorder("<"), copy=False).tobytes()).save(
+                into, format=self.format, **options
+            )
+            return into.getvalue()
+
+        return encode
+
+
+def _imagecodecs(doing: str) -> Any:
+    try:
+        import imagecodecs
+    except ImportError as e:
+        raise UnsupportedError(needs(f"{doing} PNG of several channels of uint16", "imagecodecs")) from e
+    return imagecodecs

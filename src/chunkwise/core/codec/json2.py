@@ -1,0 +1,233 @@
+"""The ``json2`` and ``msgpack2`` codecs of Zarr v2: arrays of objects as one JSON or MessagePack list.
+
+Specification
+-------------
+https://numcodecs.readthedocs.io/en/stable/other/json.html and ``msgpacks.html``: the (nested) list of
+values, to which the data type and the shape of the chunk are appended.
+
+Names
+-----
+zarr2: ``json2``, ``msgpack2``.
+
+Configuration
+-------------
+That of Python's `json`; what is left out has the default of NumCodecs.
+
+>>> Json2.parse("zarr2", "json2", {}).to_json("zarr2")["sort_keys"]
+True
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.core.base.binding import (
+    JSON,
+    Members,
+    dump,
+    expect_array,
+    expect_bool,
+    expect_int,
+    expect_string,
+)
+from chunkwise.core.base.extras import needs
+from chunkwise.core.codec.protocol import ArrayToBytes, Buffer, ChunkSpec, DecodeInto, Encode
+from chunkwise.errors import CodecError, DataCorruptionError, SpecError, UnsupportedError
+
+__all__ = ["Json2", "MsgPack2"]
+
+
+def _decode_items(name: str, items: JSON, item: ChunkSpec, out: npt.NDArray[Any]) -> None:
+    """Fill `out` from ``[*values, dtype, shape]``."""
+    if not isinstance(items, list) or len(items) < 2 or not isinstance(items[-1], list):
+        raise DataCorruptionError(f'"{name}" codec: chunk is not a list that ends in a data type and a shape')
+    values, shape = items[:-2], items[-1]
+    size = 1
+    for n in item.shape:
+        size *= n
+    # Writers that flatten the chunk first store the shape (size,).
+    if shape == list(item.shape):
+        depth = len(shape)
+    elif shape == [size]:
+        depth = 1
+    else:
+        raise DataCorruptionError(f'"{name}" codec: chunk has shape {shape}, but expected {list(item.shape)}')
+    for _ in range(depth - 1):
+        if not all(isinstance(v, list) for v in values):
+            raise DataCorruptionError(f'"{name}" codec: chunk is not nested as deep as its shape {shape}')
+        values = [v for part in values for v in part]
+    if len(values) != size:
+        raise DataCorruptionError(f'"{name}" codec: chunk holds {len(values)} values, but expected {size}')
+    flat = np.empty(size, object)
+    for i, value in enumerate(values):
+        flat[i] = value
+    try:
+        np.copyto(out, flat.reshape(item.shape), casting="unsafe")
+    except (TypeError, ValueError) as e:
+        raise DataCorruptionError(f'"{name}" codec: {e}') from e
+
+
+def _encode_items(array: npt.NDArray[Any]) -> list[Any]:
+    values = array.tolist() if array.ndim else [array.item()]
+    return [*values, "|O" if array.dtype.hasobject else array.dtype.str, list(array.shape)]
+
+
+def _parse_separators(value: JSON) -> tuple[str, str] | None:
+    if value is None:
+        return None
+    first, second = (expect_string(v) for v in expect_array(value, 2))
+    return first, second
+
+
+def _parse_indent(value: JSON) -> int | None:
+    return None if value is None else expect_int(value, 0, 100)
+
+
+def _parse_encoding(value: JSON) -> str:
+    text = expect_string(value)
+    try:
+        "".encode(text)
+    except (LookupError, ValueError):
+        raise SpecError(f"Expected text encoding, but received: {dump(text)}") from None
+    return text
+
+
+@dataclass(frozen=True)
+class Json2(ArrayToBytes):
+    """Array to bytes: JSON; the options are those of `json`."""
+
+    encoding: str = "utf-8"
+    skipkeys: bool = False
+    ensure_ascii: bool = True
+    check_circular: bool = True
+    allow_nan: bool = True
+    sort_keys: bool = True
+    indent: int | None = None
+    separators: tuple[str, str] | None = (",", ":")
+    strict: bool = True
+
+    name: ClassVar[str] = "json2"
+    object_dtype: ClassVar[str] = "json"
+    # The nested list follows the indices, whatever the ``order`` of the array.
+    keeps_logical_order: ClassVar[bool] = True
+
+    @classmethod
+    def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> Self:
+        members = Members(configuration)
+        codec = cls(
+            members.take("encoding", _parse_encoding, "utf-8"),
+            members.take("skipkeys", expect_bool, False),
+            members.take("ensure_ascii", expect_bool, True),
+            members.take("check_circular", expect_bool, True),
+            members.take("allow_nan", expect_bool, True),
+            members.take("sort_keys", expect_bool, True),
+            members.take("indent", _parse_indent, None),
+            members.take("separators", _parse_separators, (",", ":")),
+            members.take("strict", expect_bool, True),
+        )
+        members.finish()
+        return codec
+
+    def to_json(self, format: str) -> dict[str, Any]:
+        return {**asdict(self), "separators": None if self.separators is None else list(self.separators)}
+
+    def open_decoder(self, item: ChunkSpec) -> DecodeInto:
+        def decode(encoded: Buffer, out: npt.NDArray[Any]) -> None:
+            try:
+                items = json.loads(bytes(encoded).decode(self.encoding), strict=self.strict)
+            except (ValueError, RecursionError) as e:
+                raise DataCorruptionError(f'"json2" codec: {e}') from e
+            _decode_items("json2", items, item, out)
+
+        return decode
+
+    def open_encoder(self, item: ChunkSpec) -> Encode:
+        def encode(array: npt.NDArray[Any]) -> Buffer:
+            try:
+                text = json.dumps(
+                    _encode_items(array),
+                    skipkeys=self.skipkeys,
+                    ensure_ascii=self.ensure_ascii,
+                    check_circular=self.check_circular,
+                    allow_nan=self.allow_nan,
+                    sort_keys=self.sort_keys,
+                    indent=self.indent,
+                    separators=self.separators,
+                )
+                return text.encode(self.encoding)
+            except (TypeError, ValueError, RecursionError) as e:
+                raise CodecError(f'"json2" codec: {e}') from e
+
+        return encode
+
+
+def _msgpack() -> Any:
+    try:
+        import msgpack  # type: ignore[import-not-found, import-untyped, unused-ignore]
+    except ImportError:
+        raise UnsupportedError(needs('"msgpack2" codec', "msgpack")) from None
+    return msgpack
+
+
+@dataclass(frozen=True)
+class MsgPack2(ArrayToBytes):
+    """Array to bytes: MessagePack; needs the package ``msgpack``."""
+
+    use_single_float: bool = False
+    use_bin_type: bool = True
+    raw: bool = False
+
+    name: ClassVar[str] = "msgpack2"
+    object_dtype: ClassVar[str] = "json"
+    keeps_logical_order: ClassVar[bool] = True
+
+    @classmethod
+    def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> Self:
+        members = Members(configuration)
+        codec = cls(
+            members.take("use_single_float", expect_bool, False),
+            members.take("use_bin_type", expect_bool, True),
+            members.take("raw", expect_bool, False),
+        )
+        members.finish()
+        return codec
+
+    def to_json(self, format: str) -> dict[str, Any]:
+        return asdict(self)
+
+    def bind(self, item: ChunkSpec) -> Self:
+        _msgpack()
+        return self
+
+    def open_decoder(self, item: ChunkSpec) -> DecodeInto:
+        unpack: Callable[..., Any] = _msgpack().unpackb
+
+        def decode(encoded: Buffer, out: npt.NDArray[Any]) -> None:
+            try:
+                items = unpack(bytes(encoded), raw=self.raw, strict_map_key=False)
+            except ValueError as e:
+                raise DataCorruptionError(f'"msgpack2" codec: {e}') from e
+            _decode_items("msgpack2", items, item, out)
+
+        return decode
+
+    def open_encoder(self, item: ChunkSpec) -> Encode:
+        pack: Callable[..., bytes] = _msgpack().packb
+
+        def encode(array: npt.NDArray[Any]) -> Buffer:
+            try:
+                return pack(
+                    _encode_items(array),
+                    use_bin_type=self.use_bin_type,
+                    use_single_float=self.use_single_float,
+                )
+            except (TypeError, ValueError, OverflowError) as e:
+                raise CodecError(f'"msgpack2" codec: {e}') from e
+
+        return encode

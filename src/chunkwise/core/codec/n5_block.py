@@ -1,0 +1,196 @@
+"""N5 blocks: a header, then the elements, big-endian, first dimension fastest, compressed.
+
+Specification
+-------------
+N5 README, "File-system specification", item 9.
+
+Names
+-----
+Not written in any metadata document: it is what the driver makes of ``blockSize``, ``dataType`` and
+``compression``.  The Zarr v3 codec of the same layout is `chunkwise.core.codec.n5_default`.
+
+Configuration
+-------------
+>>> N5Block.parse("n5", "n5_block", {"compression": {"type": "raw"}}).to_json("n5")
+{'compression': {'type': 'raw'}}
+
+Compatibility
+-------------
+* The header, not ``blockSize``, tells the shape of a block.  It is placed at the origin of its grid
+  cell; what it doesn't cover is 0, what lies outside the cell is dropped.  So cropped end blocks
+  (n5-java, z5py), padded ones (TensorStore, zarr-python 2) and oversized ones all read.
+* Mode 1 is read when its element count is that of the block, as n5-java does; other counts can only be
+  had through `chunkwise.core.codec.n5_varlength`.
+* Blocks are written in full size, padded, as TensorStore does.
+* Memory: raw blocks are read in place.  The decoder of a compressed block may allocate what the
+  header promises if that is no more than the grid cell; an oversized block may have up to 4 times the
+  bytes of its cell, or 64 KiB if that is more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import numpy as np
+
+from chunkwise.core.codec.copying import copy_tiled
+from chunkwise.core.codec.n5_header import DEFAULT, OBJECT, VARLENGTH, N5Header, parse_header, write_header
+from chunkwise.core.codec.n5_payload import (
+    CompressedBlock,
+    check_payload_size,
+    open_compress,
+    open_decompress,
+    open_decompress_into,
+)
+from chunkwise.core.codec.protocol import Buffer, ChunkSpec, DecodeInto, Encode, byte_view
+from chunkwise.errors import CodecError, DataCorruptionError, braced
+
+__all__ = ["N5Block"]
+
+_OVERSIZE = 4
+_OVERSIZE_NBYTES = 1 << 16
+_MAX_LAYOUTS = 256
+
+_Decode = Callable[[memoryview, np.ndarray], None]
+
+
+@dataclass(frozen=True, slots=True)
+class N5Block(CompressedBlock):
+    """Array to bytes: N5 blocks of numbers."""
+
+    varlength: bool = True  # True if blocks of mode 1 with as many elements as their size says are read too
+
+    name: ClassVar[str] = "n5_block"
+
+    def bind(self, item: ChunkSpec) -> Self:
+        """Bind the compressors; raise for element types without a fixed big-endian form."""
+        if item.dtype.kind not in "biufcmM":
+            raise CodecError(f"N5 blocks of data type {item.dtype} can't be read or written as an array")
+        return self.bind_compression(item)
+
+    def open_decoder(self, item: ChunkSpec) -> DecodeInto:
+        """Return a decoder; it keeps what it learned about each header it meets."""
+        header_nbytes = 4 + 4 * len(item.shape)
+        layouts: dict[bytes, _Decode] = {}
+
+        def decode(buffer: Buffer, out: np.ndarray) -> None:
+            view = byte_view(buffer)
+            head = bytes(view[:header_nbytes])
+            layout = layouts.get(head)
+            if layout is None:
+                header = _check_header(view, item, limited=bool(self.compression))
+                if header.mode == VARLENGTH and not self.varlength:
+                    raise DataCorruptionError(f"Unexpected N5 chunk mode: {VARLENGTH}")
+                layout = self._open_layout(header, item)
+                if len(layouts) < _MAX_LAYOUTS:
+                    layouts[head] = layout
+            layout(view, out)
+
+        return decode
+
+    def _open_layout(self, header: N5Header, item: ChunkSpec) -> _Decode:
+        """Return a decoder for blocks with this mode and these dimensions."""
+        dims, start = header.dims, header.nbytes
+        dtype = item.dtype.newbyteorder(">")
+        n_elements = N5Header(DEFAULT, dims, None, 0).n_elements
+        nbytes = n_elements * dtype.itemsize
+        inside = tuple(slice(0, min(n, size)) for n, size in zip(dims, item.shape, strict=True))
+        whole = dims == item.shape
+        partial = any(n < size for n, size in zip(dims, item.shape, strict=True))
+        varlength = header.mode == VARLENGTH
+
+        if self.compression:
+            decompress = open_decompress(self.compression, nbytes)
+            into = open_decompress_into(self.compression, nbytes) if whole else None
+        else:
+            decompress, into = (lambda payload: payload), None
+        scratch = np.empty(nbytes if into is not None else 0, "u1")
+        in_place = dtype.itemsize == 1
+
+        def decode(view: memoryview, out: np.ndarray) -> None:
+            if varlength:
+                _check_count(parse_header(view), n_elements)
+            payload = view[start:]
+            if into is not None:
+                if in_place and out.flags.f_contiguous:
+                    into(payload, out.reshape(-1, order="F").view("u1").data)
+                    return
+                into(payload, scratch.data)
+                data: Buffer | np.ndarray = scratch
+            else:
+                data = decompress(payload)
+                if len(data) != nbytes:
+                    check_payload_size(len(data), nbytes)
+            block = np.frombuffer(data, dtype, n_elements).reshape(dims[::-1]).T
+            if whole:
+                copy_tiled(out, block)
+                return
+            if partial:
+                out[...] = item.fill_value
+            out[inside] = block[inside]
+
+        return decode
+
+    def open_encoder(self, item: ChunkSpec) -> Encode:
+        """Return an encoder for whole blocks; the memory of its result is new each time."""
+        header = write_header(DEFAULT, item.shape)
+        dtype = item.dtype.newbyteorder(">")
+        shape = item.shape[::-1]
+        if not self.compression:
+            # The payload starts at a multiple of 8 bytes, so that it is aligned for every element type.
+            gap = -len(header) % 8
+            start = gap + len(header)
+            size = start + item.nbytes
+
+            def encode_raw(array: np.ndarray) -> Buffer:
+                block = np.empty(size, "u1")
+                block[gap:start] = np.frombuffer(header, "u1")
+                copy_tiled(block[start:].view(dtype).reshape(shape), array.T)
+                return block[gap:].data
+
+            return encode_raw
+
+        compress = open_compress(self.compression)
+        payload = np.empty(item.nbytes, "u1")
+        elements = payload.view(dtype).reshape(shape)
+
+        def encode(array: np.ndarray) -> Buffer:
+            copy_tiled(elements, array.T)
+            return b"".join((header, compress(payload.data)))
+
+        return encode
+
+
+def _check_header(view: memoryview, item: ChunkSpec, *, limited: bool) -> N5Header:
+    """Read the header of a block of `item`; nothing has been allocated for its payload yet."""
+    # With `limited`, memory has to be taken for it, so that it must not be much larger than its cell.
+    rank = len(item.shape)
+    header_nbytes = 4 + 4 * rank
+    if bytes(view[:2]) == b"\0\2":
+        raise DataCorruptionError(f"Unexpected N5 chunk mode: {OBJECT}")
+    if len(view) < header_nbytes:
+        raise DataCorruptionError(
+            f"Expected header of length {header_nbytes}, but chunk has size {len(view)}"
+        )
+    header = parse_header(view)
+    if len(header.dims) != rank:
+        raise DataCorruptionError(f"Received chunk with {len(header.dims)} dimensions but expected {rank}")
+    n_elements = N5Header(DEFAULT, header.dims, None, 0).n_elements
+    _check_count(header, n_elements)
+    nbytes = n_elements * item.dtype.itemsize
+    if limited and nbytes > max(item.nbytes * _OVERSIZE, _OVERSIZE_NBYTES):
+        raise DataCorruptionError(
+            f"Received chunk of size {braced(header.dims)} which exceeds blockSize of {braced(item.shape)} "
+            f"by too much to be read: {nbytes} bytes instead of {item.nbytes}"
+        )
+    return header
+
+
+def _check_count(header: N5Header, n_elements: int) -> None:
+    if header.mode == VARLENGTH and header.element_count != n_elements:
+        raise DataCorruptionError(
+            f"varlength chunks not supported: "
+            f"block of size {braced(header.dims)} has {header.element_count} elements"
+        )

@@ -1,0 +1,168 @@
+"""LZ4 as N5 means it: the block stream of the lz4-java library.
+
+Specification
+-------------
+N5 README, "File-system specification", item 4 (``lz4``), which leaves the framing to lz4-java's
+``LZ4BlockOutputStream``: a sequence of chunks, each with a header of 21 bytes, and an end mark.
+
+======  ====  ==========================================================================
+offset  size  content
+======  ====  ==========================================================================
+0       8     ``LZ4Block``
+8       1     method (0x10 stored, 0x20 LZ4) + L, where 2^(10+L) bounds the chunk's size
+9       4     compressed size, little-endian
+13      4     original size, little-endian
+17      4     XXH32 of the original bytes, seed 0x9747B28C, without its top four bits
+21      n     bare LZ4 block, or the original bytes
+======  ====  ==========================================================================
+
+The end mark is such a header with method 0x10, both sizes 0 and checksum 0.
+
+Names
+-----
+N5: ``lz4``.
+
+Configuration
+-------------
+>>> Lz4Java.parse("n5", "lz4", {"blockSize": 65536}).to_json("n5")
+{'blockSize': 65536}
+
+``blockSize`` is the size of the encoder's chunks in bytes, 64 to 33554432; default 65536.
+
+Compatibility
+-------------
+Other writers put other things under the same name; all are told apart when read, none is written:
+
+* zarr-python 2: original size as little-endian int32, then one bare LZ4 block;
+* rust-n5: the LZ4 frame format;
+* z5py: one bare LZ4 block, its original size being known from the block header only.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import xxhash
+
+from chunkwise.core.base.binding import Members, expect_int
+from chunkwise.core.codec.lz4_block import FRAME_MAGIC, compress_block, decompress_block, decompress_frame
+from chunkwise.core.codec.protocol import Buffer, BytesToBytes, byte_view
+from chunkwise.errors import DataCorruptionError
+
+__all__ = ["Lz4Java"]
+
+_MAGIC = b"LZ4Block"
+_HEADER = struct.Struct("<8sBiiI")
+_STORED = 0x10
+_COMPRESSED = 0x20
+_SEED = 0x9747B28C
+_CHECKSUM_MASK = 0x0FFFFFFF
+
+
+@dataclass(frozen=True, slots=True)
+class Lz4Java(BytesToBytes):
+    """lz4-java's block stream as a bytes->bytes codec."""
+
+    block_size: int = 65536  # size of the chunks that the encoder makes, in bytes
+
+    name: ClassVar[str] = "lz4_java"
+    always_checked: ClassVar[bool] = True
+    n5_defaults: ClassVar[Mapping[str, Any]] = {"blockSize": 65536}
+
+    @classmethod
+    def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> Self:
+        """Read the member ``blockSize``; others are ignored, as n5-java does."""
+        members = Members(configuration)
+        block_size = members.take("blockSize", lambda value: expect_int(value, 64, 1 << 25), 65536)
+        members.rest()  # other writers add members; codec.n5_compression checks what is to be written
+        return cls(block_size)
+
+    def to_json(self, format: str) -> dict[str, Any]:
+        """Return the member ``blockSize``."""
+        return {"blockSize": self.block_size}
+
+    def open_decoder(self, decoded_nbytes: int | None) -> Callable[[Buffer], Buffer]:
+        """Return a decoder for all four payloads that are known under this name."""
+        return lambda data: _decode(byte_view(data), decoded_nbytes)
+
+    def open_encoder(self) -> Callable[[Buffer], Buffer]:
+        """Return an encoder that writes lz4-java's framing."""
+        size = self.block_size
+        level = max(0, (size - 1).bit_length() - 10)
+        end = _HEADER.pack(_MAGIC, _STORED | level, 0, 0, 0)
+
+        def encode(data: Buffer) -> Buffer:
+            view = byte_view(data)
+            parts: list[Buffer] = []
+            for start in range(0, len(view), size):
+                original = view[start : start + size]
+                checksum = xxhash.xxh32_intdigest(original, _SEED) & _CHECKSUM_MASK
+                block: Buffer = compress_block(original)
+                method = _COMPRESSED
+                if len(block) >= len(original):
+                    block, method = original, _STORED
+                parts.append(_HEADER.pack(_MAGIC, method | level, len(block), len(original), checksum))
+                parts.append(block)
+            parts.append(end)
+            return b"".join(parts)
+
+        return encode
+
+
+def _decode(data: memoryview, nbytes: int | None) -> Buffer:
+    """Decode a payload by what it looks like: lz4-java, frame, size and block, or a bare block."""
+    if data[: len(_MAGIC)] == _MAGIC:
+        return _decode_java(data, nbytes)
+    if data[: len(FRAME_MAGIC)] == FRAME_MAGIC:
+        return decompress_frame(data, nbytes)
+    if nbytes is None:
+        raise DataCorruptionError("lz4: payload is not an LZ4Block stream")
+    if len(data) >= 4 and int.from_bytes(data[:4], "little") == nbytes:
+        try:
+            return decompress_block(data[4:], nbytes)
+        except DataCorruptionError:
+            pass  # the size may be the start of a bare block that looks like it
+    return decompress_block(data, nbytes)
+
+
+def _decode_java(data: memoryview, nbytes: int | None) -> Buffer:
+    parts: list[Buffer] = []
+    at = got = 0
+    while True:
+        if len(data) - at < _HEADER.size:
+            raise DataCorruptionError(f"lz4: truncated LZ4Block stream at byte {at}; end mark is missing")
+        magic, token, compressed, original, checksum = _HEADER.unpack_from(data, at)
+        at += _HEADER.size
+        method = token & 0xF0
+        if (
+            magic != _MAGIC
+            or method not in (_STORED, _COMPRESSED)
+            or not 0 <= original <= 1 << (10 + (token & 0x0F))
+            or compressed < 0
+            or (original == 0) != (compressed == 0)
+            or (method == _STORED and original != compressed)
+        ):
+            raise DataCorruptionError(f"lz4: bad LZ4Block header at byte {at - _HEADER.size}")
+        if original == 0:
+            if checksum:
+                raise DataCorruptionError(f"lz4: bad LZ4Block end mark at byte {at - _HEADER.size}")
+            break
+        if len(data) - at < compressed:
+            raise DataCorruptionError(f"lz4: truncated LZ4Block stream at byte {at}")
+        got += original
+        if nbytes is not None and got > nbytes:
+            raise DataCorruptionError(f"lz4 stream holds more than the expected {nbytes} bytes")
+        block = data[at : at + compressed]
+        part: Buffer = block if method == _STORED else decompress_block(block, original)
+        if xxhash.xxh32_intdigest(part, _SEED) & _CHECKSUM_MASK != checksum:
+            raise DataCorruptionError(f"lz4: checksum mismatch in LZ4Block chunk at byte {at - _HEADER.size}")
+        parts.append(part)
+        at += compressed
+    if at != len(data):
+        raise DataCorruptionError(f"lz4: {len(data) - at} bytes after the end mark of the LZ4Block stream")
+    if nbytes is not None and got != nbytes:
+        raise DataCorruptionError(f"lz4 stream holds {got} bytes, expected {nbytes}")
+    return parts[0] if len(parts) == 1 else b"".join(parts)

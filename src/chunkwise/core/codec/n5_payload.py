@@ -1,0 +1,123 @@
+"""The payload of an N5 block: its elements, passed through the compressors of the dataset.
+
+The size of the decoded payload comes from the block's own header, which is not to be trusted: what a
+decoder may allocate is bounded by its caller (`chunkwise.core.codec.n5_block`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from chunkwise.core.base.binding import Members
+from chunkwise.core.codec.n5_compression import compression_to_json, parse_compression
+from chunkwise.core.codec.n5_header import parse_header
+from chunkwise.core.codec.protocol import (
+    ArrayToBytes,
+    Buffer,
+    BytesToBytes,
+    ChunkSpec,
+    compressors_have_checksum,
+)
+from chunkwise.errors import DataCorruptionError
+
+__all__ = [
+    "CompressedBlock",
+    "check_payload_size",
+    "open_compress",
+    "open_decompress",
+    "open_decompress_into",
+]
+
+
+def check_payload_size(got: int, want: int) -> None:
+    """Raise DataCorruptionError unless a decoded payload of `got` bytes has the `want` bytes it must have."""
+    if got < want:
+        raise DataCorruptionError(
+            f"Not enough data: N5 block payload has {got} bytes, but its header promises {want}"
+        )
+    if got > want:
+        raise DataCorruptionError(
+            f"End of data expected; remaining length: {got - want} after N5 block payload of {want} bytes"
+        )
+
+
+def open_decompress(
+    compression: tuple[BytesToBytes, ...], nbytes: int | None
+) -> Callable[[memoryview], Buffer]:
+    """Return a function that decodes payloads, of `nbytes` bytes each or of any size if None."""
+    sizes = [nbytes]
+    for codec in compression:
+        size = sizes[-1]
+        sizes.append(None if size is None else codec.encoded_nbytes(size))
+    steps = [codec.open_decoder(size) for codec, size in zip(compression, sizes, strict=False)][::-1]
+
+    def decompress(payload: memoryview) -> Buffer:
+        data: Buffer = payload
+        for step in steps:
+            data = step(data)
+        if nbytes is not None and len(data) != nbytes:
+            check_payload_size(len(data), nbytes)
+        return data
+
+    return decompress
+
+
+def open_decompress_into(
+    compression: tuple[BytesToBytes, ...], nbytes: int
+) -> Callable[[Buffer, memoryview], None] | None:
+    """Return a function that decodes a payload into memory of exactly `nbytes` bytes; None if none can."""
+    return compression[0].open_decoder_into(nbytes) if len(compression) == 1 and nbytes else None
+
+
+def open_compress(compression: tuple[BytesToBytes, ...]) -> Callable[[Buffer], Buffer]:
+    """Return a function that encodes payloads."""
+    steps = [codec.open_encoder() for codec in compression]
+    if len(steps) == 1:
+        return steps[0]
+
+    def compress(payload: Buffer) -> Buffer:
+        for step in steps:
+            payload = step(payload)
+        return payload
+
+    return compress
+
+
+@dataclass(frozen=True, slots=True)
+class CompressedBlock(ArrayToBytes):
+    """Array to bytes: N5 blocks, which other writers crop, so that not even raw ones have one size."""
+
+    # Compressors of the payload, in the order in which they encode; empty for raw blocks.
+    compression: tuple[BytesToBytes, ...] = ()
+
+    @property
+    def decode_rate(self) -> float:
+        """Rate of the compressors."""
+        return sum(codec.decode_rate for codec in self.compression)
+
+    @property
+    def encode_rate(self) -> float:
+        """Rate of the compressors."""
+        return sum(codec.encode_rate for codec in self.compression)
+
+    def has_checksum(self, encoded: memoryview) -> bool:
+        """Return True if the payload, behind the header, has a checksum."""
+        return compressors_have_checksum(self.compression, encoded[parse_header(encoded).nbytes :])
+
+    @classmethod
+    def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> Self:
+        """Read ``{"compression": {"type": ...}}``."""
+        members = Members(configuration)
+        _, compression = members.take("compression", parse_compression)
+        members.finish()
+        return cls(compression)
+
+    def to_json(self, format: str) -> dict[str, Any]:
+        """Return ``{"compression": {"type": ...}}``."""
+        return {"compression": compression_to_json(self.compression)}
+
+    def bind_compression(self, item: ChunkSpec) -> Self:
+        """Return the codec with its compressors bound."""
+        return replace(self, compression=tuple(codec.bind(item) for codec in self.compression))

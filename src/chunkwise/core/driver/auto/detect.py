@@ -1,0 +1,91 @@
+"""Detection of the format at a path, by the names of its metadata.
+
+One request for each candidate, all at the same time where requests take long; every one of them is made,
+because two formats side by side are an error that must not depend on the order of the requests.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable
+from typing import NamedTuple
+
+from chunkwise.core.base.binding import JSON
+from chunkwise.core.driver.flow import Flow, GetAll
+from chunkwise.core.kvstore.protocol import Stamped
+from chunkwise.errors import FailedPreconditionError
+
+__all__ = ["NoFormatError", "detect_format"]
+
+
+class NoFormatError(FailedPreconditionError):
+    """There is no array at a path."""
+
+
+class Signature(NamedTuple):
+    """A key that gives a format away."""
+
+    driver: str  # driver id of the format, or of the kvstore
+    key: str  # name of its metadata, relative to the array
+    fits: Callable[[bytes], bool]  # True if the bytes under that key are this format's
+
+
+def _any(raw: bytes) -> bool:
+    return True
+
+
+def _document(raw: bytes) -> dict[str, JSON]:
+    # "meta" and "info" are common words, so what is in them decides.
+    try:
+        document = json.loads(raw)
+    except (ValueError, RecursionError):
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _zarr1(raw: bytes) -> bool:
+    return _document(raw).get("zarr_format") == 1
+
+
+def _precomputed(raw: bytes) -> bool:
+    return "scales" in _document(raw)
+
+
+SIGNATURES = (
+    Signature("n5", "attributes.json", _any),
+    Signature("zarr", ".zarray", _any),
+    Signature("zarr3", "zarr.json", _any),
+    Signature("zarr1", "meta", _zarr1),
+    Signature("neuroglancer_precomputed", "info", _precomputed),
+    Signature("ocdbt", "manifest.ocdbt", _any),  # of a kvstore in which the array is
+)
+
+
+def detect_format(path: str, describe: Callable[[str], str]) -> Flow[tuple[str, Stamped]]:
+    """Return the driver id of the array, or the kvstore, at `path`, and the document that says so."""
+    # The path is empty or ends in "/".
+    documents = {}
+    answers = yield GetAll(tuple(path + signature.key for signature in SIGNATURES))
+    for signature, stamped in zip(SIGNATURES, answers, strict=True):
+        if stamped.value is not None and signature.fits(bytes(stamped.value)):
+            documents[signature.driver] = stamped
+    found = list(documents)
+    where = describe(path)
+    if not found:
+        probed = ", ".join(f'"{signature.key}"' for signature in SIGNATURES)
+        raise NoFormatError(f"Failed to detect format for {where}: none of {probed} is there")
+    if found == ["zarr", "zarr3"]:
+        warnings.warn(
+            f"{where} has metadata of Zarr v2 and of Zarr v3; those of Zarr v3 are used "
+            '("|zarr2:" behind the path opens the others)',
+            stacklevel=2,
+        )
+        return "zarr3", documents["zarr3"]
+    if len(found) > 1:
+        names = ["zarr2" if name == "zarr" else name for name in sorted(found)]
+        raise FailedPreconditionError(
+            f"Multiple possible formats detected for {where}: {{{', '.join(names)}}}; "
+            f'say which, by "driver" in a spec, or behind the path, such as "|{names[0]}:"'
+        )
+    return found[0], documents[found[0]]

@@ -1,0 +1,173 @@
+"""Messages about paths where something else than an array or group lies."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import TypeVar
+
+from chunkwise.core.kvstore.protocol import ByteRange, KvStoreDriver
+from chunkwise.core.kvstore.staging import COMPLETE, JOURNAL, is_staging
+from chunkwise.core.kvstore.traits import traits_of
+from chunkwise.core.kvstore.value_bound import read_bounded
+from chunkwise.errors import ChunkwiseError
+
+__all__ = [
+    "PICTURE_SUFFIXES",
+    "database_instead",
+    "file_kind",
+    "found_instead",
+    "group_instead",
+    "interrupted_instead",
+]
+
+T = TypeVar("T")
+
+_KINDS = {
+    b"PK\x03\x04": "zip",
+    b"PK\x05\x06": "zip",  # the end of an archive without members
+    b"\x89HDF": "hdf5",
+    b"II*\0": "tiff_images",
+    b"MM\0*": "tiff_images",
+    b"II+\0": "tiff_images",  # BigTIFF
+    b"MM\0+": "tiff_images",
+}
+_CALLED = {"zip": "a ZIP archive", "hdf5": "an HDF5 file", "tiff_images": "a TIFF file"}
+_UNREAD = {
+    **dict.fromkeys(
+        (b"CDF\1", b"CDF\2", b"CDF\5"),
+        "it is a NetCDF-3 file, which is not read here; `nccopy -k nc4` makes NetCDF-4 of it, which is",
+    ),
+    b"GRIB": "it is a GRIB file, which is not read here",
+}
+PICTURE_SUFFIXES = (".tif", ".tiff", ".png", ".jpg", ".jpeg", ".bmp", ".webp", ".avif")
+"""How the names of files with pictures end, in lower case."""
+
+_SHOWN = 3
+
+
+def file_kind(head: bytes, name: str) -> str | None:
+    """Return the kvstore for what is in a file of this name and first bytes; None if there is none."""
+    kind = _KINDS.get(head[:4])
+    if kind is None and len(head) >= 4 and name.lower().endswith(".zip"):
+        return "zip"  # with a program in front, which extracts it
+    return kind
+
+
+def found_instead(kv: KvStoreDriver, path: str, text: str) -> str:
+    """Return the kind of node at `path`, which is empty or ends in "/" and has no document."""
+    head = _attempt(lambda: read_bounded(kv, path[:-1], byte_range=ByteRange(0, 4)).value) if path else None
+    kind = None if head is None else file_kind(bytes(head), path[:-1])
+    if kind is not None:
+        scheme = kind.replace("_", "-")
+        return f'it is {_CALLED[kind]}, what is in it is "{text.rstrip("/")}|{scheme}:"'
+    if head is not None and bytes(head) in _UNREAD:
+        return _UNREAD[bytes(head)]
+    if head is not None or (path and _attempt(lambda: kv.read(path[:-1]).value) is not None):
+        return "it is a file, expected a directory"
+    database = database_instead(kv, path, text)
+    if database:
+        return database
+    children = _attempt(lambda: kv.list_children(path))
+    if children is None:
+        return ""
+    names = [name[len(path) :].rstrip("/") for name in (*children.prefixes, *children.keys)]
+    if interrupted := interrupted_instead(kv, path, text):
+        return interrupted
+    if not names:
+        return _inside_file(kv, path, text) or f"nothing is there{_near(kv, path)}"
+    if JOURNAL in names:
+        return "it is an unfinished copy: its command goes on with --resume"
+    are_pictures = all(name.lower().endswith(PICTURE_SUFFIXES) for name in names)
+    hint = "; open_multiscale opens pictures as a stack" if are_pictures else ""
+    return f"it is a directory of something else: {_some(names)}{hint}"
+
+
+def _near(kv: KvStoreDriver, path: str) -> str:
+    """Return what lies beside `path` in a store that lists at once, names like its own first."""
+    from difflib import get_close_matches
+
+    above, slash, name = path.rstrip("/").rpartition("/")
+    if traits_of(kv).request_concurrency is not None:
+        return ""
+    children = _attempt(lambda: kv.list_children(above + slash))
+    found = [] if children is None else [*children.prefixes, *children.keys]
+    names = sorted(key[len(above + slash) :].rstrip("/") for key in found)
+    near = get_close_matches(name, names, _SHOWN, 0.4) or names
+    return f"; near it there is {_some(near)}" if near else ""
+
+
+def _inside_file(kv: KvStoreDriver, path: str, text: str) -> str:
+    """Return that `path` leads into a file, and what to open; the empty string if it does not."""
+    names = path.rstrip("/").split("/")
+    for n in range(len(names) - 1, 0, -1):
+        inside = "/".join(names[n:])
+        if "." not in names[n - 1] or not text.rstrip("/").endswith(f"/{inside}"):
+            continue
+        head = _attempt(lambda: read_bounded(kv, "/".join(names[:n]), byte_range=ByteRange(0, 4)).value)  # noqa: B023
+        kind = None if head is None else file_kind(bytes(head), names[n - 1])
+        if kind is not None:
+            file, scheme = text.rstrip("/").removesuffix(f"/{inside}"), kind.replace("_", "-")
+            return f'{file} is {_CALLED[kind]}, what is in it is "{file}|{scheme}:{inside}"'
+    return ""
+
+
+def database_instead(kv: KvStoreDriver, path: str, text: str) -> str:
+    """Return that there is a database at `path`, and what to open; the empty string if there is none."""
+    head = _attempt(lambda: read_bounded(kv, f"{path}manifest.ocdbt", byte_range=ByteRange(0, 4)).value)
+    if head is None:
+        return ""
+    return f'it is an OCDBT database, what is in it is "{text.rstrip("/")}|ocdbt:"'
+
+
+def interrupted_instead(kv: KvStoreDriver, path: str, text: str) -> str:
+    """Return that new data has not taken its place at `path`, and where it is; else the empty string."""
+    children = _attempt(lambda: kv.list_children(path))
+    for prefix in [] if children is None else children.prefixes:
+        name = prefix[len(path) :]
+        if is_staging(name) and _attempt(lambda: kv.read(f"{prefix}/{COMPLETE}").value) is not None:  # noqa: B023
+            return f'its replacement was interrupted; all of the new data is at "{text.rstrip("/")}/{name}"'
+    return ""
+
+
+def group_instead(kv: KvStoreDriver, path: str, text: str) -> str:
+    """Return that there is a group at `path`, and what to open; the empty string if there is none."""
+
+    def document(key: str) -> bytes | None:
+        value = _attempt(lambda: read_bounded(kv, path + key).value)
+        return None if value is None else bytes(value)
+
+    is_group = any(_is_group(key, document(key)) for key in ("zarr.json", ".zgroup", "attributes.json"))
+    if not is_group:
+        return ""
+    children = _attempt(lambda: kv.list_children(path))
+    names = [] if children is None else [name[len(path) :].rstrip("/") for name in children.prefixes]
+    inside = f"; its members have paths of their own, such as {_below(text, names[0])}" if names else ""
+    return f"it is a group, which open_group opens{inside}"
+
+
+def _below(text: str, name: str) -> str:
+    return f"{text}{name}" if text.endswith(":") else f"{text.rstrip('/')}/{name}"
+
+
+def _is_group(key: str, raw: bytes | None) -> bool:
+    try:
+        found = None if raw is None else json.loads(raw)
+    except (ValueError, RecursionError):
+        return False
+    if not isinstance(found, dict):
+        return False
+    return found.get("node_type") == "group" if key == "zarr.json" else "dimensions" not in found
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(f'"{name}"' for name in names[:_SHOWN]) + more
+
+
+def _attempt(look: Callable[[], T]) -> T | None:
+    """Return the result of `look`; None if it fails."""
+    try:
+        return look()
+    except ChunkwiseError:
+        return None

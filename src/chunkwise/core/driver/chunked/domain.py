@@ -1,0 +1,138 @@
+"""Domains, data types, layouts, units and fill values of new chunked arrays, whatever the format."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.core.base.binding import MISSING, dump
+from chunkwise.core.dtypes.data_type import DataType
+from chunkwise.core.dtypes.fill_value import same_fill
+from chunkwise.core.index_space import IndexDomain, inf, merge_domains
+from chunkwise.core.index_space.label import MAX_RANK
+from chunkwise.core.specs.chunk_layout import ChunkLayout
+from chunkwise.core.specs.dimension_units import merge_dimension_units
+from chunkwise.core.specs.fill_value import check_broadcast
+from chunkwise.core.specs.schema import Schema
+from chunkwise.core.specs.unit import Unit
+from chunkwise.errors import ChunkwiseError, FailedPreconditionError, InvalidArgumentError, prefix
+
+__all__ = [
+    "agreed_fill",
+    "at_origin",
+    "create_domain",
+    "create_dtype",
+    "create_layout",
+    "domain_of_shape",
+    "merged_units",
+]
+
+
+def domain_of_shape(
+    shape: Sequence[int | None], names: Sequence[str | None], inner: Sequence[int] = ()
+) -> IndexDomain:
+    """Return ``[0, n*)`` for each dimension: the upper bounds can be resized, so they are implicit."""
+    labels = [name or "" for name in names]
+    labels = [label if labels.count(label) == 1 else "" for label in labels]
+    rank, fixed = len(labels), len(inner)
+    n = rank + fixed
+    upper = tuple([size for size in (*shape, *inner) if type(size) is int and 0 <= size <= inf])
+    if len(upper) == n <= MAX_RANK:
+        implicit = (True,) * rank + (False,) * fixed
+        return IndexDomain._make((0,) * n, upper, (False,) * n, implicit, (*labels, *[""] * fixed))
+    return IndexDomain(
+        inclusive_min=[0] * (len(labels) + len(inner)),
+        exclusive_max=[*(inf + 1 if size is None else size for size in shape), *inner],
+        implicit_upper_bounds=[True] * len(labels) + [False] * len(inner),
+        labels=[*labels, *[""] * len(inner)],
+    )
+
+
+def create_domain(
+    shape: Sequence[int] | None, names: Sequence[str | None] | None, rank: int | None, schema: Schema
+) -> IndexDomain:
+    """Return the domain of a new array from metadata constraints and schema."""
+    if schema.rank is not None and rank is not None and schema.rank != rank:
+        raise FailedPreconditionError(
+            f"Rank specified by schema ({schema.rank}) does not match rank specified by metadata ({rank})"
+        )
+    rank = rank if rank is not None else schema.rank
+    if rank is None:
+        raise InvalidArgumentError("domain must be specified")
+    domain = domain_of_shape(shape or (None,) * rank, names or (None,) * rank)
+    if schema.domain is not None:
+        try:
+            domain = merge_domains(schema.domain, domain)
+        except ChunkwiseError as e:
+            error = prefix(e, "Mismatch between metadata and schema")
+            raise FailedPreconditionError(error.message) from None
+    if any(size > inf for size in domain.shape):
+        raise InvalidArgumentError("domain must be specified")
+    return domain
+
+
+def create_dtype(own: DataType | None, schema: Schema) -> DataType:
+    """Return the data type of a new array from that of metadata constraints and the schema."""
+    if schema.dtype is not None and own is not None and schema.dtype != own:
+        raise InvalidArgumentError(
+            f"Specified dtype ({schema.dtype.name}) does not match existing value ({own.name})"
+        )
+    dtype = own or schema.dtype
+    if dtype is None:
+        raise InvalidArgumentError("dtype must be specified")
+    return dtype
+
+
+def create_layout(schema: Schema, rank: int) -> ChunkLayout:
+    """Return the chunk layout that a schema asks for, of chunks that begin at the origin."""
+    layout = schema.chunk_layout
+    layout.set_rank(rank)
+    layout.set_grid_origin([0] * rank, hard=True)
+    if any(size is not None for size in layout.codec_chunk.shape or ()):
+        raise InvalidArgumentError("codec_chunk_shape not supported")
+    return layout
+
+
+def at_origin(schema: Schema) -> Schema:
+    """Return `schema`, which says then that chunks begin at the origin, if its rank is known."""
+    if schema.rank is not None:
+        schema.update(chunk_layout=ChunkLayout(grid_origin=[0] * schema.rank))
+    return schema
+
+
+def agreed_fill(schema: Schema, dtype: DataType, stored: Any) -> npt.NDArray[Any] | None:
+    """Return the fill value of a schema and of metadata, which must agree; None if there is none."""
+    # `stored` is MISSING if the metadata don't say, and None if they say that there is none.
+    wanted = schema.converted_fill_value(dtype)
+    said: npt.NDArray[Any] | None = None if stored is MISSING else stored
+    if wanted is None:
+        return said
+    shape = () if said is None else said.shape
+    check_broadcast(wanted.shape, shape, "Invalid fill_value")
+    wanted = np.broadcast_to(wanted, shape)
+    if stored is not MISSING and not same_fill(wanted, said):
+        raise FailedPreconditionError(
+            f"Invalid fill_value: schema requires fill value of {_show(wanted)}, but metadata specifies "
+            + ("no fill value" if said is None else f"fill value of {_show(said)}")
+        )
+    return wanted
+
+
+def _show(value: npt.NDArray[Any]) -> str:
+    item = np.asarray(value).item()
+    return dump(item) if isinstance(item, bool | int | float | str) else repr(item)
+
+
+def merged_units(
+    wanted: Sequence[Unit | None] | None, constrained: Sequence[Unit | None] | None, rank: int
+) -> tuple[Unit | None, ...]:
+    """Return the units of a new array from schema and metadata."""
+    if wanted is None or constrained is None:
+        return tuple(wanted or constrained or (None,) * rank)
+    try:
+        return tuple(merge_dimension_units(wanted, constrained) or (None,) * rank)
+    except ChunkwiseError as e:
+        raise prefix(e, "Invalid dimension_units") from None

@@ -1,0 +1,144 @@
+"""Chunked formats, as the code that opens, resizes and describes their arrays sees them.
+
+One object per format, without state: ``driver/n5/format.py``, ``driver/zarr2/format.py``, …  All of it is
+pure; the keys and bytes it names are moved by others.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, ClassVar, Protocol, Self
+
+from chunkwise.core.base.binding import JSON, Members, dump_bytes
+from chunkwise.core.driver.stored_array import StoredArray
+from chunkwise.core.dtypes.data_type import DataType
+from chunkwise.core.index_space import IndexDomain
+from chunkwise.core.specs.schema import Schema
+
+__all__ = ["Format", "Metadata"]
+
+
+class Metadata(Protocol):
+    """Parsed metadata of one array."""
+
+    @property
+    def document(self) -> dict[str, JSON]: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def dtype(self) -> DataType: ...
+    @property
+    def shared(self) -> tuple[object, ...]:
+        """Objects that metadata of other shapes and attributes may share."""
+        ...
+
+    def with_shape_and_attributes(self, document: dict[str, JSON]) -> Self | None:
+        """Return the metadata of a document with the same template key; None if it has to be parsed."""
+        ...
+
+
+class Format(Protocol):
+    """One chunked array format; each has its own classes of options, constraints and metadata.
+
+    What has a body here holds for a format that is nothing special: metadata in a JSON document of their own.
+    """
+
+    driver: ClassVar[str]
+    """Driver id, as a spec names it."""
+
+    consolidated_key: ClassVar[str] = ""
+    """Key of the document of a group above that may have copies of an array's; empty if none has."""
+
+    contained: ClassVar[bool] = False
+    """True if arrays are in containers whose root tells the version of the format."""
+
+    def parse_options(self, members: Members) -> Any:
+        """Take the format's own members out of a spec."""
+        ...
+
+    def options_to_json(self, options: Any) -> dict[str, JSON]: ...
+
+    def parse_constraints(self, value: JSON) -> Any:
+        """Read the ``metadata`` member; an empty object constrains nothing."""
+        ...
+
+    def constraints_to_json(self, constraints: Any) -> dict[str, JSON]: ...
+
+    def inner_rank(self, constraints: Any, options: Any) -> int:
+        """Return the number of last dimensions that lie inside each element and can't be resized."""
+        return 0
+
+    def constraint_schema(self, constraints: Any, options: Any, schema: Schema) -> Schema:
+        """Return the schema of constraints and `schema` together, as far as it is known before opening."""
+        ...
+
+    def metadata_key(self, options: Any) -> str:
+        """Return the key of the metadata document, relative to the array."""
+        ...
+
+    def parse_document(self, raw: bytes) -> JSON:
+        """Read the stored bytes as JSON, as leniently as the format's other readers do."""
+        return json.loads(raw)
+
+    def is_array(self, document: JSON) -> bool:
+        """Return True if a document under the metadata key is an array's, not a group's."""
+        return True
+
+    def parse_metadata(self, document: JSON) -> Metadata: ...
+
+    def template_key(self, document: JSON) -> JSON | None:
+        """Return all that metadata follows from but shape and attributes; None if that is unknown."""
+        return None
+
+    def without_attributes(self, metadata: Any) -> Any:
+        """Return `metadata` with a document that has no attributes; what is shared stays."""
+        return metadata
+
+    def create(self, constraints: Any, options: Any, schema: Schema) -> Metadata:
+        """Choose the metadata of a new array."""
+        ...
+
+    def adopt(self, metadata: Any, existing: Mapping[str, JSON]) -> Metadata | None:
+        """Return `metadata` with what a node that is no array has; None if it can't become one."""
+        return None
+
+    def check(self, metadata: Any, constraints: Any, options: Any, schema: Schema) -> None:
+        """Raise if stored metadata doesn't satisfy constraints and schema."""
+        ...
+
+    def schema_of(self, metadata: Any, options: Any) -> Schema:
+        """Return the schema of an existing array, its domain included."""
+        ...
+
+    def domain_of(self, metadata: Any, options: Any) -> IndexDomain:
+        """Return the domain of an existing array, which is that of its schema."""
+        ...
+
+    def metadata_to_json(self, metadata: Any) -> dict[str, JSON]:
+        """Return the metadata as the ``metadata`` member of a spec has it."""
+        ...
+
+    def container_key(self, path: str) -> str | None:
+        """Return the key of the document above the array that `check_container` has to see, if any."""
+        return None
+
+    def check_container(self, document: JSON) -> None:
+        """Raise if arrays below, or of, a group with that document can't be read."""
+        return
+
+    def companions(self, options: Any) -> dict[str, bytes]:
+        """Return further documents that a new array must have, by key."""
+        return {}
+
+    def resized(self, metadata: Any, shape: tuple[int, ...]) -> Metadata: ...
+
+    def same_but_resized(self, a: Any, b: Any) -> bool:
+        """Return True if two documents differ in extents and attributes only."""
+        ...
+
+    def encode(self, metadata: Any) -> bytes:
+        """Return the bytes of the metadata document."""
+        return dump_bytes(metadata.document)
+
+    def stored_array(self, metadata: Any, prefix: str, options: Any) -> StoredArray: ...

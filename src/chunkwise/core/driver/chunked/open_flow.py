@@ -1,0 +1,256 @@
+"""Opening and creating a chunked array, in the order that makes concurrent creators safe.
+
+1. With ``assume_metadata`` or ``assume_cached_metadata`` nothing is read: the spec alone decides.
+2. With ``delete_existing``, it is chosen from the spec and takes the place of everything under the array's
+   prefix; an array that can't be made deletes nothing.
+3. With ``open``, the metadata is read, unless what is known of it is recent enough; if it is there it is
+   checked against the spec.
+4. With ``create``, it is chosen from the spec and written on condition that it is still missing.
+   Whoever loses that race goes on at 3, or is told that the array exists already.  Where a directory
+   without metadata can be a group (N5), nothing may be in it that an array would hide.
+5. With ``create`` alone, it is written at once: in most cases there is nothing that could be read first.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from chunkwise.core.base.binding import JSON, dump
+from chunkwise.core.driver.chunked.format import Format, Metadata
+from chunkwise.core.driver.chunked.metadata_cache import cache_document, cached_document, cached_metadata
+from chunkwise.core.driver.flow import Flow, Get, ListChildren, Put, ReplacePrefix
+from chunkwise.core.kvstore.compare_and_swap import Losses
+from chunkwise.core.kvstore.protocol import MISSING_GENERATION, UNKNOWN_GENERATION, Stamped
+from chunkwise.core.kvstore.staging import is_staging
+from chunkwise.core.specs.open_mode import OpenMode
+from chunkwise.core.specs.schema import Schema
+from chunkwise.errors import (
+    AlreadyExistsError,
+    ChunkwiseError,
+    FailedPreconditionError,
+    NotFoundError,
+    PermissionDeniedError,
+    prefix,
+)
+
+__all__ = ["OpenRequest", "Opened", "check_container", "open_array", "read_metadata", "replaced"]
+
+
+class OpenRequest(NamedTuple):
+    """An array to open or create."""
+
+    format: Format
+    path: str  # prefix of the array's keys: empty or ending in "/"
+    mode: OpenMode
+    constraints: Any  # as the format parsed them
+    options: Any
+    schema: Schema
+    describe: Callable[[str], str] = dump  # how the kvstore names a key in messages
+    seen: Stamped | None = None  # the document, if that has been read already
+
+    @property
+    def key(self) -> str:
+        """Key of the metadata document."""
+        return self.path + self.format.metadata_key(self.options)
+
+    @property
+    def name(self) -> str:
+        """Name of the metadata document in messages."""
+        return self.describe(self.key)
+
+
+class Opened(NamedTuple):
+    """Metadata and the version of the document that it was read from or written as."""
+
+    metadata: Metadata
+    generation: bytes  # of the document
+    time: float  # seconds since the epoch at which this was known to be current
+    written: bool = False  # True if the document was written just now
+
+
+def open_array(
+    request: OpenRequest, known: Opened | None = None, oldest: float = float("inf")
+) -> Flow[Opened]:
+    """Open or create the array that `request` describes."""
+    mode = request.mode
+    if mode.assume_metadata or mode.assume_cached_metadata:
+        return Opened(_create(request), UNKNOWN_GENERATION, float("-inf"))
+    if mode.delete_existing:
+        return (yield from _replaced(request))
+    if known is not None and mode.open:
+        if known.time < oldest:
+            known = yield from _renewed(request, known)
+        if known is not None:
+            request.format.check(known.metadata, request.constraints, request.options, request.schema)
+            return known._replace(written=False)
+    if mode.create and not mode.open:
+        created = yield from _created_at_once(request)
+        if created is not None:
+            return created
+    seen, losses = request.seen, Losses(lambda: request.name)
+    while True:
+        stamped = (yield Get(request.key)) if seen is None else seen
+        seen = None
+        existing = None if stamped.value is None else bytes(stamped.value)
+        if existing is not None and mode.open:
+            cached = cached_document(request.format, existing)
+            document = _document(request, existing) if cached is None else cached[0]
+            if cached is not None or not mode.create or request.format.is_array(document):
+                if cached is not None:
+                    metadata = cached[1]
+                else:
+                    metadata = _parse(request, document)
+                    cache_document(request.format, existing, document, metadata)
+                _check_container(request, document)
+                request.format.check(metadata, request.constraints, request.options, request.schema)
+                return Opened(metadata, stamped.generation, stamped.time)
+        if not mode.create:
+            raise NotFoundError(f"Metadata at {request.name} does not exist")
+        try:
+            metadata = _create(request)
+            if existing is not None:
+                document = _document(request, existing)
+                adopted = (
+                    None if request.format.is_array(document) else request.format.adopt(metadata, document)
+                )
+                if adopted is None:
+                    raise AlreadyExistsError(
+                        "an array exists already" if request.format.is_array(document) else "it is a group"
+                    )
+                metadata = adopted
+            if request.format.contained:  # a directory without a document is a group if something is in it
+                yield from _check_holds_nothing(request)
+        except ChunkwiseError as e:
+            raise prefix(e, f"Error writing {request.name}") from None
+        if mode.open:
+            # Before it is written: nothing is to be left of an array that is not what was asked for.
+            request.format.check(metadata, request.constraints, request.options, request.schema)
+        if_equal = MISSING_GENERATION if existing is None else stamped.generation
+        written = yield from _write(request, metadata, if_equal, stamped.time)
+        if written is not None:
+            return written
+        losses.add(if_equal)
+
+
+def _replaced(request: OpenRequest) -> Flow[Opened]:
+    """Put a new array in the place of all that is there."""
+    now = time.time()
+    try:
+        metadata = _create(request)
+        request.format.stored_array(metadata, request.path, request.options)  # its codecs can be opened
+    except ChunkwiseError as e:
+        raise prefix(e, f"Error writing {request.name}") from None
+    values = {request.format.metadata_key(request.options): request.format.encode(metadata)}
+    generation = yield from replaced(request, {**values, **request.format.companions(request.options)})
+    return Opened(metadata, generation, now, written=True)
+
+
+def replaced(request: OpenRequest, values: Mapping[str, bytes]) -> Flow[bytes]:
+    """Put documents in the place of all that is there; return the generation of the metadata."""
+    yield ReplacePrefix(request.path, values)
+    stamped = yield Get(request.key)
+    value = values[request.key[len(request.path) :]]
+    if stamped.value is None or bytes(stamped.value) != value:
+        raise AlreadyExistsError(f"Error writing {request.name}: another array was made there meanwhile")
+    return bytes(stamped.generation)
+
+
+def _write(request: OpenRequest, metadata: Metadata, if_equal: bytes, now: float) -> Flow[Opened | None]:
+    """Write the metadata of a new array; None if there are others by now."""
+    written = yield Put(request.key, request.format.encode(metadata), if_equal)
+    if written is None:
+        return None
+    for key, value in request.format.companions(request.options).items():
+        yield Put(request.path + key, value, MISSING_GENERATION)
+    return Opened(metadata, written, now, written=True)
+
+
+def _created_at_once(request: OpenRequest) -> Flow[Opened | None]:
+    """Create an array without a look at what is there; None if that takes a look."""
+    now = time.time()
+    try:
+        metadata = _create(request)
+        if request.format.contained:
+            yield from _check_holds_nothing(request)
+    except ChunkwiseError:  # which is raised again, unless there is an array
+        return None
+    return (yield from _write(request, metadata, MISSING_GENERATION, now))
+
+
+def _check_holds_nothing(request: OpenRequest) -> Flow[None]:
+    """Raise AlreadyExistsError if there are directories that can't be those of an array's blocks."""
+    below = yield ListChildren(request.path)
+    names = sorted(name[len(request.path) :] for name in below.prefixes)
+    others = [name for name in names if not name.isdigit() and not is_staging(name)]
+    if others:
+        raise AlreadyExistsError(f"it is a group, which holds {dump(others[0])}")
+
+
+def _renewed(request: OpenRequest, known: Opened) -> Flow[Opened | None]:
+    """Return the known metadata with the time of now; None if the document is another, or gone."""
+    stamped = (yield Get(request.key, known.generation or None)) if request.seen is None else request.seen
+    if not known.generation or stamped.generation != known.generation:
+        return None
+    return known._replace(time=stamped.time)
+
+
+def _check_container(request: OpenRequest, document: JSON) -> None:
+    """Raise if the array is itself a container of a version that can't be read."""
+    try:
+        request.format.check_container(document)
+    except ChunkwiseError as e:
+        raise prefix(e, f"Error reading {request.name}") from None
+
+
+def check_container(request: OpenRequest, path: str) -> Flow[None]:
+    """Raise if the container that an array is in is of a version that can't be read."""
+    key = request.format.container_key(path)
+    if key is None:
+        return
+    try:
+        stamped = yield Get(key)
+    except PermissionDeniedError:
+        return  # only the array itself need be readable
+    try:
+        if stamped.value is not None:
+            request.format.check_container(request.format.parse_document(bytes(stamped.value)))
+    except ChunkwiseError as e:
+        raise prefix(e, f"Error reading {dump(key)}") from None
+
+
+def read_metadata(request: OpenRequest, known: Opened | None = None) -> Flow[Opened]:
+    """Read and parse the metadata without checking it against anything; `known` is what it may still be."""
+    stamped = yield Get(request.key, None if known is None else known.generation or None)
+    if known is not None and known.generation and stamped.generation == known.generation:
+        return known._replace(time=stamped.time, written=False)
+    if stamped.value is None:
+        raise FailedPreconditionError(f"Metadata at {request.name} does not exist")
+    metadata = _parse(request, _document(request, bytes(stamped.value)))
+    return Opened(metadata, stamped.generation, stamped.time)
+
+
+def _create(request: OpenRequest) -> Metadata:
+    try:
+        return request.format.create(request.constraints, request.options, request.schema)
+    except ChunkwiseError as e:
+        raise prefix(e, 'Cannot create using specified "metadata" and schema') from None
+
+
+def _document(request: OpenRequest, raw: bytes) -> JSON:
+    try:
+        return request.format.parse_document(raw)
+    except (ChunkwiseError, ValueError, RecursionError) as e:
+        raise FailedPreconditionError(f"Error reading {request.name}: {_text(e)}") from e
+
+
+def _parse(request: OpenRequest, document: JSON) -> Metadata:
+    try:
+        return cached_metadata(request.format, document)
+    except ChunkwiseError as e:
+        raise FailedPreconditionError(f"Error reading {request.name}: {_text(e)}") from e
+
+
+def _text(error: BaseException) -> str:
+    return error.message if isinstance(error, ChunkwiseError) else str(error)

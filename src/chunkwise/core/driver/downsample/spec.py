@@ -1,0 +1,178 @@
+"""Specs of the driver ``downsample``: an array at a lower resolution, made when it is read.
+
+Configuration
+-------------
+>>> from chunkwise.core.specs.spec import Spec
+>>> base = {"driver": "array", "array": [1, 2, 5], "dtype": "uint8"}
+>>> json = {"driver": "downsample", "base": base, "downsample_factors": [2], "downsample_method": "mean"}
+>>> Spec(json).shape
+(2,)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Self
+
+from chunkwise.core.base.binding import JSON, MISSING, Members, expect_int, expect_one_of, parse_array
+from chunkwise.core.driver.based_spec import BasedSpec, constrained, parse_base
+from chunkwise.core.driver.downsample.base_view import base_view
+from chunkwise.core.index_space import IndexDomain, IndexTransform, OutputIndexMap, inf
+from chunkwise.core.specs.schema import Schema
+from chunkwise.core.specs.spec import Spec
+from chunkwise.core.specs.spec_members import SpecMembers
+from chunkwise.errors import InvalidArgumentError, SpecError
+
+__all__ = [
+    "METHODS",
+    "DownsampleSpec",
+    "check_factors",
+    "check_method",
+    "downsampled_domain",
+    "downsampled_schema",
+    "parse_downsample",
+]
+
+METHODS = ("stride", "mean", "min", "max", "median", "mode")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class DownsampleSpec(BasedSpec):
+    """``{"driver": "downsample", "base": …, "downsample_factors": …, "downsample_method": …}``."""
+
+    factors: tuple[int, ...]  # size of a cell along each dimension of the base
+    method: str
+
+    @property
+    def driver(self) -> str:
+        """Driver id."""
+        return "downsample"
+
+    def own_members(self, include_defaults: bool) -> dict[str, JSON]:
+        """Return factors and method."""
+        return {"downsample_factors": list(self.factors), "downsample_method": self.method}
+
+    def part_members(self, include_defaults: bool, names: Mapping[int, str]) -> dict[str, JSON]:
+        """Return the base, without what is the same for the whole."""
+        base = self.base._named_json(include_defaults, names)
+        base.pop("dtype", None)
+        if not include_defaults:
+            base.pop("rank", None)
+        return {"base": base}
+
+    def effective_schema(self) -> Schema:
+        """Return the schema of the base, at the lower resolution."""
+        known = downsampled_schema(self.base.schema, self.factors, self.method)
+        return known if self.schema.domain is None else known.with_domain(self.schema.domain)
+
+    def with_schema(self, schema: Schema) -> Self:
+        """Return the spec with further constraints; those on type, units and chunks are of the base."""
+        if schema.fill_value is not None:
+            raise InvalidArgumentError(
+                "Error transforming fill_value: "
+                "Cannot transform input array through non-unit-stride output index map"
+            )
+        rank = len(self.factors)
+        stride = IndexTransform(
+            IndexDomain(rank=rank),
+            [OutputIndexMap(input_dimension=d, stride=f) for d, f in enumerate(self.factors)],
+        )
+        # The domain of the base does not follow from the domain of what is made of it.
+        rest = schema.with_domain(None).inverse_transformed(stride)
+        own = self.schema.merged(Schema(rank=rank) if schema.domain is None else Schema(domain=schema.domain))
+        return replace(self, schema=own, base=constrained(self.base, rest))
+
+    def base_spec(self, transform: IndexTransform | None) -> Spec:
+        """Return the view of the base that a view of this spec is made of."""
+        if transform is None:
+            return self.base
+        domain = self.base.domain or IndexDomain(rank=len(self.factors))
+        return self.base[base_view(transform, self.factors, domain, self.method)]
+
+
+def downsampled_domain(domain: IndexDomain, factors: Sequence[int], method: str) -> IndexDomain:
+    """Return the domain of what is made of an array with `domain`."""
+    lower, upper = [], []
+    for lo, hi, f in zip(domain.inclusive_min, domain.exclusive_max, factors, strict=True):
+        start = lo if lo == -inf else -(-lo // f) if method == "stride" else lo // f
+        stop = hi if hi == inf + 1 else -(-hi // f)
+        lower.append(start)
+        upper.append(start if lo == hi else max(start, stop))
+    return IndexDomain(
+        inclusive_min=lower,
+        exclusive_max=upper,
+        implicit_lower_bounds=domain.implicit_lower_bounds,
+        implicit_upper_bounds=domain.implicit_upper_bounds,
+        labels=domain.labels,
+    )
+
+
+def downsampled_schema(schema: Schema, factors: Sequence[int], method: str) -> Schema:
+    """Return the schema of what is made of an array with `schema`."""
+    rank = len(factors)
+    labels = schema.domain.labels if schema.domain is not None else None
+    stride = IndexTransform(
+        IndexDomain(rank=rank, labels=labels),
+        [OutputIndexMap(input_dimension=d, stride=f) for d, f in enumerate(factors)],
+    )
+    fill = schema._fill
+    if fill is not None and fill.ndim:
+        schema = schema.copy()
+        schema._fill = None
+    out = schema.transformed(stride)
+    if schema.domain is None:
+        return out.with_domain(None)
+    return out.with_domain(downsampled_domain(schema.domain, factors, method))
+
+
+def check_method(method: JSON) -> str:
+    """Return `method` if it is one; raise InvalidArgumentError if not."""
+    if method is MISSING:
+        choices = ", ".join(f'"{name}"' for name in METHODS)
+        raise SpecError(f"Expected one of {choices}, but member is missing")
+    expect_one_of(method, METHODS)
+    return str(method)
+
+
+def check_factors(factors: Sequence[int], rank: int | None) -> tuple[int, ...]:
+    """Return `factors` if there are `rank` positive ones; raise InvalidArgumentError if not."""
+    if rank is not None and len(factors) != rank:
+        raise InvalidArgumentError(
+            f"Number of downsample factors ({len(factors)}) does not match TensorStore rank ({rank})"
+        )
+    if any(f < 1 for f in factors):
+        raise InvalidArgumentError(
+            f"Downsample factors {{{', '.join(map(str, factors))}}} are not all positive"
+        )
+    return tuple(factors)
+
+
+def parse_downsample(members: Members, common: SpecMembers) -> DownsampleSpec:
+    """Take the members of a spec of this driver."""
+    base = members.take("base", parse_base, example="file:///data/a.zarr/|zarr3:")
+
+    def take_factors(value: JSON) -> tuple[int, ...]:
+        if value is MISSING:
+            raise SpecError("Expected array, but member is missing")
+        found = tuple(parse_array(value, partial(expect_int, lo=1, hi=2**63 - 1)))
+        for known in (common.schema.rank, base.rank):
+            if known is not None and known != len(found):
+                raise SpecError(
+                    f"Rank specified by rank ({len(found)}) does not match "
+                    f"existing rank specified by schema ({known})"
+                )
+        return found
+
+    factors = members.take("downsample_factors", take_factors)
+    method = members.take("downsample_method", check_method)
+    rank = Schema(rank=len(factors))
+    spec = DownsampleSpec(
+        schema=rank,
+        context=common.context,
+        base=constrained(base, rank),
+        factors=factors,
+        method=method,
+    )
+    return spec.with_schema(common.schema.merged(rank))

@@ -1,0 +1,105 @@
+"""Storage logic without storage: a flow yields requests and is sent the answers.
+
+Opening, creating and resizing take several round trips whose order matters.  A generator
+that touches no store states that order once; `run` drives it over a store, a test over a dict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+from chunkwise.core.kvstore.protocol import KvStoreDriver, Stamped
+from chunkwise.core.kvstore.take_place import replace_below
+from chunkwise.core.kvstore.value_bound import read_bounded
+
+__all__ = ["Delete", "Flow", "Get", "GetAll", "ListChildren", "Put", "ReplacePrefix", "Request", "run"]
+
+T = TypeVar("T")
+
+
+class Get(NamedTuple):
+    """Read a key; the answer is a `chunkwise.core.kvstore.protocol.Stamped`."""
+
+    # With `if_not_equal`, a value of that generation is not sent again.
+
+    key: str
+    if_not_equal: bytes | None = None
+
+
+class GetAll(NamedTuple):
+    """Read several keys, in no order; the answer is a list of `chunkwise.core.kvstore.protocol.Stamped`."""
+
+    keys: tuple[str, ...]
+
+
+class Put(NamedTuple):
+    """Write a key, on condition if `if_equal` is given; the answer is the new generation, or None."""
+
+    key: str
+    value: bytes
+    if_equal: bytes | None = None
+
+
+class Delete(NamedTuple):
+    """Delete one key."""
+
+    key: str
+
+
+class ReplacePrefix(NamedTuple):
+    """Replace all keys that start with `prefix` by others, in one step if the store can.
+
+    It is as in `chunkwise.core.kvstore.take_place`: the old ones are there until the new ones are stored.
+    """
+
+    prefix: str
+    values: Mapping[str, bytes]  # by their names behind the prefix
+
+
+class ListChildren(NamedTuple):
+    """List one level below `prefix`; the answer is a `chunkwise.core.kvstore.protocol.Children`."""
+
+    prefix: str
+
+
+ReadAll: TypeAlias = "Callable[[KvStoreDriver, Callable[[str], Stamped], Sequence[str]], list[Stamped]]"
+
+
+def _one_by_one(store: KvStoreDriver, read: Callable[[str], Stamped], keys: Sequence[str]) -> list[Stamped]:
+    return [read(key) for key in keys]
+
+
+Request: TypeAlias = Get | GetAll | Put | Delete | ReplacePrefix | ListChildren
+Flow: TypeAlias = Generator[Request, Any, T]
+
+
+def run(flow: Flow[T], store: KvStoreDriver, read_all: ReadAll = _one_by_one) -> T:
+    """Carry out the requests of `flow` one after the other and return its result."""
+    # `read_all` may ask for several keys at the same time.
+    # A failure of the store is thrown into the flow, so that it can add what it was doing.
+    answer: Any = None
+    error: Exception | None = None
+    while True:
+        try:
+            request = flow.throw(error) if error is not None else flow.send(answer)
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return]
+        answer = error = None
+        try:
+            match request:
+                case Get(key, if_not_equal):
+                    answer = read_bounded(store, key, if_not_equal=if_not_equal)
+                case GetAll(keys):
+                    answer = read_all(store, partial(read_bounded, store), keys)
+                case Put(key, value, if_equal):
+                    answer = store.write(key, value, if_equal=if_equal)
+                case Delete(key):
+                    answer = store.delete(key)
+                case ReplacePrefix(prefix, values):
+                    replace_below(store, prefix, values)
+                case ListChildren(prefix):
+                    answer = store.list_children(prefix)
+        except Exception as e:
+            error = e

@@ -1,0 +1,116 @@
+"""The ``metadata`` member of an n5 spec: any part of an ``attributes.json``, as hard constraints.
+
+Unlike a stored document it is checked in every detail, as TensorStore does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from chunkwise.core.base.binding import JSON, MISSING, Members, dump, expect_number, expect_string
+from chunkwise.core.codec.n5_compression import parse_compression
+from chunkwise.core.driver.n5 import members
+from chunkwise.core.driver.n5.metadata import N5Metadata, spec_members
+from chunkwise.errors import FailedPreconditionError
+
+__all__ = ["N5Constraints", "check_constraints", "constraints_to_json", "parse_constraints"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class N5Constraints:
+    """Constraints of a spec on an ``attributes.json``; None for no constraint."""
+
+    rank: int | None = None  # number of dimensions, if a member tells it
+    dimensions: tuple[int, ...] | None = None  # as in `chunkwise.core.driver.n5.metadata.N5Metadata`
+    block_size: tuple[int, ...] | None = None
+    data_type: str | None = None
+    compression: dict[str, JSON] | None = None
+    axes: tuple[str, ...] | None = None
+    units: tuple[str, ...] | None = None
+    resolution: tuple[float, ...] | None = None
+    attributes: Mapping[str, JSON] = field(default_factory=dict)  # all other members
+
+
+def parse_constraints(value: JSON) -> N5Constraints:
+    """Read the ``metadata`` member of a spec."""
+    taken = Members(value)
+    rank: int | None = None
+
+    def ranked(
+        name: str, reader: Callable[[int | None], Callable[[JSON], tuple[T, ...]]]
+    ) -> tuple[T, ...] | None:
+        nonlocal rank
+        found = taken.take(name, reader(rank), None)
+        if found is not None:
+            rank = len(found)
+        return found
+
+    dimensions = ranked("dimensions", lambda n: members.parse_ranked(members.parse_size(0), n))
+    block_size = ranked("blockSize", lambda n: members.parse_ranked(members.parse_size(1), n))
+    data_type = taken.take("dataType", members.parse_array_data_type, None)
+    compression = taken.take("compression", lambda v: parse_compression(v)[0], None)
+    axes = ranked("axes", members.parse_axes)
+    units = ranked("units", lambda n: members.parse_ranked(expect_string, n))
+    resolution = ranked("resolution", lambda n: members.parse_ranked(expect_number, n))
+    return N5Constraints(
+        rank=rank,
+        dimensions=dimensions,
+        block_size=block_size,
+        data_type=data_type,
+        compression=compression,
+        axes=axes,
+        units=units,
+        resolution=resolution,
+        attributes=taken.rest(),
+    )
+
+
+def constraints_to_json(constraints: N5Constraints) -> dict[str, JSON]:
+    """Return the ``metadata`` member of a spec; ``axes`` without any label are left out."""
+    out: dict[str, JSON] = dict(constraints.attributes)
+    for name, value in (
+        ("dimensions", constraints.dimensions),
+        ("blockSize", constraints.block_size),
+        ("axes", constraints.axes if constraints.axes and any(constraints.axes) else None),
+        ("units", constraints.units),
+        ("resolution", constraints.resolution),
+    ):
+        if value is not None:
+            out[name] = list(value)
+    if constraints.data_type is not None:
+        out["dataType"] = constraints.data_type
+    if constraints.compression is not None:
+        out["compression"] = dict(constraints.compression)
+    return out
+
+
+def check_constraints(constraints: N5Constraints, metadata: N5Metadata) -> None:
+    """Compare stored metadata with the constraints of a spec."""
+    wanted = constraints_to_json(constraints)
+    if constraints.axes is not None:
+        wanted["axes"] = list(constraints.axes)
+    if not wanted:
+        return
+    stored = spec_members(metadata)
+    stored["axes"] = list(metadata.axes)
+    first = [name for name in members.DATASET_MEMBERS if name in wanted]
+    for name in [*first, *sorted(set(wanted) - set(first))]:
+        found = stored.get(name, MISSING)
+        if found is MISSING or not same_json(wanted[name], found):
+            received = "<discarded>" if found is MISSING else dump(found)
+            raise FailedPreconditionError(
+                f"Expected {dump(name)} of {dump(wanted[name])} but received: {received}"
+            )
+
+
+def same_json(a: JSON, b: JSON) -> bool:
+    """Return True if two JSON values are equal; 5 and 5.0 are, 1 and true are not."""
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        return a.keys() == b.keys() and all(same_json(a[name], b[name]) for name in a)
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(same_json, a, b))
+    return isinstance(a, bool) == isinstance(b, bool) and bool(a == b)

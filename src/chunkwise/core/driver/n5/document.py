@@ -1,0 +1,118 @@
+"""``attributes.json``: as text, forgiving when read and canonical when written; and the container's version.
+
+The version is the attribute ``n5`` of the root.  Readers take containers up to a major version; nothing else
+is compared.  No byte of a numeric dataset has changed since 2.0, so new containers are marked with the oldest
+version that describes them.
+
+Specification: N5 README, "File-system specification", items 1 to 4; n5-java ``N5Reader.Version``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from chunkwise.core.base.binding import JSON, dump_bytes
+from chunkwise.errors import SpecError, UnsupportedError
+
+__all__ = [
+    "ATTRIBUTES_KEY",
+    "NUMERIC_VERSION",
+    "STRING_VERSION",
+    "Version",
+    "check_version",
+    "container_key",
+    "dump_document",
+    "is_dataset",
+    "is_marker",
+    "load_document",
+    "parse_version",
+]
+
+ATTRIBUTES_KEY = "attributes.json"
+"""Key, below the path of a group or dataset, of its only metadata document."""
+
+
+def load_document(raw: bytes | bytearray | memoryview) -> JSON:
+    """Return the JSON value of an ``attributes.json``."""
+    # As n5-java does, this accepts a UTF-8 byte order mark, ``NaN`` and infinities, and takes an empty
+    # file and ``null``, which is what is left when all attributes are removed, for a group without
+    # attributes.
+    text = bytes(raw)
+    if not text.strip():
+        return {}
+    try:
+        value: JSON = json.loads(text.decode("utf-8-sig"))
+    except (ValueError, RecursionError):
+        raise SpecError("Invalid JSON") from None
+    return {} if value is None else value
+
+
+def dump_document(document: Mapping[str, JSON]) -> bytes:
+    """Return the text to be stored for `document`: compact, members sorted, UTF-8."""
+    return dump_bytes(document)
+
+
+def is_dataset(document: JSON) -> bool:
+    """Return True if the JSON of an ``attributes.json`` is that of a dataset, by n5-java's rule."""
+    # A dataset has ``dimensions``, ``blockSize``, ``dataType`` and one of ``compression``,
+    # ``compressionType`` (version 0) and ``codecs``; whether they make sense is another question.
+    return (
+        isinstance(document, Mapping)
+        and all(name in document for name in ("dimensions", "blockSize", "dataType"))
+        and any(name in document for name in ("compression", "compressionType", "codecs"))
+    )
+
+
+def is_marker(document: JSON) -> bool:
+    """Return True if an ``attributes.json`` has nothing but the version of a container."""
+    return isinstance(document, Mapping) and document.keys() <= {"n5"}
+
+
+NUMERIC_VERSION = "2.0.0"
+"""Version of a new container with numeric datasets: old readers still open it."""
+
+STRING_VERSION = "4.0.0"
+"""Version of a container with ``string`` datasets."""
+
+_NEWEST_MAJOR = 4
+_VERSION = re.compile(r"(\d+)(?:\.(\d+))?(?:\.(\d+))?(.*)", re.DOTALL | re.ASCII)
+
+
+class Version(NamedTuple):
+    """A semantic version with whatever follows it, such as ``-SNAPSHOT``."""
+
+    major: int
+    minor: int
+    patch: int
+    suffix: str
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}.{self.patch}{self.suffix}"
+
+
+def parse_version(value: JSON) -> Version | None:
+    """Read the attribute ``n5``, text or a number; None if it is missing (None) or no version."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
+    match = _VERSION.fullmatch(str(value))
+    if match is None:
+        return None
+    major, minor, patch, suffix = match.groups()
+    return Version(int(major), int(minor or 0), int(patch or 0), suffix)
+
+
+def check_version(value: JSON) -> None:
+    """Raise UnsupportedError if the attribute ``n5`` of a root names a major version above 4."""
+    # Containers without a readable version, as TensorStore makes them, are fine.
+    version = parse_version(value)
+    if version is not None and version.major > _NEWEST_MAJOR:
+        raise UnsupportedError(f"Incompatible N5 version {version} (this reads up to {_NEWEST_MAJOR})")
+
+
+def container_key(path: str) -> str | None:
+    """Return the key of the container's root document; None if no directory is named ``*.n5``."""
+    end = path.rfind(".n5/", 0, len(path) - 1)
+    return None if end < 0 else path[: end + 4] + "attributes.json"

@@ -1,0 +1,190 @@
+"""The metadata of one N5 dataset.
+
+Specification
+-------------
+N5 README, "File-system specification", item 4; ``axes``, ``units`` and ``resolution`` as TensorStore
+and Neuroglancer use them.  All lists are in N5 order, which is the order of the array's dimensions.
+
+Compatibility
+-------------
+A stored document is read as forgivingly as n5-java does:
+
+* ``compressionType`` (version 0 metadata) stands in for a missing ``compression``;
+* settings of the encoder may be missing, unknown or unusable (`chunkwise.core.codec.n5_compression`);
+* an unknown compression makes the blocks unreadable, not the document;
+* ``axes``, ``units`` and ``resolution`` that are not what TensorStore writes are plain attributes: N5 gives
+  these names no meaning, and all other readers open such a dataset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from chunkwise.core.base.binding import JSON, Members, expect_number, expect_object, expect_string
+from chunkwise.core.codec.n5_block import N5Block
+from chunkwise.core.codec.n5_compression import read_compression
+from chunkwise.core.codec.n5_string_block import N5StringBlock
+from chunkwise.core.driver.n5 import members
+from chunkwise.core.dtypes.data_type import DataType
+from chunkwise.errors import InvalidArgumentError, SpecError, UnknownExtensionError, UnsupportedError, prefix
+
+__all__ = ["N5Metadata", "block_codec", "parse_metadata", "resize", "spec_members", "to_json"]
+
+T = TypeVar("T")
+
+_TEMPLATE = (*(name for name in members.DATASET_MEMBERS if name != "dimensions"), "compressionType")
+
+_OBJECT = 'N5 data type "object" holds opaque bytes, not an array; its blocks can be read one by one'
+
+
+@dataclass(frozen=True, slots=True)
+class N5Metadata:
+    """Metadata of one dataset."""
+
+    dimensions: tuple[int, ...]  # in elements
+    block_size: tuple[int, ...]
+    data_type: str  # one of the ten number types, ``string`` or ``object``
+    # The ``compression`` object with all defaults filled in; as stored if its type is not known.
+    compression: Mapping[str, JSON]
+    axes: tuple[str, ...]  # a label for each dimension, empty where there is none
+    units: tuple[str, ...] | None  # base unit of each dimension
+    resolution: tuple[float, ...] | None  # multiplier of the unit of each dimension
+    attributes: Mapping[str, JSON]  # all other members
+    document: dict[str, JSON]  # the whole document as stored
+
+    @property
+    def rank(self) -> int:
+        """Number of dimensions."""
+        return len(self.dimensions)
+
+    @property
+    def shared(self) -> tuple[object, ...]:
+        """Objects that metadata of other shapes and attributes may share."""
+        return self.block_size, self.data_type, self.compression, self.axes, self.units, self.resolution
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the array: `dimensions`."""
+        return self.dimensions
+
+    def with_shape_and_attributes(self, document: dict[str, JSON]) -> N5Metadata | None:
+        """Return the metadata of a document with the same template key; None if it has to be parsed."""
+        dimensions = document["dimensions"]
+        if any(type(n) is not int or not 0 <= n < 2**62 for n in dimensions):
+            return None
+        taken = self.document.keys() - self.attributes.keys()
+        attributes = {name: value for name, value in document.items() if name not in taken}
+        return replace(self, dimensions=tuple(dimensions), attributes=attributes, document=dict(document))
+
+    @property
+    def dtype(self) -> DataType:
+        """Type of the elements; text for ``string``."""
+        if self.data_type == "object":
+            raise UnsupportedError(_OBJECT)
+        return members.dtype_of(self.data_type)
+
+
+def parse_metadata(document: JSON) -> N5Metadata:
+    """Read a stored document."""
+    taken = Members(document)
+    dimensions = taken.take("dimensions", members.parse_ranked(members.parse_size(0), None))
+    rank = len(dimensions)
+    block_size = taken.take("blockSize", members.parse_ranked(members.parse_size(1), rank))
+    data_type = taken.take("dataType", members.parse_stored_data_type)
+    stored = expect_object(document)
+    if "compression" not in stored and "compressionType" in stored:
+        version0 = taken.take("compressionType", expect_string)
+        compression = _stored_compression({"type": version0})
+    else:
+        compression = taken.take("compression", _stored_compression)
+    members.check_block_nbytes(block_size, data_type)
+
+    def lenient(name: str, parse: Callable[[JSON], T]) -> T | None:
+        try:
+            value = parse(stored[name]) if name in stored else None
+        except InvalidArgumentError:
+            return None
+        taken.take(name, lambda _: None, None)
+        return value
+
+    axes = lenient("axes", members.parse_axes(rank))
+    units = lenient("units", members.parse_ranked(expect_string, rank))
+    resolution = lenient("resolution", members.parse_ranked(expect_number, rank))
+    return N5Metadata(
+        dimensions=dimensions,
+        block_size=block_size,
+        data_type=data_type,
+        compression=compression,
+        axes=axes or ("",) * rank,
+        units=units,
+        resolution=resolution,
+        attributes=taken.rest(),
+        document=dict(stored),
+    )
+
+
+def _stored_compression(value: JSON) -> Mapping[str, JSON]:
+    try:
+        return read_compression(value)[0]
+    except UnknownExtensionError:
+        return dict(expect_object(value))
+
+
+def to_json(metadata: N5Metadata) -> dict[str, JSON]:
+    """Return the document of a dataset in canonical form, as TensorStore writes it."""
+    out = dict(metadata.attributes)
+    out["dimensions"] = list(metadata.dimensions)
+    out["blockSize"] = list(metadata.block_size)
+    out["dataType"] = metadata.data_type
+    out["compression"] = dict(metadata.compression)
+    if any(metadata.axes):
+        out["axes"] = list(metadata.axes)
+    if metadata.units is not None:
+        out["units"] = list(metadata.units)
+    if metadata.resolution is not None:
+        out["resolution"] = list(metadata.resolution)
+    return out
+
+
+def spec_members(metadata: N5Metadata) -> dict[str, JSON]:
+    """Return what a spec can have of it: no axes and units that say nothing of the dimensions."""
+    plain = {
+        name: value for name, value in metadata.attributes.items() if name not in members.DATASET_MEMBERS
+    }
+    return to_json(replace(metadata, attributes=plain))
+
+
+def block_codec(metadata: N5Metadata) -> N5Block | N5StringBlock:
+    """Return the codec of the dataset's blocks."""
+    try:
+        _, compression = read_compression(metadata.compression)
+    except InvalidArgumentError as e:
+        raise prefix(e, 'Error parsing object member "compression"') from None
+    if metadata.data_type == "object":
+        raise UnsupportedError(_OBJECT)
+    return N5StringBlock(compression) if metadata.data_type == "string" else N5Block(compression)
+
+
+def template_key(document: JSON) -> JSON | None:
+    """Return the members that are no attributes, with the rank in place of dimensions."""
+    if type(document) is not dict or type(document.get("dimensions")) is not list:
+        return None
+    return [len(document["dimensions"]), {name: document[name] for name in _TEMPLATE if name in document}]
+
+
+def without_attributes(metadata: N5Metadata) -> N5Metadata:
+    """Return the metadata with no more attributes than malformed members of the template are."""
+    document = {
+        name: value for name, value in metadata.document.items() if name in (*_TEMPLATE, "dimensions")
+    }
+    attributes = {name: value for name, value in metadata.attributes.items() if name in document}
+    return replace(metadata, attributes=attributes, document=document)
+
+
+def resize(metadata: N5Metadata, shape: tuple[int, ...]) -> N5Metadata:
+    """Return the metadata of the dataset with other dimensions; the rest of its document is kept."""
+    if len(shape) != metadata.rank:
+        raise SpecError(f"New shape has rank {len(shape)}, but the dataset has rank {metadata.rank}")
+    return replace(metadata, dimensions=shape, document={**metadata.document, "dimensions": list(shape)})

@@ -1,0 +1,158 @@
+"""``scale_index``, ``scale_metadata`` and ``multiscale_metadata`` of a spec: hard constraints on a scale."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from chunkwise.core.base.binding import JSON, MISSING, Members, dump, expect_int, expect_string
+from chunkwise.core.driver.neuroglancer_precomputed.members import (
+    Encoding,
+    Info,
+    Scale,
+    parse_dtype,
+    parse_resolution,
+    parse_xyz,
+    take_encoding,
+)
+from chunkwise.core.dtypes.data_type import DataType
+from chunkwise.core.kvstore.adapter.sharding_spec import Sharding
+from chunkwise.errors import FailedPreconditionError, SpecError
+
+__all__ = ["MEMBERS", "PrecomputedConstraints", "parse_constraints"]
+
+MEMBERS = ("scale_index", "scale_metadata", "multiscale_metadata")
+
+
+@dataclass(frozen=True, slots=True)
+class PrecomputedConstraints:
+    """Constraints of a spec; None for no constraint, vectors in the order x, y, z."""
+
+    scale_index: int | None = None
+    type: str | None = None
+    dtype: DataType | None = None
+    n_channels: int | None = None
+    key: str | None = None
+    size: tuple[int, ...] | None = None
+    voxel_offset: tuple[int, ...] | None = None  # set if `size` is
+    chunk_size: tuple[int, ...] | None = None
+    resolution: tuple[float, ...] | None = None
+    encoding: Encoding = field(default_factory=Encoding)
+    block_size: tuple[int, ...] | None = None
+    sharding: Any = MISSING  # None demands that there is none
+
+    def to_json(self) -> dict[str, JSON]:
+        """Return the members of a spec; the data type is a member of every spec."""
+        multiscale: dict[str, JSON] = {"type": self.type, "num_channels": self.n_channels}
+        scale: dict[str, JSON] = {"key": self.key}
+        for name, value in (
+            ("size", self.size),
+            ("voxel_offset", self.voxel_offset),
+            ("chunk_size", self.chunk_size),
+            ("resolution", self.resolution),
+            ("compressed_segmentation_block_size", self.block_size),
+        ):
+            scale[name] = None if value is None else list(value)
+        scale |= self.encoding.to_json()
+        out: dict[str, JSON] = {
+            "scale_index": self.scale_index,
+            "scale_metadata": {name: value for name, value in scale.items() if value is not None},
+            "multiscale_metadata": {name: value for name, value in multiscale.items() if value is not None},
+        }
+        if self.sharding is not MISSING:
+            out["scale_metadata"]["sharding"] = None if self.sharding is None else self.sharding.to_json()
+        return {name: value for name, value in out.items() if value is not None and value != {}}
+
+    def check_info(self, info: Info) -> None:
+        """Raise if a volume is not what is asked for."""
+        for name, wanted, found in (
+            ("type", self.type, info.type),
+            ("num_channels", self.n_channels, info.n_channels),
+            ("data_type", None if self.dtype is None else self.dtype.name, info.dtype.name),
+        ):
+            if wanted is not None and wanted != found:
+                raise _differs(name, wanted, found)
+
+    def check_scale(self, scale: Scale) -> None:
+        """Raise if a scale is not what is asked for."""
+        found = scale.encoding
+        for name, wanted, value in (
+            ("key", self.key, scale.key),
+            ("resolution", self.resolution, scale.resolution),
+            ("encoding", self.encoding.name, found.name),
+            ("jpeg_quality", self.encoding.jpeg_quality, found.jpeg_quality),
+            ("png_level", self.encoding.png_level, found.png_level),
+            ("compressed_segmentation_block_size", self.block_size, scale.block_size),
+            ("size", self.size, scale.size),
+            ("voxel_offset", self.voxel_offset, scale.voxel_offset),
+        ):
+            if wanted is not None and wanted != value:
+                raise _differs(name, wanted, value)
+        if self.chunk_size is not None and self.chunk_size not in scale.chunk_sizes:
+            raise _differs("chunk_size", self.chunk_size, scale.chunk_sizes)
+        if self.sharding is not MISSING and self.sharding != scale.sharding:
+            both = [None if s is None else s.to_json() for s in (self.sharding, scale.sharding)]
+            raise _differs("sharding", *both)
+
+
+def _differs(name: str, wanted: JSON, found: JSON) -> FailedPreconditionError:
+    return FailedPreconditionError(f'Expected "{name}" of {dump(wanted)} but received: {dump(found)}')
+
+
+def parse_constraints(value: JSON) -> PrecomputedConstraints:
+    """Read an object with the members `MEMBERS`."""
+    members = Members(value)
+    scale_index = members.take("scale_index", _unsigned, None)
+    multiscale = members.take("multiscale_metadata", _multiscale, {})
+    scale = members.take("scale_metadata", _scale, {})
+    members.finish()
+    return PrecomputedConstraints(scale_index=scale_index, **multiscale, **scale)
+
+
+def _unsigned(value: JSON) -> int:
+    try:
+        return expect_int(value, 0)
+    except SpecError:
+        raise SpecError(f"Expected 64-bit unsigned integer, but received: {dump(value)}") from None
+
+
+def _multiscale(value: JSON) -> dict[str, JSON]:
+    members = Members(value)
+    out = {
+        "dtype": members.take("data_type", parse_dtype, None),
+        "n_channels": members.take("num_channels", lambda v: expect_int(v, 1, 2**31 - 1), None),
+        "type": members.take("type", expect_string, None),
+    }
+    members.finish()
+    return out
+
+
+def _scale(value: JSON) -> dict[str, JSON]:
+    members = Members(value)
+    size = members.take("size", parse_xyz(0, 2**61), None)
+
+    def offset(value: JSON) -> tuple[int, ...]:
+        if size is None:
+            raise SpecError('cannot be specified without "size"')
+        return parse_xyz(-(2**61), 2**61)(value)
+
+    voxel_offset = members.take("voxel_offset", offset, None if size is None else (0, 0, 0))
+    encoding = take_encoding(members)
+
+    def block_size(value: JSON) -> tuple[int, ...]:
+        if encoding.name != "compressed_segmentation":
+            raise SpecError('Only valid for "compressed_segmentation" encoding')
+        return parse_xyz(1, 2**31 - 1)(value)
+
+    out = {
+        "key": members.take("key", expect_string, None),
+        "size": size,
+        "voxel_offset": voxel_offset,
+        "chunk_size": members.take("chunk_size", parse_xyz(1, 2**62), None),
+        "resolution": members.take("resolution", parse_resolution, None),
+        "encoding": encoding,
+        "block_size": members.take("compressed_segmentation_block_size", block_size, None),
+        "sharding": members.take("sharding", lambda v: None if v is None else Sharding.parse(v), MISSING),
+    }
+    members.finish()
+    return out

@@ -1,0 +1,70 @@
+"""Specs of layers that differ only in path or elements, which are changed as one.
+
+A stack of ten thousand tiles is ten thousand times the same spec with another path, or other elements, and
+another transform.  Such specs share the objects that their fields are, by which they are recognized.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from chunkwise.core.base.cached import copied
+from chunkwise.core.driver.array.spec import ArraySpec
+from chunkwise.core.driver.chunked.spec import ChunkedSpec
+from chunkwise.core.specs.driver_spec import DriverSpec
+from chunkwise.core.specs.kvstore_spec import KvStoreSpec
+
+__all__ = ["elsewhere", "for_each_kind", "is_movable", "kind_of"]
+
+
+def is_movable(driver: DriverSpec) -> bool:
+    """Return True if the path of a spec is that of its kvstore, so that another one can take its place."""
+    return isinstance(driver, ChunkedSpec) and driver.kvstore is not None
+
+
+def elsewhere(driver: DriverSpec, path: str) -> DriverSpec:
+    """Return a movable spec with another path in its kvstore; all else is shared."""
+    assert driver.kvstore is not None
+    return copied(driver, kvstore=copied(driver.kvstore, path=path))
+
+
+def for_each_kind(
+    drivers: tuple[DriverSpec, ...], change: Callable[[DriverSpec], DriverSpec]
+) -> tuple[DriverSpec, ...]:
+    """Return the result of `change` for each spec, calling it once for specs of one kind."""
+    # What it does to a movable spec must not depend on the path, or to an array on its elements.
+    known: dict[object, DriverSpec] = {}
+    out = []
+    for driver in drivers:
+        if isinstance(driver, ArraySpec):
+            kind = _fields(driver, "array")
+            changed = known.get(kind)
+            if changed is None:
+                known[kind] = changed = change(driver)
+            out.append(copied(changed, array=driver.array))
+            continue
+        kvstore = driver.kvstore
+        if kvstore is None or not is_movable(driver):
+            out.append(change(driver))
+            continue
+        kind = kind_of(driver, kvstore)
+        changed = known.get(kind)
+        if changed is None:
+            known[kind] = changed = change(driver)
+        if changed.kvstore is None:
+            out.append(change(driver))
+        else:
+            out.append(elsewhere(changed, kvstore.path))
+    return tuple(out)
+
+
+def kind_of(driver: DriverSpec, kvstore: KvStoreSpec) -> tuple[object, ...]:
+    """Return a key that is equal for movable specs that differ only in the path of their kvstores."""
+    # It is made of identities, and means nothing when the specs are gone.
+    return _fields(driver, "kvstore"), _fields(kvstore, "path")
+
+
+def _fields(record: DriverSpec | KvStoreSpec, own: str) -> tuple[object, ...]:
+    fields = record.__dict__.copy()
+    fields.pop(own, None)
+    return (type(record), *map(id, fields.values()))

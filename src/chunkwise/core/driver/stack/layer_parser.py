@@ -1,0 +1,115 @@
+"""A parser of the layers of a stack, most of which differ only in path or elements, and transform."""
+
+from __future__ import annotations
+
+from operator import add, gt
+
+from chunkwise.core.base.binding import JSON
+from chunkwise.core.base.cached import copied
+from chunkwise.core.driver.array.spec import ArraySpec
+from chunkwise.core.driver.based_spec import parse_base
+from chunkwise.core.driver.stack.layer_kinds import elsewhere, is_movable
+from chunkwise.core.dtypes.data_type import DataType
+from chunkwise.core.dtypes.schema_value import array_from_json
+from chunkwise.core.index_space import IndexDomain, IndexTransform
+from chunkwise.core.index_space.interval import INF
+from chunkwise.core.index_space.output_map import OutputIndexMap, single_map
+from chunkwise.core.specs.driver_spec import DriverSpec
+from chunkwise.core.specs.spec import Spec
+from chunkwise.core.specs.url import kvstore_json_from_url
+
+__all__ = ["LayerParser"]
+
+
+class LayerParser:
+    """Parses layers one after the other; what several have in common is parsed once."""
+
+    # A layer that is not like an earlier one is parsed by itself, and so is one with an error in it.  `dtype`
+    # is that of all layers that don't give it.
+
+    def __init__(self, dtype: DataType | None = None) -> None:
+        self._dtype = dtype
+        self._known: dict[object, DriverSpec] = {}
+
+    def parse(self, value: JSON) -> Spec:
+        """Return the spec of a layer, or raise as `Spec` does."""
+        try:
+            found = self._like_another(value) if isinstance(value, dict) else None
+        except (TypeError, ValueError):  # parsed by itself it has its error
+            found = None
+        return parse_base(value) if found is None else found
+
+    def _like_another(self, value: dict[str, JSON]) -> Spec | None:
+        transform, kvstore = _quick_transform(value.get("transform")), value.get("kvstore")
+        if transform is None:
+            return None
+        if value.get("driver") == "array":
+            if "array" not in value:
+                return None
+            known = self._known_kind(value, transform, "array", [])
+            if not isinstance(known, ArraySpec) or known.dtype.kind == "json":
+                return None
+            array = array_from_json(value["array"], known.dtype, known.rank)
+            return Spec._of(copied(known, array=array), transform)
+        if isinstance(kvstore, str):
+            kvstore = kvstore_json_from_url(kvstore)
+        if "path" in value or not isinstance(kvstore, dict) or not isinstance(kvstore.get("path"), str):
+            return None
+        store = [item for item in kvstore.items() if item[0] != "path"]
+        known = self._known_kind(value, transform, "kvstore", store)
+        if not is_movable(known):
+            return None
+        assert known.kvstore is not None
+        path = type(known.kvstore).normal_path(kvstore["path"])
+        return Spec._of(elsewhere(known, path + "/" if path and not path.endswith("/") else path), transform)
+
+    def _known_kind(
+        self, value: dict[str, JSON], transform: IndexTransform, own: str, store: list[JSON]
+    ) -> DriverSpec:
+        """Return the driver of the first layer that differs in its transform and the member `own` only."""
+        others = [item for item in value.items() if item[0] not in ("transform", own)]
+        kind = (transform.output_rank, transform.input_rank, repr(others), repr(store))  # 1 is not true
+        known = self._known.get(kind)
+        if known is None:
+            spec = parse_base(value)
+            if spec.dtype is None and self._dtype is not None:
+                spec = spec.copy()
+                spec.update(dtype=self._dtype)
+            known = self._known[kind] = spec._driver
+        return known
+
+
+def _quick_transform(json: JSON) -> IndexTransform | None:
+    """Return a transform of explicit bounds and one stride for each output; None for any other."""
+    if not isinstance(json, dict) or len(json) != 2 + ("output" in json):
+        return None
+    lower = json.get("input_inclusive_min")
+    identity = [{"input_dimension": i} for i in range(len(lower))] if isinstance(lower, list) else None
+    output = json.get("output", identity)
+    member = "input_shape" if "input_shape" in json else "input_exclusive_max"
+    upper = json.get(member)
+    if not (isinstance(lower, list) and isinstance(upper, list) and isinstance(output, list)):
+        return None
+    rank = len(lower)
+    numbers = [*lower, *upper]
+    if len(upper) != rank or rank > 32 or len(output) > 32:
+        return None
+    maps: list[OutputIndexMap] = []
+    for item in output:
+        if not isinstance(item, dict) or "input_dimension" not in item:
+            return None
+        dim, offset, stride = item["input_dimension"], item.get("offset", 0), item.get("stride", 1)
+        n_known = 1 + ("offset" in item) + ("stride" in item)
+        numbers += (dim, offset, stride)
+        if type(dim) is not int or len(item) != n_known or not stride or not 0 <= dim < rank:
+            return None
+        maps.append(single_map(offset, stride, dim))
+    if set(map(type, numbers)) - {int} or (numbers and not (min(numbers) > -INF and max(numbers) < INF)):
+        return None
+    if member == "input_shape":
+        upper = list(map(add, lower, upper))
+    if any(map(gt, lower, upper)) or any(b >= INF for b in upper):
+        return None
+    explicit = (False,) * rank
+    domain = IndexDomain._make(tuple(lower), tuple(upper), explicit, explicit, ("",) * rank)
+    return IndexTransform._make(domain, tuple(maps))

@@ -1,0 +1,97 @@
+"""The record that a format's driver hands over, the last to show the format; errors of its chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.core.base.binding import JSON
+from chunkwise.core.chunk_key.key_encoding import KeyEncoding
+from chunkwise.core.codec.protocol import PreparedChain
+from chunkwise.core.codec.shard_layout import ShardLayout
+from chunkwise.core.dtypes.data_type import DataType
+from chunkwise.core.grid.protocol import ChunkGrid
+from chunkwise.core.kvstore.protocol import describe
+from chunkwise.errors import InvalidArgumentError, NotFoundError, TooLargeError, braced, prefix
+
+__all__ = ["ShardLevel", "StoredArray", "StoredField", "failed", "missing_chunk", "shard_layout"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StoredField:
+    """A field of each stored element, a record, that is addressed as an array of its own."""
+
+    fill_value: npt.NDArray[Any]  # of shape ``()``: the record that a missing chunk consists of
+    shape: tuple[int, ...]  # inner dimensions: they follow those of the array, and no key names them
+    # From an array of records to a view of the field, with the inner dimensions behind.
+    select: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class ShardLevel:
+    """Division of one stored object, a shard, into inner chunks (Zarr v3 codec ``sharding_indexed``)."""
+
+    grid: ChunkGrid  # grid of inner chunks over the whole array; each shard holds a whole number of its cells
+    chain: PreparedChain  # codec chain of one inner chunk
+    index_location: Literal["end", "start"]  # where in the shard its index is
+    # ``index_chain(chunks_per_shard)`` is the PreparedChain of the index, a uint64 array of shape
+    # ``(*chunks_per_shard, 2)``; its encoded size is fixed.
+    index_chain: Callable[[tuple[int, ...]], PreparedChain]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredArray:
+    """A chunked array as it lies in a kvstore, with nothing left that depends on its format."""
+
+    shape: tuple[int, ...]  # Current shape of the stored array, in elements. Its origin is always 0.
+    dtype: DataType  # type of the elements
+    fill_value: npt.NDArray[Any]  # of shape ``()``: what a missing chunk reads as
+    grid: ChunkGrid  # one cell per stored object
+    chain: PreparedChain  # codec chain of one whole cell of `grid`
+    keys: KeyEncoding  # cell to key; its prefix already holds the path of the array
+    # The metadata document as stored, for lossless rewriting; of Zarr v1, its translation to Zarr v2.
+    document: Mapping[str, JSON]
+    # Set if each stored object is a shard whose inner chunks can be read and written by themselves.
+    shard: ShardLevel | None = None
+    # True if a chunk that equals the fill value must be stored (Zarr v2 with a null fill value).
+    store_fill_chunks: bool = False
+    # Set if elements are fields of what is stored. Then `chain` is that of chunks of records, while all
+    # else is about the field; `grid` has a single cell along each inner dimension.
+    field: StoredField | None = None
+    # True if chunks at the edges are stored without what lies beyond the array, if that is all fill
+    # value.
+    crop: bool = False
+
+    @property
+    def numpy_dtype(self) -> np.dtype[Any]:
+        """The NumPy type of the elements in memory, in native byte order."""
+        return self.fill_value.dtype
+
+
+def shard_layout(array: StoredArray, shard: ShardLevel) -> ShardLayout:
+    """Return the layout of the shards of `array`; raise if inner chunks don't divide them."""
+    outer, inner = array.grid.chunk_shape, shard.grid.chunk_shape
+    if outer is None or inner is None or any(o % i for o, i in zip(outer, inner, strict=True)):
+        raise InvalidArgumentError(f"Inner chunks of shape {inner} do not divide shards of shape {outer}")
+    counts = tuple(o // i for o, i in zip(outer, inner, strict=True))
+    return ShardLayout.of(counts, shard.index_chain(counts), at_end=shard.index_location == "end")
+
+
+def failed(error: Exception, operation: str, store: object, array: StoredArray, key: str) -> Exception:
+    """Add to `error` what was being done: ``Error reading "a/0/1": ...``; a note names the cell."""
+    if isinstance(error, MemoryError) and not isinstance(error, TooLargeError):
+        error = TooLargeError(str(error) or "out of memory")
+    prefix(error, f"Error {operation} {describe(store, key)}")
+    cell = array.keys.cell(key, array.grid.rank)
+    if cell is not None:
+        error.add_note(f"while {operation} chunk {braced(cell)}")
+    return error
+
+
+def missing_chunk(cell: Sequence[int], where: str) -> NotFoundError:
+    """Return the error of a read that must not fill in for missing chunks."""
+    return NotFoundError(f"chunk {braced(cell)} stored at {where} is missing")

@@ -1,0 +1,79 @@
+"""The Zarr v1 format as the code for chunked arrays sees it: Zarr v2 with another document."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import ClassVar
+
+from chunkwise.core.base.binding import JSON, Members, dump_bytes
+from chunkwise.core.driver.chunked.spec import ChunkedSpec
+from chunkwise.core.driver.zarr1.document import from_zarr2, to_zarr2
+from chunkwise.core.driver.zarr2.constraints import Zarr2Constraints
+from chunkwise.core.driver.zarr2.format import Zarr2Format, Zarr2Options
+from chunkwise.core.driver.zarr2.metadata import Zarr2Metadata
+from chunkwise.core.driver.zarr2.schema import create_metadata
+from chunkwise.core.specs.schema import Schema
+from chunkwise.core.specs.spec_members import SpecMembers
+
+__all__ = ["Zarr1Format", "parse_zarr1"]
+
+
+# As the specification's example has it; automatic shuffle is younger than Zarr v1.
+DEFAULT_COMPRESSOR: dict[str, JSON] = {"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1}
+
+
+class Zarr1Format(Zarr2Format):
+    """Arrays of the Zarr v1 specification; no groups, no options of its own."""
+
+    driver: ClassVar[str] = "zarr1"
+    consolidated_key: ClassVar[str] = ""
+
+    def parse_options(self, members: Members) -> Zarr2Options:
+        """Take nothing; the metadata is always under ``meta``."""
+        return Zarr2Options(metadata_key="meta")
+
+    def options_to_json(self, options: Zarr2Options) -> dict[str, JSON]:
+        """Return nothing."""
+        return {}
+
+    def parse_constraints(self, value: JSON) -> Zarr2Constraints:
+        """Read the ``metadata`` member of a spec."""
+        return super().parse_constraints(to_zarr2(value))
+
+    def constraints_to_json(self, constraints: Zarr2Constraints) -> dict[str, JSON]:
+        """Return the ``metadata`` member of a spec."""
+        return from_zarr2(constraints.members)
+
+    def create(self, constraints: Zarr2Constraints, options: Zarr2Options, schema: Schema) -> Zarr2Metadata:
+        """Choose the metadata of a new array; raise if Zarr v1 can't hold it."""
+        metadata = create_metadata(constraints, schema, default_compressor=DEFAULT_COMPRESSOR)
+        return self.parse_metadata(from_zarr2(metadata.document))
+
+    def parse_metadata(self, document: JSON) -> Zarr2Metadata:
+        """Read a ``meta``."""
+        translated = {**to_zarr2(document, stored=True), "filters": None}
+        metadata = super().parse_metadata(translated)
+        return replace(metadata, document=translated)
+
+    def template_key(self, document: JSON) -> None:
+        """Return None: each document is translated by itself."""
+
+    def metadata_to_json(self, metadata: Zarr2Metadata) -> dict[str, JSON]:
+        """Return the document as it is stored."""
+        return from_zarr2(metadata.document)
+
+    def companions(self, options: Zarr2Options) -> dict[str, bytes]:
+        """Return the ``attrs`` that every v1 array must have."""
+        return {"attrs": b"{}"}
+
+    def encode(self, metadata: Zarr2Metadata) -> bytes:
+        """Return the bytes of ``meta``."""
+        return dump_bytes(from_zarr2(metadata.document))
+
+
+FORMAT = Zarr1Format()
+
+
+def parse_zarr1(members: Members, common: SpecMembers) -> ChunkedSpec:
+    """Take the members of a spec of this driver."""
+    return ChunkedSpec.parse(FORMAT, members, common)

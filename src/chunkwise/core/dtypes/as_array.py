@@ -1,0 +1,127 @@
+"""Values that users pass, NumPy arrays or Python objects, as arrays of a data type."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.core.base.binding import plain_json
+from chunkwise.core.dtypes.convert_text import fitted, objects
+from chunkwise.core.dtypes.data_type import DataType
+from chunkwise.core.dtypes.integer import is_small, sign_extended
+from chunkwise.errors import InvalidArgumentError
+
+__all__ = ["as_array"]
+
+
+def as_array(value: Any, dtype: DataType, max_rank: int | None = None) -> npt.NDArray[Any]:
+    """Return `value` as an array of ``dtype.memory_dtype``; the same array if it is one already."""
+    # Arrays are converted if NumPy calls that safe.  Python scalars and lists are converted one by one, so
+    # that 1.7 becomes the integer 1.  NumPy scalars are converted unchecked.  Lists below `max_rank` are
+    # elements for json.
+    if isinstance(value, np.ndarray) and type(value) is not np.ndarray:
+        value = _plain(value)
+    array = _objects(value, dtype, max_rank) if dtype.memory_dtype.hasobject else _fixed(value, dtype)
+    if max_rank is not None and array.ndim > max_rank:
+        raise ValueError(
+            f"object too deep for desired array: it has rank {array.ndim}, and at most {max_rank} is possible"
+        )
+    return array
+
+
+def _plain(value: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return an array of a subclass as one of NumPy's own; raise if it has masked elements."""
+    if np.ma.is_masked(value):
+        n_masked = int(np.ma.getmaskarray(value).sum())
+        raise InvalidArgumentError(
+            f"{n_masked} of {value.size} values are masked, and an array keeps no mask; say what "
+            "stands for them, as with values.filled(0)"
+        )
+    return np.asarray(value)
+
+
+def _is_array(value: Any) -> bool:
+    if isinstance(value, np.generic | str | bytes):
+        return False
+    return isinstance(value, np.ndarray | memoryview) or hasattr(type(value), "__array__")
+
+
+def _fixed(value: Any, dtype: DataType) -> npt.NDArray[Any]:
+    memory = dtype.memory_dtype
+    if isinstance(value, np.ndarray) and value.dtype == memory and value.dtype.isnative:
+        return sign_extended(value, dtype) if is_small(dtype) else value
+    from_numbers = getattr(dtype.extension, "from_numbers", None)
+    if from_numbers is not None and (numbers := np.asarray(value)).dtype.names is None:
+        out = from_numbers(numbers, "safe" if _is_array(value) else "unsafe")
+    elif _is_array(value):
+        out = _safely(np.asarray(value), memory)
+    elif isinstance(value, np.generic):
+        with np.errstate(all="ignore"):
+            out = np.asarray(value).astype(memory)
+    elif dtype.kind in ("bytes", "char", "text", "raw", "byte"):
+        out = _sized(value, dtype)
+    else:
+        with np.errstate(all="ignore"):
+            out = np.array(value, memory)
+    return sign_extended(out, dtype) if is_small(dtype) else out
+
+
+def _safely(array: npt.NDArray[Any], memory: np.dtype[Any]) -> npt.NDArray[Any]:
+    # NumPy matches fields by position and calls that safe.
+    if memory.names != array.dtype.names:
+        raise TypeError(
+            f"Cannot cast array data from {array.dtype!r} to {memory!r} according to the rule 'safe'"
+        )
+    return array.astype(memory, casting="safe", copy=False)
+
+
+def _sized(value: Any, dtype: DataType) -> npt.NDArray[Any]:
+    """Convert strings without what NumPy does to those that are too long: cut them off."""
+    memory = dtype.memory_dtype
+    if dtype.kind == "text":
+        natural = np.array(value, np.str_)
+        return fitted(natural.ravel().tolist(), dtype).reshape(natural.shape)
+    natural = np.array(value, np.bytes_)
+    padded = DataType(f"S{memory.itemsize}")
+    out = fitted(natural.ravel().tolist(), padded).reshape(natural.shape)
+    return out.view(memory) if dtype.kind in ("raw", "byte") else out
+
+
+def _objects(value: Any, dtype: DataType, max_rank: int | None) -> npt.NDArray[Any]:
+    if _is_array(value):
+        array = np.asarray(value)
+        if array.dtype.kind != "O":
+            array = array.astype(object)
+    else:
+        array = _from_lists(value, max_rank)
+    check = {"string": _bytes, "ustring": _text, "json": plain_json}[dtype.kind]
+    return objects(map(check, array.ravel().tolist()), array.shape, array.size)
+
+
+def _from_lists(value: Any, max_rank: int | None) -> npt.NDArray[Any]:
+    array = np.array(value, object)
+    if max_rank is None or array.ndim <= max_rank:
+        return array
+    shape = array.shape[:max_rank]
+    out = np.empty(shape, object)
+    for index in np.ndindex(*shape):
+        element = value
+        for i in index:
+            element = element[i]
+        out[index] = element
+    return out
+
+
+def _bytes(value: Any) -> bytes:
+    if not isinstance(value, bytes):
+        hint = '; the dtype of text is "ustring"' if isinstance(value, str) else ""
+        raise TypeError(f"expected bytes, {type(value).__name__} found{hint}")
+    return bytes(value)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"expected str, {type(value).__name__} found")
+    return str(value)

@@ -1,0 +1,247 @@
+"""The type of an array's elements, by name: ``dtype("uint16")``.
+
+TensorStore's types are all here under its names.  NumPy's types of fixed size that it has no name for are
+data types too: ``S5`` (null-terminated bytes), ``U7`` (text), ``V5`` (raw bytes), ``datetime64[ns]``,
+``timedelta64[10ms]`` and structured types.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from types import MappingProxyType
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.core.base.binding import plain_json
+from chunkwise.core.dtypes.extension import Extension, extension_of, name_of_extension
+from chunkwise.core.dtypes.names import NAMED, Kind, name_of, numpy_of, struct_of
+from chunkwise.errors import InvalidArgumentError, UnknownExtensionError, nearest
+
+__all__ = ["DTypeLike", "DataType", "dtype", "dtypes"]
+
+DTypeLike: TypeAlias = "DataType | str | type | np.dtype[Any] | list[Any]"
+"""A data type, its name, a NumPy type, a scalar type, or the list of fields of a structured type."""
+
+_PYTHON = {
+    bool: "bool",
+    int: "int64",
+    float: "float64",
+    complex: "complex128",
+    bytes: "string",
+    str: "ustring",
+}
+# NumPy would take these for float64, int64 and so on, with a warning.
+_ABSTRACT = (
+    np.generic,
+    np.number,
+    np.integer,
+    np.signedinteger,
+    np.unsignedinteger,
+    np.inexact,
+    np.floating,
+    np.complexfloating,
+    np.flexible,
+    np.character,
+)
+# NumPy's own short names; their byte order doesn't matter here, as that of a NumPy type doesn't.
+_NUMPY_NAME = re.compile(r"[<>=|]?([biufcSUV][1-9]\d*|\?|[mM]8\[\w+\])", re.ASCII)
+_SCALARS: dict[Kind, type] = {"string": bytes, "ustring": str, "json": np.object_}
+
+
+class DataType:
+    """A data type.
+
+    Parameters
+    ----------
+    dtype : str, type, numpy.dtype, list or DataType
+        A name (``"uint16"``, ``"S5"``, ``"datetime64[ns]"``); a NumPy type in any byte order; ``int``,
+        ``float``, ``complex``, ``bool``, ``bytes`` or ``str``; or the fields of a structured type as a list
+        of ``[name, type]`` or ``[name, type, shape]``.
+
+    Raises
+    ------
+    ValueError
+        If no data type has that name or corresponds to that NumPy type.
+    TypeError
+        If `dtype` is none of the above.
+
+    Notes
+    -----
+    There is one object per type.  In memory, elements are always in native byte order, and structured
+    types have no padding.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import chunkwise
+    >>> chunkwise.DataType("uint16")
+    dtype("uint16")
+    >>> chunkwise.DataType(np.dtype(">f4")) == "float32"
+    True
+    >>> chunkwise.DataType("datetime64[ns]")("2020-01-01")
+    np.datetime64('2020-01-01T00:00:00.000000000')
+    """
+
+    __slots__ = ("__weakref__", "_extension", "_kind", "_memory", "_name")
+    _extension: Extension | None
+    _kind: Kind
+    _memory: np.dtype[Any]
+    _name: str
+
+    def __new__(cls, dtype: Any) -> Self:
+        if isinstance(dtype, cls):
+            return dtype
+        name = _name_for(dtype)
+        found = _INTERNED.get(name)
+        if found is None:
+            kind_and_memory = numpy_of(name)
+            if kind_and_memory is None:
+                extension = extension_of(name)
+                if extension is None and _NUMPY_NAME.fullmatch(name):
+                    with suppress(TypeError):
+                        return cls(np.dtype(name))
+                if extension is None:
+                    raise UnknownExtensionError(_unknown(name))
+                return cls.of_extension(extension)
+            kind, memory = kind_and_memory
+            # A name has several spellings ("datetime64[1ms]"); the one kept is that of the NumPy type.
+            if name not in NAMED and (canonical := name_of(memory)) is not None:
+                name = canonical[0]
+            found = _INTERNED.setdefault(name, cls._make(name, kind, memory))
+        return found  # type: ignore[return-value]
+
+    @classmethod
+    def of_extension(cls, extension: Extension) -> Self:
+        """Return the data type that another package describes."""
+        name = name_of_extension(extension)
+        made = cls._make(name, "extension", extension.memory_dtype, extension)
+        return _INTERNED.setdefault(name, made)  # type: ignore[return-value]
+
+    @classmethod
+    def _make(cls, name: str, kind: Kind, memory: np.dtype[Any], extension: Extension | None = None) -> Self:
+        self = object.__new__(cls)
+        self._name, self._kind, self._memory, self._extension = name, kind, memory, extension
+        return self
+
+    @property
+    def name(self) -> str:
+        """Name of the type; for a structured type the JSON list of its fields."""
+        return self._name
+
+    @property
+    def kind(self) -> Kind:
+        """Family of the type."""
+        return self._kind
+
+    @property
+    def extension(self) -> Extension | None:
+        """Description of the type, if it is of another package."""
+        return self._extension
+
+    @property
+    def memory_dtype(self) -> np.dtype[Any]:
+        """The NumPy type of the elements in memory, with its size: ``S1`` for char and ``V1`` for byte."""
+        return self._memory
+
+    @property
+    def numpy_dtype(self) -> np.dtype[Any]:
+        """The NumPy type as TensorStore reports it: without a size for char (``S``) and byte (``V``)."""
+        return np.dtype(self._memory.kind) if self._kind in ("char", "byte") else self._memory
+
+    @property
+    def itemsize(self) -> int:
+        """Size of an element in memory, in bytes; that of a reference for string, ustring and json."""
+        return self._memory.itemsize
+
+    @property
+    def type(self) -> type:
+        """Type of a scalar: bytes, str and ``np.object_`` for string, ustring and json."""
+        return _SCALARS.get(self._kind, self._memory.type)
+
+    def to_json(self) -> str:
+        """Return the name, which is the JSON form of a data type."""
+        return self._name
+
+    def zero(self) -> npt.NDArray[Any]:
+        """Return the element where no fill value is given, with shape ``()``.
+
+        Zero, false, empty, null, or for ``datetime64`` and ``timedelta64`` not-a-time.
+        """
+        out = np.zeros((), self._memory)
+        if self._kind == "datetime":
+            out[()] = "NaT"
+        elif self._memory.hasobject:
+            out[()] = {"string": b"", "ustring": "", "json": None}[self._kind]
+        return out
+
+    def __call__(self, value: Any, /) -> Any:
+        """Return `value` as a scalar of this type, or as an array if it is array-like."""
+        if self._kind == "string":
+            return bytes(value)
+        if self._kind == "ustring":
+            return str(value)
+        if self._kind == "json":
+            return plain_json(value)
+        return np.array(value, self.numpy_dtype)[()]
+
+    def __repr__(self) -> str:
+        return f"dtype({self._name})" if self._name[0] in "[{" else f'dtype("{self._name}")'
+
+    def __eq__(self, other: object) -> bool:
+        """Return True if `other` is, or names, the same type; None is no data type, and unequal.
+
+        Raises
+        ------
+        ValueError
+            For a name or a NumPy type to which no data type corresponds.
+        TypeError
+            For what is none of the things that a data type can be made of.
+        """
+        if isinstance(other, DataType):
+            return self is other
+        return NotImplemented if other is None else self is DataType(other)
+
+    def __hash__(self) -> int:
+        return hash(self._name)
+
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
+        return DataType, (self._name,)
+
+
+def _name_for(dtype: object) -> str:
+    if isinstance(dtype, str):
+        return dtype
+    if isinstance(dtype, list):
+        try:
+            dtype = struct_of(dtype)
+        except (TypeError, ValueError) as e:
+            raise InvalidArgumentError(f"Not the fields of a structured data type: {dtype!r}: {e}") from None
+    if isinstance(dtype, type):
+        if dtype in _PYTHON:
+            return _PYTHON[dtype]
+        if dtype in _ABSTRACT:
+            raise TypeError(f"{dtype!r} is an abstract NumPy type and no data type")
+        dtype = np.dtype(dtype)
+    if not isinstance(dtype, np.dtype):
+        raise TypeError(f"A data type is a name, a NumPy type or a scalar type, not {dtype!r}")
+    found = name_of(dtype)
+    if found is None:
+        hint = '; give the dtype: "ustring" for text, "string" for bytes' if dtype.hasobject else ""
+        raise InvalidArgumentError(f"No TensorStore data type corresponding to NumPy dtype: {dtype!r}{hint}")
+    return found[0]
+
+
+def _unknown(name: str) -> str:
+    return f'No TensorStore data type with name: "{name}"; {nearest(name, NAMED)}'.removesuffix("; ")
+
+
+_INTERNED: dict[str, DataType] = {
+    name: DataType._make(name, kind, memory) for name, (kind, memory) in NAMED.items()
+}
+
+dtype = DataType
+dtypes: MappingProxyType[str, DataType] = MappingProxyType(dict(_INTERNED))
+"""Every type that has a name of its own, by that name."""

@@ -1,0 +1,133 @@
+"""Fill values: from the JSON of each format to an array of shape ``()`` in memory, and back.
+
+``parse_fill_value`` and ``fill_value_to_json`` choose the family's functions; the forms are described there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.core.base.binding import JSON
+from chunkwise.core.dtypes.data_type import DataType
+from chunkwise.core.dtypes.extension import Extension
+from chunkwise.core.dtypes.fixed import (
+    parse_fixed_bytes,
+    parse_fixed_text,
+    print_fixed_bytes,
+    print_fixed_text,
+)
+from chunkwise.core.dtypes.floating import parse_complex, parse_float, print_complex, print_float
+from chunkwise.core.dtypes.integer import (
+    parse_bool,
+    parse_datetime,
+    parse_int,
+    print_bool,
+    print_datetime,
+    print_int,
+    show,
+)
+from chunkwise.core.dtypes.names import Kind, Notation
+from chunkwise.core.dtypes.struct import parse_struct, print_struct
+from chunkwise.core.dtypes.variable import parse_variable, print_variable
+from chunkwise.errors import ChunkwiseError, SpecError
+
+__all__ = ["parse_element", "print_element", "same_fill", "same_object"]
+
+_PARSE: dict[Kind, Callable[[JSON, DataType, Notation], npt.NDArray[Any]]] = {
+    "bool": parse_bool,
+    "int": parse_int,
+    "float": parse_float,
+    "char": parse_fixed_bytes,
+    "byte": parse_fixed_bytes,
+    "bytes": parse_fixed_bytes,
+    "raw": parse_fixed_bytes,
+    "text": parse_fixed_text,
+    "datetime": parse_datetime,
+    "string": parse_variable,
+    "ustring": parse_variable,
+    "json": parse_variable,
+}
+_PRINT: dict[Kind, Callable[[npt.NDArray[Any], DataType, Notation], JSON]] = {
+    "bool": print_bool,
+    "int": print_int,
+    "float": print_float,
+    "complex": print_complex,
+    "char": print_fixed_bytes,
+    "byte": print_fixed_bytes,
+    "bytes": print_fixed_bytes,
+    "raw": print_fixed_bytes,
+    "text": print_fixed_text,
+    "datetime": print_datetime,
+    "string": print_variable,
+    "ustring": print_variable,
+    "json": print_variable,
+}
+
+
+def parse_element(
+    value: JSON, dtype: DataType, notation: Notation, stored: np.dtype[Any] | None = None
+) -> npt.NDArray[Any]:
+    """Return the element that `value` is in `notation`, with shape ``()``; raise SpecError for any other."""
+    # `stored` is the type with the byte order it is stored in; it matters for base64 of complex and
+    # structured types.
+    if dtype.kind == "struct":
+        return parse_struct(
+            value, dtype, notation, stored, lambda v, member: parse_element(v, member, notation)
+        )
+    if dtype.kind == "complex":
+        return parse_complex(value, dtype, notation, stored)
+    if dtype.extension is not None:
+        return _parse_extension(value, dtype, dtype.extension)
+    return _PARSE[dtype.kind](value, dtype, notation)
+
+
+def _parse_extension(value: JSON, dtype: DataType, extension: Extension) -> npt.NDArray[Any]:
+    try:
+        return np.array(extension.parse_fill_value(value), dtype.memory_dtype).reshape(())
+    except ChunkwiseError:
+        raise
+    except (TypeError, ValueError, LookupError, ArithmeticError) as e:  # as other packages refuse a value
+        raise SpecError(f"Expected value of {dtype.name}, but received: {show(value)} ({e})") from e
+
+
+def print_element(
+    fill: npt.NDArray[Any], dtype: DataType, notation: Notation, stored: np.dtype[Any] | None = None
+) -> JSON:
+    """Return the JSON of an element, given as an array of shape ``()``; inverse of `parse_element`."""
+    fill = np.asarray(fill, dtype.memory_dtype) if dtype.kind != "json" else fill
+    if dtype.kind == "struct":
+        return print_struct(fill, dtype, notation, stored)
+    if dtype.extension is not None:
+        return dtype.extension.print_fill_value(fill)
+    return _PRINT[dtype.kind](fill, dtype, notation)
+
+
+def same_fill(a: npt.NDArray[Any] | None, b: npt.NDArray[Any] | None) -> bool:
+    """Return True if two fill values are the same bits: NaN is itself, 0.0 is not -0.0, None is only None."""
+    if a is None or b is None:
+        return a is b
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    if a.dtype.hasobject:
+        return all(map(same_object, a.ravel().tolist(), b.ravel().tolist()))
+    return a.tobytes() == b.tobytes()
+
+
+def same_object(a: Any, b: Any) -> bool:
+    """Return True if two elements that are Python objects are of one type and the same in all they hold."""
+    if isinstance(a, float) and isinstance(b, float):
+        return (a == b and math.copysign(1, a) == math.copysign(1, b)) or (a != a and b != b)
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(same_object(a[k], b[k]) for k in a)
+    if isinstance(a, list | tuple):
+        return len(a) == len(b) and all(map(same_object, a, b))
+    if isinstance(a, np.ndarray):
+        return same_fill(a, b)
+    return bool(a == b)

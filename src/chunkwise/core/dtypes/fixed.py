@@ -1,0 +1,79 @@
+"""Strings and raw bytes of fixed size: ``S<n>``, ``U<n>``, ``V<n>``; ``char`` and ``byte`` are one byte long.
+
+============ ================================== ==================== =======================
+type         in Zarr v3                         in Zarr v2           fill value
+============ ================================== ==================== =======================
+``S<n>``     ``null_terminated_bytes``          ``|S<n>``            base64
+``U<n>``     ``fixed_length_utf32``             ``<U<n>``            the text
+``V<n>``     ``r<8 n>``, read: ``raw_bytes``    ``|V<n>``            base64
+============ ================================== ==================== =======================
+
+Sizes are in bytes, for ``U<n>`` in code points of four bytes.  Peers differ in whether the base64 of an
+``S<n>`` holds the padding: TensorStore wants all `n` bytes in Zarr v2, so they are written there; zarr-python
+leaves them out, so they are left out in Zarr v3, which TensorStore doesn't have.  Of ``r<8 n>`` the Zarr v3
+specification has a list of byte values, which is written; base64, which both peers write, is read too.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.core.base.binding import JSON, expect_int, expect_string, parse_array
+from chunkwise.core.dtypes.data_type import DataType
+from chunkwise.core.dtypes.integer import show
+from chunkwise.core.dtypes.names import Notation
+from chunkwise.errors import SpecError
+
+__all__ = ["decode_base64", "parse_fixed_bytes", "parse_fixed_text", "print_fixed_bytes", "print_fixed_text"]
+
+
+def decode_base64(value: JSON, nbytes: int, *, exact: bool = False) -> bytes:
+    """Return the bytes of a base64 string: `nbytes` of them, or fewer unless `exact`, padded with zeros."""
+    try:
+        raw = base64.b64decode(expect_string(value), validate=True)
+    except (binascii.Error, ValueError):
+        raw = None
+    if raw is None or len(raw) > nbytes or (exact and len(raw) != nbytes):
+        raise SpecError(f"Expected {nbytes} base64-encoded bytes, but received: {show(value)}")
+    return raw.ljust(nbytes, b"\0")
+
+
+def parse_fixed_bytes(value: JSON, dtype: DataType, notation: Notation) -> npt.NDArray[Any]:
+    """Return a fill value of ``S<n>``, ``V<n>``, char or byte."""
+    # A list of byte values is read too in Zarr v3, and 0 for bytes that are all zero, which TensorStore
+    # writes for the raw members of a structured type.
+    nbytes = dtype.itemsize
+    raw_bits = notation.has_bits and dtype.kind == "raw"
+    if raw_bits and isinstance(value, list):
+        raw = bytes(parse_array(value, lambda v: expect_int(v, 0, 255), nbytes))
+    elif raw_bits and value == 0 and not isinstance(value, bool):
+        raw = bytes(nbytes)
+    else:
+        raw = decode_base64(value, nbytes, exact=raw_bits)
+    return np.frombuffer(raw, dtype.memory_dtype).reshape(()).copy()
+
+
+def print_fixed_bytes(fill: npt.NDArray[Any], dtype: DataType, notation: Notation) -> str:
+    """Return the JSON form of a fill value of ``S<n>``, ``V<n>``, char or byte."""
+    raw = fill.tobytes()
+    if not notation.pads_bytes and dtype.kind == "bytes":
+        raw = raw.rstrip(b"\0")
+    return base64.b64encode(raw).decode()
+
+
+def parse_fixed_text(value: JSON, dtype: DataType, notation: Notation) -> npt.NDArray[Any]:
+    """Return a fill value of ``U<n>``."""
+    text, room = expect_string(value), dtype.itemsize // 4
+    if len(text) > room:
+        raise SpecError(f"Expected string of at most {room} characters, but received: {show(value)}")
+    return np.array(text, dtype.memory_dtype)
+
+
+def print_fixed_text(fill: npt.NDArray[Any], dtype: DataType, notation: Notation) -> str:
+    """Return the JSON form of a fill value of ``U<n>``."""
+    return str(fill)

@@ -1,0 +1,170 @@
+"""Binary floating-point numbers of 4 to 64 bits, and complex numbers, which are two of them.
+
+Those below 8 bits take one byte each.
+
+Fill value in Zarr v3 ("Data Types", "Permitted fill values"): a number, ``"Infinity"``, ``"-Infinity"``,
+``"NaN"`` for the one NaN with sign 0 and only the first bit of the mantissa set, and ``"0x7fc00001"``, the
+bits of any value; the only form for other NaNs.  Formats without infinity have for ``"NaN"`` the NaN that
+converting one gives.
+
+In Zarr v2 ("Fill value encoding"): a number or one of the three words; TensorStore also reads decimal
+strings, and writes ``float4_e2m1fn`` as base64 of its byte.  The payload of a NaN can't be written there.
+
+``complex64`` and ``complex128`` are the real part, then the imaginary part.  Fill value: a list of both, each
+as for the floating-point type of half the size.  In Zarr v2, base64 of the stored bytes is read as well, as
+TensorStore does, and a number or word, the real part, as GDAL writes it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+import re
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.core.base.binding import JSON, MISSING, parse_array
+from chunkwise.core.dtypes.data_type import DataType
+from chunkwise.core.dtypes.fixed import decode_base64
+from chunkwise.core.dtypes.integer import show
+from chunkwise.core.dtypes.names import Notation
+from chunkwise.errors import SpecError
+
+__all__ = ["component_of", "parse_complex", "parse_float", "print_complex", "print_float", "read_float"]
+
+_WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+_HEX = re.compile(r"0x([0-9a-fA-F]+)")
+_DECIMAL = re.compile(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*", re.ASCII)
+_LOOSE = re.compile(r"\s*[+-]?(nan|inf|infinity)\s*", re.ASCII | re.IGNORECASE)
+_HEX_NUMBER = re.compile(
+    r"\s*[+-]?0[xX]([0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)([pP][+-]?[0-9]+)?\s*", re.ASCII
+)
+_COMPONENT = {"complex64": DataType("float32"), "complex128": DataType("float64")}
+
+
+def bits_type(dtype: DataType) -> str:
+    """Return the unsigned integer type of the size of one element."""
+    return f"u{dtype.itemsize}"
+
+
+def canonical_nan(dtype: DataType) -> npt.NDArray[Any]:
+    """Return the value of ``"NaN"``; not a NaN for the types that have none."""
+    with np.errstate(all="ignore"):
+        return np.array(math.nan).astype(dtype.memory_dtype)
+
+
+def _rounded(value: float, dtype: DataType, said: JSON) -> npt.NDArray[Any]:
+    with np.errstate(all="ignore"):
+        out = np.array(value).astype(dtype.memory_dtype)
+    back = float(out)
+    lost = math.isnan(back) != math.isnan(value) or (math.isinf(value) and back != value)
+    if lost or (math.isfinite(value) and value != 0 and (back < 0) != (value < 0) and back != 0):
+        raise SpecError(f"{dtype.name} has no value for {show(said) if said == said else 'NaN'}")
+    return out
+
+
+def read_float(value: JSON) -> float:
+    """Return a number or a string as TensorStore's JSON conversion reads it; raise SpecError for all else."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        try:
+            return float(value)
+        except OverflowError:
+            return math.inf if value > 0 else -math.inf
+    if isinstance(value, str):
+        if _DECIMAL.fullmatch(value) or _LOOSE.fullmatch(value):
+            return float(value)
+        if _HEX_NUMBER.fullmatch(value):
+            return float.fromhex(value.strip())
+    raise _expected("64-bit floating-point number", value)
+
+
+def parse_float(value: JSON, dtype: DataType, notation: Notation) -> npt.NDArray[Any]:
+    """Return a fill value of a floating-point type, or raise SpecError."""
+    # An error are also infinity and NaN where the type has none, and finite numbers that would become NaN.
+    if notation.is_plain:
+        with np.errstate(all="ignore"):
+            return np.array(read_float(value)).astype(dtype.memory_dtype)
+    if isinstance(value, str):
+        return _from_string(value, dtype, notation)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise _expected("floating-point number", value)
+    if value == 0 and dtype.name == "float8_e8m0fnu":  # so TensorStore writes the least value, its default
+        return np.zeros((), bits_type(dtype)).view(dtype.memory_dtype)
+    return _rounded(read_float(value), dtype, value)
+
+
+def _from_string(value: str, dtype: DataType, notation: Notation) -> npt.NDArray[Any]:
+    if value in _WORDS:
+        return _rounded(_WORDS[value], dtype, value)
+    if notation.has_bits:
+        match = _HEX.fullmatch(value)
+        if match is None or len(match[1]) > 2 * dtype.itemsize:
+            raise _expected('"Infinity", "-Infinity", "NaN", or hex string', value)
+        return np.array(int(match[1], 16), bits_type(dtype)).view(dtype.memory_dtype)
+    if _DECIMAL.fullmatch(value):
+        return _rounded(float(value), dtype, value)
+    if dtype.itemsize == 1:
+        try:
+            raw = base64.b64decode(value, validate=True)
+        except (binascii.Error, ValueError):
+            raw = b""
+        if len(raw) == 1:
+            return np.frombuffer(raw, dtype.memory_dtype)[0:1].reshape(()).copy()
+    raise SpecError(f"Invalid floating-point value: {show(value)}")
+
+
+def print_float(fill: npt.NDArray[Any], dtype: DataType, notation: Notation) -> JSON:
+    """Return the JSON form of a fill value, one that every peer reads as this very value."""
+    # In a schema that is always a number, be it NaN or infinite.
+    value = float(fill)
+    if notation.is_plain:
+        return value
+    if notation.has_stored_form and dtype.name == "float4_e2m1fn":
+        return base64.b64encode(fill.tobytes()).decode()
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    if notation.has_bits:
+        # Peers don't agree on the numbers that float8_e8m0fnu has, but they do on its bits.
+        if dtype.name == "float8_e8m0fnu" and not math.isnan(value):
+            return _hex(fill, dtype)
+        if math.isnan(value) and fill.tobytes() != canonical_nan(dtype).tobytes():
+            return _hex(fill, dtype)
+    return "NaN" if math.isnan(value) else value
+
+
+def _hex(fill: npt.NDArray[Any], dtype: DataType) -> str:
+    return f"0x{int(fill.view(bits_type(dtype))):0{2 * dtype.itemsize}x}"
+
+
+def _expected(what: str, value: JSON) -> SpecError:
+    received = "but member is missing" if value is MISSING else f"but received: {show(value)}"
+    return SpecError(f"Expected {what}, {received}")
+
+
+def component_of(dtype: DataType) -> DataType:
+    """Return the type of the real part."""
+    return _COMPONENT[dtype.name]
+
+
+def parse_complex(
+    value: JSON, dtype: DataType, notation: Notation, stored: np.dtype[Any] | None = None
+) -> npt.NDArray[Any]:
+    """Return a fill value; `stored` tells the byte order of its base64 form."""
+    part = component_of(dtype)
+    if notation.has_stored_form and isinstance(value, str) and value not in _WORDS:
+        raw = decode_base64(value, dtype.itemsize, exact=True)
+        return np.frombuffer(raw, stored or dtype.memory_dtype).astype(dtype.memory_dtype).reshape(())
+    if notation.has_stored_form and not isinstance(value, list):
+        value = [value, 0]
+    pair = parse_array(value, lambda v: parse_float(v, part, notation), 2)
+    return np.array(pair, part.memory_dtype).view(dtype.memory_dtype).reshape(())
+
+
+def print_complex(fill: npt.NDArray[Any], dtype: DataType, notation: Notation) -> JSON:
+    """Return the JSON form of a fill value."""
+    part = component_of(dtype)
+    real, imag = np.ascontiguousarray(fill).reshape(1).view(part.memory_dtype)
+    return [print_float(np.asarray(real), part, notation), print_float(np.asarray(imag), part, notation)]

@@ -1,0 +1,400 @@
+"""The result of work that may still be under way, usable from threads and from asyncio alike.
+
+A future needs no lock: whoever enters the first claim in ``_claims`` may start or complete it, and each
+waiter and callback is an entry of a deque that is popped exactly once, by the completing thread or by the
+one that came late.  Both operations are atomic in CPython, with and without the GIL, so there is
+nothing that a fork could leave locked.  A future that is complete from the start has neither.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections import deque
+from collections.abc import Callable, Coroutine, Generator
+from contextlib import suppress
+from types import GenericAlias
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast
+
+from chunkwise.core.base.fork import in_child
+from chunkwise.core.base.html import brief
+from chunkwise.core.engine.waiting import seconds_left, wait
+from chunkwise.errors import ChunkwiseError
+
+if TYPE_CHECKING:
+    import asyncio
+
+__all__ = ["BrokenPromiseError", "Future", "Promise", "promise_of", "waiting_future"]
+
+T = TypeVar("T")
+
+_PENDING, _VALUE, _ERROR, _CANCELLED = range(4)
+
+_n_forks = 0
+
+
+@in_child
+def _count_fork() -> None:
+    global _n_forks
+    _n_forks += 1
+
+
+def _count_of_forks() -> int:
+    return _n_forks
+
+
+class BrokenPromiseError(ChunkwiseError, ValueError):
+    """The work ended without a result: its promise was dropped."""
+
+    status = "UNKNOWN"
+
+
+class Future(Generic[T]):
+    """Handle of a result, perhaps of one that is still being computed.
+
+    Parameters
+    ----------
+    future : Future, coroutine or any other value
+        A Future is returned as it is; a coroutine is scheduled on an event loop; any other value
+        gives a completed future.
+    loop : asyncio.AbstractEventLoop, optional
+        Where a coroutine is to run; by default the running loop.
+
+    Raises
+    ------
+    InvalidArgumentError
+        For a coroutine, if there is neither `loop` nor a running loop.
+
+    Examples
+    --------
+    >>> import chunkwise
+    >>> promise, future = chunkwise.Promise.new()
+    >>> future.done()
+    False
+    >>> promise.set_result(5)
+    >>> future.result()
+    5
+    """
+
+    if not TYPE_CHECKING:
+        __class_getitem__ = classmethod(GenericAlias)  # as that of TensorStore, and quicker than typing's
+
+    __slots__ = ("__weakref__", "_callbacks", "_claims", "_forks", "_start", "_state", "_value")
+
+    _state: int
+    _value: Any
+    _claims: dict[str, object]
+    _callbacks: deque[Callable[[Any], Any]]
+    _start: list[Callable[[Any], Any]]
+    _forks: int
+
+    def __new__(cls, future: Any, *, loop: asyncio.AbstractEventLoop | None = None) -> Future[T]:
+        if isinstance(future, Future):
+            return future
+        if isinstance(future, Coroutine):
+            from chunkwise.core.engine.coroutine import future_of_coroutine  # only loops have use for it
+
+            return cast(Future[T], future_of_coroutine(future, loop, Promise.new))
+        return cls.ready(future)
+
+    @classmethod
+    def ready(cls, value: T) -> Future[T]:
+        """Return a future that is complete with `value`."""
+        self = _new(cls)
+        self._value = value
+        self._state = _VALUE
+        return self
+
+    @classmethod
+    def failed(cls, error: BaseException) -> Future[T]:
+        """Return a future that is complete with `error`."""
+        self = _new(cls)
+        self._value = error
+        self._state = _ERROR
+        return self
+
+    @classmethod
+    def deferred(cls, start: Callable[[Promise[T]], object]) -> Future[T]:
+        """Return a future whose work, ``start(promise)``, begins when the result is first asked for."""
+        self = _pending()
+        self._start.append(lambda future: start(promise_of(future)))
+        return self
+
+    def result(self, timeout: float | None = None, deadline: float | None = None) -> T:
+        """Wait for the result and return it.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Longest time to wait, in seconds.
+        deadline : float, optional
+            Last time to wait until, in seconds since the epoch.
+
+        Raises
+        ------
+        TimeoutError
+            If there is no result by then.
+        TypeError
+            If `timeout` or `deadline` is not a number.
+        asyncio.CancelledError
+            If the future was cancelled.
+        Exception
+            Whatever the work failed with.
+        """
+        left = None if timeout is None and deadline is None else seconds_left(timeout, deadline)
+        if self._state != _VALUE:
+            if self._state == _PENDING:
+                wait(self, left, _count_of_forks)
+            if self._state == _ERROR:
+                try:
+                    raise self._value
+                finally:
+                    self = None  # type: ignore[assignment]  # else error, traceback, frame and self are a cycle
+            if self._state == _CANCELLED:
+                _raise_cancelled()
+        return cast(T, self._value)
+
+    def exception(self, timeout: float | None = None, deadline: float | None = None) -> BaseException | None:
+        """Wait for the end and return what the work failed with, or None.
+
+        Parameters and errors are those of `result`, except that the failure is returned.
+        """
+        left = None if timeout is None and deadline is None else seconds_left(timeout, deadline)
+        if self._state == _PENDING:
+            wait(self, left, _count_of_forks)
+        if self._state == _CANCELLED:
+            _raise_cancelled()
+        return self._value if self._state == _ERROR else None
+
+    def done(self) -> bool:
+        """Return whether the work has ended: with a result, failed or cancelled."""
+        return self._state != _PENDING
+
+    def cancelled(self) -> bool:
+        """Return whether the future was cancelled."""
+        return self._state == _CANCELLED
+
+    def cancel(self) -> bool:
+        """Give the result up; return whether it was still pending.
+
+        Work that is under way stops as soon as it notices.
+        """
+        return _complete(self, _CANCELLED, None)
+
+    def force(self) -> None:
+        """Start work that would otherwise start when the result is first asked for."""
+        if self._state != _PENDING or not self._start:
+            return
+        claim = object()
+        try:
+            if self._claims.setdefault("start", claim) is not claim:
+                return
+            self._forks = _n_forks
+            starts = [*self._start]  # none if the future was cancelled meanwhile
+            self._start.clear()
+            for start in starts:
+                start(self)
+        except BaseException:  # Ctrl-C; nobody else will start the work
+            if self._claims.get("start") is claim:
+                _complete(self, _ERROR, BrokenPromiseError())
+            raise
+
+    def add_done_callback(self, callback: Callable[[Future[T]], Any]) -> None:
+        """Call `callback` with this future when it is done, at once if it is done already.
+
+        Work that waits to be asked for is started.  An exception that is raised by a later call is
+        printed to stderr.
+        """
+        self._on_done(callback)
+        if self._state == _PENDING:
+            self.force()
+
+    def _on_done(self, callback: Callable[[Future[T]], Any]) -> None:
+        if self._state != _PENDING:
+            callback(self)
+            return
+        self._callbacks.append(callback)
+        if self._state != _PENDING:
+            _run_callbacks(self)
+
+    def remove_done_callback(self, callback: Callable[[Future[T]], Any]) -> int:
+        """Forget `callback`; return how often it was registered."""
+        n_removed = 0
+        while self._state == _PENDING:
+            try:
+                self._callbacks.remove(callback)
+            except ValueError:
+                break
+            except IndexError:  # another thread changed the deque during the search
+                continue
+            n_removed += 1
+        return n_removed
+
+    def __await__(self) -> Generator[Any, None, T]:
+        if self._state == _PENDING:
+            from asyncio import CancelledError, get_running_loop  # loaded already, for there is a loop
+
+            loop = get_running_loop()
+            waiter = loop.create_future()
+
+            def settle() -> None:
+                if not waiter.done():
+                    waiter.set_result(None)
+
+            def wake(_: Future[T]) -> None:
+                with suppress(RuntimeError):  # the loop was closed; nobody waits any more
+                    loop.call_soon_threadsafe(settle)
+
+            self.add_done_callback(wake)
+            try:
+                yield from waiter
+            except CancelledError:
+                self.cancel()
+                raise
+            finally:
+                self.remove_done_callback(wake)
+        return self.result()
+
+    def __repr__(self) -> str:
+        state = ("pending", "done", "failed", "cancelled")[self._state]
+        if self._state == _PENDING and self._start:
+            state = "not begun"
+        elif self._state in (_VALUE, _ERROR):
+            state += f": {brief(self._value) if self._state == _VALUE else type(self._value).__name__}"
+        return f"<{type(self).__module__}.{type(self).__qualname__} at {id(self):#x} {state}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(f"cannot pickle '{type(self).__name__}' object")
+
+
+class Promise(Generic[T]):
+    """The end of a `Future` at which the result is put in; made by `new`.
+
+    The first of result, failure and cancellation counts, later ones are ignored.  A promise that is
+    dropped without either fails its future.
+
+    Examples
+    --------
+    >>> import chunkwise
+    >>> promise, future = chunkwise.Promise.new()
+    >>> future.done()
+    False
+    >>> promise.set_result(5)
+    >>> future.result()
+    5
+    """
+
+    if not TYPE_CHECKING:
+        __class_getitem__ = classmethod(GenericAlias)
+
+    __slots__ = ("__weakref__", "_future")
+
+    _future: Future[T]
+
+    def __new__(cls) -> Promise[T]:
+        raise TypeError(f"cannot create '{cls.__name__}' instances; use Promise.new()")
+
+    @staticmethod
+    def new() -> tuple[Promise[T], Future[T]]:
+        """Return a promise and its future."""
+        future: Future[T] = _pending()
+        return promise_of(future), future
+
+    def set_result(self, result: T) -> None:
+        """Complete the future with `result`."""
+        _complete(self._future, _VALUE, result)
+
+    def set_exception(self, exception: BaseException) -> None:
+        """Complete the future with a failure."""
+        if not isinstance(exception, BaseException):
+            raise TypeError(f"Expected an exception, but received: {exception!r}")
+        _complete(self._future, _ERROR, exception)
+
+    def set_cancelled(self) -> None:
+        """Cancel the future, for work that was itself cancelled."""
+        _complete(self._future, _CANCELLED, None)
+
+    def done(self) -> bool:
+        """Return whether a result is no longer wanted: set already, or cancelled."""
+        return self._future._state != _PENDING
+
+    @property
+    def future(self) -> Future[T]:
+        """The future of this promise."""
+        return self._future
+
+    def __del__(self) -> None:
+        future = getattr(self, "_future", None)  # None after an interrupt at the moment when it was made
+        if future is not None and future._state == _PENDING:
+            _complete(future, _ERROR, BrokenPromiseError())
+
+
+_new = object.__new__
+
+
+def _pending() -> Future[Any]:
+    future = _new(Future)
+    future._state = _PENDING
+    future._value = None
+    future._claims = {}
+    future._callbacks = deque()
+    future._start = []
+    future._forks = _n_forks
+    return future
+
+
+def waiting_future(start: Callable[[Future[Any]], object]) -> Future[Any]:
+    """Return a pending future that calls ``start(future)`` when its result is first asked for."""
+    # Whoever knows the result puts it in through `promise_of`; no promise has to be kept until then.
+    future = _pending()
+    future._start.append(start)
+    return future
+
+
+def promise_of(future: Future[T]) -> Promise[T]:
+    """Return a promise for `future`; dropping it while the future is pending fails the future."""
+    promise = _new(Promise)
+    promise._future = future
+    return promise
+
+
+def _complete(future: Future[Any], state: int, value: Any) -> bool:
+    """Complete a pending future; return False if it is complete, or about to be."""
+    if future._state != _PENDING:
+        return False
+    claim = state, value
+    try:
+        if future._claims.setdefault("end", claim) is not claim:
+            return False
+        _settle(future, state, value)
+    except BaseException:  # Ctrl-C; whoever waits is to be told all the same
+        if future._claims.get("end") is claim:
+            _settle(future, state, value)
+        raise
+    return True
+
+
+def _settle(future: Future[Any], state: int, value: Any) -> None:
+    future._value = value
+    future._state = state
+    future._start.clear()
+    _run_callbacks(future)
+
+
+def _run_callbacks(future: Future[Any]) -> None:
+    callbacks = future._callbacks
+    while True:
+        try:
+            callback = callbacks.popleft()
+        except IndexError:
+            return
+        try:
+            callback(future)
+        except BaseException:  # whoever completes a future isn't to fail, nor other callbacks to be left out
+            with suppress(MemoryError):
+                traceback.print_exc()
+
+
+def _raise_cancelled() -> NoReturn:
+    from asyncio import CancelledError  # the package is slow to load, and most programs never cancel
+
+    raise CancelledError

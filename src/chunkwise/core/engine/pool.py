@@ -1,0 +1,385 @@
+"""Threads that work through the batches of reads and writes.
+
+A job is a number of batches and a way to open a worker for them.  It enters the queue once for each
+thread that it may use, not once for each batch; whoever takes an entry opens a worker, which owns its
+reader, its codecs' contexts and its scratch memory, and takes batches until none is left.  Between two
+batches a job makes room for others that wait.
+
+Threads are started when there is work for them, are daemons, and are not inherited by a fork: the
+child starts its own.  Where the system has no thread left, those that there are do the work, or the
+caller.  When Python ends they are told to stop, and waited for: a daemon goes on in a codec while what it
+works on is taken apart.  Work that is handed in from a thread of a pool is done at once by that thread, so
+that waiting for it can't wait for itself.
+"""
+
+from __future__ import annotations
+
+import atexit
+import sys
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
+from itertools import count
+from operator import call
+from queue import SimpleQueue
+from threading import get_ident
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+
+from chunkwise.core.base.fork import in_child, new_lock, put_in_order_in_child
+from chunkwise.core.base.processors import n_dask_threads, n_processors
+from chunkwise.core.base.thread import start_thread
+from chunkwise.core.engine.future import Future, Promise
+from chunkwise.core.engine.unfinished import Change, after, be_part_of_change, before
+from chunkwise.core.engine.waiting import give_up
+from chunkwise.core.kvstore.request_limits import Slots
+from chunkwise.errors import CancelledError
+
+__all__ = [
+    "OpenWorker",
+    "Pool",
+    "Stop",
+    "give_up_since",
+    "in_event_loop",
+    "is_idle",
+    "n_changes",
+    "n_threads",
+    "pool_of",
+    "work_here",
+]
+
+B = TypeVar("B")
+T = TypeVar("T")
+
+Stop: TypeAlias = "list[None]"
+"""True as soon as the work is no longer wanted; looked at once for each chunk."""
+
+OpenWorker: TypeAlias = Callable[[Stop], Callable[[B], None]]
+"""Called in the thread that is going to work; returns what is called with each batch."""
+
+
+class _Here(threading.local):
+    """What a thread is at: `working` in threads that belong to a pool, `stop` of the job that it has."""
+
+    working = False
+    stop: Stop | None = None
+    n_changes = 0  # that it has begun
+
+
+_here = _Here()
+_pools: weakref.WeakSet[Pool] = weakref.WeakSet()
+_jobs: set[_Job[Any, Any]] = set()
+_LAST_WAIT = 10.0  # seconds, for a chunk, or for a server that does not answer
+
+
+class Pool:
+    """Threads shared by all reads and writes of a context."""
+
+    # `n_workers` batches are worked on at the same time; by default as many as this process may use
+    # processors.  With `slots` a user chose it; then, and if a worker of Dask was given its threads, it is
+    # `bounded`: there are no more for local files that mostly wait either.  If that is one thread, it is the
+    # one that has the task.
+
+    _n_threads = 0
+
+    def __init__(self, n_workers: int | None = None, *, slots: Slots | None = None) -> None:
+        n_dask = 0 if n_workers else n_dask_threads()
+        self.n_workers = n_workers or n_processors()
+        self.bounded = slots is not None or n_dask > 0
+        self._slots = slots or Slots(self.n_workers)
+        self._is_caller = n_dask == 1
+        self._lock = new_lock()
+        self.after_fork()
+        put_in_order_in_child(self)
+        _pools.add(self)
+
+    def after_fork(self) -> None:
+        """Begin anew: the threads have stayed behind, with their work."""
+        self._queue: SimpleQueue[_Turn[Any] | None] = SimpleQueue()
+        self._n_threads = 0
+
+    def __del__(self) -> None:
+        for _ in range(self._n_threads):
+            self._queue.put(None)
+
+    def run(
+        self,
+        batches: Sequence[B],
+        open_worker: OpenWorker[B],
+        finish: Callable[[], T],
+        *,
+        n_workers: int,
+        n_threads: int | None = None,
+        inline: bool = False,
+        settle: Callable[[], None] | None = None,
+        writes: Hashable = None,
+        apart: bool = False,
+    ) -> Future[T]:
+        """Work through `batches`; the first failure stops the rest and is the failure of the future."""
+        # `finish` is called once after the last batch, and gives the result.  `n_workers` may exceed that of
+        # the pool for work that mostly waits.  `n_threads` is how many it may use together with other jobs
+        # that are under way; by default as many as there are processors.  With `inline` the calling thread
+        # does it, because that is quicker than handing it over. `settle` is called before `finish` and also
+        # after a failure: it waits for what workers have begun and others do.  `writes` is the identity of
+        # the store that is changed, or `EVERYWHERE`: what nobody waits for there any more comes first.
+        # Work that is `apart` waits for no other, so that a thread of another pool may wait for it.
+        n = max(1, min(n_workers, len(batches)))
+        earlier = before(writes)
+        inline = (inline and not earlier) or (_here.working and not apart) or (self._is_caller and n == 1)
+        most = min(n_threads or self.n_workers, n + len(_jobs))
+        if inline or not batches or not self.start_threads(max(n, most)):
+            return _run_here(batches, open_worker, finish, settle)
+        promise: Promise[T]  # not Promise[T].new(): the alias takes as long as what it calls
+        promise, future = Promise.new()
+        job = _Job(batches, open_worker, finish, promise, self, n, settle, writes)
+        turns = [_Turn(job) for _ in range(n)]
+        steps: list[Any] = [_jobs.add, *[self._queue.put] * n]
+        begin = partial(any, map(call, steps, [job, *turns]))
+        try:
+            if earlier:
+                after(earlier, begin)
+            else:
+                begin()  # one call, so that an interrupt comes before all steps or after
+        except BaseException:  # Ctrl-C, and the caller has no future to cancel
+            job.stop.append(None)  # it may still begin after others
+            if job in _jobs:
+                give_up(future)
+            raise
+        return future
+
+    def codec_limit(self, n_workers: int) -> Slots | None:
+        """Return what workers hold while they decode, encode or copy; None if they need not wait."""
+        # There are more workers than processors where most of them wait for storage.
+        if self.bounded and n_workers:
+            return self._slots
+        # One may wait for the interpreter lock.  Without a limit, workers that begin together would encode
+        # together, end together, and then all wait for the disk with nobody encoding.
+        n = self.n_workers + 1
+        return Slots(n) if n_workers > n else None
+
+    def start_threads(self, n_wanted: int) -> bool:
+        """Have `n_wanted` threads, or as many as there can be; return whether there is any."""
+        # A thread that is busy with another job makes room between two batches.
+        if self._n_threads < n_wanted:
+            with self._lock:
+                while self._n_threads < n_wanted and start_thread(_serve, self._queue):
+                    self._n_threads += 1
+        return self._n_threads > 0
+
+
+def work_here() -> None:
+    """Make the calling thread one that does all work itself, as if it belonged to a pool."""
+    _here.working = True
+
+
+def in_event_loop() -> bool:
+    """Return True if this thread runs an event loop, which must not wait for what it runs itself."""
+    if "asyncio" not in sys.modules:  # nobody can have started a loop
+        return False
+    from asyncio import _get_running_loop
+
+    return _get_running_loop() is not None
+
+
+def n_changes() -> int:
+    """Return how many changes of what is stored this thread has begun, for `give_up_since`."""
+    return _here.n_changes
+
+
+def give_up_since(n: int) -> None:
+    """Give up the changes that this thread has begun since `n_changes` was `n`: it was interrupted."""
+    thread = get_ident()
+    for job in list(_jobs):
+        if job.begun[0] == thread and job.begun[1] > n:
+            give_up(job.promise.future)
+
+
+def is_idle() -> bool:
+    """Return True if no pool has work under way."""
+    return not _jobs
+
+
+def n_threads() -> int:
+    """Return how many threads all pools have started."""
+    return sum(pool._n_threads for pool in list(_pools))
+
+
+def _serve(queue: SimpleQueue[_Turn[Any] | None]) -> None:
+    _here.working = True
+    be_part_of_change()
+    while (turn := queue.get()) is not None:
+        try:
+            turn()
+        except BaseException as e:  # there was no memory to tell of another failure, but may be now
+            turn.fail(e)
+        del turn  # or its arrays live until there is other work
+
+
+def _run_here(
+    batches: Sequence[B],
+    open_worker: OpenWorker[B],
+    finish: Callable[[], T],
+    settle: Callable[[], None] | None,
+) -> Future[T]:
+    stop = _here.stop
+    if stop is None:
+        stop = []
+    try:
+        try:
+            if batches:
+                work = open_worker(stop)
+                for batch in batches:
+                    if not stop:
+                        work(batch)
+            if stop:
+                raise CancelledError("the work that this is a part of was given up")
+        finally:
+            if settle is not None:
+                settle()
+        return Future.ready(finish())
+    except Exception as e:
+        return Future.failed(e)
+
+
+class _Job(Generic[B, T]):
+    """The batches of one read or write, and how far they are."""
+
+    def __init__(
+        self,
+        batches: Sequence[B],
+        open_worker: OpenWorker[B],
+        finish: Callable[[], T],
+        promise: Promise[T],
+        pool: Pool,
+        n_turns: int,
+        settle: Callable[[], None] | None,
+        writes: Hashable,
+    ) -> None:
+        self.batches = deque(batches)
+        self.open_worker = open_worker
+        self.finish = finish
+        self.promise = promise
+        self.pool = pool  # which must not end before its jobs
+        self.queue = pool._queue
+        self.stop: Stop = []
+        self.errors: list[BaseException] = []
+        self._ended = count(1)
+        self._n_turns = n_turns
+        self._settle = settle
+        stop = self.stop
+        promise.future.add_done_callback(lambda _: stop.append(None))  # cancelled
+        self._change: Change | None = None
+        self.begun = 0, 0  # in which thread, and its how manieth change
+        if writes is not None:
+            self._change = Change(writes, promise.future)
+            _here.n_changes += 1
+            self.begun = get_ident(), _here.n_changes
+
+    def end_turn(self) -> None:
+        """Count a worker that has stopped; the last one completes the promise."""
+        if next(self._ended) < self._n_turns:
+            return
+        if self._settle is not None:
+            try:
+                self._settle()
+            except BaseException as e:
+                self.errors.append(e)
+        self.leave()
+        if not self.errors and not self.stop:
+            try:
+                self.promise.set_result(self.finish())
+                return
+            except BaseException as e:
+                self.errors.append(e)
+        if self.errors:
+            self.promise.set_exception(self.errors[0])
+
+    def leave(self) -> None:
+        """Belong to the work under way no longer."""
+        _jobs.discard(self)
+        if self._change is not None:
+            self._change.end()
+
+
+class _Turn(Generic[B]):
+    """A job's place in the queue, with the worker that was opened for it."""
+
+    __slots__ = ("_job", "_work")
+
+    def __init__(self, job: _Job[B, Any]) -> None:
+        self._job = job
+        self._work: Callable[[B], None] | None = None
+
+    def __call__(self) -> None:
+        job = self._job
+        _here.stop = job.stop
+        try:
+            if not job.stop and job.batches:
+                if self._work is None:
+                    self._work = job.open_worker(job.stop)
+                while not job.stop:
+                    try:
+                        batch = job.batches.popleft()
+                    except IndexError:
+                        break
+                    self._work(batch)
+                    if not job.queue.empty() and job.batches:
+                        job.queue.put(self)
+                        return
+        except BaseException as e:
+            job.errors.append(e)
+            job.stop.append(None)
+        _here.stop = None  # what is called back is no part of the job
+        job.end_turn()
+
+    def fail(self, error: BaseException) -> None:
+        """Have the job end with `error`, whatever its other workers do."""
+        job = self._job
+        job.stop.append(None)
+        job.leave()
+        job.promise.set_exception(error)
+
+
+def _stop_jobs() -> None:
+    """Let no thread be at work when Python takes itself apart."""
+    end = time.monotonic() + _LAST_WAIT
+    while _jobs and time.monotonic() < end:
+        for job in list(_jobs):  # other threads may hand in more
+            job.stop.append(None)
+        time.sleep(0.001)
+
+
+atexit.register(_stop_jobs)
+
+
+@in_child
+def _forget_threads() -> None:
+    _here.working = False
+    _jobs.clear()
+
+
+class _Limit(Protocol):
+    """A concurrency limit of a context: how many threads, None for those of the whole process."""
+
+    limit: int | None
+    slots: Slots | None
+    pool: Pool | None
+
+
+_shared: list[Pool] = []
+_shared_lock = new_lock()
+
+
+def pool_of(limit: _Limit) -> Pool:
+    """Return the pool that works under `limit`, made when it is first asked for."""
+    if limit.pool is None:
+        with _shared_lock:
+            if limit.limit is not None:
+                limit.pool = limit.pool or Pool(limit.limit, slots=limit.slots)
+            else:
+                if not _shared:
+                    _shared.append(Pool())
+                limit.pool = _shared[0]
+    return limit.pool

@@ -1,0 +1,304 @@
+"""Writes of inner chunks of shards; the unit is the shard.
+
+1. The plan is made on the grid of inner chunks and grouped by shard.
+2. A shard of which every inner chunk is overwritten entirely is put together from the source alone.
+   Any other is read first, and stored on condition that it is still the one that was read.
+3. Inner chunks that are not touched are copied as they are, undecoded; those touched in part are decoded
+   and changed.  One that equals the fill value is left out, and a shard without any is deleted.
+4. The shard is written once, inner chunks in C order.  A worker holds one shard at a time: the one that
+   was read and the one that it is putting together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.core.codec.shard_layout import MISSING, ShardBody, ShardLayout
+from chunkwise.core.driver.stored_array import ShardLevel, StoredArray, shard_layout
+from chunkwise.core.engine.chunk_codec import CodecLimit, Coder, open_fill_test
+from chunkwise.core.engine.future import Future
+from chunkwise.core.engine.pool import Pool, Stop
+from chunkwise.core.engine.strategy import write_strategy
+from chunkwise.core.engine.update import (
+    SingleValueStore,
+    aligned,
+    as_transactional,
+    can_delete,
+    change_alone,
+    check_promise,
+    defer,
+    open_writer,
+)
+from chunkwise.core.engine.write_batches import WriteBatches, write_chunks
+from chunkwise.core.kvstore.protocol import Buffer, Readable, Writable, describe
+from chunkwise.core.plan.axis import is_indexed
+from chunkwise.core.plan.partition import Transform
+from chunkwise.core.plan.plan import chunk_order, plan_write, selections, split, wholes
+from chunkwise.core.plan.shard import ShardAxis, ShardRequest, plan_shards, shard_requests
+from chunkwise.errors import UnsafeWriteError, prefix
+
+__all__ = ["write_shards_from"]
+
+Batch: TypeAlias = "tuple[ShardAxis, ...]"
+Index: TypeAlias = "npt.NDArray[np.uint64]"
+
+
+class _Store(Readable, Writable, Protocol):
+    @property
+    def identity(self) -> Hashable: ...
+
+
+def write_shards_from(
+    array: StoredArray,
+    shard: ShardLevel,
+    store: _Store,
+    transform: Transform,
+    source: npt.NDArray[Any],
+    *,
+    pool: Pool,
+    store_fill: bool,
+) -> Future[None]:
+    """Store `source` as `chunkwise.core.engine.write.write_from` does, in a sharded array."""
+    plan = plan_write(transform, shard.grid)
+    if plan.n_chunks == 0:
+        return Future.ready(None)
+    if as_transactional(store) is not None:
+        source = source.copy()  # it is looked at again when the transaction is committed
+    layout = shard_layout(array, shard)
+    view = plan.layout.view(source, last=True)
+    axes = plan_shards(plan.axes, layout.chunks_per_shard)
+    n_shards = 1
+    for axis in axes:
+        n_shards *= axis.n_entries
+    strategy = write_strategy(pool, store, shard.chain, n_shards, layout.n_chunks)
+
+    limit = pool.codec_limit(0 if strategy.inline else strategy.n_workers)
+
+    def open_worker(stop: Stop) -> Callable[[Batch], None]:
+        return _ShardWriter(array, shard, layout, store, view, store_fill, stop, limit).write
+
+    batches = split(axes, strategy.n_batches)
+    return pool.run(
+        batches,
+        open_worker,
+        _nothing,
+        n_workers=strategy.n_workers,
+        n_threads=strategy.n_threads,
+        inline=strategy.inline,
+        writes=store.identity,
+    )
+
+
+def _nothing() -> None:
+    return None
+
+
+class _ShardWriter:
+    """Writes shards of one array, for one worker."""
+
+    def __init__(
+        self,
+        array: StoredArray,
+        shard: ShardLevel,
+        layout: ShardLayout,
+        store: _Store,
+        view: npt.NDArray[Any],
+        store_fill: bool,
+        stop: Stop,
+        limit: CodecLimit = None,
+    ) -> None:
+        self.array = array
+        self.shard = shard
+        self.chain = shard.chain
+        self.layout = layout
+        self.store = store
+        self.identity = store.identity
+        self.view = view
+        self.stop = stop
+        self.store_fill = store_fill
+        self.later = as_transactional(store)
+        self.coders: dict[tuple[int, ...], Coder] = {}
+        self.body = ShardBody(layout)
+        self.sink = _BodySink(self.body, None if store_fill else open_fill_test(array.fill_value))
+        self.context = ""
+        self.position: int | None = None  # of the inner chunk under way, for messages
+        self.batches = WriteBatches(shard.chain, view, regular=True, limit=limit)
+        self.limit = limit
+        self.writer = open_writer(store)
+
+    def write(self, axes: Batch) -> None:
+        """Write a product of shards."""
+        for request in shard_requests(axes, self.array.keys):
+            if self.stop:
+                return
+            try:
+                self.write_shard(request)
+            except Exception as e:
+                where = describe(self.store, request.key)
+                context = self.context
+                if self.position is not None:
+                    context += f" {self.layout.entry(self.position)} in"
+                raise prefix(e, f"Error {context} {where}") from e.__cause__
+        if self.writer is not None:
+            self.writer.flush()
+
+    def write_shard(self, request: ShardRequest) -> None:
+        store, layout = self.store, self.layout
+        positions = request.positions()
+        is_whole = list(wholes(request.axes))
+        if len(positions) == layout.n_chunks and all(is_whole):
+            value = self.put_together(request, positions, is_whole, None, None)
+            self.context, self.position = "writing", None
+            target = store if self.writer is None else self.writer
+            if value is None:
+                target.delete(request.key)
+            else:
+                target.write(request.key, value)
+            return
+        if self.later is None:
+            self.change(request, positions, is_whole)
+            return
+
+        def do(store: SingleValueStore) -> None:
+            writer = _ShardWriter(self.array, self.shard, layout, store, self.view, self.store_fill, [])
+            writer.change(request, positions, is_whole)
+
+        self.context, self.position = "writing", None
+        defer(self.later, request.key, do)
+
+    def change(self, request: ShardRequest, positions: npt.NDArray[np.int64], is_whole: list[bool]) -> None:
+        """Overwrite a part of a stored shard; what another writer stores meanwhile is not lost."""
+        store, layout = self.store, self.layout
+
+        def attempt() -> bytes | None:
+            self.context, self.position = "reading", None
+            stored = store.read(request.key)
+            old = index = None
+            if stored.value is not None:
+                old = memoryview(stored.value).cast("B")
+                index = layout.decode_shard(old)
+            value = self.put_together(request, positions, is_whole, old, index)
+            self.context, self.position = "writing", None
+            if value is None and old is not None and not can_delete(store):
+                value = layout.encode(np.full((layout.n_chunks, 2), MISSING, np.uint64))
+            if value is None:
+                done = old is None or store.delete(request.key, if_equal=stored.generation) is not None
+            else:
+                check_promise(store, request.key)
+                done = store.write(request.key, value, if_equal=stored.generation) is not None
+            return None if done else stored.generation
+
+        try:
+            change_alone(store, self.identity, request.key, attempt)
+        except UnsafeWriteError as e:
+            raise aligned(e, self.array.grid.chunk_shape) from e.__cause__
+
+    def put_together(
+        self,
+        request: ShardRequest,
+        positions: npt.NDArray[np.int64],
+        is_whole: list[bool],
+        old: memoryview | None,
+        index: Index | None,
+    ) -> Buffer | None:
+        """Return the new shard, valid until the next call, or None if all inner chunks are missing."""
+        layout = self.layout
+        self.context = "writing"
+        in_order = all(axis.dims == (dim,) and not axis.indexed for dim, axis in enumerate(request.axes))
+        if old is None and in_order and len(positions) == layout.n_chunks and all(is_whole):
+            self.body.clear()
+            try:
+                write_chunks(self.batches.batches(request.axes, positions.tolist()), self.sink, [])
+            finally:
+                self.position = self.sink.position
+            return self.body.finish()
+        chunk_at, out_at = map(list, selections(request.axes))
+        order = chunk_order(request.axes)
+        coder = self.coders.get(order) or self.coders.setdefault(
+            order, Coder(self.chain, order, limit=self.limit)
+        )
+        indexed = is_indexed(request.axes)
+        numbers = dict(zip(positions.tolist(), range(len(positions)), strict=True))
+        body = self.body
+        body.clear()
+        stored = [(MISSING, MISSING)] * layout.n_chunks if index is None else index.tolist()
+        for position, (offset, length) in enumerate(stored):
+            number = numbers.get(position)
+            encoded: Buffer | None = None
+            if old is not None and offset != MISSING:
+                encoded = old[offset : offset + length]
+            if number is not None:
+                encoded = self.encode(
+                    coder,
+                    position,
+                    encoded,
+                    chunk_at[number],
+                    self.view[out_at[number]],
+                    whole=is_whole[number],
+                    indexed=indexed,
+                )
+            if encoded is not None:
+                body.append(position, encoded)
+        return body.finish()
+
+    def encode(
+        self,
+        coder: Coder,
+        position: int,
+        before: Buffer | None,
+        inside: tuple[Any, ...],
+        values: npt.NDArray[Any],
+        *,
+        whole: bool,
+        indexed: bool,
+    ) -> Buffer | None:
+        """Return an inner chunk with `values` put in, or None if it need not be stored."""
+        self.position = position
+        if whole and not indexed:
+            chunk = values
+        else:
+            chunk = coder.scratch
+            if not whole:
+                if before is None:
+                    chunk[...] = self.array.fill_value
+                else:
+                    self.context = "reading"
+                    coder.decode(before, chunk)
+                    self.context = "writing"
+            coder.ordered[inside] = values
+        if self.sink.is_fill(chunk):
+            return None
+        return coder.encode(chunk)
+
+
+class _BodySink:
+    """The body of a shard all of whose inner chunks are overwritten, which come in ascending order."""
+
+    def __init__(self, body: ShardBody, fill_test: Callable[[npt.NDArray[Any]], bool] | None) -> None:
+        self._body = body
+        self._fill_test = fill_test
+        self.position: int | None = None  # of the inner chunk that failed
+
+    def is_fill(self, chunk: npt.NDArray[Any]) -> bool:
+        """Return True for an inner chunk that need not be stored."""
+        return self._fill_test is not None and self._fill_test(chunk)
+
+    def write(self, name: int, encoded: Buffer) -> None:
+        """Put an inner chunk behind the others."""
+        self._body.append(name, encoded)
+
+    def delete(self, name: int) -> None:
+        """Leave an inner chunk out."""
+
+    def change(self, name: int, coder: Coder, inside: tuple[Any, ...], values: npt.NDArray[Any]) -> None:
+        """Not asked for: each inner chunk is whole."""
+        raise AssertionError("a whole shard has no inner chunk that is changed in part")
+
+    def failed(self, error: Exception, name: int) -> Exception:
+        """Remember which inner chunk it was."""
+        self.position = name
+        return error

@@ -1,0 +1,236 @@
+"""The state of a transaction: open, then committed or aborted."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+from chunkwise.core.base.fork import new_rlock
+from chunkwise.core.engine.combine import map_future
+from chunkwise.core.engine.future import Future, Promise, promise_of, waiting_future
+from chunkwise.core.engine.pool import Pool, Stop, give_up_since, n_changes
+from chunkwise.core.engine.unfinished import EVERYWHERE, let_go_on
+from chunkwise.core.engine.waiting import go_on_until
+from chunkwise.core.kvstore.adapter.pending import Change, PendingPart, PendingStore
+from chunkwise.core.kvstore.adapter.pending_commit import check_reads, commit_all, commit_key
+from chunkwise.core.kvstore.adapter.prefix import whole_store
+from chunkwise.core.kvstore.atomic import AtomicWritable, answers_at_once
+from chunkwise.core.kvstore.key_range import KeyRange
+from chunkwise.core.kvstore.protocol import KvStoreDriver, offers
+from chunkwise.core.kvstore.traits import traits_of
+from chunkwise.errors import CancelledError, InvalidArgumentError
+
+__all__ = ["TransactionState"]
+
+
+class _OneChange(NamedTuple):
+    base: KvStoreDriver
+    key: str
+    change: Change
+
+
+class TransactionState:
+    """Pending changes of any number of stores."""
+
+    # `phase` is open, committing from the moment on at which a commit is asked for, or aborted.  `atomic` is
+    # all or nothing: only one store then, and only one key of it unless it can write several at once.
+
+    def __init__(self, *, atomic: bool, repeatable_read: bool, pool: Callable[[], Pool]) -> None:
+        self.atomic = atomic
+        self.phase: Literal["open", "committing", "aborted"] = "open"
+        self._repeatable_read = repeatable_read
+        self._pool = pool
+        self._lock = new_rlock()
+        self._stores: dict[Any, PendingStore] = {}
+        self._all_at_once: set[PendingStore] = set()
+        self._first: tuple[PendingStore, str] | None = None
+        self._done = False
+        self._error: BaseException | None = None
+        self._promise, self._ended = Promise[None].new()
+        # A future keeps the state alive, because waiting for it commits; not the other way round.
+        self._futures: weakref.WeakSet[Future[None]] = weakref.WeakSet()
+        self._waited_for: list[Future[None]] = []
+        self._after_commit: list[Callable[[], object]] = []
+        self._when_over: list[Callable[[], object]] = []
+
+    # -- while it is open ---------------------------------------------------------------------------
+
+    def overlay(self, base: KvStoreDriver, *, atomic: bool) -> KvStoreDriver:
+        """Return `base` as this transaction sees it."""
+        # `atomic` says that several keys of it may be changed at once, as far as the storage can do that.
+        whole, prefix = whole_store(base)
+        with self._lock:
+            store = self._stores.get(whole.identity)
+            if store is None:
+                store = PendingStore(whole, _weakly(self), repeatable_read=self._repeatable_read)
+                self._stores[whole.identity] = store
+                if atomic and offers(whole, AtomicWritable):
+                    self._all_at_once.add(store)
+        return PendingPart(store, prefix) if prefix else store
+
+    def admit(self, store: PendingStore, what: str | KeyRange, writes: bool) -> None:
+        """Raise unless `store` may do something with a key or a range now."""
+        if self.phase != "open":
+            raise InvalidArgumentError(
+                "Transaction not open (aborted)"
+                if self.phase == "aborted"
+                else "Transaction not open (commit already started)"
+            )
+        if not self.atomic or not (writes or self._repeatable_read):
+            return
+        error = self._not_atomic(store, what)
+        if error is not None:
+            self.abort(error)
+            raise error
+
+    def _not_atomic(self, store: PendingStore, what: str | KeyRange) -> InvalidArgumentError | None:
+        key = what if isinstance(what, str) else what.start
+        with self._lock:
+            if self._first is None:
+                self._first = store, key
+        first, first_key = self._first
+        if first is store and store in self._all_at_once:
+            return None
+        if isinstance(what, KeyRange):
+            return InvalidArgumentError(
+                f"Cannot delete range starting at {store.describe(key)} as single atomic transaction"
+            )
+        if first is store and first_key == key:
+            return None
+        return InvalidArgumentError(
+            f"Cannot read/write {first.describe(first_key)} and read/write {store.describe(key)} "
+            "as single atomic transaction"
+        )
+
+    def after_commit(self, callback: Callable[[], object]) -> None:
+        """Have `callback` called when all changes have been made, before anybody is told."""
+        with self._lock:
+            self._after_commit.append(callback)
+
+    def when_over(self, callback: Callable[[], object]) -> None:
+        """Have `callback` called when no more changes are made, however it ends, before anybody is told."""
+        with self._lock:
+            self._when_over.append(callback)
+
+    # -- its end ------------------------------------------------------------------------------------
+
+    def future(self) -> Future[None]:
+        """Return a future of the end; waiting for it commits."""
+        with self._lock:
+            if self._done:
+                return Future.ready(None) if self._error is None else Future.failed(self._error)
+            future: Future[None] = waiting_future(self._commit_for)
+            future._on_done(self._left_alone)
+            self._futures.add(future)
+            return future
+
+    def _left_alone(self, future: Future[None]) -> None:
+        """See to it that a commit that somebody no longer waits for ends before anything else is written."""
+        # It isn't cancelled: half of the changes would be worth less than all or none.
+        if future.cancelled() and self.phase == "committing" and not self._done:
+            go_on_until(self._ended)
+            let_go_on(self._ended, EVERYWHERE)
+
+    def _commit_for(self, future: Future[None]) -> None:
+        with self._lock:
+            if not self._done:
+                self._waited_for.append(future)  # it has callbacks to call, even if nobody else has it
+        self.commit()
+
+    def commit(self) -> Future[None]:
+        """Begin to make all changes; later calls return a future of the same commit."""
+        begins, n = False, n_changes()
+        try:
+            with self._lock:
+                begins = self.phase == "open"
+                if begins:
+                    self.phase = "committing"
+                future = self.future()
+            if begins:
+                self._make_changes().add_done_callback(lambda made: self._finish(made.exception()))
+            return future
+        except BaseException as e:  # Ctrl-C, of which those who wait in other threads have to hear
+            if begins:
+                self.phase = "committing"
+                give_up_since(n)
+                interrupted = CancelledError("Transaction commit was interrupted")
+                interrupted.__cause__ = e
+                self._finish(interrupted)
+            raise
+
+    def abort(self, error: BaseException) -> None:
+        """Drop all changes, unless a commit was begun; the end is `error` then."""
+        with self._lock:
+            if self.phase != "open":
+                return
+            self.phase = "aborted"
+        self._finish(error)
+
+    def _finish(self, error: BaseException | None) -> None:
+        with self._lock:
+            self._error = error
+            self._done = True
+            futures = list(self._futures)
+            callbacks = [*self._when_over, *(self._after_commit if error is None else [])]
+            for store in self._stores.values():
+                store.changes.clear()
+        for callback in callbacks:
+            callback()
+        self._after_commit, self._when_over = [], []
+        self._waited_for.clear()
+        self._promise.set_result(None)
+        for future in futures:
+            promise = promise_of(future)
+            if error is None:
+                promise.set_result(None)
+            else:
+                promise.set_exception(error)
+
+    def _make_changes(self) -> Future[None]:
+        stores = list(self._stores.values())
+        singly = [store for store in stores if store not in self._all_at_once]
+        changes = [
+            _OneChange(store.base, key, change) for store in singly for key, change in store.changes.items()
+        ]
+        quick = all(answers_at_once(store.base) for store in stores)
+
+        def open_worker(_: Stop) -> Callable[[_OneChange], None]:
+            return lambda one: commit_key(*one)
+
+        def prepare(_: None) -> None:
+            for store in stores:
+                check_reads(store)
+            for store in stores:
+                if store not in singly:
+                    assert offers(store.base, AtomicWritable)
+                    commit_all(store, store.base)
+            for store in singly:
+                for keys in store.deleted:
+                    store.base.delete_range(keys.start, keys.stop)
+
+        def write_rest(_: None) -> Future[None]:
+            traits = [traits_of(store.base) for store in stores]
+            n = max((t.request_concurrency or t.write_concurrency or 1 for t in traits), default=1)
+            return pool.run(changes, open_worker, _nothing, n_workers=n, inline=quick, writes=EVERYWHERE)
+
+        pool = self._pool()
+        prepared = pool.run([None], lambda _: prepare, _nothing, n_workers=1, inline=quick, writes=EVERYWHERE)
+        return map_future(write_rest, prepared)
+
+
+def _weakly(state: TransactionState) -> Callable[[PendingStore, str | KeyRange, bool], None]:
+    """Return `state.admit` for a store, which must not keep the transaction alive by itself."""
+    reference = weakref.ref(state)
+
+    def admit(store: PendingStore, what: str | KeyRange, writes: bool) -> None:
+        found = reference()
+        if found is None:
+            raise InvalidArgumentError("Transaction not open (aborted)")
+        found.admit(store, what, writes)
+
+    return admit
+
+
+def _nothing() -> None:
+    return None

@@ -1,0 +1,129 @@
+"""Waiting for a future, and what an exception that comes meanwhile does to the work.
+
+An interrupted wait gives the work up: what has not begun is cancelled, and changes of what is stored that
+have begun are waited for, so that nothing is changed any more when the caller hears of the interruption.
+A second interruption ends that wait too.  A limit that has passed only ends the wait.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import threading
+import time
+from _thread import allocate_lock
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from chunkwise.core.base.arguments import as_float
+from chunkwise.errors import FailedPreconditionError
+
+__all__ = ["Awaited", "collecting", "give_up", "go_on_until", "seconds_left", "wait"]
+
+# Seconds.  Windows delivers Ctrl-C only between waits.  Elsewhere a signal ends a wait, unless it came just
+# before, or to another thread.
+_LONGEST_WAIT = 0.1 if sys.platform == "win32" else 1.0
+
+
+class Awaited(Protocol):
+    """A `Future`, as far as waiting for it goes."""
+
+    _forks: int
+
+    def done(self) -> bool: ...
+    def cancel(self) -> bool: ...
+    def result(self) -> Any: ...
+    def add_done_callback(self, callback: Callable[[Any], Any], /) -> None: ...
+    def remove_done_callback(self, callback: Callable[[Any], Any], /) -> int: ...
+
+
+class _Thread(threading.local):
+    """Where this thread collects what goes on after it was cancelled."""
+
+    collected: list[Awaited] | None = None
+
+
+_thread = _Thread()
+
+
+@contextmanager
+def collecting() -> Iterator[list[Awaited]]:
+    """Collect the ends of all changes that are cancelled in the block but go on for a while."""
+    before, collected = _thread.collected, list[Awaited]()
+    _thread.collected = collected
+    try:
+        yield collected
+    finally:
+        _thread.collected = before
+
+
+def go_on_until(ended: Awaited) -> None:
+    """Tell whoever cancels work just now that it changes what is stored until `ended` is done."""
+    if _thread.collected is not None:
+        _thread.collected.append(ended)
+
+
+def give_up(future: Awaited) -> None:
+    """Cancel `future`, and wait for the changes of what is stored that have begun."""
+    with collecting() as begun:
+        future.cancel()
+    for ended in begun:
+        _wait_until(ended.done, ended, None)
+
+
+def wait(future: Awaited, left: float | None, n_forks: Callable[[], int]) -> None:
+    """Wait until `future` is done; raise TimeoutError after `left` seconds."""
+    forks = n_forks()
+
+    def is_over() -> bool:
+        return future.done() or future._forks != n_forks()
+
+    try:
+        in_time = _wait_until(is_over, future, left)
+    except BaseException:  # Ctrl-C; what nobody waits for any more is given up
+        if forks == n_forks():
+            give_up(future)
+        raise
+    if future.done():
+        return
+    if not in_time:
+        raise TimeoutError
+    raise FailedPreconditionError(
+        "The work was under way in a parent process when this process was forked, "
+        "and its result will not arrive here"
+    )
+
+
+def _wait_until(is_over: Callable[[], bool], future: Awaited, left: float | None) -> bool:
+    gate = allocate_lock()
+    gate.acquire()
+
+    def wake(_: object) -> None:
+        gate.release()
+
+    future.add_done_callback(wake)
+    end = None if left is None else time.monotonic() + left
+    try:
+        while not is_over():
+            longest = _LONGEST_WAIT
+            if end is not None:
+                longest = min(longest, end - time.monotonic())
+                if longest <= 0:
+                    return False
+            gate.acquire(True, longest)  # a signal handler that raises ends it
+    finally:
+        future.remove_done_callback(wake)
+    return True
+
+
+def seconds_left(timeout: float | None, deadline: float | None) -> float | None:
+    """Return how long a caller wants to wait, None for ever."""
+    limits = []
+    if timeout is not None:
+        limits.append(as_float(timeout, "timeout"))
+    if deadline is not None:
+        limits.append(as_float(deadline, "deadline") - time.time())
+    if any(map(math.isnan, limits)):
+        return 0.0  # as in TensorStore; a comparison with NaN would wait for ever
+    return min(limits, default=None)

@@ -1,0 +1,220 @@
+"""Chunk grid whose cells differ in size from one row to the next.
+
+Specification
+-------------
+Zarr extensions registry, chunk grid ``rectilinear``
+(https://github.com/zarr-developers/zarr-extensions/tree/main/chunk-grids/rectilinear).  Along each
+dimension the sizes of the cells are either one integer, repeated without end, or a list whose entries
+are sizes and ``[size, count]`` runs.  The sizes add up to the extent of the array or more.
+
+Names
+-----
+zarr3: ``rectilinear``
+
+Configuration
+-------------
+>>> RectilinearGrid.parse({"kind": "inline", "chunk_shapes": [4, [[5, 3], 2]]}).to_json()
+{'kind': 'inline', 'chunk_shapes': [4, [[5, 3], 2]]}
+
+Compatibility
+-------------
+``encoded_chunk_shapes``, a later addition to the registry entry by which a chunk may decode to more
+elements than it adds to the array, is refused.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.core.base.binding import JSON, Members, expect_array, expect_int, expect_one_of, parse_array
+from chunkwise.errors import OutOfRangeError, SpecError, UnsupportedError
+
+__all__ = ["RectilinearGrid", "Sizes", "parse_sizes", "sizes_to_json"]
+
+Sizes: TypeAlias = "int | tuple[int | tuple[int, int], ...]"
+"""Of the cells along one dimension: one for all, or a list of sizes and ``(size, count)`` runs."""
+
+# No element lies beyond it; an integer stands for cells up to here.
+_UNBOUNDED = 2**63 - 1
+
+
+class _Runs(NamedTuple):
+    """Cells along one dimension as runs of equal size, never expanded: a count comes from outside."""
+
+    sizes: tuple[int, ...]
+    first_cells: tuple[int, ...]
+    starts: tuple[int, ...]
+    n_cells: int
+    stop: int
+
+
+def _runs(sizes: Sizes) -> _Runs:
+    if isinstance(sizes, int):
+        return _Runs((sizes,), (0,), (0,), -(-_UNBOUNDED // sizes), _UNBOUNDED)
+    pairs = [(item, 1) if isinstance(item, int) else item for item in sizes]
+    first_cells, starts = [], []
+    cell = start = 0
+    for size, count in pairs:
+        first_cells.append(cell)
+        starts.append(start)
+        cell += count
+        start += size * count
+    return _Runs(tuple(size for size, _ in pairs), tuple(first_cells), tuple(starts), cell, start)
+
+
+@dataclass(frozen=True, slots=True)
+class RectilinearGrid:
+    """Cells whose sizes are listed for each dimension by itself."""
+
+    name: ClassVar[str] = "rectilinear"
+    chunk_shape: ClassVar[None] = None
+
+    # One entry for each dimension, as in the metadata: a size in elements, or a tuple of sizes and
+    # ``(size, count)`` runs.
+    chunk_shapes: tuple[Sizes, ...]
+    runs: tuple[_Runs, ...]  # the same, prepared for look-up; made by `of`
+
+    @classmethod
+    def of(cls, chunk_shapes: Sequence[Sizes]) -> RectilinearGrid:
+        """Return the grid with the given sizes, each entry as in `chunk_shapes`."""
+        return cls(tuple(chunk_shapes), tuple(_runs(sizes) for sizes in chunk_shapes))
+
+    @classmethod
+    def parse(cls, configuration: Mapping[str, JSON]) -> RectilinearGrid:
+        """Read the configuration object of Zarr v3."""
+        if "encoded_chunk_shapes" in configuration:
+            raise UnsupportedError('"encoded_chunk_shapes" of a "rectilinear" chunk grid is not supported')
+        members = Members(configuration)
+        members.take("kind", lambda value: expect_one_of(value, ("inline",)))
+        shapes = members.take("chunk_shapes", lambda value: parse_array(value, parse_sizes))
+        members.finish()
+        return cls.of(shapes)
+
+    def to_json(self) -> dict[str, JSON]:
+        """Return the configuration object; inverse of `parse`."""
+        return {"kind": "inline", "chunk_shapes": list(map(sizes_to_json, self.chunk_shapes))}
+
+    @property
+    def canonical_shapes(self) -> tuple[Sizes, ...]:
+        """The same sizes in the one form that grids with equal cells share."""
+        return tuple(
+            sizes
+            if isinstance(sizes, int)
+            else tuple(size if n == 1 else (size, n) for size, n in _merged(sizes))
+            for sizes in self.chunk_shapes
+        )
+
+    @property
+    def rank(self) -> int:
+        """Number of dimensions."""
+        return len(self.runs)
+
+    def cell(self, dim: int, index: int) -> tuple[int, int, int]:
+        """Return ``(cell, start, stop)`` along `dim` for the cell that holds element `index`."""
+        runs = self.runs[dim]
+        if not 0 <= index < runs.stop:
+            raise OutOfRangeError(self._beyond(dim, index))
+        run = bisect_right(runs.starts, index) - 1
+        size = runs.sizes[run]
+        within = (index - runs.starts[run]) // size
+        start = runs.starts[run] + within * size
+        return runs.first_cells[run] + within, start, start + size
+
+    def cells(self, dim: int, indices: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return the cell along `dim` of each of `indices`."""
+        runs = self.runs[dim]
+        beyond = (indices < 0) | (indices >= runs.stop)
+        if beyond.any():
+            raise OutOfRangeError(self._beyond(dim, int(indices[beyond][0])))
+        starts = np.array(runs.starts, np.int64)
+        run = np.searchsorted(starts, indices, side="right") - 1
+        within = (indices - starts[run]) // np.array(runs.sizes, np.int64)[run]
+        cells: npt.NDArray[np.int64] = np.array(runs.first_cells, np.int64)[run] + within
+        return cells
+
+    def bounds(self, dim: int, cell: int) -> tuple[int, int]:
+        """Return ``(start, stop)`` of cell number `cell` along `dim`, in elements."""
+        runs = self.runs[dim]
+        if not 0 <= cell < runs.n_cells:
+            raise OutOfRangeError(
+                f"Cell {cell} is outside the chunk grid, which has {runs.n_cells} along dimension {dim}"
+            )
+        run = bisect_right(runs.first_cells, cell) - 1
+        size = runs.sizes[run]
+        start = runs.starts[run] + (cell - runs.first_cells[run]) * size
+        return start, start + size
+
+    def n_cells(self, dim: int, size: int) -> int:
+        """Return the number of cells along `dim` that meet ``[0, size)``."""
+        return self.cell(dim, size - 1)[0] + 1 if size > 0 else 0
+
+    def reaching(self, shape: Sequence[int]) -> RectilinearGrid:
+        """Return the grid with one cell more in each dimension whose cells end before `shape` does."""
+        return RectilinearGrid.of(
+            [
+                sizes if isinstance(sizes, int) or size <= runs.stop else (*sizes, size - runs.stop)
+                for sizes, runs, size in zip(self.chunk_shapes, self.runs, shape, strict=True)
+            ]
+        )
+
+    def continues(self, other: RectilinearGrid) -> bool:
+        """Return True if the cells of `other` are cells of this grid as well."""
+        return self.rank == other.rank and all(map(_continues, self.chunk_shapes, other.chunk_shapes))
+
+    def _beyond(self, dim: int, index: int) -> str:
+        return (
+            f"Index {index} is outside the chunk grid, which ends at {self.runs[dim].stop} in dimension {dim}"
+        )
+
+
+def _continues(sizes: Sizes, other: Sizes) -> bool:
+    """Return True if the cells along a dimension begin with those of another grid."""
+    if isinstance(sizes, int) or isinstance(other, int):
+        return sizes == other
+    long, short = _merged(sizes), _merged(other)
+    if not short:
+        return True
+    last = len(short) - 1
+    if long[:last] != short[:last] or len(long) <= last:
+        return False
+    return long[last][0] == short[last][0] and long[last][1] >= short[last][1]
+
+
+def _merged(sizes: tuple[int | tuple[int, int], ...]) -> list[tuple[int, int]]:
+    """Return runs of which no two neighbours have cells of the same size."""
+    out: list[tuple[int, int]] = []
+    for item in sizes:
+        size, count = (item, 1) if isinstance(item, int) else item
+        if out and out[-1][0] == size:
+            count += out.pop()[1]
+        out.append((size, count))
+    return out
+
+
+def parse_sizes(value: JSON) -> Sizes:
+    """Read the sizes of the cells along one dimension."""
+    if isinstance(value, list | tuple):
+        sizes = tuple(parse_array(value, _parse_size))
+        total = sum(size if isinstance(size, int) else size[0] * size[1] for size in sizes)
+        if total > _UNBOUNDED:
+            raise SpecError(f"Chunk sizes add up to {total}, but an array ends at {_UNBOUNDED} at the latest")
+        return sizes
+    return expect_int(value, 1)
+
+
+def sizes_to_json(sizes: Sizes) -> JSON:
+    """Return the JSON that `parse_sizes` reads."""
+    return sizes if isinstance(sizes, int) else [s if isinstance(s, int) else list(s) for s in sizes]
+
+
+def _parse_size(value: JSON) -> int | tuple[int, int]:
+    if isinstance(value, list | tuple):
+        size, count = (expect_int(item, 1) for item in expect_array(value, 2))
+        return size, count
+    return expect_int(value, 1)

@@ -1,0 +1,219 @@
+"""Composition and inversion of index mappings: ``compose(a, b)`` maps ``x`` to ``a(b(x))``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from chunkwise.core.index_space.dim import Bounds
+from chunkwise.core.index_space.interval import check_int64, format_bounds, intersect, pull_back
+from chunkwise.core.index_space.mapping import IndexMapping, M
+from chunkwise.core.index_space.output_map import (
+    IndexArray,
+    OutputIndexMap,
+    array_map,
+    constant_map,
+    single_map,
+)
+from chunkwise.core.index_space.propagate import explicit_bounds, propagate
+from chunkwise.errors import InvalidArgumentError, OutOfRangeError, prefix
+
+if TYPE_CHECKING:
+    from chunkwise.core.index_space.box import Box
+
+__all__ = ["check_array_values", "compose", "invert", "resolve_array", "substitute"]
+
+
+def compose(a: M, b: IndexMapping) -> M:
+    """Return the mapping ``x -> a(b(x))`` over the domain of `b`, whose implicit bounds are resolved."""
+    outer = a._domain
+    if outer.rank != len(b._output):
+        raise InvalidArgumentError(
+            f"Rank {outer.rank} -> {len(a._output)} transform cannot be composed with "
+            f"rank {b._domain.rank} -> {len(b._output)} transform."
+        )
+    domain = propagate(outer._bounds(), b._domain, b._output)
+    empty = domain._is_empty()
+    return a._make(
+        domain, tuple([_compose_map(m, i, outer, b._output, domain, empty) for i, m in enumerate(a._output)])
+    )
+
+
+def substitute(m: M, domain: Box, inner: tuple[OutputIndexMap, ...]) -> M:
+    """Return ``x -> m(inner(x))`` over `domain`, which is known to fit; `inner` has no index arrays."""
+    # Unlike `compose` it leaves an index array with a single element what it is.
+    empty = domain._is_empty()
+    output = []
+    for i, x in enumerate(m._output):
+        if x._array is None or empty:
+            output.append(_compose_map(x, i, m._domain, inner, domain, empty))
+        else:
+            array = _compose_array(x._array, m._domain, inner, domain)
+            output.append(array_map(x._offset, x._stride, array, x._range))
+    return m._make(domain, tuple(output))
+
+
+def _compose_map(
+    m: OutputIndexMap,
+    i: int,
+    outer: Box,
+    inner: tuple[OutputIndexMap, ...],
+    domain: Box,
+    empty: bool,
+) -> OutputIndexMap:
+    if m._array is not None:
+        if empty:
+            return constant_map(0)
+        array = _compose_array(m._array, outer, inner, domain)
+        return resolve_array(m._offset, m._stride, array, m._range)
+    if m._dim is None:
+        return m
+    n = inner[m._dim]
+    if n._array is not None and empty:
+        return constant_map(0)
+    offset, stride = m._offset, m._stride
+    if offset == 0 and stride == 1 and n._array is None:
+        return n
+    offset = check_int64(
+        offset + stride * n._offset, f"Integer overflow computing output offset for output dimension {i}."
+    )
+    if n._dim is None and n._array is None:
+        return constant_map(offset)
+    stride = check_int64(
+        stride * n._stride, f"Integer overflow computing output_strides[{i}] for output dimension {i}."
+    )
+    if n._array is None:
+        assert n._dim is not None
+        return single_map(offset, stride, n._dim)
+    allowed = explicit_bounds(outer._bounds()[m._dim])
+    index_range = intersect(n._range, pull_back(*allowed, n._offset, n._stride))
+    return resolve_array(offset, stride, n._array, index_range)
+
+
+def resolve_array(
+    offset: int, stride: int, array: IndexArray, index_range: tuple[int, int]
+) -> OutputIndexMap:
+    """Return the array map, or a constant for a single element; raise if that is outside `index_range`."""
+    if array.size != 1:
+        return array_map(offset, stride, array, index_range)
+    value = int(array.flat[0])
+    check_array_values(array, index_range)
+    message = "Integer overflow computing output offset"
+    return constant_map(check_int64(offset + stride * value, message))
+
+
+def check_array_values(array: IndexArray, index_range: tuple[int, int]) -> None:
+    """Raise OutOfRangeError, naming the first culprit, if an element is outside `index_range`."""
+    lo, hi = index_range
+    bad = (array < lo) | (array >= hi)
+    if bad.any():
+        value = int(array[bad][0])
+        raise OutOfRangeError(f"Index {value} is outside valid range {format_bounds(lo, hi)}")
+
+
+def _compose_array(
+    array: IndexArray, outer: Box, inner: tuple[OutputIndexMap, ...], domain: Box
+) -> IndexArray:
+    """Return the array over `domain` whose element at ``x`` is that of `array` at ``inner(x)``."""
+    shape = domain.shape
+    dims = [n._dim for d, n in enumerate(inner) if array.shape[d] != 1 and n._dim is not None]
+    gather = len(set(dims)) != len(dims) or any(n._array is not None for n in inner)
+    selection = _gather_selection if gather else _strided_selection
+    result: IndexArray = array[selection(array, outer, inner, domain)]
+    if not gather:
+        # The remaining axes are in the order of the outer dimensions; put them where the inner ones are.
+        order = sorted(range(len(dims)), key=dims.__getitem__)
+        full = [shape[d] if d in dims else 1 for d in range(len(shape))]
+        result = result.transpose(order).reshape(full)
+    return result
+
+
+def _strided_selection(
+    array: IndexArray, outer: Box, inner: tuple[OutputIndexMap, ...], domain: Box
+) -> tuple[Any, ...]:
+    """Basic NumPy index of `array` when the inner maps it depends on read different dimensions, or none."""
+    out: list[Any] = []
+    for extent, origin, n in zip(array.shape, outer._lo, inner, strict=True):
+        if extent == 1:
+            out.append(0)
+        elif n._dim is None:
+            out.append(n._offset - origin)
+        else:
+            lo, hi = domain._lo[n._dim], domain._hi[n._dim]
+            start = n._offset + n._stride * lo - origin
+            stop = start + n._stride * (hi - lo)
+            out.append(slice(start, stop if stop >= 0 else None, n._stride))
+    # The ellipsis makes the result an array even if no axis is left.
+    return (*out, ...)
+
+
+def _gather_selection(
+    array: IndexArray, outer: Box, inner: tuple[OutputIndexMap, ...], domain: Box
+) -> tuple[Any, ...]:
+    """Index arrays of the inner rank, one per axis of `array`, that broadcast to the result's shape."""
+    rank = domain.rank
+    out: list[Any] = []
+    for d, (extent, n) in enumerate(zip(array.shape, inner, strict=True)):
+        if extent == 1:
+            out.append(np.zeros((1,) * rank, np.int64))
+        elif n._array is not None:
+            allowed = intersect(
+                n._range, pull_back(*explicit_bounds(outer._bounds()[d]), n._offset, n._stride)
+            )
+            try:
+                check_array_values(n._array, allowed)
+            except OutOfRangeError as e:
+                raise prefix(e, f"In index array map for output dimension {d}") from None
+            out.append(n._offset + n._stride * n._array - outer._lo[d])
+        elif n._dim is None:
+            out.append(np.full((1,) * rank, n._offset - outer._lo[d]))
+        else:
+            x = np.arange(domain._lo[n._dim], domain._hi[n._dim])
+            shape = [1] * rank
+            shape[n._dim] = len(x)
+            out.append((n._offset + n._stride * x - outer._lo[d]).reshape(shape))
+    return tuple(out)
+
+
+def invert(m: M) -> M:
+    """Return the mapping from the outputs of `m` back to its inputs, or raise."""
+    # A constant output becomes a dimension with one index, and an unused input that has one index a constant.
+    domain = m._domain
+    own = domain._bounds()
+    bounds: list[Bounds] = []
+    labels: list[str] = []
+    inverse: list[OutputIndexMap | None] = [None] * domain.rank
+    for i, x in enumerate(m._output):
+        if x._array is not None:
+            raise InvalidArgumentError(f"Transform is not invertible: output dimension {i} is an index array")
+        if x._dim is None:
+            bounds.append((x._offset, x._offset + 1, False, False))
+            labels.append("")
+            continue
+        if x._stride not in (1, -1):
+            raise InvalidArgumentError(
+                f"Transform is not invertible: output dimension {i} has stride {x._stride}, not 1 or -1"
+            )
+        if inverse[x._dim] is not None:
+            raise InvalidArgumentError(
+                f"Transform is not invertible: input dimension {x._dim} determines more than one output"
+            )
+        # x = -offset / stride + output / stride, and 1 / stride is stride.
+        offset = check_int64(-x._offset * x._stride, f"Integer overflow inverting output dimension {i}")
+        lo, hi, implicit_lo, implicit_hi = own[x._dim]
+        lo, hi = pull_back(lo, hi, offset, x._stride)
+        if x._stride < 0:
+            implicit_lo, implicit_hi = implicit_hi, implicit_lo
+        bounds.append((lo, hi, implicit_lo, implicit_hi))
+        labels.append(domain._labels[x._dim])
+        inverse[x._dim] = single_map(offset, x._stride, i)
+    for d, (lo, hi, _, _) in enumerate(own):
+        if inverse[d] is None:
+            if hi - lo != 1:
+                raise InvalidArgumentError(
+                    f"Transform is not invertible: unused input dimension {d} does not have a size of 1"
+                )
+            inverse[d] = constant_map(lo)
+    output = tuple([x for x in inverse if x is not None])
+    return m._make(domain._from_bounds(bounds, labels), output)

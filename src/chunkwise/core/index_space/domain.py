@@ -1,0 +1,238 @@
+"""A box in index space: the domain of an array or of an index transform."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, overload
+
+from chunkwise.core.base.arguments import as_text, check_same_type, is_text
+from chunkwise.core.base.binding import JSON, Members, plain_json
+from chunkwise.core.index_space import dim_operations as ops
+from chunkwise.core.index_space.all_dimensions import AllDimensionsMixin
+from chunkwise.core.index_space.box import Box
+from chunkwise.core.index_space.combine import combine_domains
+from chunkwise.core.index_space.compose import compose
+from chunkwise.core.index_space.dim import Bounds, Dim, hull_bounds, intersect_bounds
+from chunkwise.core.index_space.dim_expression import DimExpression, apply_expression
+from chunkwise.core.index_space.dim_selection import (
+    SelectionItem,
+    check_distinct,
+    parse_selection,
+    resolve_selection,
+)
+from chunkwise.core.index_space.domain_json import bounds_to_json, parse_bounds
+from chunkwise.core.index_space.interval import INF, UPPER
+from chunkwise.core.index_space.label import MAX_RANK, check_unique, find_dimension
+from chunkwise.core.index_space.mapping import IndexMapping
+from chunkwise.core.index_space.restrict import restrict
+from chunkwise.core.index_space.subscript import as_index_error, as_value_error
+from chunkwise.core.index_space.transform_args import bounds_from_arguments
+from chunkwise.errors import InvalidArgumentError, prefix
+
+__all__ = ["IndexDomain"]
+
+
+class _Mapping(IndexMapping):
+    """A bare domain, as operations on index mappings take it."""
+
+    __slots__ = ()
+
+    _domain: IndexDomain
+
+
+class IndexDomain(Box, AllDimensionsMixin):
+    """A product of intervals, each with an optional label and implicit or explicit bounds.
+
+    Made from a rank, from parallel sequences (unspecified bounds are infinite and implicit), from a
+    sequence of `Dim`, or from JSON.
+
+    Parameters
+    ----------
+    rank : int or sequence of Dim, optional
+        Number of dimensions, at most 32, or the dimensions themselves.
+    inclusive_min : sequence of int, optional
+        Lower bounds; 0 if only `shape` is given.
+    implicit_lower_bounds, implicit_upper_bounds : sequence of bool, optional
+        True for bounds that can still change.
+    exclusive_max, inclusive_max, shape : sequence of int, optional
+        Upper bounds, in one of three forms.
+    labels : sequence of str or None, optional
+        Labels, unique but for the empty one.
+    dimensions : sequence of Dim, optional
+        The dimensions, by keyword.
+    json : object, optional
+        JSON form, instead of all others.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the arguments don't specify a domain.
+
+    Examples
+    --------
+    >>> import chunkwise
+    >>> chunkwise.IndexDomain(shape=[4, 5], labels=["x", "y"], implicit_upper_bounds=[False, True])
+    { "x": [0, 4), "y": [0, 5*) }
+    """
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        rank: int | Sequence[Dim] | None = None,
+        *,
+        inclusive_min: Iterable[int] | None = None,
+        implicit_lower_bounds: Iterable[bool] | None = None,
+        exclusive_max: Iterable[int] | None = None,
+        inclusive_max: Iterable[int] | None = None,
+        shape: Iterable[int] | None = None,
+        implicit_upper_bounds: Iterable[bool] | None = None,
+        labels: Iterable[str | None] | None = None,
+        dimensions: Sequence[Dim] | None = None,
+        json: JSON = Ellipsis,
+    ) -> None:
+        arguments = (
+            inclusive_min,
+            implicit_lower_bounds,
+            exclusive_max,
+            inclusive_max,
+            shape,
+            implicit_upper_bounds,
+            labels,
+        )
+        others = any(x is not None for x in arguments)
+        if dimensions is not None:
+            if rank is not None:
+                raise TypeError("IndexDomain: dimensions can't be combined with other arguments")
+            rank = dimensions
+        if json is not Ellipsis:
+            if others or rank is not None:
+                raise TypeError("IndexDomain: json can't be combined with other arguments")
+            parsed = _parse_json(json)
+        elif isinstance(rank, Sequence | IndexDomain) and not is_text(rank):
+            if others:
+                raise TypeError("IndexDomain: a sequence of Dim can't be combined with other arguments")
+            parsed = _from_dims(list(rank))
+        else:
+            found = bounds_from_arguments("", rank, *arguments)
+            if found is None:
+                raise InvalidArgumentError("Must specify `rank`")
+            parsed = found
+        self._fill(*parsed)
+
+    @property
+    def index_exp(self) -> tuple[slice, ...]:
+        """The domain as slices for a NumPy array; raises InvalidArgumentError if a bound is negative."""
+        out = []
+        for lo, hi in zip(self._lo, self._hi, strict=True):
+            if -INF < lo < 0 or hi < 0:
+                raise InvalidArgumentError(
+                    f"Cannot convert domain {self} with negative bounds to index expression"
+                )
+            out.append(slice(None if lo == -INF else lo, None if hi == UPPER else hi))
+        return tuple(out)
+
+    def to_json(self) -> JSON:
+        """Return the JSON form."""
+        return bounds_to_json(self._lo, self._hi, self._implicit_lo, self._implicit_hi, self._labels, "")
+
+    def hull(self, other: IndexDomain) -> IndexDomain:
+        """Return the smallest domain that holds both; rank and labels must not differ."""
+        return combine_domains(self, other, "hull", hull_bounds)
+
+    def intersect(self, other: IndexDomain) -> IndexDomain:
+        """Return the common part; raises InvalidArgumentError if rank or labels differ."""
+        return combine_domains(self, other, "intersect", intersect_bounds)
+
+    @overload
+    def __getitem__(self, key: int | str) -> Dim: ...
+    @overload
+    def __getitem__(self, key: Any) -> IndexDomain: ...
+    def __getitem__(self, key: Any) -> Any:
+        """Return a `Dim` for a number or label, otherwise a domain.
+
+        A selection of dimensions gives the domain of those, a dimension expression or transform is
+        applied, and a domain restricts.
+
+        Raises
+        ------
+        OutOfBoundsError
+            If the key does not fit; InvalidArgumentError for an invalid selection of dimensions.
+        """
+        if is_text(key) or hasattr(key, "__index__"):
+            identifier = as_text(key, "label") if is_text(key) else key
+            return self._dim(find_dimension(identifier, self._labels))
+        mapping = _Mapping._make(self, ())
+        if isinstance(key, IndexDomain):
+            return as_index_error(restrict, mapping, key)._domain
+        if isinstance(key, IndexMapping):
+            return as_index_error(compose, mapping, key)._domain
+        if isinstance(key, DimExpression) and key._operations:
+            return as_index_error(apply_expression, mapping, key)._domain
+        if key is None or key is Ellipsis:
+            raise TypeError(f"a domain can't be indexed by {key!r}")
+        return as_value_error(self._select, parse_selection(key))
+
+    def _select(self, items: tuple[SelectionItem, ...]) -> IndexDomain:
+        dims = resolve_selection(items, self._labels)
+        check_distinct(dims, len(self._labels))
+        return ops.select(_Mapping._make(self, ()), dims)._domain
+
+    def _operate(self, run: Callable[..., Any], argument: Any) -> IndexDomain:
+        mapping = _Mapping._make(self, ())
+        result: IndexDomain = as_value_error(run, mapping, range(self.rank), argument)[0]._domain
+        return result
+
+    def transpose(self, axes: Any = None) -> IndexDomain:
+        """Return the domain with its dimensions in the order of `axes`, numbers or labels, or reversed."""
+        mapping: _Mapping = as_value_error(ops.transpose_all, _Mapping._make(self, ()), axes)
+        return mapping._domain
+
+    def __len__(self) -> int:
+        return len(self._lo)
+
+    def __iter__(self) -> Iterator[Dim]:
+        return map(self._dim, range(len(self._lo)))
+
+    def __eq__(self, other: object) -> bool:
+        check_same_type(self, other)
+        assert isinstance(other, IndexDomain)
+        return (
+            self._lo == other._lo
+            and self._hi == other._hi
+            and self._implicit_lo == other._implicit_lo
+            and self._implicit_hi == other._implicit_hi
+            and self._labels == other._labels
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return IndexDomain._make, (self._lo, self._hi, self._implicit_lo, self._implicit_hi, self._labels)
+
+    def __copy__(self) -> IndexDomain:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> IndexDomain:
+        return self
+
+
+def _parse_json(value: JSON) -> tuple[list[Bounds], tuple[str, ...]]:
+    try:
+        members = Members(plain_json(value))
+        parsed = parse_bounds(members, "")
+        members.finish()
+    except InvalidArgumentError as e:
+        raise prefix(e, "Error parsing index domain from JSON") from None
+    return parsed
+
+
+def _from_dims(dims: list[Any]) -> tuple[list[Bounds], tuple[str, ...]]:
+    for dim in dims:
+        if not isinstance(dim, Dim):
+            raise TypeError(f"IndexDomain: expected a sequence of Dim, found {dim!r}")
+    if len(dims) > MAX_RANK:
+        raise InvalidArgumentError(f"Invalid rank: {len(dims)}")
+    labels = tuple([dim.label for dim in dims])
+    check_unique(labels)
+    return [dim._bounds() for dim in dims], labels

@@ -1,0 +1,167 @@
+"""A shortcut for index arrays of one shape, beside integers and unit-stride slices.
+
+The result is that of `numpy_indexing.index_all`; what does not fit, an error included, is left to that.
+"""
+
+from __future__ import annotations
+
+from types import EllipsisType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from chunkwise.core.index_space.interval import INF, MAX_FINITE, MIN_FINITE, UPPER
+from chunkwise.core.index_space.label import MAX_RANK
+from chunkwise.core.index_space.numpy_indexing import Mode
+from chunkwise.core.index_space.output_map import (
+    IndexArray,
+    OutputIndexMap,
+    array_map,
+    constant_map,
+    single_map,
+)
+
+if TYPE_CHECKING:
+    from chunkwise.core.index_space.box import Box
+
+__all__ = ["fast_arrays"]
+
+_WHOLE = slice(None)
+
+
+def fast_arrays(
+    domain: Box, output: tuple[OutputIndexMap, ...], key: Any, mode: Mode
+) -> tuple[Box, tuple[OutputIndexMap, ...]] | None:
+    """Return domain and output of the indexed mapping, or None if the general way has to decide."""
+    old_lo, old_hi = domain._lo, domain._hi
+    old_implicit_lo, old_implicit_hi, old_labels = domain._implicit_lo, domain._implicit_hi, domain._labels
+    terms = _terms(key, len(old_lo))
+    if terms is None:
+        return None
+    lo: list[int] = []
+    hi: list[int] = []
+    implicit_lo: list[bool] = []
+    implicit_hi: list[bool] = []
+    labels: list[str] = []
+    # For each old dimension the first one that replaces it; its index if it is an integer; its array.
+    place: list[int] = []
+    constants: dict[int, int] = {}
+    arrays: dict[int, IndexArray] = {}
+    joint_shape: tuple[int, ...] | None = None
+    joint_at = 0  # where the dimensions that all arrays share go
+    apart = False  # whether a slice followed the first array
+    for d, term in enumerate(terms):
+        kind = type(term)
+        place.append(len(lo))
+        if kind is slice:
+            if term.step is not None and term.step != 1:
+                return None
+            first, end = old_lo[d], old_hi[d]
+            keep_lo, keep_hi = old_implicit_lo[d], old_implicit_hi[d]
+            start, stop = term.start, term.stop
+            if start is not None:
+                if type(start) is not int or start > MAX_FINITE or (start < first and not keep_lo):
+                    return None
+                first, keep_lo = start, False
+            if stop is not None:
+                if type(stop) is not int or stop > MAX_FINITE or (stop > end and not keep_hi):
+                    return None
+                end, keep_hi = stop, False
+            if first >= end or first < -INF:
+                return None
+            lo.append(first)
+            hi.append(end)
+            implicit_lo.append(keep_lo)
+            implicit_hi.append(keep_hi)
+            labels.append(old_labels[d])
+            apart = joint_shape is not None
+        elif kind is int:
+            if (
+                not MIN_FINITE <= term <= MAX_FINITE
+                or (term < old_lo[d] and not old_implicit_lo[d])
+                or (term >= old_hi[d] and not old_implicit_hi[d])
+            ):
+                return None
+            constants[d] = term
+        else:
+            array = _index_array(term)
+            if array is None:
+                return None
+            arrays[d] = array
+            shape = array.shape
+            if mode == "oindex":
+                n = len(shape)
+                lo += (0,) * n
+                hi += shape
+                implicit_lo += (False,) * n
+                implicit_hi += (False,) * n
+                labels += ("",) * n
+            elif joint_shape is None:
+                joint_shape = shape
+                joint_at = len(lo) if mode == "default" else 0
+            elif shape != joint_shape:
+                return None
+            elif apart:
+                joint_at = 0
+    if joint_shape is not None:
+        n_joint = len(joint_shape)
+        lo[joint_at:joint_at] = (0,) * n_joint
+        hi[joint_at:joint_at] = joint_shape
+        implicit_lo[joint_at:joint_at] = implicit_hi[joint_at:joint_at] = (False,) * n_joint
+        labels[joint_at:joint_at] = ("",) * n_joint
+        place = [i + n_joint if i >= joint_at else i for i in place]
+    rank = len(lo)
+    if not arrays or rank > MAX_RANK:
+        return None
+    maps = []
+    for m in output:
+        dim = m._dim
+        if dim is None:
+            if m._array is not None:
+                return None
+            maps.append(m)
+        elif dim in arrays:
+            array = arrays[dim]
+            at = joint_at if joint_shape is not None else place[dim]
+            if rank != array.ndim:
+                array = array.reshape((1,) * at + array.shape + (1,) * (rank - at - array.ndim))
+            limits = (
+                -INF if old_implicit_lo[dim] else old_lo[dim],
+                UPPER if old_implicit_hi[dim] else old_hi[dim],
+            )
+            maps.append(array_map(m._offset, m._stride, array, limits))
+        elif dim in constants:
+            offset = m._offset + m._stride * constants[dim]
+            if not -(2**63) <= offset < 2**63:
+                return None
+            maps.append(constant_map(offset))
+        else:
+            maps.append(single_map(m._offset, m._stride, place[dim]))
+    new = domain._make(tuple(lo), tuple(hi), tuple(implicit_lo), tuple(implicit_hi), tuple(labels))
+    return new, tuple(maps)
+
+
+def _terms(key: Any, rank: int) -> list[Any] | None:
+    """Return one term for each dimension, an ellipsis replaced and what is missing added."""
+    terms = list(key) if type(key) is tuple else [key]
+    for i, term in enumerate(terms):
+        if type(term) is EllipsisType:
+            terms[i : i + 1] = [_WHOLE] * (rank - len(terms) + 1)
+            break
+    if len(terms) > rank:
+        return None
+    return terms + [_WHOLE] * (rank - len(terms))
+
+
+def _index_array(term: Any) -> IndexArray | None:
+    """Return the int64 array of at least two indices that `term` is, as a copy; None for anything else."""
+    if type(term) is list:
+        array = np.array(term) if term and type(term[0]) is int else None
+    elif type(term) is np.ndarray and term.dtype.kind in "iu" and term.dtype != np.uint64:
+        array = np.array(term, np.int64)
+    elif type(term) is np.ndarray and term.dtype == np.bool_ and term.ndim == 1:
+        array = np.flatnonzero(term)
+    else:
+        return None
+    # A single element becomes a constant.
+    return None if array is None or array.size < 2 or array.dtype != np.int64 else array

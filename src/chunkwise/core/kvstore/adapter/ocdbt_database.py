@@ -1,0 +1,310 @@
+"""The files of an OCDBT database: its manifests, and the nodes and values that these lead to."""
+
+from __future__ import annotations
+
+import copy
+import re
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+from chunkwise.core.base.fork import KeyLocks, new_lock
+from chunkwise.core.kvstore.ocdbt.config import ConfigMembers
+from chunkwise.core.kvstore.ocdbt.frame import LARGEST_BODY
+from chunkwise.core.kvstore.ocdbt.manifest import Config, Manifest, encode_manifest, read_manifest
+from chunkwise.core.kvstore.ocdbt.node import Child, Node
+from chunkwise.core.kvstore.ocdbt.places import DataFile, Place
+from chunkwise.core.kvstore.ocdbt.tree import NodeRef, check_keys, read_checked
+from chunkwise.core.kvstore.ocdbt.versions import Subtree, VersionNode, read_version_node
+from chunkwise.core.kvstore.protocol import MISSING_GENERATION, MOST_LOST, Buffer, ByteRange, KvStoreDriver
+from chunkwise.core.kvstore.request_limits import Slots
+from chunkwise.core.kvstore.shard_index_cache import LEAST_INDEX_NBYTES, ShardIndexCache
+from chunkwise.core.kvstore.traits import traits_of
+from chunkwise.errors import (
+    AbortedError,
+    ChunkwiseError,
+    DataCorruptionError,
+    OutOfRangeError,
+    UnsafeWriteError,
+    prefix,
+)
+
+__all__ = ["MANIFEST", "Database", "Folder", "MissingFileError", "State"]
+
+MANIFEST = "manifest.ocdbt"
+_NUMBERED = re.compile(r"manifest\.([0-9a-f]{16})")
+_NUMBERED_KEPT = 128  # numbered manifests, as in TensorStore; these lead to what older ones say
+_ENTRY_NBYTES = 230  # of the Python objects of an entry that is a place (`tracemalloc`)
+
+T = TypeVar("T")
+
+
+class MissingFileError(DataCorruptionError):
+    """A data file is not there: the database was replaced, or is damaged."""
+
+
+class Folder(NamedTuple):
+    """Keys of a store below a directory, which is empty or ends in "/"."""
+
+    store: KvStoreDriver
+    directory: str
+
+    def describe(self, name: str) -> str:
+        """Return the name of a file in messages."""
+        return self.store.describe(self.directory + name)
+
+
+class State(NamedTuple):
+    """State of the manifests when they were last read.
+
+    Attributes
+    ----------
+    manifest : Manifest or None
+        None without a database.  Its `versions` are those of the latest numbered manifest, if there are such.
+    generation : bytes
+        Of the key ``manifest.ocdbt``.
+    time : float
+        When it was known to be so.
+    """
+
+    manifest: Manifest | None
+    generation: bytes
+    time: float
+
+
+_UNKNOWN = State(None, b"", 0.0)
+
+
+class Database:
+    """Access to the files of a database."""
+
+    def __init__(
+        self, data: Folder, manifests: Folder, config: ConfigMembers, slots: Slots | None, cache_nbytes: int
+    ) -> None:
+        self.data = data
+        self.manifests = manifests
+        self.config = config  # as far as it is required
+        self._slots = slots  # one is held while a node is decoded or encoded
+        self._lock = new_lock()
+        self._known = _UNKNOWN
+        self._looking, self._looked = new_lock(), 0.0  # the lock, and when it began, of a look at manifests
+        self._failure: Exception | None = None
+        self._node_locks = KeyLocks()  # so that each is read once
+        self._nodes = ShardIndexCache(max(cache_nbytes, LEAST_INDEX_NBYTES))  # they never change
+
+    def work(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Call what decodes or encodes."""
+        if self._slots is None:
+            return function(*arguments)
+        return self._slots.call(function, *arguments)
+
+    # -- manifests ------------------------------------------------------------------------------------
+
+    @property
+    def known(self) -> State:
+        """The state as it was last seen."""
+        return self._known if self._known.time else self.current()
+
+    @property
+    def known_config(self) -> Config | None:
+        """The configuration, if it has been read."""
+        manifest = self._known.manifest
+        return None if manifest is None else manifest.config
+
+    def current(self) -> State:
+        """Look at the manifests and return the state."""
+        if traits_of(self.manifests.store).request_concurrency is None:
+            return self._look()
+        asked = time.time()
+        with self._looking:  # of several that ask at once, two do: the first, and the next for all others
+            if self._looked <= asked:
+                began, failure = time.time(), None
+                try:
+                    self._look()
+                except Exception as e:
+                    failure = e
+                self._looked, self._failure = began, failure  # not after an interrupt
+                if failure is not None:
+                    raise failure
+            elif self._failure is not None:
+                raise copy.copy(self._failure)
+            return self._known
+
+    def _look(self) -> State:
+        known, began = self._known, time.time()
+        store, key = self.manifests.store, self.manifests.directory + MANIFEST
+        for _ in range(MOST_LOST):
+            found = store.read(key, if_not_equal=known.generation or None)
+            manifest = known.manifest
+            if found.generation == MISSING_GENERATION:
+                manifest = None
+            elif found.value is not None:
+                manifest = self._read(MANIFEST, found.value, self._read_first)
+            if manifest is not None and manifest.config.manifest_kind == "numbered":
+                manifest = self._latest_numbered(manifest)
+                if manifest is None:
+                    continue
+            return self.remember(State(manifest, found.generation, began))
+        raise AbortedError(f"manifests beside {store.describe(key)} were deleted while they were read")
+
+    def _read_first(self, raw: Buffer) -> Manifest:
+        manifest = read_manifest(raw)
+        self.config.check(manifest.config)
+        return manifest
+
+    def remember(self, state: State) -> State:
+        """Keep a state, unless one is known that is newer, and return it."""
+        with self._lock:
+            if state.time >= self._known.time:
+                self._known = state
+        return state
+
+    def _latest_numbered(self, manifest: Manifest) -> Manifest | None:
+        """Return `manifest` with the versions of the latest numbered one; None if that is deleted now."""
+        store, directory = self.manifests
+        names = (
+            key[len(directory) :] for key in store.list(directory + "manifest.", directory + "manifest/")
+        )
+        numbered = max(filter(_NUMBERED.fullmatch, names), default=None)
+        if numbered is None:
+            return manifest._replace(versions=[], subtrees=[])
+        if manifest.versions and numbered == _numbered(manifest.latest.generation):
+            return manifest
+        found = store.read(directory + numbered)
+        if found.value is None:
+            return None
+
+        def read(raw: Buffer) -> Manifest:
+            one = read_manifest(raw)
+            same = manifest.config._replace(manifest_kind="single")
+            if one.config != same or numbered != _numbered(one.latest.generation):
+                raise DataCorruptionError(f"it does not belong to {self.manifests.describe(MANIFEST)}")
+            return one._replace(config=manifest.config)
+
+        return self._read(numbered, found.value, read)
+
+    def _read(self, name: str, raw: Buffer, read: Callable[[Buffer], Manifest]) -> Manifest:
+        try:
+            return self.work(read, raw)
+        except ChunkwiseError as e:
+            raise prefix(e, f"Error reading {self.manifests.describe(name)}") from None
+
+    def check_conditional(self) -> None:
+        """Raise UnsafeWriteError if two writers could replace a manifest at once."""
+        store, directory = self.manifests
+        if not traits_of(store).conditional_writes(directory + MANIFEST):
+            raise UnsafeWriteError(
+                f"Failed to write {self.manifests.describe(MANIFEST)}: its store does not promise that a "
+                "write depends on what is stored, so that a commit could lose what others commit; set "
+                '"single_writer" of the store if nobody else writes'
+            )
+
+    def replace(self, state: State, manifest: Manifest) -> State | None:
+        """Put `manifest` in the place of that of `state`; return None if another writer was first."""
+        assert state is not _UNKNOWN, "the manifests were not looked at"
+        store, directory = self.manifests
+        generation: bytes | None = state.generation
+        if manifest.config.manifest_kind == "single":
+            raw = self.work(encode_manifest, manifest)
+            generation = store.write(directory + MANIFEST, raw, if_equal=generation)
+        else:
+            if state.manifest is None:
+                raw = self.work(encode_manifest, manifest._replace(versions=[], subtrees=[]))
+                generation = store.write(directory + MANIFEST, raw, if_equal=generation)
+            if generation is not None:
+                generation = self._write_numbered(manifest) and generation
+        if generation is None:
+            return None
+        # Not the time before: who looked meanwhile may have seen the old one.
+        return self.remember(State(manifest, generation, time.time()))
+
+    def _write_numbered(self, manifest: Manifest) -> bytes | None:
+        store, directory = self.manifests
+        single = manifest._replace(config=manifest.config._replace(manifest_kind="single"))
+        raw, number = self.work(encode_manifest, single), manifest.latest.generation
+        generation = store.write(directory + _numbered(number), raw, if_equal=MISSING_GENERATION)
+        if generation is not None and number > _NUMBERED_KEPT:
+            store.delete(directory + _numbered(number - _NUMBERED_KEPT))
+        return generation
+
+    # -- nodes and values -----------------------------------------------------------------------------
+
+    def load_node(self, ref: NodeRef) -> Node:
+        """Return a node of the B+tree."""
+        name = ref.place, ref.shared, ref.height
+        node: Node | None = self._nodes.get(name)
+        if node is None:
+            with self._node_locks.of(name):
+                node = self._nodes.get(name)
+                if node is None:
+                    node = self._load(ref.place, lambda raw: read_checked(raw, ref))
+                    self._nodes.put(name, node, _node_nbytes(node, ref.place))
+                    return node
+        found = node
+        return self._load(ref.place, lambda _: check_keys(found, ref), b"")
+
+    def remember_node(self, child: Child, node: Node) -> None:
+        """Keep a node that was written, which the next commit most often begins with."""
+        name = child.place, child.key[: child.shared], node.height
+        self._nodes.put(name, node, _node_nbytes(node, child.place))
+
+    def load_versions(self, arity_log2: int) -> Callable[[Subtree], VersionNode]:
+        """Return a function that reads nodes of versions."""
+
+        def load(subtree: Subtree) -> VersionNode:
+            name = subtree, arity_log2
+            node: VersionNode | None = self._nodes.get(name)
+            if node is None:
+                node = self._load(subtree.place, lambda raw: read_version_node(raw, subtree, arity_log2))
+                self._nodes.put(name, node, _ENTRY_NBYTES * (len(node.versions) + len(node.subtrees)))
+            return node
+
+        return load
+
+    def _load(self, place: Place, read: Callable[[Buffer], T], raw: Buffer | None = None) -> T:
+        try:
+            if raw is None:
+                if place.length > LARGEST_BODY:
+                    raise DataCorruptionError(f"it has {place.length} bytes, expected at most {LARGEST_BODY}")
+                raw = self.read_place(place)
+            return self.work(read, raw)
+        except MissingFileError:
+            raise
+        except ChunkwiseError as e:
+            where = self.data.describe(place.file.key)
+            raise prefix(e, f"Error reading the node at byte {place.offset} of {where}") from None
+
+    def read_node(self, place: Place, read: Callable[[Buffer, bytes], T]) -> T:
+        """Return the result of `read` for the bytes of a node and the path that its paths are relative to."""
+        return self._load(place, lambda raw: read(raw, place.file.base))
+
+    def read_place(self, place: Place, start: int = 0, stop: int | None = None) -> Buffer:
+        """Return bytes of a data file, or of them those from `start` to `stop`."""
+        key = self.data.directory + place.file.key
+        begin, end = place.offset + start, place.offset + (place.length if stop is None else stop)
+        try:
+            found = self.data.store.read(key, byte_range=ByteRange(begin, end))
+        except OutOfRangeError as e:
+            raise self.cut_off(place.file, e) from None
+        if found.value is None:
+            raise self.missing(place.file)
+        return found.value
+
+    def cut_off(self, file: DataFile, error: OutOfRangeError) -> DataCorruptionError:
+        """Return the error for a data file that ends too soon."""
+        where, manifest = self.data.describe(file.key), self.manifests.describe(MANIFEST)
+        return DataCorruptionError(f"{where}, to which {manifest} leads, is cut off: {error.message}")
+
+    def missing(self, file: DataFile) -> MissingFileError:
+        """Return the error for a data file that is not there."""
+        where, manifest = self.data.describe(file.key), self.manifests.describe(MANIFEST)
+        return MissingFileError(f"{where}, to which {manifest} leads, is missing")
+
+
+def _node_nbytes(node: Node, place: Place) -> int:
+    """Return about how much memory a node takes: its text and, for each entry, some objects."""
+    return place.length + _ENTRY_NBYTES * len(node.keys)
+
+
+def _numbered(generation: int) -> str:
+    return f"manifest.{generation:016x}"

@@ -1,0 +1,88 @@
+"""Making the changes of a `.pending.PendingStore`: one key at a time, or all at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from chunkwise.core.kvstore.adapter.pending import Change, PendingStore
+from chunkwise.core.kvstore.atomic import AtomicWritable
+from chunkwise.core.kvstore.compare_and_swap import Losses, compare_and_swap
+from chunkwise.core.kvstore.protocol import Buffer, KvStoreDriver
+from chunkwise.errors import AbortedError, ChunkwiseError, GenerationMismatchError, prefix
+
+__all__ = ["check_reads", "commit_all", "commit_key"]
+
+
+def check_reads(store: PendingStore) -> None:
+    """Raise AbortedError if another writer has changed what was read and isn't going to be changed."""
+    for key, generation in store.read_generations.items():
+        if (
+            key not in store.changes
+            and store.base.read(key, if_not_equal=generation).generation != generation
+        ):
+            raise AbortedError(
+                f"Error reading {store.describe(key)}: Generation mismatch in repeatable_read transaction"
+            )
+
+
+def commit_key(base: KvStoreDriver, key: str, change: Change) -> None:
+    """Make one change beside other writers; raise GenerationMismatchError if its condition fails."""
+
+    def attempt() -> bytes | None:
+        if not change.modifications and not change.from_base:
+            condition = change.condition
+            done = _put(base, key, change.apply(None), condition)
+        else:
+            stored = base.read(key)
+            if change.condition and stored.generation != change.condition:
+                raise GenerationMismatchError("Generation mismatch")
+            value = change.apply(stored.value)
+            if value is None and stored.value is None:
+                return None
+            # Without the condition that nothing has changed since, another writer's part would be lost.
+            condition = stored.generation
+            done = _put(base, key, value, condition)
+        if done is None and change.condition:
+            raise GenerationMismatchError("Generation mismatch")
+        return condition if done is None else None
+
+    try:
+        compare_and_swap(base, key, attempt)
+    except ChunkwiseError as e:
+        raise prefix(e, f"Error writing {base.describe(key)}") from e.__cause__
+
+
+def _put(base: KvStoreDriver, key: str, value: Buffer | None, if_equal: bytes | None) -> bytes | None:
+    if value is None:
+        return base.delete(key, if_equal=if_equal)
+    return base.write(key, value, if_equal=if_equal)
+
+
+def commit_all(store: PendingStore, base: AtomicWritable) -> None:
+    """Make all changes of `store` at once or none; raise GenerationMismatchError if a condition fails."""
+    losses = Losses(lambda: store.describe(""))
+    while True:
+        conditions = dict(store.read_generations)
+        values: dict[str, Any] = {}  # a reference is one that the base has made
+        rebased = set()
+        for key, change in store.changes.items():
+            stored = None
+            if change.condition:
+                conditions[key] = change.condition
+            if change.from_base:
+                found = store.base.read(key)
+                stored = found.value
+                if key not in conditions:
+                    conditions[key] = found.generation
+                    rebased.add(key)
+            try:
+                values[key] = change.reference or change.apply(stored)
+            except ChunkwiseError as e:
+                raise prefix(e, f"Error writing {store.describe(key)}") from e.__cause__
+        failed = base.write_all(values, conditions=conditions, deleted=store.deleted)
+        if failed is None:
+            return
+        if failed not in rebased:
+            operation = "writing" if failed in values else "reading"
+            raise GenerationMismatchError(f"Error {operation} {store.describe(failed)}: Generation mismatch")
+        losses.add(conditions[failed])

@@ -1,0 +1,49 @@
+"""Base of the adapters of one store that have its keys and are the same storage.
+
+A class that derives from it reads, writes and deletes in its own way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+
+from chunkwise.core.kvstore.protocol import Children, KvStoreDriver
+from chunkwise.core.kvstore.traits import StoreTraits, traits_of
+
+__all__ = ["SameKeysStore"]
+
+
+class SameKeysStore:
+    """The part of an adapter that is the same as in `base`."""
+
+    def __init__(self, base: KvStoreDriver) -> None:
+        self.base = base
+
+    @property
+    def traits(self) -> StoreTraits:
+        """Those of the base, but nothing goes past the methods of the adapter."""
+        base = traits_of(self.base)
+        return base.adapted(
+            rename=None,
+            is_cached=base.is_cached,
+            shard_indexes=base.shard_indexes,
+            open_writer=None,
+            open_into_reader=None,
+        )
+
+    @property
+    def identity(self) -> Hashable:
+        """Identity of the base: the storage is the same."""
+        return self.base.identity
+
+    def describe(self, key: str) -> str:
+        """Name `key` the way that the base does."""
+        return self.base.describe(key)
+
+    def list(self, start: str = "", stop: str = "") -> Iterator[str]:
+        """List the base."""
+        return self.base.list(start, stop)
+
+    def list_children(self, prefix: str) -> Children:
+        """List one level of the base."""
+        return self.base.list_children(prefix)

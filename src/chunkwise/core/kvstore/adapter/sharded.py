@@ -1,0 +1,333 @@
+"""A store whose values are entries of shards, each of which is one value of another store.
+
+Where an entry is, and how a shard is put together, the format of the shards says: see
+`chunkwise.core.kvstore.adapter.shard_format`.  A read takes requests for parts of the shard; indexes are
+kept as long as the shard is the same.  Every write is a new shard in place of the old one, on condition
+that nobody else has replaced it, so many values are better written at once, by `ShardedStore.change`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+
+from chunkwise.core.base.binding import dump
+from chunkwise.core.kvstore.adapter.shard_format import (
+    EntryIndex,
+    Place,
+    ReplacedError,
+    ShardFormat,
+    ShardReader,
+)
+from chunkwise.core.kvstore.atomic import Modification
+from chunkwise.core.kvstore.byte_range import resolve_range, slice_range, slice_ranges
+from chunkwise.core.kvstore.compare_and_swap import compare_and_swap
+from chunkwise.core.kvstore.key_range import KeyRange
+from chunkwise.core.kvstore.protocol import (
+    MISSING_GENERATION,
+    MOST_LOST,
+    Buffer,
+    ByteRange,
+    Children,
+    KvStoreDriver,
+    Reader,
+    Stamped,
+)
+from chunkwise.core.kvstore.shard_index_cache import LEAST_INDEX_NBYTES, ShardIndexCache
+from chunkwise.core.kvstore.traits import StoreTraits, traits_of
+from chunkwise.errors import (
+    AbortedError,
+    ChunkwiseError,
+    InvalidArgumentError,
+    OutOfRangeError,
+    prefix,
+)
+
+__all__ = ["ShardedStore", "SingleShardStore"]
+
+T = TypeVar("T")
+
+
+class _KnownIndex(NamedTuple):
+    generation: bytes  # of the shard
+    entries: EntryIndex
+
+
+class ShardedStore:
+    """The values in the shards whose keys in `base` begin with `path`."""
+
+    # The generation of every value is that of its shard.
+
+    def __init__(self, base: KvStoreDriver, path: str, format: ShardFormat, cache_nbytes: int = 0) -> None:
+        self.base = base
+        self.path = path
+        self.format = format
+        self.cache_nbytes = cache_nbytes  # of indexes to keep, if that is more than are always kept
+        self._indexes = ShardIndexCache(max(cache_nbytes, LEAST_INDEX_NBYTES))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.base, self.path, self.format, self.cache_nbytes)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.base!r}, {self.path!r})"
+
+    @property
+    def traits(self) -> StoreTraits:
+        """Those of the base, where every change is a conditional write, or deletion, of a shard."""
+        base = traits_of(self.base)
+        return StoreTraits(
+            request_concurrency=base.request_concurrency,
+            write_concurrency=None,
+            io_limit=base.io_limit,
+            coalescing=None,
+            suffix_ranges=True,
+            conditional_deletes=base.conditional_deletes,
+            conditional_writes=lambda key: base.conditional_writes(self._shard_key(self.format.place(key))),
+            is_cached=None,
+            shard_indexes=None,
+            open_writer=None,
+            open_into_reader=None,
+        )
+
+    @property
+    def identity(self) -> Hashable:
+        """The identity of the base, with what makes the values."""
+        return "sharded", self.base.identity, self.path, self.format
+
+    def describe(self, key: str) -> str:
+        """Name the entry and the shard."""
+        try:
+            place = self.format.place(key)
+        except InvalidArgumentError:
+            return f"{dump(key)} in {self.base.describe(self.path)}"
+        return f"{self.format.describe(place)} in {self.base.describe(self._shard_key(place))}"
+
+    def check_key(self, key: str) -> None:
+        """Raise InvalidArgumentError for what is no key."""
+        self.format.place(key)
+
+    def _shard_key(self, place: Place) -> str:
+        return self.path + place.shard
+
+    # -- reading ------------------------------------------------------------------------------------
+
+    def read(
+        self, key: str, *, byte_range: ByteRange | None = None, if_not_equal: bytes | None = None
+    ) -> Stamped:
+        """Return the value of `key` or a part of it, with the generation of its shard."""
+        place = self.format.place(key)
+        try:
+            return self._while_replaced(
+                self._shard_key(place), lambda: self._read(place, byte_range, if_not_equal)
+            )
+        except OutOfRangeError:
+            raise
+        except ChunkwiseError as e:
+            raise prefix(e, f"Error reading {self.describe(key)}") from None
+
+    def read_ranges(self, key: str, starts: Sequence[int], stops: Sequence[int]) -> list[Buffer] | None:
+        """Return the bytes of each range of the value of `key`, None if it is missing; reads all of it."""
+        value = self.read(key).value
+        return None if value is None else slice_ranges(value, starts, stops)
+
+    def open_reader(self) -> Reader:
+        """Return a reader for one worker."""
+
+        def read(key: str, start: int = 0, stop: int | None = None) -> Buffer | None:
+            return self.read(
+                key, byte_range=None if (start, stop) == (0, None) else ByteRange(start, stop)
+            ).value
+
+        return read
+
+    def _while_replaced(self, shard_key: str, attempt: Callable[[], T]) -> T:
+        for _ in range(MOST_LOST):
+            try:
+                return attempt()
+            except ReplacedError:
+                continue
+        raise AbortedError(
+            f"{self.base.describe(shard_key)} was replaced {MOST_LOST} times while it was read"
+        )
+
+    def _read(self, place: Place, byte_range: ByteRange | None, if_not_equal: bytes | None) -> Stamped:
+        name = f"{place.part} {place.shard}"
+        known: _KnownIndex | None = self._indexes.get(name)
+        read = ShardReader(self.base, self._shard_key(place), None if known is None else known.generation)
+        try:
+            index = self.format.read_index(place.part, read) if known is None else known.entries
+            if index is None:
+                return Stamped(None, MISSING_GENERATION, read.time)
+            assert read.generation is not None
+            if known is None:
+                self._indexes.put(name, _KnownIndex(read.generation, index), index.nbytes)
+            return self._read_entry(read, index.find(place.entry), byte_range, if_not_equal)
+        except ReplacedError:
+            self._indexes.evict(name)
+            raise
+
+    def _read_entry(
+        self,
+        read: ShardReader,
+        bounds: tuple[int, int] | None,
+        byte_range: ByteRange | None,
+        if_not_equal: bytes | None,
+    ) -> Stamped:
+        generation = read.generation
+        assert generation is not None
+        if bounds is None or generation == if_not_equal:
+            read.confirm()
+            return Stamped(None, MISSING_GENERATION if bounds is None else generation, read.time)
+        start, stop = bounds
+        as_is = self.format.stored_as_is
+        if byte_range is not None and as_is:
+            try:
+                begin, end = resolve_range(*byte_range, stop - start)
+            except OutOfRangeError:
+                read.confirm()
+                raise
+            start, stop = start + begin, start + end
+        if start == stop:
+            read.confirm()
+        stored = b"" if start == stop else read(start, stop)
+        assert stored is not None
+        value = self.format.decode(stored)
+        if byte_range is not None and not as_is:
+            value = slice_range(memoryview(value), *byte_range)
+        return Stamped(value, generation, read.time)
+
+    # -- changing -----------------------------------------------------------------------------------
+
+    def write(self, key: str, value: Buffer, *, if_equal: bytes | None = None) -> bytes | None:
+        """Replace the shard by one with another value of `key`; return its generation."""
+        new = bytes(value)
+        return self._change_one(key, partial(_replace, new), if_equal)
+
+    def delete(self, key: str, *, if_equal: bytes | None = None) -> bytes | None:
+        """Replace the shard by one without `key`, or delete it if that is all that it has."""
+        done = self._change_one(key, partial(_replace, None), if_equal)
+        return None if done is None else MISSING_GENERATION
+
+    def delete_range(self, start: str = "", stop: str = "") -> None:
+        """Delete the keys in ``[start, stop)``; shards are replaced one after the other."""
+        keys = KeyRange.between(start, stop)
+        for name in self.format.shards(self._names):
+            self._change_shard(name, {}, deleted=(keys,))
+
+    def change(self, changes: Mapping[str, Modification]) -> None:
+        """Make many changes, with one write of each shard that they are in."""
+        shards: dict[str, dict[int, Modification]] = {}
+        for key, change in changes.items():
+            place = self.format.place(key)
+            shards.setdefault(place.shard, {})[place.entry] = change
+        for name, own in shards.items():
+            self._change_shard(name, own)
+
+    def _change_one(self, key: str, change: Modification, if_equal: bytes | None) -> bytes | None:
+        place = self.format.place(key)
+        conditions = {place.entry: if_equal} if if_equal else {}
+        return self._change_shard(place.shard, {place.entry: change}, conditions)[1]
+
+    def _change_shard(
+        self,
+        name: str,
+        changes: Mapping[int, Modification],
+        conditions: Mapping[int, bytes] | None = None,
+        deleted: Sequence[KeyRange] = (),
+    ) -> tuple[int | None, bytes | None]:
+        """Return an entry that is not of the generation that `conditions` say, or that of the new shard."""
+        shard_key = self.path + name
+        out: tuple[int | None, bytes | None] = None, None
+
+        def attempt() -> bytes | None:
+            nonlocal out
+            before = self.base.read(shard_key)
+            try:
+                entries = {} if before.value is None else self.format.decode_shard(before.value)
+                for entry, expected in (conditions or {}).items():
+                    if expected != (before.generation if entry in entries else MISSING_GENERATION):
+                        out = entry, None
+                        return None
+                after = self._changed(entries, changes, deleted)
+            except ChunkwiseError as e:
+                raise prefix(e, f"Error reading {self.base.describe(shard_key)}") from None
+            if after is None:
+                out = None, before.generation
+                return None
+            if after:
+                data = self.format.encode_shard(after)
+                written = self.base.write(shard_key, data, if_equal=before.generation)
+            else:
+                written = self.base.delete(shard_key, if_equal=before.generation)
+            out = None, written
+            return before.generation if written is None else None
+
+        compare_and_swap(self.base, shard_key, attempt)
+        return out
+
+    def _changed(
+        self, entries: Mapping[int, Buffer], changes: Mapping[int, Modification], deleted: Sequence[KeyRange]
+    ) -> dict[int, Buffer] | None:
+        """Return the entries after the changes; None if nothing changes."""
+        after, written = dict(entries), False
+        if deleted:
+            for entry in entries:
+                if any(self.format.key(entry) in keys for keys in deleted):
+                    del after[entry]
+        for entry, change in changes.items():
+            stored = after.pop(entry, None)
+            value = change(None if stored is None else self.format.decode(stored))
+            if value is not None:
+                after[entry], written = self.format.encode(value), True
+        return after if written or len(after) < len(entries) else None
+
+    # -- listing ------------------------------------------------------------------------------------
+
+    def _names(self) -> Iterator[str]:
+        below = KeyRange.of_prefix(self.path)
+        return (key[len(self.path) :] for key in self.base.list(below.start, below.stop))
+
+    def _read_entries(self, shard_key: str) -> Iterable[int]:
+        return self.format.read_entries(ShardReader(self.base, shard_key))
+
+    def list(self, start: str = "", stop: str = "") -> Iterator[str]:
+        """Yield the keys in ``[start, stop)``, shard by shard; what has the indexes is read of each."""
+        keys = KeyRange.between(start, stop)
+        for name in self.format.shards(self._names):
+            shard_key = self.path + name
+            try:
+                entries = self._while_replaced(shard_key, partial(self._read_entries, shard_key))
+            except ChunkwiseError as e:
+                raise prefix(e, f"Error reading {self.base.describe(shard_key)}") from None
+            for entry in entries:
+                key = self.format.key(entry)
+                if key in keys:
+                    yield key
+
+    def list_children(self, prefix: str) -> Children:
+        """List one level below `prefix`."""
+        below = KeyRange.of_prefix(prefix)
+        return Children.of(prefix, self.list(below.start, below.stop))
+
+
+def _replace(new: Buffer | None, old: Buffer | None) -> Buffer | None:
+    return new
+
+
+class SingleShardStore(ShardedStore):
+    """The values in one shard, which many changes replace once; its key in `base` is `path`."""
+
+    def write_all(
+        self,
+        values: Mapping[str, Buffer | None],
+        *,
+        conditions: Mapping[str, bytes],
+        deleted: Sequence[KeyRange] = (),
+    ) -> str | None:
+        """Make many changes with one new shard; see `chunkwise.core.kvstore.atomic.AtomicWritable`."""
+        entry_of = {key: self.format.place(key).entry for key in (*values, *conditions)}
+        changes = {entry_of[key]: partial(_replace, value) for key, value in values.items()}
+        expected = {entry_of[key]: generation for key, generation in conditions.items() if generation}
+        failed, _ = self._change_shard("", changes, expected, deleted)
+        return None if failed is None else self.format.key(failed)

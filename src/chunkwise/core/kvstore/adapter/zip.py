@@ -1,0 +1,339 @@
+"""The members of a ZIP archive, which is one value of another store, as a store.
+
+Specification
+-------------
+https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT (6.3.10).
+
+The table of contents is read once per version of the archive, then each member by one request for
+its bytes, of any base.  Stored members give parts of themselves without reading the rest.
+
+Compatibility
+-------------
+Methods *stored*, *deflate*, *bzip2*, *lzma*, *zstd* and *xz*; others and encryption are an
+UnsupportedError.  A missing archive is an empty store, as in TensorStore.  Every write is a new archive
+in place of the old one, on condition that nobody else has replaced it; so many members are better
+written at once, in a transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeVar
+
+from chunkwise.core.base.binding import dump
+from chunkwise.core.base.fork import new_lock
+from chunkwise.core.kvstore.adapter.zip_read import (
+    TAIL_SIZE,
+    Get,
+    Member,
+    MisplacedError,
+    read_directory,
+    read_member,
+)
+from chunkwise.core.kvstore.adapter.zip_write import Compression, check_member_name, make_archive
+from chunkwise.core.kvstore.byte_range import slice_ranges
+from chunkwise.core.kvstore.key_range import KeyRange, encode_key
+from chunkwise.core.kvstore.protocol import (
+    MISSING_GENERATION,
+    MOST_LOST,
+    Buffer,
+    ByteRange,
+    Children,
+    KvStoreDriver,
+    Reader,
+    Stamped,
+)
+from chunkwise.core.kvstore.request_limits import Slots
+from chunkwise.core.kvstore.traits import StoreTraits, traits_of
+from chunkwise.errors import (
+    AbortedError,
+    ChunkwiseError,
+    DataCorruptionError,
+    FailedPreconditionError,
+    OutOfRangeError,
+    prefix,
+)
+
+__all__ = ["ZipStore"]
+
+T = TypeVar("T")
+
+
+class _ReplacedError(Exception):
+    """The archive is no longer the one whose table of contents was read."""
+
+
+class _Archive(NamedTuple):
+    """The table of contents of one version of the archive, known to be current at `time`."""
+
+    members: Mapping[str, Member]
+    generation: bytes
+    time: float
+    positions: dict[int, int]  # of data that were found behind their headers
+    n_front: int = 0  # bytes in front of the first member
+    measured: bool = True  # whether these were allowed for, by the size of the file
+
+
+class ZipStore:
+    """The members of the archive that is the value `key` of `base`."""
+
+    # The generation of every member is that of the archive.  A reader goes on with the table of contents that
+    # there was when it was opened, until it finds that the archive was replaced.
+
+    def __init__(
+        self,
+        base: KvStoreDriver,
+        key: str,
+        *,
+        compression: Compression = "deflate",
+        slots: Slots | None = None,
+    ) -> None:
+        self.base = base
+        self.key = key
+        self.compression = compression  # of all members, whenever one is written
+        self.slots = slots  # held while a member is compressed or decompressed
+        self._lock = new_lock()
+        self._known: _Archive | None = None
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _unpickle, (self.base, self.key, self.compression, self.slots)
+
+    def __repr__(self) -> str:
+        return f"ZipStore({self.base!r}, {self.key!r})"
+
+    @property
+    def traits(self) -> StoreTraits:
+        """Those of the base, where every change, a deletion too, is a conditional write of the archive."""
+        base = traits_of(self.base)
+        return StoreTraits(
+            request_concurrency=base.request_concurrency,
+            write_concurrency=None,  # one archive after the other
+            io_limit=base.io_limit,
+            coalescing=None,  # a member is read as a whole, or in one range
+            suffix_ranges=True,  # the directory has the sizes
+            conditional_writes=lambda key: base.conditional_writes(self.key),
+        )
+
+    @property
+    def identity(self) -> Hashable:
+        """The identity of the base, with the key."""
+        return "zip", self.base.identity, self.key
+
+    def describe(self, key: str) -> str:
+        """Name the member and the archive."""
+        return f"{dump(key)} in {self.base.describe(self.key)}"
+
+    def read(
+        self, key: str, *, byte_range: ByteRange | None = None, if_not_equal: bytes | None = None
+    ) -> Stamped:
+        """Return the member `key` or a part of it, with the archive's generation."""
+
+        def load(archive: _Archive) -> Stamped:
+            if key not in archive.members:
+                return Stamped(None, MISSING_GENERATION, archive.time)
+            if archive.generation == if_not_equal:
+                return Stamped(None, archive.generation, archive.time)
+            value = self._load(archive, key, *(byte_range or ByteRange()))
+            return Stamped(value, archive.generation, archive.time)
+
+        return self._with_archive(load)
+
+    def open_reader(self) -> Reader:
+        """Return a reader; it looks now whether the archive has changed, and when a read shows it."""
+        self._archive()
+
+        def read(key: str, start: int = 0, stop: int | None = None) -> Buffer | None:
+            def load(archive: _Archive) -> Buffer | None:
+                return self._load(archive, key, start, stop) if key in archive.members else None
+
+            return self._with_archive(load, self._known)
+
+        return read
+
+    def read_ranges(self, key: str, starts: Sequence[int], stops: Sequence[int]) -> list[Buffer] | None:
+        """Return the bytes of each range of the member `key`, None if there is no such member."""
+        value = self.read(key).value
+        return None if value is None else slice_ranges(value, starts, stops)
+
+    def write(self, key: str, value: Buffer, *, if_equal: bytes | None = None) -> bytes | None:
+        """Replace the archive by one with another `key`; return its generation."""
+        return self._change({key: value}, {key: if_equal} if if_equal else {}, ())[1]
+
+    def delete(self, key: str, *, if_equal: bytes | None = None) -> bytes | None:
+        """Replace the archive by one without `key`."""
+        refused, _ = self._change({key: None}, {key: if_equal} if if_equal else {}, ())
+        return MISSING_GENERATION if refused is None else None
+
+    def delete_range(self, start: str = "", stop: str = "") -> None:
+        """Replace the archive by one without the members in ``[start, stop)``."""
+        self._change({}, {}, (KeyRange.between(start, stop),))
+
+    def write_all(
+        self,
+        values: Mapping[str, Buffer | None],
+        *,
+        conditions: Mapping[str, bytes],
+        deleted: Sequence[KeyRange] = (),
+    ) -> str | None:
+        """Make many changes with one new archive; see `chunkwise.core.kvstore.atomic.AtomicWritable`."""
+        return self._change(values, conditions, deleted)[0]
+
+    def _change(
+        self,
+        values: Mapping[str, Buffer | None],
+        conditions: Mapping[str, bytes],
+        deleted: Sequence[KeyRange],
+    ) -> tuple[str | None, bytes | None]:
+        """Return the key whose condition does not hold, or the new generation."""
+        for key in values:
+            check_member_name(key)
+
+        def change(archive: _Archive) -> tuple[str | None, bytes | None]:
+            members = archive.members
+            for key, expected in conditions.items():
+                if expected != (archive.generation if key in members else MISSING_GENERATION):
+                    return key, None
+            gone = {key for key in members if any(key in keys for keys in deleted)}
+            gone.update(key for key, value in values.items() if value is None and key in members)
+            new = {key: value for key, value in values.items() if value is not None}
+            if not gone and not new:
+                return None, archive.generation
+            self._check_front(archive)
+            items: dict[str, Buffer] = {
+                key: bytes(self._load(archive, key, 0, None))
+                for key in members
+                if key not in gone and key not in new
+            }
+            data = make_archive((items | new).items(), compression=self.compression, slots=self.slots)
+            written = self.base.write(self.key, data, if_equal=archive.generation)
+            if written is None:
+                raise _ReplacedError
+            self._archive()  # readers that are open go on with the new one
+            return None, written
+
+        return self._with_archive(change)
+
+    def list(self, start: str = "", stop: str = "") -> Iterator[str]:
+        """Yield the members in ``[start, stop)``, in order; directories are none."""
+        keys = KeyRange.between(start, stop)
+        return iter(sorted((k for k in self._archive().members if k in keys), key=encode_key))
+
+    def list_children(self, prefix: str) -> Children:
+        """List one level below `prefix`, in order; keys and prefixes are whole."""
+        below = KeyRange.of_prefix(prefix)
+        return Children.of(prefix, self.list(below.start, below.stop))
+
+    def _with_archive(self, action: Callable[[_Archive], T], known: _Archive | None = None) -> T:
+        """Return ``action(archive)``; it is called again if the archive was replaced meanwhile."""
+        for _ in range(MOST_LOST):
+            try:
+                return action(known or self._archive())
+            except _ReplacedError:
+                known = None
+        where = self.base.describe(self.key)
+        raise AbortedError(f"{where} was replaced {MOST_LOST} times while it was used")
+
+    def _archive(self) -> _Archive:
+        """Return the table of contents of the archive as it is now."""
+        with self._lock:
+            for _ in range(MOST_LOST):
+                known = self._known
+                try:
+                    tail = self._tail(None if known is None else known.generation)
+                    if known is not None and tail.generation == known.generation:
+                        self._known = known._replace(time=tail.time)
+                        return self._known
+                    self._known = self._directory(tail)
+                    return self._known
+                except _ReplacedError:
+                    continue
+                except ChunkwiseError as e:
+                    raise prefix(e, f"Error reading {self.base.describe(self.key)}") from None
+        raise AbortedError(f"{self.base.describe(self.key)} was replaced {MOST_LOST} times while it was read")
+
+    def _directory(self, tail: Stamped, nbytes: int | None = None) -> _Archive:
+        """Return the archive that ends with `tail`, in a file whose size is known if it is small."""
+        if tail.value is None:
+            return _Archive({}, tail.generation, tail.time, {})
+        raw, get = bytes(tail.value), self._open_get(tail.generation)
+        nbytes = len(raw) if len(raw) < TAIL_SIZE else nbytes
+        try:
+            members, n_front = read_directory(raw, get, nbytes)
+        except MisplacedError:
+            return self._directory(tail, self._nbytes())
+        return _Archive(members, tail.generation, tail.time, {}, n_front, nbytes is not None)
+
+    def _measure(self, archive: _Archive) -> None:
+        """Read the table of contents again, with what the size of the file says about its positions."""
+        with self._lock:
+            tail = self._tail(None)
+            if tail.generation == archive.generation:
+                self._known = self._directory(tail, self._nbytes())
+
+    def _nbytes(self) -> int:
+        """Return the size of the file, of which a store tells only that there is nothing beyond it."""
+        low, high = TAIL_SIZE, 2 * TAIL_SIZE
+        while self._reaches(high):
+            low, high = high, 2 * high
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self._reaches(middle) else (low, middle)
+        return low
+
+    def _reaches(self, nbytes: int) -> bool:
+        try:
+            self.base.read(self.key, byte_range=ByteRange(nbytes - 1, nbytes))
+        except OutOfRangeError:
+            return False
+        return True
+
+    def _check_front(self, archive: _Archive) -> None:
+        """Raise FailedPreconditionError if a new archive would be without what lies in front of this one."""
+        for key in list(archive.members)[:1] if not archive.measured else ():
+            self._load(archive, key, 0, None)  # which finds out
+        if archive.n_front:
+            raise FailedPreconditionError(
+                f"{self.base.describe(self.key)} has {archive.n_front} bytes in front of the archive, such "
+                "as a program that extracts it, and is only read; copy what is in it to another archive"
+            )
+
+    def _tail(self, known: bytes | None) -> Stamped:
+        try:
+            return self.base.read(self.key, byte_range=ByteRange(-TAIL_SIZE), if_not_equal=known)
+        except OutOfRangeError:  # the whole archive is not as long
+            return self.base.read(self.key, if_not_equal=known)
+
+    def _open_get(self, generation: bytes) -> Get:
+        """Return a reader of the archive of a generation, and of no other."""
+
+        def get(start: int, stop: int) -> Buffer:
+            try:
+                found = self.base.read(self.key, byte_range=ByteRange(start, stop))
+            except OutOfRangeError as e:
+                now = self.base.read(self.key, byte_range=ByteRange(0, 0), if_not_equal=generation)
+                if now.generation != generation:
+                    raise _ReplacedError from None
+                raise DataCorruptionError(f"ZIP archive is cut off: {e.message}") from e
+            if found.value is None or found.generation != generation:
+                raise _ReplacedError
+            return found.value
+
+        return get
+
+    def _load(self, archive: _Archive, key: str, start: int, stop: int | None) -> Buffer:
+        get = self._open_get(archive.generation)
+        try:
+            return read_member(archive.members[key], start, stop, get, archive.positions, self.slots)
+        except OutOfRangeError:
+            raise
+        except MisplacedError as e:
+            if not archive.measured:
+                self._measure(archive)
+                raise _ReplacedError from None
+            raise prefix(e, f"Error reading {self.describe(key)}") from None
+        except ChunkwiseError as e:
+            raise prefix(e, f"Error reading {self.describe(key)}") from None
+
+
+def _unpickle(base: KvStoreDriver, key: str, compression: Compression, slots: Slots | None) -> ZipStore:
+    return ZipStore(base, key, compression=compression, slots=slots)

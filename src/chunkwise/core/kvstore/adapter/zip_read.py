@@ -1,0 +1,198 @@
+"""Reading a ZIP archive with few requests: the table of contents, and one member.
+
+Specification
+-------------
+APPNOTE 6.3.10: 4.3.7 local file header, 4.3.14 and 4.3.15 the ZIP64 end records, 4.3.16 end of central
+directory.  Archives over several disks are not supported.
+
+Notes
+-----
+An archive may have bytes in front of it, such as a program that extracts it, which its positions leave out.
+How many they are follows from the size of the file.  It is asked for only where nothing is found without it.
+
+The entries of the central directory are read by `zipfile`.  It is not used for the rest: it needs the
+size of the archive, which a read of its end doesn't tell; it takes the end record's signature in a
+comment for the record; and it decodes without bound.
+
+A member is read by one request for its header and data together, as a rule.  The local header may be
+longer than the central directory lets expect, by another extra field.  What follows the data of any
+member is at least one entry of the directory and the end record, so asking for `_SLACK` bytes too many
+never goes beyond the archive, and mostly makes up for that.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from io import BytesIO
+from struct import Struct
+from typing import NamedTuple, TypeAlias
+from zipfile import BadZipFile, ZipFile, ZipInfo
+
+from chunkwise.core.base.binding import dump
+from chunkwise.core.kvstore.adapter.zip_method import STORED, decode
+from chunkwise.core.kvstore.byte_range import resolve_range
+from chunkwise.core.kvstore.key_range import decode_key
+from chunkwise.core.kvstore.protocol import Buffer
+from chunkwise.core.kvstore.request_limits import Slots
+from chunkwise.errors import DataCorruptionError, UnsupportedError
+
+__all__ = ["TAIL_SIZE", "Get", "Member", "MisplacedError", "read_directory", "read_member"]
+
+_END = Struct("<4s4H2LH")
+_LOCATOR = Struct("<4sLQL")
+_END64 = Struct("<4sQ2H2L4Q")
+_LOCAL = Struct("<4s5H3L2H")
+_UTF8, _ENCRYPTED = 1 << 11, 1
+_SLACK = 46 + _END.size  # an entry of the directory has 46 bytes and a name
+
+TAIL_SIZE = _END.size + 0xFFFF + _LOCATOR.size + _END64.size
+"""Bytes at the end of any archive that surely hold its end records."""
+
+Get: TypeAlias = Callable[[int, int], Buffer]
+"""``get(start, stop)``: bytes of the archive, valid until the next call."""
+
+
+class MisplacedError(DataCorruptionError):
+    """A header isn't at its position, since bytes lie in front of the archive or the archive is damaged."""
+
+
+class Member(NamedTuple):
+    """A file in the archive."""
+
+    header: int  # position of its local header in bytes
+    n_header: int  # likely size of that header; its extra field may differ from the directory's
+    stored_nbytes: int  # its size in the archive
+    nbytes: int  # decoded
+    method: int  # number in `zip_method`
+    crc: int  # CRC-32 of the decoded bytes
+    encrypted: bool  # needs a password
+
+
+def read_directory(tail: bytes, get: Get, size: int | None = None) -> tuple[dict[str, Member], int]:
+    """Return the members by name, without directories, of two with one name the later; and the first byte."""
+    # `tail` is the last `TAIL_SIZE` bytes of the file, or all of it; `get` reads others.  With the `size` of
+    # the file, bytes in front of the archive are allowed for.
+    at, n_entries, n_bytes, start = _find_end(tail, get)
+    front = 0 if size is None else max(0, size - len(tail) + at - n_bytes - start)
+    start += front
+    table = tail[at - n_bytes : at] if n_bytes <= at else bytes(get(start, start + n_bytes))
+    if size is None and n_entries and table[:4] != b"PK\x01\x02":
+        raise MisplacedError("Failed to read ZIP central directory: none where the end record says")
+    entries = _parse_entries(table)
+    if (len(entries) - n_entries) & 0xFFFF:  # some writers store no more than 16 bits of the number
+        raise DataCorruptionError(
+            f"Failed to read ZIP central directory: it has {len(entries)} entries, expected {n_entries}"
+        )
+    members = [_member(entry, front) for entry in entries]
+    first = min((member.header for _, member in members), default=front)
+    return {name: member for name, member in members if not name.endswith("/")}, first
+
+
+def _find_end(tail: bytes, get: Get) -> tuple[int, int, int, int]:
+    """Return the end of the directory in `tail`, its number of entries, its size and its position."""
+    at = len(tail)
+    while True:
+        at = tail.rfind(b"PK\x05\x06", 0, at)
+        if at < 0:
+            raise DataCorruptionError("Failed to find valid ZIP EOCD: no ZIP archive, or one that is cut off")
+        if at + _END.size <= len(tail):
+            _, disk, first_disk, _, n_entries, n_bytes, start, n_comment = _END.unpack_from(tail, at)
+            if at + _END.size + n_comment == len(tail):  # not the same bytes by chance in a comment
+                break
+    locator = at - _LOCATOR.size
+    if locator >= 0 and tail[locator : locator + 4] == b"PK\x06\x07":
+        _, disk, where, n_disks = _LOCATOR.unpack_from(tail, locator)
+        end64 = tail[locator - _END64.size : locator] if locator >= _END64.size else b""
+        if end64[:4] != b"PK\x06\x06":  # it may be longer, or lie before the tail
+            end64 = bytes(get(where, where + _END64.size))
+        if end64[:4] != b"PK\x06\x06":
+            raise DataCorruptionError(f"Failed to read ZIP64 EOCD: none at byte {where}")
+        _, n_record, _, _, disk, first_disk, _, n_entries, n_bytes, start = _END64.unpack(end64)
+        at = locator - (n_record + 12)
+        if n_disks > 1:
+            disk = 1
+    if disk or first_disk:
+        raise UnsupportedError("ZIP archives of several disks are not supported")
+    return at, n_entries, n_bytes, start
+
+
+def _parse_entries(table: bytes) -> list[ZipInfo]:
+    """Return the entries of a central directory; names that aren't UTF-8 have a character for each byte."""
+    n = len(table)
+    end64 = _END64.pack(b"PK\x06\x06", _END64.size - 12, 45, 45, 0, 0, 0, 0, n, 0)
+    locator = _LOCATOR.pack(b"PK\x06\x07", 0, n, 1)
+    end = _END.pack(b"PK\x05\x06", 0, 0, 0xFFFF, 0xFFFF, 0xFFFFFFFF, 0xFFFFFFFF, 0)
+    try:
+        with ZipFile(BytesIO(table + end64 + locator + end), metadata_encoding="latin-1") as archive:
+            return archive.infolist()
+    except (BadZipFile, UnicodeDecodeError) as e:
+        raise DataCorruptionError(f"Failed to read ZIP central directory: {e}") from e
+    except NotImplementedError as e:
+        raise UnsupportedError(f"Failed to read ZIP central directory: {e}") from e
+
+
+def _member(entry: ZipInfo, front: int) -> tuple[str, Member]:
+    raw = entry.orig_filename.encode("utf-8" if entry.flag_bits & _UTF8 else "latin-1")
+    name = decode_key(raw)
+    if b"\0" in raw or any(part in ("", "..") for part in name.removesuffix("/").split("/")):
+        raise DataCorruptionError(
+            f"Invalid ZIP member name: {dump(name)}: expected a relative path without empty components, "
+            '".." or NUL'
+        )
+    return name, Member(
+        entry.header_offset + front,
+        _LOCAL.size + len(raw) + len(entry.extra),
+        entry.compress_size,
+        entry.file_size,
+        entry.compress_type,
+        entry.CRC,
+        bool(entry.flag_bits & _ENCRYPTED),
+    )
+
+
+def read_member(
+    member: Member,
+    start: int,
+    stop: int | None,
+    get: Get,
+    positions: dict[int, int],
+    slots: Slots | None = None,
+) -> Buffer:
+    """Return a part of a member; the whole is compared with its checksum."""
+    # What is returned may be memory of `get`.  `positions` has where the data of members begin, by the
+    # position of their header, and is added to.  One of `slots` is held while a member is decompressed.
+    if member.encrypted:
+        raise UnsupportedError("ZIP encryption is not supported")
+    begin, end = resolve_range(start, stop, member.nbytes)
+    if member.method == STORED and end - begin < member.nbytes:
+        if member.header not in positions:
+            header = get(member.header, member.header + _LOCAL.size)
+            positions[member.header] = member.header + _data_start(header)
+        first = positions[member.header]
+        return get(first + begin, first + end)
+    arguments = member.method, _stored_bytes(member, get), member.nbytes
+    value = decode(*arguments) if slots is None else slots.call(decode, *arguments)
+    if len(value) != member.nbytes or zlib.crc32(value) != member.crc:
+        raise DataCorruptionError(
+            f"ZIP member has {len(value)} bytes with CRC-32 {zlib.crc32(value):08x}, "
+            f"expected {member.nbytes} bytes with {member.crc:08x}"
+        )
+    return value[begin:end]
+
+
+def _stored_bytes(member: Member, get: Get) -> memoryview:
+    data = memoryview(get(member.header, member.header + member.n_header + member.stored_nbytes + _SLACK))
+    first = _data_start(data)
+    if first + member.stored_nbytes <= len(data):
+        return data[first : first + member.stored_nbytes]
+    first += member.header
+    return memoryview(get(first, first + member.stored_nbytes))
+
+
+def _data_start(header: Buffer) -> int:
+    """Return the distance in bytes from a local header to the data of its member."""
+    if len(header) < _LOCAL.size or header[:4] != b"PK\x03\x04":
+        raise MisplacedError("no ZIP local header where the central directory says")
+    *_, n_name, n_extra = _LOCAL.unpack_from(header)
+    return _LOCAL.size + int(n_name) + int(n_extra)

@@ -1,0 +1,108 @@
+"""Writing a ZIP archive: members one after the other, then the table of contents.
+
+Headers and table of contents are those of `zipfile`; members are encoded here, in ways that it
+doesn't know, too.  Sizes are known before a member is written, so there are no data descriptors, and
+ZIP64 fields are only where they are needed.
+"""
+
+from __future__ import annotations
+
+import io
+import zlib
+from collections.abc import Iterable
+from typing import IO, Literal, TypeAlias
+from zipfile import ZipFile, ZipInfo
+
+from chunkwise.core.base.binding import dump
+from chunkwise.core.kvstore.adapter.zip_method import method_named
+from chunkwise.core.kvstore.key_range import encode_key
+from chunkwise.core.kvstore.protocol import Buffer
+from chunkwise.core.kvstore.request_limits import Slots
+from chunkwise.errors import InvalidArgumentError
+
+__all__ = ["ArchiveWriter", "Compression", "check_member_name", "make_archive"]
+
+Compression: TypeAlias = Literal["deflate", "store", "zstd", "xz"]
+
+_MODE = 0o100644 << 16
+_UTF8_NAME = 0x800
+_UNIX = 3
+_LONGEST_NAME = 0xFFFF
+
+
+class ArchiveWriter:
+    """Writer of an archive to an empty, seekable file."""
+
+    # Members are dated 1980-01-01, so the same members in the same order are the same bytes.
+
+    def __init__(
+        self, file: IO[bytes], *, compression: Compression = "store", slots: Slots | None = None
+    ) -> None:
+        self._file = file
+        self._method = method_named(compression)
+        self._slots = slots  # one is held while a member is compressed
+        self._entries: dict[str, ZipInfo] = {}
+
+    def add(self, name: str, value: Buffer) -> None:
+        """Write a member; raise InvalidArgumentError for a name that is there or refused by readers."""
+        check_member_name(name)
+        if name in self._entries:
+            raise InvalidArgumentError(f"Invalid ZIP member name: {dump(name)}: it is there twice")
+        encode = self._method.encode
+        data = memoryview(encode(value) if self._slots is None else self._slots.call(encode, value))
+        entry = ZipInfo(name)
+        entry.flag_bits |= _UTF8_NAME  # without it CPython 3.14 writes names in code page 437
+        entry.compress_type = self._method.number
+        entry.create_system, entry.external_attr = _UNIX, _MODE
+        entry.create_version = entry.extract_version = self._method.version
+        entry.CRC = zlib.crc32(value)
+        entry.compress_size, entry.file_size = data.nbytes, memoryview(value).nbytes
+        entry.header_offset = self._file.tell()
+        self._file.write(entry.FileHeader())
+        self._file.write(data)
+        self._entries[name] = entry
+
+    def finish(self) -> int:
+        """Write the table of contents and return the size of the archive in bytes."""
+        with ZipFile(self._file, "w") as archive:  # made now, since it writes when it is dropped, too
+            archive.filelist.extend(self._entries.values())
+            archive.start_dir = self._file.tell()
+        return self._file.tell()
+
+
+def make_archive(
+    items: Iterable[tuple[str, Buffer]], *, compression: Compression = "store", slots: Slots | None = None
+) -> bytes:
+    """Return a ZIP archive of `items`, sorted by name."""
+    memory = io.BytesIO()
+    archive = ArchiveWriter(memory, compression=compression, slots=slots)
+    for name, value in sorted(items, key=lambda item: encode_key(item[0])):
+        archive.add(name, value)
+    archive.finish()
+    # Without a copy, as a view would be; but what a view is of can't be closed, which the garbage collector
+    # tries if both are in a cycle.
+    return memory.getvalue()
+
+
+def check_member_name(name: str) -> None:
+    """Raise InvalidArgumentError for a name that a reader would refuse or see changed."""
+    parts = name.split("/")
+    if (
+        "\0" in name
+        or "" in parts
+        or ".." in parts
+        or not _is_utf8(name)
+        or len(name.encode()) > _LONGEST_NAME
+    ):
+        raise InvalidArgumentError(
+            f"Invalid ZIP member name: {dump(name)}: expected a relative path in UTF-8 of at most "
+            f'{_LONGEST_NAME} bytes, without empty components, ".." or NUL'
+        )
+
+
+def _is_utf8(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,170 @@
+"""A container of Azure Blob Storage.
+
+Names
+-----
+``azure``, an extension: TensorStore has no driver for it.  URLs are ``az://container/path``, with the
+account from the environment, and ``abfs://container@account.dfs.core.windows.net/path``.
+
+Credentials are those of ``AZURE_STORAGE_CONNECTION_STRING``, ``AZURE_STORAGE_ACCOUNT_KEY``,
+``AZURE_STORAGE_SAS_TOKEN``, a service principal (``AZURE_CLIENT_ID`` and so on), or, of type
+``managed_identity`` or ``cli``, the machine's or those of Azure's command line.
+
+Compatibility
+-------------
+Azure has no ranges that count from the end, so the size of a value is asked for first.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Hashable
+from dataclasses import dataclass, field, replace
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from chunkwise.core.kvstore.bucket import Access, Provider, client_options
+from chunkwise.core.kvstore.key_range import quote_key
+from chunkwise.core.kvstore.object_failure import Failure
+from chunkwise.core.kvstore.request_limits import Retries
+from chunkwise.errors import CredentialsError, InvalidArgumentError
+
+if TYPE_CHECKING:
+    import obstore.store
+
+__all__ = ["AzureContainer"]
+
+
+@dataclass(frozen=True)
+class AzureContainer:
+    """A container, its server, and the credentials to use."""
+
+    container: str
+    account: str = ""  # empty for the one that the environment names
+    endpoint: str = ""  # URL of the account's blobs; empty for Azure's
+    # ``default``, ``anonymous``, ``environment``, ``managed_identity`` or ``cli``.
+    credentials: str = "default"
+    # Gives ``token``, ``access_key`` or ``sas_token``, and ``expires_at``, instead; not pickled.
+    provider: Provider | None = field(default=None, repr=False)
+
+    suffix_ranges = False
+    lists_in_order = False
+    refused_characters = "\\"
+    keeps_buffers = False
+    retries_itself = False
+    by_version = False
+    credential_services = ("http://169.254.169.254/", "https://login.microsoftonline.com/")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        plain = replace(self, provider=None)
+        return AzureContainer, (plain.container, plain.account, plain.endpoint, plain.credentials)
+
+    @property
+    def identity(self) -> Hashable:
+        """The account's URL and the container."""
+        return "azure", self._endpoint() or self._account(), self.container
+
+    def url(self, key: str) -> str:
+        """Return ``az://container/key``, with the account's URL if that is not Azure's."""
+        path = quote_key(key)
+        endpoint = self._endpoint()
+        if endpoint:
+            return f"{endpoint.rstrip('/')}/{self.container}/{path}"
+        return f"az://{self.container}/{path}"
+
+    def accesses(self) -> tuple[Access, ...]:
+        """Return signed access if there are credentials, and anonymous access unless some were asked for."""
+        if self.credentials == "anonymous":
+            return (Access(False),)
+        if self.provider is not None or self.credentials != "default":
+            return (Access(True),)
+        return (Access(True), Access(False)) if _from_environment() else (Access(False),)
+
+    def other_access(self, access: Access, failure: Failure) -> Access | None:
+        """Return the other way after a refusal."""
+        if failure.kind in ("denied", "credentials"):
+            return next((a for a in self.accesses() if a.signed != access.signed), None)
+        return None
+
+    def connect(self, library: ModuleType, access: Access, retries: Retries) -> obstore.store.ObjectStore:
+        """Return obstore's store."""
+        account, endpoint = self._account(), self._endpoint()
+        if not account and not endpoint:
+            raise InvalidArgumentError(
+                f'The account of the Azure container "{self.container}" is not known; give "account_name" '
+                "or set AZURE_STORAGE_ACCOUNT_NAME"
+            )
+        config: dict[str, Any] = {"account_name": account}
+        if endpoint:
+            config["endpoint"] = endpoint
+            config["use_emulator"] = False  # or a variable that asks for it would come before the endpoint
+        if not access.signed:
+            config["skip_signature"] = True
+        elif self.credentials == "cli":
+            config["use_azure_cli"] = True
+        elif self.credentials != "managed_identity" and self.provider is None:
+            found = _from_environment()
+            if not found:
+                raise CredentialsError(
+                    f'No Azure credentials of type "{self.credentials}": none of '
+                    "AZURE_STORAGE_CONNECTION_STRING, AZURE_STORAGE_ACCOUNT_KEY, AZURE_STORAGE_SAS_TOKEN "
+                    "and AZURE_CLIENT_ID is set"
+                )
+            config.update(found)
+        return library._store.AzureStore(
+            self.container,
+            config=config,
+            client_options={
+                **client_options(retries, endpoint),
+                "allow_http": endpoint.startswith("http://"),
+            },
+            retry_config=retries.config(),
+            credential_provider=self.provider if access.signed else None,
+        )
+
+    def advice(self, failure: Failure) -> str:
+        """Say where credentials are looked for, if it is about them."""
+        if failure.kind in ("denied", "credentials", "bucket") and not self.accesses()[0].signed:
+            return (
+                "no Azure credentials were found, so the request was anonymous; set "
+                "AZURE_STORAGE_CONNECTION_STRING, AZURE_STORAGE_ACCOUNT_KEY or AZURE_STORAGE_SAS_TOKEN"
+            )
+        return ""
+
+    def _account(self) -> str:
+        get = os.environ.get
+        return (
+            self.account
+            or get("AZURE_STORAGE_ACCOUNT_NAME")
+            or get("AZURE_STORAGE_ACCOUNT")
+            or _connection_string().get("AccountName", "")
+        )
+
+    def _endpoint(self) -> str:
+        if self.endpoint:
+            return self.endpoint
+        found = _connection_string()
+        return found.get("BlobEndpoint", "") if found.get("AccountName", "") == self._account() else ""
+
+
+def _connection_string() -> dict[str, str]:
+    text = os.environ.get("AZURE_STORAGE_CONNECTION_STRING", "")
+    return dict(part.split("=", 1) for part in text.split(";") if "=" in part)
+
+
+def _from_environment() -> dict[str, str]:
+    """Return the options for the credentials in the environment; empty if there are none."""
+    get, found = os.environ.get, _connection_string()
+    key = found.get("AccountKey") or get("AZURE_STORAGE_ACCOUNT_KEY") or get("AZURE_STORAGE_KEY")
+    sas = found.get("SharedAccessSignature") or get("AZURE_STORAGE_SAS_TOKEN") or get("AZURE_STORAGE_SAS_KEY")
+    if key:
+        return {"account_key": key}
+    if sas:
+        return {"sas_key": sas}
+    names = {
+        "client_id": "AZURE_CLIENT_ID",
+        "client_secret": "AZURE_CLIENT_SECRET",
+        "tenant_id": "AZURE_TENANT_ID",
+        "federated_token_file": "AZURE_FEDERATED_TOKEN_FILE",
+    }
+    out = {name: value for name, variable in names.items() if (value := get(variable))}
+    return out if "client_id" in out else {}

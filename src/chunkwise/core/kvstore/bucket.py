@@ -1,0 +1,164 @@
+"""Buckets of object stores: how to reach one, its abilities, and the keys that it takes.
+
+`chunkwise.core.kvstore.object_store.ObjectStore` does the work; each kind of store
+(`chunkwise.core.kvstore.s3`, `chunkwise.core.kvstore.gcs`, `chunkwise.core.kvstore.azure`) is a
+frozen description of one bucket that follows this protocol.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable, Mapping
+from datetime import timedelta
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+from chunkwise.core.base.binding import dump
+from chunkwise.core.kvstore.object_failure import Failure
+from chunkwise.core.kvstore.request_limits import ANSWER_TIMEOUT, Retries
+from chunkwise.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    import obstore.store
+
+__all__ = [
+    "Access",
+    "Bucket",
+    "Provider",
+    "check_object_key",
+    "client_options",
+    "is_object_key",
+    "proxy_advice",
+]
+
+_PLACE = re.compile(r"(?P<scheme>https?)://(?P<host>[^/\s]+?):? ")
+_BAD = re.compile(r"(?:\A|/)\.{0,2}(?:/|\Z)|[\x00-\x1f\x7f\ud800-\udfff]")
+
+Provider: TypeAlias = Callable[[], Mapping[str, Any]]
+"""Gives credentials that are valid now, with the names that obstore has for them."""
+
+
+def client_options(retries: Retries, endpoint: str = "") -> dict[str, Any]:
+    """Return obstore's options: time limits to connect, between two pieces of an answer, and in all."""
+    return {
+        **_proxy_options(endpoint),
+        "connect_timeout": timedelta(seconds=retries.connect_timeout),
+        "read_timeout": timedelta(seconds=retries.request_timeout),
+        "timeout": timedelta(seconds=max(ANSWER_TIMEOUT, retries.request_timeout)),
+        # Less than servers wait before they close a connection: nginx 75 s, load balancers of AWS 60 s.
+        "pool_idle_timeout": "30s",
+        "user_agent": "chunkwise",
+    }
+
+
+def _proxy_options(endpoint: str) -> dict[str, Any]:
+    """Return obstore's options for an endpoint that ``no_proxy`` excepts; it knows no ``*`` and no ports."""
+    parts = urlsplit(endpoint)
+    proxy = getproxies().get(parts.scheme) if parts.hostname else None
+    if not proxy or not proxy_bypass(parts.netloc.rpartition("@")[2]):
+        return {}
+    return {
+        "proxy_url": proxy if "://" in proxy else f"http://{proxy}",
+        "proxy_excludes": parts.hostname,
+    }
+
+
+def proxy_advice(failure: Failure) -> str:
+    """Name the proxy of the environment, if that and not the server may be what there is no connection to."""
+    asked = None if failure.connected else _PLACE.match(failure.detail)
+    proxy = getproxies().get(asked["scheme"]) if asked else None
+    if asked is None or not proxy or proxy_bypass(asked["host"]):
+        return ""
+    return f"requests go through the proxy {proxy.rpartition('@')[2]} of the environment, so check that too"
+
+
+class Access(NamedTuple):
+    """A way to send requests."""
+
+    signed: bool  # with credentials
+    region: str = ""  # empty for that of the configuration or the environment
+
+
+class Bucket(Protocol):
+    """A bucket or container: immutable, picklable without secrets."""
+
+    @property
+    def identity(self) -> Hashable:
+        """Equal for the same storage, whoever asks."""
+        ...
+
+    @property
+    def suffix_ranges(self) -> bool:
+        """True if the last bytes of a value can be asked for without knowing its size."""
+        ...
+
+    @property
+    def lists_in_order(self) -> bool:
+        """True if listings come in the order of the bytes of keys."""
+        ...
+
+    @property
+    def refused_characters(self) -> str:
+        """Characters that the server would change in a key."""
+        ...
+
+    @property
+    def keeps_buffers(self) -> bool:
+        """True if a value that is put is kept in the memory that it was given in."""
+        ...
+
+    @property
+    def retries_itself(self) -> bool:
+        """True if the store of `connect` makes failed requests again as often as it should."""
+        ...
+
+    @property
+    def by_version(self) -> bool:
+        """True if conditional writes go by the version, not the ETag, of an object."""
+        ...
+
+    @property
+    def credential_services(self) -> tuple[str, ...]:
+        """Beginnings of the URLs that obstore asks for credentials: what they answer is not the bucket's."""
+        ...
+
+    def url(self, key: str) -> str:
+        """Return the name of a key in messages."""
+        ...
+
+    def accesses(self) -> tuple[Access, ...]:
+        """Return the ways of access that are allowed, the best first; looks for credentials."""
+        ...
+
+    def other_access(self, access: Access, failure: Failure) -> Access | None:
+        """Return another way that is worth trying after `access` failed so, None for none."""
+        ...
+
+    def connect(self, library: ModuleType, access: Access, retries: Retries) -> obstore.store.ObjectStore:
+        """Return obstore's store; `retries` are those that it makes itself."""
+        ...
+
+    def advice(self, failure: Failure) -> str:
+        """Return advice on a failure, beyond what holds for any store."""
+        ...
+
+
+def is_object_key(key: str, refused: str = "") -> bool:
+    """Return True if a server that changes `refused` characters stores `key` under its own name."""
+    return _BAD.search(key) is None and not any(c in key for c in refused)
+
+
+def check_object_key(key: str, refused: str = "") -> None:
+    """Raise InvalidArgumentError for a key that can't be stored under its own name."""
+    # It is empty, has an empty component, ``.`` or ``..``, a control character, or is not UTF-8.
+    if not is_object_key(key, refused):
+        raise InvalidArgumentError(
+            f"Invalid key: {dump(key)}: object stores take UTF-8 without control characters"
+            f'{_and(refused)} and no component that is empty, "." or ".."'
+        )
+
+
+def _and(refused: str) -> str:
+    return f" or {refused}," if refused else ","

@@ -1,0 +1,104 @@
+"""Compare-and-swap: a change that is made again when another writer was faster, but not for ever.
+
+Each attempt reads a value and writes another on condition that the first is still there.  Attempts that are
+lost come closer together than those of others by chance only; so after a few of them there are pauses, which
+grow and differ.  A server that refuses the very generation that it gives is told from other writers: the
+generation is the same again and again.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Callable
+from functools import partial
+
+from chunkwise.core.kvstore.protocol import MOST_LOST, UNKNOWN_GENERATION, describe
+from chunkwise.core.kvstore.traits import traits_of
+from chunkwise.errors import GenerationMismatchError, LostAnswerError, UnsafeWriteError
+
+__all__ = ["Losses", "compare_and_swap"]
+
+_LOG = logging.getLogger("chunkwise.retries")
+_AT_ONCE = 2  # attempts without a pause
+_TOLD = 10  # attempts, before the log has a line
+_MOST_REFUSED = 8  # of one generation in turn
+_FIRST_PAUSE = 0.002  # seconds
+_LONGEST_PAUSE, _LONGEST_REMOTE_PAUSE = 0.02, 1.0
+
+
+class Losses:
+    """Attempts at one change that were lost to other writers."""
+
+    def __init__(self, describe: Callable[[], str], *, remote: bool = False) -> None:
+        self._describe = describe  # gives the name of what is changed, for messages
+        self._longest = _LONGEST_REMOTE_PAUSE if remote else _LONGEST_PAUSE
+        self._n_lost = self._n_refused = 0
+        self._before: bytes | None = None
+
+    def add(self, generation: bytes | None) -> None:
+        """Count an attempt on condition of a generation, and wait; raise if there is no use in another."""
+        self._n_lost += 1
+        same = generation == self._before and generation != UNKNOWN_GENERATION
+        self._n_refused = self._n_refused + 1 if same else 1
+        self._before = generation
+        if self._n_refused == _MOST_REFUSED:
+            raise UnsafeWriteError(
+                f"{self._describe()} can't be changed in part: its storage gave the same version "
+                f"{_MOST_REFUSED} times, and refused each time to replace that version, as servers do whose "
+                "ETags in answers to GET are not those that conditional writes compare; write whole values, "
+                'or set "single_writer" in the kvstore if nobody else writes'
+            )
+        if self._n_lost == MOST_LOST:
+            raise GenerationMismatchError(
+                f"{self._describe()} was changed by others {MOST_LOST} times; try again"
+            )
+        if self._n_lost == _TOLD:
+            _LOG.warning("%s was changed by others %d times meanwhile; going on", self._describe(), _TOLD)
+        if self._n_lost > _AT_ONCE:
+            pause = min(self._longest, _FIRST_PAUSE * 2.0 ** min(self._n_lost, 30))
+            time.sleep(random.uniform(0.5, 1.0) * pause)
+
+
+def compare_and_swap(
+    store: object,
+    key: str,
+    attempt: Callable[[], bytes | None],
+    *,
+    idempotent: bool = False,
+) -> None:
+    """Call `attempt` until it returns None; it returns the generation that it has lost against a newer one.
+
+    Parameters
+    ----------
+    store : object
+        What is changed, asked for its traits, and for the name of the key in messages.
+    key : str
+    attempt : callable
+        Reads, changes, and writes on condition of the generation that was read.
+    idempotent : bool
+        Whether the change may be made twice: after a write whose answer was lost, and that another writer
+        has replaced, nobody knows whether it was carried out.
+
+    Raises
+    ------
+    GenerationMismatchError
+        If others were faster `MOST_LOST` times.
+    UnsafeWriteError
+        If the store refuses the generation that it gives.
+    """
+    losses: Losses | None = None
+    while True:
+        try:
+            lost = attempt()
+        except LostAnswerError:
+            if not idempotent:
+                raise
+            lost = UNKNOWN_GENERATION
+        if lost is None:
+            return
+        if losses is None:
+            is_remote = traits_of(store).request_concurrency is not None
+            losses = Losses(partial(describe, store, key), remote=is_remote)
+        losses.add(lost)

@@ -1,0 +1,302 @@
+"""A file system of fsspec, used as it is.
+
+Compatibility
+-------------
+fsspec has no writes that depend on what is stored, so changing a part of a value is refused unless the
+caller promises to be the only writer.  A generation is what the file system tells of a file that
+changes when it is written: its ETag, checksum, date and size.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Hashable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from chunkwise.core.base.binding import dump
+from chunkwise.core.kvstore.bucket import check_object_key
+from chunkwise.core.kvstore.byte_range import check_range, resolve_range
+from chunkwise.core.kvstore.key_range import KeyRange, encode_key
+from chunkwise.core.kvstore.protocol import (
+    MISSING_GENERATION,
+    MOST_LOST,
+    Buffer,
+    ByteRange,
+    Children,
+    Reader,
+    Stamped,
+)
+from chunkwise.core.kvstore.request_limits import DEFAULT_CONCURRENCY
+from chunkwise.core.kvstore.this_process import ProcessName, check_process, process_name
+from chunkwise.core.kvstore.traits import StoreTraits
+from chunkwise.errors import (
+    AbortedError,
+    ChunkwiseError,
+    DeadlineExceededError,
+    PermissionDeniedError,
+    StorageError,
+    UnsafeWriteError,
+)
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
+
+__all__ = ["FsspecStore", "is_fsspec", "synchronous"]
+
+_TOLD = ("ETag", "etag", "e_tag", "md5Hash", "content_md5", "generation", "mtime", "LastModified", "created")
+_MISSING = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
+
+
+def is_fsspec(value: object) -> bool:
+    """Return True if `value` is a file system of fsspec or a mapping that it made."""
+    names = {f"{c.__module__}.{c.__name__}" for c in type(value).__mro__}
+    return bool(names & {"fsspec.spec.AbstractFileSystem", "fsspec.mapping.FSMap"})
+
+
+def synchronous(fs: AbstractFileSystem) -> AbstractFileSystem:
+    """Return a file system with methods that are no coroutines."""
+    wrapped = getattr(fs, "sync_fs", None)
+    if wrapped is not None:
+        return wrapped
+    if getattr(fs, "asynchronous", False):
+        return type(fs)(*fs.storage_args, **{**fs.storage_options, "asynchronous": False})
+    return fs
+
+
+class FsspecStore:
+    """The files below a path of a file system."""
+
+    def __init__(self, fs: AbstractFileSystem, root: str = "", *, single_writer: bool = False) -> None:
+        self.fs = fs
+        self.root = root.rstrip("/") + "/" if root.rstrip("/") else root
+        self.single_writer = single_writer  # the caller's promise that nobody else writes
+
+    def __reduce__(self) -> tuple[object, ...]:
+        in_memory = "memory" in _protocols(self.fs) | _protocols(getattr(self.fs, "fs", None))
+        process = process_name() if in_memory else None
+        return _unpickle, (self.fs, self.root, self.single_writer, process)
+
+    def __repr__(self) -> str:
+        return f"FsspecStore({self.fs!r}, {self.root!r})"
+
+    @property
+    def traits(self) -> StoreTraits:
+        """Those of a remote store, unless the files are on this machine; it has no conditional requests."""
+        return StoreTraits(
+            request_concurrency=None if self._is_local() else DEFAULT_CONCURRENCY,
+            suffix_ranges=False,
+            conditional_deletes=False,
+            conditional_writes=lambda key: self.single_writer,
+        )
+
+    def _is_local(self) -> bool:
+        return not _protocols(self.fs).isdisjoint({"file", "local", "memory"})
+
+    @property
+    def identity(self) -> Hashable:
+        """The file system, as fsspec tells them apart, and the path."""
+        return "fsspec", hash(self.fs), self.root
+
+    def describe(self, key: str) -> str:
+        """Return the quoted path with its protocol."""
+        return dump(self.fs.unstrip_protocol(self.root + key))
+
+    def read(
+        self, key: str, *, byte_range: ByteRange | None = None, if_not_equal: bytes | None = None
+    ) -> Stamped:
+        """Return the value of `key` or a part of it, with its generation."""
+        start, stop = byte_range or (0, None)
+        for _ in range(MOST_LOST):
+            now = time.time()
+            generation = self._generation(key)
+            if generation == MISSING_GENERATION:
+                return Stamped(None, MISSING_GENERATION, now)
+            if generation == if_not_equal:
+                return Stamped(None, generation, now)
+            value = self._load(key, start, stop)
+            if self._generation(key) == generation:
+                return Stamped(value, generation, now)
+        raise AbortedError(f"{self.describe(key)} was replaced {MOST_LOST} times while it was read")
+
+    def open_reader(self) -> Reader:
+        """Return a reader of values; what it returns stays valid."""
+        return self._load
+
+    def _load(self, key: str, start: int = 0, stop: int | None = None) -> Buffer | None:
+        check_range(start, stop)
+        path = self._path(key)
+        try:
+            if start == 0 and stop is None:
+                value: bytes = self.fs.cat_file(path)
+                return value
+            info = self.fs.info(path)
+            if info.get("type") == "directory":
+                return None
+            begin, end = resolve_range(start, stop, info["size"])
+            part: bytes = self.fs.cat_file(path, start=begin, end=end) if end > begin else b""
+        except _MISSING:
+            return None
+        except Exception as e:
+            raise self._error(e, "read", key) from e
+        if len(part) != end - begin:
+            raise StorageError(f"Failed to read {self.describe(key)}: got {len(part)} bytes of {end - begin}")
+        return part
+
+    def read_ranges(self, key: str, starts: Sequence[int], stops: Sequence[int]) -> list[Buffer] | None:
+        """Return the bytes of each range of the value of `key`, None if it is missing."""
+        out = []
+        if not starts:
+            return None if self._info(key) is None else []
+        for start, stop in zip(starts, stops, strict=True):
+            part = self._load(key, start, stop)
+            if part is None:
+                return None
+            out.append(part)
+        return out
+
+    def _path(self, key: str) -> str:
+        check_object_key(key if self.root else key.removeprefix("/"))
+        return self.root + key
+
+    def _info(self, key: str) -> Any | None:
+        path = self._path(key)
+        try:
+            self.fs.invalidate_cache(path)
+            info = self.fs.info(path)
+        except _MISSING:
+            return None
+        except Exception as e:
+            raise self._error(e, "read", key) from e
+        return None if info.get("type") == "directory" else info
+
+    def _generation(self, key: str) -> bytes:
+        info = self._info(key)
+        if info is None:
+            return MISSING_GENERATION
+        told = [f"{name}={info[name]}" for name in _TOLD if info.get(name) is not None]
+        return b"\0" + " ".join([*told, f"size={info.get('size')}"]).encode()
+
+    def write(self, key: str, value: Buffer, *, if_equal: bytes | None = None) -> bytes | None:
+        """Replace the value of `key`; return its new generation, None if the current is not `if_equal`."""
+        path = self._path(key)
+        if if_equal:
+            if not self.single_writer and if_equal != MISSING_GENERATION:
+                raise UnsafeWriteError(
+                    f"Failed to write {self.describe(key)}: fsspec has no writes that depend on what is "
+                    "stored, so that changing a part of a value could lose what others write; write whole "
+                    'values, or set "single_writer" if nobody else writes'
+                )
+            if self._generation(key) != if_equal:
+                return None
+        try:
+            parent = path.rpartition("/")[0]
+            if parent and self._is_local():
+                self.fs.makedirs(parent, exist_ok=True)
+            self.fs.pipe_file(path, bytes(memoryview(value).cast("B")))
+        except Exception as e:
+            raise self._error(e, "write", key) from e
+        return self._generation(key)
+
+    def delete(self, key: str, *, if_equal: bytes | None = None) -> bytes | None:
+        """Delete `key`; return MISSING_GENERATION, None if `if_equal` is not the current generation."""
+        path = self._path(key)
+        if if_equal and self._generation(key) != if_equal:
+            return None
+        try:
+            self.fs.rm_file(path)
+        except _MISSING:
+            pass
+        except Exception as e:
+            raise self._error(e, "delete", key) from e
+        return MISSING_GENERATION
+
+    def delete_range(self, start: str = "", stop: str = "") -> None:
+        """Delete the keys in ``[start, stop)`` that there are now."""
+        for key in list(self.list(start, stop)):
+            self.delete(key)
+
+    def list(self, start: str = "", stop: str = "") -> Iterator[str]:
+        """Yield the keys in ``[start, stop)``."""
+        keys = KeyRange.between(start, stop)
+        if keys.empty:
+            return
+        below = self.root + keys.common_directory()
+        try:
+            self.fs.invalidate_cache()
+            found = self.fs.find(below.rstrip("/") or below)
+        except _MISSING:
+            return
+        except Exception as e:
+            raise self._error(e, "list", start) from e
+        for path in found:
+            key = self._key(path, below)
+            if key in keys:
+                yield key
+
+    def _key(self, path: str, below: str) -> str:
+        """Return the key of a path that was listed `below` a path; some file systems put "/" in front."""
+        if self.root:
+            return path[len(str(self.fs._strip_protocol(self.root)).rstrip("/")) + 1 :]
+        return path if below.startswith("/") else path.removeprefix("/")
+
+    def list_children(self, prefix: str) -> Children:
+        """List one level below `prefix`; keys and prefixes are whole."""
+        keys: list[str] = []
+        prefixes: list[str] = []
+        below = self.root + prefix
+        try:
+            self.fs.invalidate_cache()
+            found = self.fs.ls(below.rstrip("/") or below, detail=True)
+        except _MISSING:
+            return Children([], [])
+        except Exception as e:
+            raise self._error(e, "list", prefix) from e
+        for info in found:
+            name = self._key(info["name"].rstrip("/"), below)
+            if name and name.startswith(prefix):
+                (prefixes if info["type"] == "directory" else keys).append(name)
+        return Children(sorted(keys, key=encode_key), sorted(prefixes, key=encode_key))
+
+    def _error(self, error: Exception, operation: str, key: str) -> ChunkwiseError:
+        if isinstance(error, ChunkwiseError):
+            return error
+        text = f"Failed to {operation} {self.describe(key)}: {error or type(error).__name__}"
+        if isinstance(error, PermissionError):
+            return PermissionDeniedError(f"{text}; check the credentials of the file system")
+        if isinstance(error, TimeoutError):
+            return DeadlineExceededError(text)
+        return StorageError(text, getattr(error, "errno", None))
+
+
+def _protocols(fs: AbstractFileSystem) -> set[str]:
+    protocol = getattr(fs, "protocol", ())
+    return {protocol} if isinstance(protocol, str) else set(protocol)
+
+
+class _AbsentFiles:
+    """A file system in the memory of another process: it can be unpickled, but not used."""
+
+    protocol = "memory"
+
+    def __init__(self, process: ProcessName) -> None:
+        self._process = process
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _AbsentFiles, (self._process,)
+
+    def unstrip_protocol(self, path: str) -> str:
+        return f"memory://{path}"
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        check_process(self._process, "a file system of fsspec's `memory://`")
+        raise AttributeError(name)
+
+
+def _unpickle(
+    fs: AbstractFileSystem, root: str, single_writer: bool, process: ProcessName | None
+) -> FsspecStore:
+    if process is not None and process != process_name():
+        fs = _AbsentFiles(process)
+    return FsspecStore(fs, root, single_writer=single_writer)

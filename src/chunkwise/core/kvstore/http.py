@@ -1,0 +1,326 @@
+"""Values that a web server has, to read: each key is a path below a URL.
+
+Names
+-----
+TensorStore's ``http``, with its members ``base_url`` and ``headers``.
+
+Compatibility
+-------------
+The server need not know ranges: one that ignores them sends the whole value, of which the part is
+taken.  A generation is a zero byte and the ETag, or the date and size of a value without one, or a digest
+of a whole value without a date.  The server can't say which keys there are, so listing is an error, not an
+empty list.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import time
+import zlib
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
+
+from chunkwise.core.base.binding import dump
+from chunkwise.core.kvstore.byte_range import check_range, resolve_range
+from chunkwise.core.kvstore.http_request import Answer, Bounds, NoAnswerError, digits_in, send
+from chunkwise.core.kvstore.key_range import encode_key, quote_key
+from chunkwise.core.kvstore.object_failure import failure_of_answer
+from chunkwise.core.kvstore.protocol import (
+    MISSING_GENERATION,
+    Buffer,
+    ByteRange,
+    Children,
+    Reader,
+    Stamped,
+    digest_generation,
+)
+from chunkwise.core.kvstore.public_headers import is_public_header
+from chunkwise.core.kvstore.request_limits import Attempts, Limits, Slots
+from chunkwise.core.kvstore.shard_index_cache import ShardIndexCache
+from chunkwise.core.kvstore.traits import DEFAULT_TRAITS, StoreTraits
+from chunkwise.errors import (
+    ChunkwiseError,
+    DeadlineExceededError,
+    StorageError,
+    UnavailableError,
+    UnlistedError,
+    UnsupportedError,
+)
+
+__all__ = ["HttpStore"]
+
+_CONTENT_RANGE = re.compile(r"bytes (?:([0-9]{1,18})-([0-9]{1,18})|\*)/([0-9]{1,18})")
+_PAGE = re.compile(rb"\s*(?:<!--.*?-->\s*)*<(?:!doctype html|html)\b", re.IGNORECASE | re.DOTALL)
+_TITLE = re.compile(rb"<title>([^<]*)</title>", re.IGNORECASE)
+_AGAIN = (408, 429, 500, 502, 503, 504)
+_MISSING = (404, 410)
+
+
+class _Part(NamedTuple):
+    """The bytes that were sent of a value."""
+
+    value: Buffer | None  # None if it is missing or the one that is known
+    generation: bytes
+
+
+class HttpStore:
+    """The values below `base_url`, to read."""
+
+    def __init__(
+        self,
+        base_url: str,
+        headers: Sequence[tuple[str, str]] = (),
+        limits: Limits | None = None,
+        bounds: Bounds | None = None,
+    ) -> None:
+        self.base_url = base_url  # a query is sent with each request
+        self.headers = tuple(headers)  # left out of pickles unless they are known to be public
+        self.limits = limits or Limits(Slots())
+        self.bounds = bounds or Bounds()
+        self._shard_indexes = ShardIndexCache()
+        parts = urlsplit(base_url)
+        user, at, host = parts.netloc.rpartition("@")
+        self._root = f"{parts.scheme}://{host}{parts.path}"
+        self._query = f"?{parts.query}" if parts.query else ""
+        own = {name.lower() for name, _ in self.headers}
+        self._sent = [("Accept-Encoding", "identity"), ("User-Agent", "chunkwise")]
+        self._sent = [h for h in self._sent if h[0].lower() not in own] + list(self.headers)
+        if at:
+            token = base64.b64encode(encode_key(unquote(user))).decode()
+            self._sent.append(("Authorization", f"Basic {token}"))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        headers = tuple(h for h in self.headers if is_public_header(h[0]))
+        return HttpStore, (f"{self._root}{self._query}", headers, self.limits, self.bounds)
+
+    def __repr__(self) -> str:
+        return f"HttpStore({self.url('')!r})"
+
+    @property
+    def identity(self) -> Hashable:
+        """The URL."""
+        return "http", self._root, self._query
+
+    @property
+    def traits(self) -> StoreTraits:
+        """Those of a server; what is said of writes is of no use."""
+        return DEFAULT_TRAITS._replace(
+            request_concurrency=self.limits.slots.limit,
+            coalescing=self.limits.coalescing,
+            shard_indexes=self._shard_indexes,
+        )
+
+    def url(self, key: str) -> str:
+        """Return the URL of a key, without user and password."""
+        path = quote_key(key)
+        between = "/" if path and not path.startswith("/") and not self._root.endswith("/") else ""
+        if path.startswith("/") and self._root.endswith("/"):
+            path = path[1:]
+        return f"{self._root}{between}{path}{self._query}"
+
+    def describe(self, key: str) -> str:
+        """Return the quoted URL."""
+        return dump(self.url(key))
+
+    def read(
+        self, key: str, *, byte_range: ByteRange | None = None, if_not_equal: bytes | None = None
+    ) -> Stamped:
+        """Return the value of `key` or a part of it, with its generation."""
+        now = time.time()
+        start, stop = byte_range or (0, None)
+        part = self._fetch(key, start, stop, if_not_equal)
+        if part.generation == if_not_equal:
+            return Stamped(None, part.generation, now)
+        return Stamped(part.value, part.generation, now)
+
+    def open_reader(self) -> Reader:
+        """Return a reader of values; what it returns stays valid."""
+        fetch = self._fetch
+
+        def read(key: str, start: int = 0, stop: int | None = None) -> Buffer | None:
+            return fetch(key, start, stop).value
+
+        return read
+
+    def _fetch(self, key: str, start: int, stop: int | None, known: bytes | None = None) -> _Part:
+        check_range(start, stop)
+        headers = []
+        if known is not None and known.startswith(b'\0"'):
+            headers.append(("If-None-Match", known[1:].decode("latin-1")))
+        whole = start == 0 and stop is None
+        if not whole:
+            headers.append(("Range", _range_header(start, stop)))
+        length = -start if start < 0 else None if stop is None else max(stop - start, 1)
+        answer = self._ask("GET", key, headers, length)
+        if answer.status in _MISSING:
+            return _Part(None, MISSING_GENERATION)
+        if answer.status == 304 and known is not None:
+            return _Part(None, known)
+        if answer.status == 416:
+            return self._outside(key, start, stop, answer)
+        answer = self._decoded(key, answer)
+        if answer.status == 200:
+            begin, end = resolve_range(start, stop, len(answer.body))
+            value = answer.body if whole else memoryview(answer.body)[begin:end]
+            return _Part(value, _generation(answer.headers, len(answer.body), answer.body))
+        if answer.status == 206 and not whole:
+            return _cut(answer, start, stop)
+        raise self._error(key, answer)
+
+    def _decoded(self, key: str, answer: Answer) -> Answer:
+        """Return an answer with the value itself; raise if the server has sent something else."""
+        coding = answer.headers.get("Content-Encoding", "identity").strip().lower()
+        if answer.status not in (200, 206) or not answer.body:
+            return answer
+        if coding not in ("identity", ""):
+            body = _unzipped(answer.body, self.bounds.largest) if answer.status == 200 else None
+            if coding not in ("gzip", "x-gzip") or body is None:
+                what = "a part of " if answer.status == 206 else ""
+                raise StorageError(
+                    f"Failed to read {answer.url}: the server sent {what}the value in Content-Encoding "
+                    f"{dump(coding)}, though it was asked for the value as it is"
+                )
+            answer = answer._replace(body=body)
+        is_page = answer.headers.get("Content-Type", "").lower().startswith("text/html")
+        if is_page and not key.endswith((".html", ".htm")) and _PAGE.match(answer.body):
+            title = _TITLE.search(answer.body[:20_000])
+            shown = "" if title is None else f" {dump(title[1].decode('utf-8', 'replace').strip()[:80])}"
+            raise StorageError(
+                f"Failed to read {answer.url}: the server sent an HTML page{shown} with status "
+                f"{answer.status} in place of the value, as for a login or for what is missing; check the "
+                "URL, and whether it has to be signed in to"
+            )
+        return answer
+
+    def _outside(self, key: str, start: int, stop: int | None, answer: Answer) -> _Part:
+        """Answer for a range that the server finds nothing in: an error, or an empty one at the end."""
+        found = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", ""))
+        if found is None or start == stop or not answer.headers.get("ETag"):
+            head = self._ask("HEAD", key, [])
+            if head.status in _MISSING:
+                return _Part(None, MISSING_GENERATION)
+            length = digits_in(head.headers.get("Content-Length", ""))
+            if head.status != 200 or length is None:
+                raise self._error(key, answer)
+            size, headers = length, head.headers
+        else:
+            size, headers = int(found[3]), answer.headers
+        begin, end = resolve_range(start, stop, size)
+        if begin < end and start < 0:  # a server that doesn't know how to count from the end
+            return self._fetch(key, begin, end)
+        return _Part(b"", _generation(headers, size))
+
+    def _ask(
+        self, method: str, key: str, headers: Sequence[tuple[str, str]], part: int | None = None
+    ) -> Answer:
+        """Make a request, again if it fails in a way that may pass."""
+        url, limits = self.url(key), self.limits
+        arguments = method, url, (*self._sent, *headers), limits.retries, self.bounds, part
+        attempts = Attempts(limits.retries, f"read {url}")
+        while True:
+            if limits.read_pace is not None:
+                limits.read_pace.wait()
+            try:
+                answer = limits.slots.call(send, *arguments)
+                if answer.status not in _AGAIN:
+                    return answer
+                if not attempts.again(f"HTTP status {answer.status}", at_least=_retry_after(answer)):
+                    return answer
+            except NoAnswerError as e:
+                if not attempts.again(str(e), connected=e.connected):
+                    raise _no_answer(url, e, attempts.failed) from e
+
+    def _error(self, key: str, answer: Answer) -> ChunkwiseError:
+        if answer.status < 400:
+            return StorageError(f"Failed to read {self.url(key)}: unexpected HTTP status {answer.status}")
+        body = answer.body[:2000].decode("utf-8", "replace") if answer.body[:1] == b"<" else ""
+        return failure_of_answer(answer.status, body).error("read", answer.url)
+
+    def _read_only(self, operation: str) -> UnsupportedError:
+        return UnsupportedError(
+            f"KeyValueStore does not support {operation}: {self.url('')} is a web server, "
+            "which can only be read"
+        )
+
+    def write(self, key: str, value: Buffer, *, if_equal: bytes | None = None) -> bytes | None:
+        """Raise UnsupportedError."""
+        raise self._read_only("writing")
+
+    def delete(self, key: str, *, if_equal: bytes | None = None) -> bytes | None:
+        """Raise UnsupportedError."""
+        raise self._read_only("writing")
+
+    def delete_range(self, start: str = "", stop: str = "") -> None:
+        """Raise UnsupportedError."""
+        raise self._read_only("deleting by range")
+
+    def list(self, start: str = "", stop: str = "") -> Iterator[str]:
+        """Raise UnsupportedError: nobody knows which keys there are."""
+        raise UnlistedError(
+            f"KeyValueStore does not support listing: {self.url(start)} is on a web server; "
+            "open arrays by their own URL, or a hierarchy that has consolidated metadata"
+        )
+
+    def list_children(self, prefix: str) -> Children:
+        """Raise UnsupportedError."""
+        self.list(prefix)
+        raise AssertionError
+
+
+def _unzipped(body: bytes, most: int) -> bytes | None:
+    """Return the content of a gzip stream; None if it is none, or longer than `most`."""
+    unzip = zlib.decompressobj(zlib.MAX_WBITS | 16)
+    try:
+        out = unzip.decompress(body, most)
+    except zlib.error:
+        return None
+    return out if unzip.eof and not unzip.unused_data else None
+
+
+def _range_header(start: int, stop: int | None) -> str:
+    if start < 0:
+        return f"bytes={start}"
+    if stop is None:
+        return f"bytes={start}-"
+    return f"bytes={start}-{max(stop - 1, start)}"  # an empty range can't be said; one byte is dropped again
+
+
+def _cut(answer: Answer, start: int, stop: int | None) -> _Part:
+    found = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", ""))
+    if found is None or found[1] is None:
+        raise UnavailableError(
+            f"Failed to read {answer.url}: HTTP status 206 without a valid Content-Range: "
+            f"{answer.headers.get('Content-Range')!r}"
+        )
+    first, last, size = map(int, found.groups())
+    begin, end = resolve_range(start, stop, size)
+    value = memoryview(answer.body)[begin - first : end - first]
+    if begin < first or len(value) != end - begin or len(answer.body) != last + 1 - first:
+        raise UnavailableError(
+            f"Failed to read {answer.url}: the server sent bytes {found[1]}-{found[2]}, "
+            f"expected {begin}-{end - 1}"
+        )
+    return _Part(value, _generation(answer.headers, size))
+
+
+def _generation(headers: Mapping[str, str], size: int, whole: bytes | None = None) -> bytes:
+    e_tag, date = headers.get("ETag"), headers.get("Last-Modified")
+    if e_tag is not None:
+        return b"\0" + e_tag.encode("latin-1", "replace")
+    if date is None and whole is not None:  # uncompressed chunks are all of one size
+        return b"\0" + digest_generation(whole).hex().encode()
+    return b"\0" + f"{date or ''} {size}".encode("latin-1", "replace")
+
+
+def _retry_after(answer: Answer) -> float:
+    seconds = digits_in(answer.headers.get("Retry-After", ""))  # a date is not looked at
+    return 0.0 if seconds is None else min(float(seconds), 60.0)
+
+
+def _no_answer(url: str, error: NoAnswerError, n_attempts: int) -> ChunkwiseError:
+    text = f"Failed to read {url}: {error}, after {n_attempts} attempts"
+    if error.timed_out:
+        return DeadlineExceededError(f"{text}; check the network, or raise the retries")
+    return UnavailableError(f"{text}; check the URL and the network")

@@ -1,0 +1,152 @@
+"""A mutable mapping from text to bytes, used as a kvstore.
+
+Others may change the mapping as well, so the generation of a value is a digest of it.  Conditional writes
+exclude each other in one process.  A pickle names the store and can be used in that process alone.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Hashable, Iterator, MutableMapping, Sequence
+from typing import ClassVar, NoReturn
+from weakref import WeakValueDictionary
+
+from chunkwise.core.base.binding import dump
+from chunkwise.core.base.fork import new_lock
+from chunkwise.core.kvstore.byte_range import slice_range, slice_ranges
+from chunkwise.core.kvstore.key_range import KeyRange, encode_key
+from chunkwise.core.kvstore.protocol import (
+    MISSING_GENERATION,
+    Buffer,
+    ByteRange,
+    Children,
+    Reader,
+    Stamped,
+    digest_generation,
+)
+from chunkwise.core.kvstore.this_process import ProcessName, check_process, process_name
+from chunkwise.core.kvstore.traits import DEFAULT_TRAITS, StoreTraits
+from chunkwise.errors import FailedPreconditionError
+
+__all__ = ["MappingStore", "holds_bytes"]
+
+_lock = new_lock()  # of all mappings: two stores may have the same
+_pickled: WeakValueDictionary[str, MappingStore] = WeakValueDictionary()
+
+
+def holds_bytes(value: object) -> bool:
+    """Return True for a mutable mapping with values that are bytes, which JSON has none of."""
+    if not isinstance(value, MutableMapping):
+        return False
+    return isinstance(next(iter(value.values()), None), bytes | bytearray | memoryview)
+
+
+class MappingStore:
+    """The items of a mapping from text to bytes."""
+
+    traits: ClassVar[StoreTraits] = DEFAULT_TRAITS
+
+    def __init__(self, mapping: MutableMapping[str, bytes]) -> None:
+        self._mapping = mapping
+        self._name = os.urandom(16).hex()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        _pickled[self._name] = self
+        return _unpickle, (process_name(), self._name)
+
+    def _get(self, key: str) -> bytes | None:
+        value = self._mapping.get(key)
+        # Some mappings of zarr-python 2 hold arrays.
+        return value if value is None or isinstance(value, bytes) else memoryview(value).tobytes()
+
+    @property
+    def identity(self) -> Hashable:
+        """A value that is equal only for this very mapping."""
+        return "mapping", id(self._mapping)
+
+    def describe(self, key: str) -> str:
+        """Return the quoted key."""
+        return dump(key)
+
+    def read(
+        self, key: str, *, byte_range: ByteRange | None = None, if_not_equal: bytes | None = None
+    ) -> Stamped:
+        """Return the value of `key` or a part of it, with its generation."""
+        now = time.time()
+        value = self._get(key)
+        generation = digest_generation(value)
+        if value is None or generation == if_not_equal:
+            return Stamped(None, generation, now)
+        part = value if byte_range is None else slice_range(value, *byte_range)
+        return Stamped(part, generation, now)
+
+    def open_reader(self) -> Reader:
+        """Return a reader of values; what it returns stays valid."""
+
+        def read(key: str, start: int = 0, stop: int | None = None) -> Buffer | None:
+            value = self._get(key)
+            if value is None or (start == 0 and stop is None):
+                return value
+            return slice_range(value, start, stop)
+
+        return read
+
+    def read_ranges(self, key: str, starts: Sequence[int], stops: Sequence[int]) -> list[Buffer] | None:
+        """Return the bytes of each range of the value of `key`, None if that is missing."""
+        value = self._get(key)
+        return None if value is None else slice_ranges(value, starts, stops)
+
+    def write(self, key: str, value: Buffer, *, if_equal: bytes | None = None) -> bytes | None:
+        """Replace the value of `key`; return its new generation, None if the current is not `if_equal`."""
+        new = bytes(value)
+        with _lock:
+            if if_equal and digest_generation(self._get(key)) != if_equal:
+                return None
+            self._mapping[key] = new
+        return digest_generation(new)
+
+    def delete(self, key: str, *, if_equal: bytes | None = None) -> bytes | None:
+        """Delete `key`; return MISSING_GENERATION, None if `if_equal` is not the current generation."""
+        with _lock:
+            if if_equal and digest_generation(self._get(key)) != if_equal:
+                return None
+            self._mapping.pop(key, None)
+        return MISSING_GENERATION
+
+    def delete_range(self, start: str = "", stop: str = "") -> None:
+        """Delete the keys in ``[start, stop)`` that there are now."""
+        with _lock:
+            for key in list(self.list(start, stop)):
+                self._mapping.pop(key, None)
+
+    def list(self, start: str = "", stop: str = "") -> Iterator[str]:
+        """Yield the keys in ``[start, stop)`` that there are now, in order."""
+        keys = KeyRange.between(start, stop)
+        return iter(sorted((key for key in list(self._mapping) if key in keys), key=encode_key))
+
+    def list_children(self, prefix: str) -> Children:
+        """List one level below `prefix`, in order; keys and prefixes are whole."""
+        below = KeyRange.of_prefix(prefix)
+        return Children.of(prefix, self.list(below.start, below.stop))
+
+
+class _AbsentStore(MappingStore):
+    """A mapping that this process doesn't have: it can be unpickled, but not used."""
+
+    def __init__(self, process: ProcessName, name: str) -> None:
+        self._process, self._name = process, name
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name != "_mapping":
+            raise AttributeError(name)
+        check_process(self._process, "a mapping that is a store")
+        raise FailedPreconditionError("a mapping that is a store was unpickled after it had been deleted")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _unpickle, (self._process, self._name)
+
+
+def _unpickle(process: ProcessName, name: str) -> MappingStore:
+    store = _pickled.get(name) if process == process_name() else None
+    return _AbsentStore(process, name) if store is None else store

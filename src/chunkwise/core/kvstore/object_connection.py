@@ -1,0 +1,152 @@
+"""The connection to a bucket: how to be let in is found out once, and remembered.
+
+1. The first request goes the best way that the configuration allows: with the credentials that were
+   found, or as anybody where there are none.
+2. If it is denied, or went to the wrong region, the same request is made once more the other way.  When
+   that works, all later requests to the bucket go that way, from other stores of this process too.
+3. If both are denied, the error tells what each way was told, and is about the credentials if they are
+   what is wrong.  The next request looks for credentials anew.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from types import ModuleType
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+from chunkwise.core.base.fork import new_lock
+from chunkwise.core.kvstore.bucket import Access, Bucket
+from chunkwise.core.kvstore.certificates import trusted_by_obstore
+from chunkwise.core.kvstore.object_failure import failure_of
+from chunkwise.core.kvstore.object_library import object_library
+from chunkwise.core.kvstore.object_probe import ConditionalWrites
+from chunkwise.core.kvstore.request_limits import Retries
+from chunkwise.errors import CredentialsError
+
+if TYPE_CHECKING:
+    import obstore.store
+
+__all__ = ["Connection", "Learned", "Request", "learned"]
+
+T = TypeVar("T")
+Request: TypeAlias = "Callable[[ModuleType, obstore.store.ObjectStore], T]"
+"""Made with obstore's module, and a store of it."""
+
+# Failures of a request that was let in.
+_ANSWERS = ("missing", "mismatch", "exists", "unchanged", "range")
+_MOST = 1000  # buckets whose connections are kept: a server of many users' data must not collect them
+_ASKED = re.compile(r"Error performing \w+ (\S+) in ")
+
+
+class Learned:
+    """Facts about a bucket that this process has found out."""
+
+    def __init__(self) -> None:
+        self.access: Access | None = None  # the way that worked
+        # Stores of obstore, which keep connections open, by process, access and retries.
+        self.stores: dict[tuple[int, Access, Retries], obstore.store.ObjectStore] = {}
+        self.exists = False  # the bucket is known to be there
+        self.conditional: ConditionalWrites | None = None
+        self.lock = new_lock()
+
+    def forget_access(self) -> None:
+        """Look for credentials anew with the next request: the user may have mended them."""
+        self.access = None
+        self.stores.clear()
+
+
+_buckets: OrderedDict[Hashable, Learned] = OrderedDict()
+_lock = new_lock()
+
+
+def learned(bucket: Bucket) -> Learned:
+    """Return the facts about a bucket; the least recently used of very many are forgotten."""
+    key = bucket.identity, bucket
+    with _lock:
+        found = _buckets.get(key)
+        if found is None:
+            found = _buckets[key] = Learned()
+            if len(_buckets) > _MOST:
+                _buckets.popitem(last=False)
+        else:
+            _buckets.move_to_end(key)
+        return found
+
+
+class Connection:
+    """Requests to `bucket`, made anew in each process."""
+
+    def __init__(self, bucket: Bucket, retries: Retries) -> None:
+        self.bucket = bucket
+        self.retries = retries
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Connection, (self.bucket, self.retries)
+
+    @property
+    def known(self) -> Learned:
+        """Facts about the bucket."""
+        return learned(self.bucket)
+
+    def run(self, request: Request[T]) -> T:
+        """Make a request, ``request(library, store)``; raise what it raises."""
+        # The exception of a request that was denied both ways has a note about the first.
+        library, known = object_library(), self.known
+        access = known.access or self.bucket.accesses()[0]
+        try:
+            return self._request(request, library, access)
+        except Exception as e:
+            failure = failure_of(e)
+            other = None if failure.kind in _ANSWERS else self.bucket.other_access(access, failure)
+            if other is not None:
+                return self._other_way(request, library, other, f"{_way(access)}: {failure.detail}", e)
+            if failure.kind in ("denied", "credentials"):
+                known.forget_access()
+            raise
+
+    def _other_way(
+        self, request: Request[T], library: ModuleType, access: Access, first: str, refusal: Exception
+    ) -> T:
+        try:
+            return self._request(request, library, access)
+        except Exception as e:
+            failure = failure_of(e)
+            if failure.kind in _ANSWERS:
+                raise
+            self.known.forget_access()
+            told = refusal if failure.kind == "denied" and failure_of(refusal).kind == "credentials" else e
+            told.add_note(f"{first}; {_way(access)}: {failure.detail}")
+            if told is e:
+                raise
+            raise refusal from None
+
+    def _request(self, request: Request[T], library: ModuleType, access: Access) -> T:
+        try:
+            result = request(library, self._store(library, access))
+        except Exception as e:
+            said = str(e).partition("\n\nDebug source")[0]
+            asked = _ASKED.search(said)
+            if asked is not None and asked[1].startswith(self.bucket.credential_services):
+                raise CredentialsError(f"No credentials: {said}") from e
+            if failure_of(e).kind in _ANSWERS:
+                self.known.access = access
+            raise
+        self.known.access = access
+        return result
+
+    def _store(self, library: ModuleType, access: Access) -> obstore.store.ObjectStore:
+        key = os.getpid(), access, self.retries
+        stores = self.known.stores
+        found = stores.get(key)
+        if found is None:
+            with trusted_by_obstore():
+                found = stores[key] = self.bucket.connect(library, access, self.retries)
+        return found
+
+
+def _way(access: Access) -> str:
+    way = "with credentials" if access.signed else "anonymously"
+    return f'{way} in region "{access.region}"' if access.region else way

@@ -1,0 +1,92 @@
+"""Probe of the conditional writes of a bucket.
+
+Servers differ: some ignore the conditions and overwrite, some want ETags without the quotation marks
+that they send them with, some answer a read with another ETag than a write, or with none.  So before the
+first conditional write of a process to a bucket, a scratch key is written a few times, next to the key in
+question, and deleted.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple
+from uuid import uuid4
+
+from chunkwise.core.kvstore.object_failure import failure_of
+
+if TYPE_CHECKING:
+    import obstore.store
+
+__all__ = ["ConditionalWrites", "probe", "update_mode"]
+
+
+class ConditionalWrites(NamedTuple):
+    """Conditions that a server honours."""
+
+    create: bool  # write only if there is no value
+    replace: bool  # write only if the present value is the expected
+    quoted: bool  # ETags are sent back in quotation marks
+    why: str = ""  # not, if it is known
+    same_tags: bool = True  # a write is answered with the ETag that a read is answered with
+
+    @property
+    def safe(self) -> bool:
+        """True if writers of parts of a value lose nothing."""
+        return self.create and self.replace
+
+
+def probe(library: ModuleType, store: obstore.store.ObjectStore, key: str) -> ConditionalWrites:
+    """Find out what the server of `store` does, with a scratch key in the directory of `key`."""
+    directory, slash, _ = key.rpartition("/")
+    scratch = f"{directory}{slash}.chunkwise-probe-{uuid4().hex}"
+
+    def put(value: bytes, mode: str | dict[str, str]) -> Any:
+        """Return the result; None if the condition did not hold or is not supported."""
+        try:
+            return library.put(store, scratch, value, mode=mode, use_multipart=False)
+        except Exception as e:
+            if failure_of(e).kind in ("exists", "mismatch", "unsupported"):
+                return None
+            raise
+
+    def unsafe(why: str) -> ConditionalWrites:
+        return ConditionalWrites(create, False, True, why)
+
+    create = False
+    try:
+        first = put(b"1", "create")
+        create = first is not None and put(b"2", "create") is None
+        first = first or put(b"1", "overwrite")
+        wrong = {"e_tag": '"00000000000000000000000000000000"', "version": "1"}
+        if not create:
+            return ConditionalWrites(
+                create, False, True, "the server replaces what was only to be written if it is missing"
+            )
+        if put(b"3", wrong) is not None:
+            return ConditionalWrites(
+                create, False, True, "the server ignores the ETag that a write depends on"
+            )
+        # A change begins with a read, whose ETag is the one that counts.
+        read, head = library.get(store, scratch).meta, library.head(store, scratch)
+        tag, version = read["e_tag"], read["version"]
+        if tag is None and version is None:
+            return unsafe("the server answers a read without an ETag")
+        if tag != head["e_tag"]:
+            return ConditionalWrites(
+                create, False, True, "the server's ETags in answers to GET and HEAD differ"
+            )
+        for quoted in (True, False):
+            if put(b"4", update_mode(tag, version, quoted=quoted)) is not None:
+                return ConditionalWrites(create, True, quoted, same_tags=first["e_tag"] == tag)
+        return ConditionalWrites(
+            create, False, True, "the server refuses the ETag that it answers a read with"
+        )
+    finally:
+        library.delete(store, scratch)
+
+
+def update_mode(e_tag: str | None, version: str | None, *, quoted: bool) -> dict[str, str]:
+    """Return obstore's mode of a write that replaces one version only."""
+    if e_tag is not None and not e_tag.startswith("W/"):
+        e_tag = f'"{e_tag.strip(chr(34))}"' if quoted else e_tag.strip('"')
+    return {name: value for name, value in (("e_tag", e_tag), ("version", version)) if value is not None}

@@ -1,0 +1,389 @@
+"""A kvstore in a bucket of an object store: S3, Google Cloud Storage, Azure, or what looks like one.
+
+Compatibility
+-------------
+Generations are, as in TensorStore, a zero byte and the ETag.  Where ETags come from the content, as
+mostly on S3, writing the same bytes again gives the same generation.
+
+Conditional writes are used only where a trial showed that the server keeps the promise; see
+`chunkwise.core.kvstore.object_probe`.  Elsewhere a value is created, but not replaced, after a look
+whether there is one.  A conditional delete looks at the generation and then deletes,
+because servers have no such request; the traits say so to those who must not rely on it.
+
+Keys with empty components, ``.``, ``..``, control characters, or that are not UTF-8 are refused.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from chunkwise.core.kvstore.bucket import Bucket, check_object_key, is_object_key
+from chunkwise.core.kvstore.byte_range import check_range, resolve_range
+from chunkwise.core.kvstore.key_range import KeyRange, encode_key
+from chunkwise.core.kvstore.object_connection import Request
+from chunkwise.core.kvstore.object_failure import Failure, Kind
+from chunkwise.core.kvstore.object_probe import ConditionalWrites, update_mode
+from chunkwise.core.kvstore.object_read import Found, Pages, e_tag_in, fetch, generation_of, version_in
+from chunkwise.core.kvstore.object_requests import Requests
+from chunkwise.core.kvstore.protocol import (
+    MISSING_GENERATION,
+    UNKNOWN_GENERATION,
+    Buffer,
+    ByteRange,
+    Children,
+    ListEntry,
+    Reader,
+    Stamped,
+)
+from chunkwise.core.kvstore.request_limits import Attempts, Limits, Slots
+from chunkwise.core.kvstore.shard_index_cache import ShardIndexCache
+from chunkwise.core.kvstore.traits import StoreTraits
+from chunkwise.errors import LostAnswerError, StorageError, UnsafeWriteError
+
+if TYPE_CHECKING:
+    import obstore.store
+
+__all__ = ["ObjectStore"]
+
+_MISSING: tuple[Kind, ...] = ("missing",)
+_CONDITIONAL: tuple[Kind, ...] = ("missing", "unchanged")
+_RANGES: tuple[Kind, ...] = ("missing", "range")
+_CONDITION: tuple[Kind, ...] = ("mismatch", "exists")
+# Bytes of a part, as the AWS CLI has them.  Values of more than two are sent in parts, each of which can be
+# tried again alone.  S3 takes 10,000 parts of 5 MiB and more, and deletes 1000 keys at a time.
+_PART = 1 << 23
+_MOST_PARTS = 10_000
+_DELETE_BATCH = 1000
+
+
+class ObjectStore:
+    """The objects of one bucket."""
+
+    def __init__(
+        self,
+        bucket: Bucket,
+        limits: Limits | None = None,
+        *,
+        single_writer: bool = False,
+        use_conditional_write: bool | None = None,
+    ) -> None:
+        self.bucket = bucket
+        self.limits = limits or Limits(Slots())
+        self._shard_indexes = ShardIndexCache()
+        # False doesn't ask the server for them, True takes nothing else, None tries them out.
+        self.use_conditional_write = use_conditional_write
+        # The caller's promise; where the server can't do conditional writes they are then done without.
+        self.single_writer = single_writer and not use_conditional_write
+        self._requests = Requests(bucket, self.limits)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _unpickle, (self.bucket, self.limits, self.single_writer, self.use_conditional_write)
+
+    def __repr__(self) -> str:
+        return f"ObjectStore({self.bucket!r})"
+
+    @property
+    def identity(self) -> Hashable:
+        """The bucket and the server."""
+        return self.bucket.identity
+
+    @property
+    def traits(self) -> StoreTraits:
+        """Those of a server that has no conditional deletes, and may have no conditional writes."""
+        return StoreTraits(
+            request_concurrency=self.limits.slots.limit,
+            coalescing=self.limits.coalescing,
+            suffix_ranges=self.bucket.suffix_ranges,
+            conditional_deletes=False,
+            conditional_writes=self._is_safe,
+            why_unsafe=lambda: self._requests.why_unsafe,
+            shard_indexes=self._shard_indexes,
+        )
+
+    def describe(self, key: str) -> str:
+        """Return the quoted URL."""
+        return f'"{self.bucket.url(key)}"'
+
+    # -- reading --------------------------------------------------------------------------------------
+
+    def read(
+        self, key: str, *, byte_range: ByteRange | None = None, if_not_equal: bytes | None = None
+    ) -> Stamped:
+        """Return the value of `key` or a part of it, with its generation."""
+        now = time.time()
+        unless = None if if_not_equal is None else e_tag_in(if_not_equal)
+        start, stop = byte_range or (0, None)
+        found, failure = self._fetch(key, start, stop, unless)
+        if failure is not None:
+            if failure.kind == "unchanged" and if_not_equal is not None:
+                return Stamped(None, if_not_equal, now)
+            return Stamped(None, MISSING_GENERATION, now)
+        assert found is not None
+        generation = self._generation(found.meta)
+        if generation == if_not_equal:
+            return Stamped(None, generation, now)
+        return Stamped(found.value, generation, now)
+
+    def open_reader(self) -> Reader:
+        """Return a reader of values; what it returns stays valid."""
+        fetch = self._fetch
+
+        def read(key: str, start: int = 0, stop: int | None = None) -> Buffer | None:
+            found, _ = fetch(key, start, stop)
+            return None if found is None else found.value
+
+        return read
+
+    def _fetch(
+        self, key: str, start: int, stop: int | None, unless: str | None = None
+    ) -> tuple[Found | None, Failure | None]:
+        check_object_key(key, self.bucket.refused_characters)
+        suffix, retries, name = self.bucket.suffix_ranges, self.limits.retries, self.bucket.url(key)
+        return self._requests.run(
+            "read",
+            key,
+            lambda library, store: fetch(
+                library,
+                store,
+                key,
+                start,
+                stop,
+                suffix_ranges=suffix,
+                retries=retries,
+                unless=unless,
+                name=name,
+            ),
+            _MISSING if unless is None else _CONDITIONAL,
+        )
+
+    def read_ranges(self, key: str, starts: Sequence[int], stops: Sequence[int]) -> list[Buffer] | None:
+        """Return the bytes of each range of the value of `key`, None if that is missing."""
+        # Ranges that are close share a request, and the requests are made at the same time.
+        check_object_key(key, self.bucket.refused_characters)
+        for pair in zip(starts, stops, strict=True):
+            check_range(*pair)
+        wanted = [i for i, (a, b) in enumerate(zip(starts, stops, strict=True)) if a < b]
+        out: list[Buffer] = [b""] * len(starts)
+        if len(wanted) < len(starts):  # an empty range lies inside the value or not
+            meta = self._head(key)
+            if meta is None:
+                return None
+            for pair in zip(starts, stops, strict=True):
+                resolve_range(*pair, meta["size"])
+        if not wanted:
+            return out
+        a, b = [starts[i] for i in wanted], [stops[i] for i in wanted]
+        gap = self.limits.coalescing.gap
+        parts, failure = self._requests.run(
+            "read",
+            key,
+            lambda library, store: library.get_ranges(store, key, starts=a, ends=b, coalesce=gap),
+            _RANGES,
+        )
+        if parts is not None and all(len(p) == y - x for p, x, y in zip(parts, a, b, strict=True)):
+            for i, part in zip(wanted, parts, strict=True):
+                out[i] = memoryview(part)
+            return out
+        if failure is not None and failure.kind == "missing":
+            return None
+        meta = self._head(key)
+        if meta is None:
+            return None
+        for pair in zip(a, b, strict=True):
+            resolve_range(*pair, meta["size"])
+        raise StorageError(f"Failed to read {self.bucket.url(key)}: the server does not answer ranges")
+
+    def _head(self, key: str) -> Mapping[str, Any] | None:
+        meta, _ = self._requests.run("read", key, lambda library, store: library.head(store, key), _MISSING)
+        return meta
+
+    def _generation(self, meta: Mapping[str, Any]) -> bytes:
+        return generation_of(meta, by_version=self.bucket.by_version)
+
+    # -- writing --------------------------------------------------------------------------------------
+
+    def write(self, key: str, value: Buffer, *, if_equal: bytes | None = None) -> bytes | None:
+        """Replace the value of `key`; return its new generation, None if the current is not `if_equal`."""
+        check_object_key(key, self.bucket.refused_characters)
+        view = memoryview(value).cast("B")
+        if not if_equal:
+            return self._put(key, view, None)
+        known = self.conditional_writes(key)
+        if not known.safe:
+            if not self.single_writer and (if_equal != MISSING_GENERATION or self.use_conditional_write):
+                raise UnsafeWriteError(
+                    f"Failed to write {self.bucket.url(key)}: its server does not promise that a write "
+                    f"depends on what is stored{_since(known)}, so that changing a part of a value could "
+                    'lose what others write; write whole values, or set "single_writer" if nobody else writes'
+                )
+            if self._current(key) != if_equal:
+                return None
+            return self._put(key, view, None)
+        if if_equal == MISSING_GENERATION:
+            return self._put(key, view, "create", if_equal)
+        e_tag, version = e_tag_in(if_equal), version_in(if_equal)
+        if e_tag is None:
+            return None
+        return self._put(key, view, update_mode(e_tag, version, quoted=known.quoted), if_equal)
+
+    def _is_safe(self, key: str) -> bool:
+        return self.single_writer or self.conditional_writes(key).safe
+
+    def _put(
+        self,
+        key: str,
+        value: memoryview,
+        mode: str | dict[str, str] | None,
+        if_equal: bytes = UNKNOWN_GENERATION,
+    ) -> bytes | None:
+        if self.bucket.keeps_buffers:  # workers use theirs again
+            value = memoryview(bytes(value))
+        multipart = mode is None and len(value) > 2 * _PART
+        part = max(_PART, -(-len(value) // _MOST_PARTS))
+
+        def put(library: ModuleType, store: obstore.store.ObjectStore) -> Any:
+            return library.put(
+                store, key, value, mode=mode or "overwrite", use_multipart=multipart, chunk_size=part
+            )
+
+        if mode is not None:
+            return self._put_if(key, value, put, if_equal)
+        result, _ = self._requests.run("write", key, put, parts=multipart)
+        assert result is not None
+        return self._generation_of_put(key, result)
+
+    def _put_if(self, key: str, value: memoryview, put: Request[Any], if_equal: bytes) -> bytes | None:
+        """Put a value on condition; after a lost answer what is stored then says if that was done."""
+        attempts = Attempts(self.limits.retries, f"write {self.bucket.url(key)}")
+        lost: Failure | None = None
+        while True:
+            result, failure = self._requests.run("write", key, put, (*_CONDITION, "lost"), conditional=True)
+            if result is not None:
+                return self._generation_of_put(key, result)
+            assert failure is not None
+            if failure.kind == "lost":
+                lost = failure
+            elif lost is None:
+                return None
+            stored = self.read(key)
+            if stored.value is not None and memoryview(stored.value) == value:
+                return stored.generation
+            if stored.generation != if_equal:
+                if if_equal == MISSING_GENERATION:
+                    return None  # somebody else made it, before this or after
+                raise LostAnswerError(
+                    f"Failed to write {self.bucket.url(key)}: {lost.detail}; another writer has replaced the "
+                    "value meanwhile, so that nobody knows whether this write was carried out before"
+                )
+            if failure.kind != "lost":  # neither was carried out, nor could be
+                return None
+            if not attempts.again(lost.detail, connected=True):
+                raise lost.error("write", self.bucket.url(key), "what is stored was not changed")
+
+    def _generation_of_put(self, key: str, result: Mapping[str, Any]) -> bytes:
+        if result["e_tag"] is None or not self._requests.same_tags:
+            return self._current(key)
+        return self._generation({"last_modified": None, "size": 0, **result})
+
+    def _current(self, key: str) -> bytes:
+        meta = self._head(key)
+        return MISSING_GENERATION if meta is None else self._generation(meta)
+
+    def conditional_writes(self, key: str) -> ConditionalWrites:
+        """Return the conditions that the server honours; tried once for the bucket, close to `key`."""
+        if self.use_conditional_write is False:
+            return ConditionalWrites(create=False, replace=False, quoted=False)
+        return self._requests.conditional_writes(key)
+
+    def delete(self, key: str, *, if_equal: bytes | None = None) -> bytes | None:
+        """Delete `key`; return MISSING_GENERATION, None if `if_equal` is not the current generation."""
+        check_object_key(key, self.bucket.refused_characters)
+        if if_equal:
+            current = self._current(key)
+            if current != if_equal:
+                return None
+            if current == MISSING_GENERATION:
+                return MISSING_GENERATION
+        self._delete([key])
+        return MISSING_GENERATION
+
+    def delete_range(self, start: str = "", stop: str = "") -> None:
+        """Delete the keys in ``[start, stop)`` that there are now."""
+        batch: list[str] = []
+        for key in self.list(start, stop):
+            batch.append(key)
+            if len(batch) == _DELETE_BATCH:
+                self._delete(batch)
+                batch = []
+        if batch:
+            self._delete(batch)
+
+    def _delete(self, keys: Sequence[str]) -> None:
+        self._requests.run(
+            "delete", keys[0], lambda library, store: library.delete(store, list(keys)), _MISSING
+        )
+
+    # -- listing --------------------------------------------------------------------------------------
+
+    def list(self, start: str = "", stop: str = "") -> Iterator[str]:
+        """Yield the keys in ``[start, stop)``, page by page."""
+        return (entry.key for entry in self.list_entries(start, stop))
+
+    def list_entries(self, start: str = "", stop: str = "") -> Iterator[ListEntry]:
+        """Yield the keys in ``[start, stop)`` with sizes and ETags of their values, page by page."""
+        keys = KeyRange.between(start, stop)
+        if keys.empty:
+            return
+        prefix = keys.common_directory()
+        if prefix and not is_object_key(prefix[:-1]):
+            return
+        pages = Pages(prefix, _before(keys.start) if keys.start > prefix else None)
+        while True:
+            page, _ = self._requests.run("list", prefix, pages)
+            if page is None:
+                return
+            for entry in page:
+                if entry["path"] in keys:
+                    yield ListEntry(entry["path"], entry["size"], entry["e_tag"])
+                elif self.bucket.lists_in_order and _is_behind(entry["path"], keys):
+                    return
+
+    def list_children(self, prefix: str) -> Children:
+        """List one level below `prefix`; keys and prefixes are whole, from the bucket's root."""
+        if prefix and not is_object_key(prefix.rstrip("/")):
+            return Children([], [])
+        found, _ = self._requests.run(
+            "list",
+            prefix,
+            lambda library, store: library.list_with_delimiter(store, prefix.rstrip("/") or None),
+        )
+        assert found is not None
+        keys = sorted((entry["path"] for entry in found["objects"]), key=encode_key)
+        return Children(keys, sorted(found["common_prefixes"], key=encode_key))
+
+
+def _unpickle(
+    bucket: Bucket, limits: Limits, single_writer: bool, use_conditional_write: bool | None
+) -> ObjectStore:
+    return ObjectStore(
+        bucket, limits, single_writer=single_writer, use_conditional_write=use_conditional_write
+    )
+
+
+def _since(known: ConditionalWrites) -> str:
+    return f", since {known.why}" if known.why else ""
+
+
+def _before(key: str) -> str | None:
+    """Return a key close before `key`, None if there is nothing before it that is worth being left out."""
+    stem, last = key[:-1], key[-1]
+    if not (last.isascii() and last.isdigit()) or (last == "0" and stem.endswith("/")):
+        return None
+    return stem + chr(ord(last) - 1) + "z"
+
+
+def _is_behind(key: str, keys: KeyRange) -> bool:
+    return bool(keys.exclusive_max) and encode_key(key) >= keys.exclusive_max

@@ -1,0 +1,247 @@
+"""Elements of HDF5 datasets in Zarr v2: data types, fill values, and encoding where h5py reads them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numcodecs
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.core.base.binding import JSON
+from chunkwise.core.dtypes.zarr2 import fill_value_to_zarr2, parse_zarr2
+from chunkwise.core.kvstore.protocol import Buffer
+from chunkwise.core.kvstore.reference.hdf5_attributes import UNREADABLE, reference_json
+from chunkwise.core.kvstore.reference.hdf5_paths import ObjectPaths
+from chunkwise.errors import InvalidArgumentError, UnsupportedError
+
+if TYPE_CHECKING:
+    import h5py
+
+__all__ = [
+    "FILL_VALUE",
+    "JSON2",
+    "Array",
+    "Element",
+    "document_fill",
+    "element_of",
+    "encode_chunk",
+    "fill_of",
+    "marker_of",
+    "stored_fill",
+]
+
+Array = npt.NDArray[Any]
+
+FILL_VALUE = "_FillValue"
+"""Name of the attribute by which CF marks missing values."""
+
+JSON2: dict[str, JSON] = {
+    "allow_nan": True,
+    "check_circular": True,
+    "encoding": "utf-8",
+    "ensure_ascii": True,
+    "id": "json2",
+    "indent": None,
+    "separators": [",", ":"],
+    "skipkeys": False,
+    "sort_keys": True,
+    "strict": True,
+}
+
+
+class Element(NamedTuple):
+    """The type of the elements."""
+
+    dtype: JSON  # of the document
+    stored: np.dtype[Any]  # as they are in chunks
+    inner: tuple[int, ...]  # dimensions that each element has
+    filters: list[JSON]  # what makes bytes of objects
+    by_h5py: str
+    word: JSON
+
+
+def element_of(dataset: h5py.Dataset) -> Element:
+    """Return the type of the elements of a dataset of h5py."""
+    import h5py
+
+    try:
+        dtype, kind = dataset.dtype, dataset.id.get_type()
+    except TypeError as e:
+        raise UnsupportedError(f"unsupported data type: {e}") from None
+    inner: tuple[int, ...] = ()
+    if dtype.subdtype is not None:
+        dtype, inner = dtype.subdtype
+        kind = kind.get_super()
+    text = h5py.check_string_dtype(dtype)
+    if text is not None and text.length is None:
+        return Element("|O", np.dtype(object), inner, [{"id": "vlen-utf8"}], "text", "str")
+    if h5py.check_ref_dtype(dtype) is not None:
+        word = "region" if h5py.check_ref_dtype(dtype) is h5py.RegionReference else "object"
+        return Element("|O", np.dtype(object), inner, [JSON2], "references", word)
+    of = h5py.check_vlen_dtype(dtype)
+    if of is not None:
+        of = np.dtype(of)
+        if of.kind not in "biuf":
+            return Element("|O", np.dtype(object), inner, [JSON2], "lists", "object")
+        made = [{"id": "vlen-array", "dtype": of.str}]
+        return Element("|O", np.dtype(object), inner, made, "lists", "object")
+    if dtype.hasobject:
+        words = [{"dtype": _word(dtype.fields[name][0]), "name": name} for name in dtype.names or ()]
+        return Element("|O", np.dtype(object), inner, [JSON2], "records with text or references", words)
+    packed = np.dtype(_packed(dtype))
+    try:
+        parse_zarr2(_dtype_json(packed))
+    except InvalidArgumentError:
+        raise UnsupportedError(f"data type {dtype} has no counterpart in Zarr") from None
+    why = ""
+    if text is not None:
+        if kind.get_strpad() == h5py.h5t.STR_SPACEPAD:
+            why = "text that is filled up with spaces"
+    elif packed != dtype or ((dtype.kind != "V" or dtype.names) and not _is_native(dtype, kind)):
+        why = "elements that are stored in another way than in memory"
+    kinds: JSON = _word(packed)
+    if packed.names:
+        kinds = [{"dtype": _word(packed[name]), "name": name} for name in packed.names]
+    return Element(_dtype_json(packed), packed, inner, [], why, kinds)
+
+
+def _is_native(dtype: np.dtype[Any], kind: Any) -> bool:
+    import h5py
+
+    try:
+        return bool(h5py.h5t.py_create(dtype, logical=True).equal(kind))
+    except (TypeError, ValueError):
+        return False
+
+
+def _word(dtype: np.dtype[Any]) -> str:
+    import h5py
+
+    if h5py.check_ref_dtype(dtype) is not None:
+        return "region" if h5py.check_ref_dtype(dtype) is h5py.RegionReference else "object"
+    if dtype.kind in "SO":
+        return "bytes" if dtype.kind == "S" else "str_"
+    return dtype.name
+
+
+def _packed(dtype: np.dtype[Any]) -> Any:
+    """Return a type without gaps between its fields, and without what h5py notes in it."""
+    if dtype.subdtype is not None:
+        return _packed(dtype.subdtype[0]), dtype.subdtype[1]
+    if dtype.names is None or dtype.fields is None:
+        return dtype.str
+    return [(name, *_field(_packed(dtype.fields[name][0]))) for name in dtype.names]
+
+
+def _field(packed: Any) -> tuple[Any, ...]:
+    return packed if isinstance(packed, tuple) else (packed,)
+
+
+def _dtype_json(dtype: np.dtype[Any]) -> JSON:
+    if dtype.names is None or dtype.fields is None:
+        return dtype.str
+    out: list[JSON] = []
+    for name in dtype.names:
+        of = dtype.fields[name][0]
+        sub = () if of.subdtype is None else (list(of.subdtype[1]),)
+        base = of if of.subdtype is None else of.subdtype[0]
+        out.append([name, _dtype_json(base), *sub])
+    return out
+
+
+def stored_fill(dataset: h5py.Dataset) -> Any:
+    """Return the fill value of a dataset; None if none is defined, or none that h5py can read."""
+    from h5py import h5d
+
+    try:
+        if dataset.id.get_create_plist().fill_value_defined() == h5d.FILL_VALUE_UNDEFINED:
+            return None
+        return dataset.fillvalue
+    except UNREADABLE:
+        return None
+
+
+def fill_of(dataset: h5py.Dataset, element: Element) -> Array:
+    """Return what a dataset has where nothing was written, as it is in chunks."""
+    if element.filters:
+        return np.asarray("")
+    zero = np.zeros((), element.stored)
+    value = stored_fill(dataset)
+    if value is None:
+        return zero
+    try:
+        return np.asarray(value, dataset.dtype if element.inner == () else element.stored).astype(
+            element.stored
+        )
+    except (TypeError, ValueError):
+        return zero
+
+
+def marker_of(dataset: h5py.Dataset, element: Element) -> Array | None:
+    """Return the value that the attribute ``_FillValue`` says stands for a missing one; None without it."""
+    # The fill value of a dataset is no such marker: NetCDF gives one to each dataset.
+    if element.filters or element.inner or element.stored.names:
+        return None
+    try:
+        value = np.asarray(dataset.attrs[FILL_VALUE])
+        marker = value.reshape(()).astype(element.stored)
+    except UNREADABLE:
+        return None
+    same = bool(marker == value.reshape(())) or bool(marker != marker)
+    return marker if same and (value.dtype.kind in "iufcb") == (marker.dtype.kind in "iufcb") else None
+
+
+def document_fill(marker: Array | None, element: Element) -> JSON:
+    """Return the fill value of the document, which stands for missing values: the marker, or else null."""
+    if marker is None:
+        return None
+    data_type, _ = parse_zarr2(element.dtype)
+    return fill_value_to_zarr2(marker.astype(data_type.memory_dtype), data_type)
+
+
+def encode_chunk(
+    values: Array,
+    shape: tuple[int, ...],
+    element: Element,
+    dataset: h5py.Dataset,
+    fill: Array,
+    paths: ObjectPaths,
+) -> Buffer:
+    """Return a chunk as bytes, with what lies beyond the array filled up."""
+    first = element.filters[0] if element.filters else None
+    if first is None:
+        out = np.empty(shape, element.stored)
+        out[...] = fill
+        out[tuple(slice(n) for n in values.shape)] = values
+        return out.tobytes()
+    objects = np.empty(shape, object)
+    if first["id"] == "vlen-array":
+        empty = np.empty(0, first["dtype"])
+        for index in np.ndindex(*shape):
+            objects[index] = empty
+        for index in np.ndindex(*values.shape):
+            objects[index] = np.asarray(values[index], first["dtype"])
+        encoded: Any = numcodecs.VLenArray(first["dtype"]).encode(objects.reshape(-1))
+        return bytes(encoded)
+    objects[...] = "" if first["id"] == "vlen-utf8" else 0
+    for index in np.ndindex(*values.shape):
+        objects[index] = (
+            values[index] if first["id"] == "vlen-utf8" else _object(values[index], dataset, paths)
+        )
+    codec: Any = numcodecs.VLenUTF8() if first["id"] == "vlen-utf8" else numcodecs.get_codec(dict(first))
+    return bytes(codec.encode(objects.reshape(-1) if first["id"] == "vlen-utf8" else objects))
+
+
+def _object(value: Any, dataset: h5py.Dataset, paths: ObjectPaths) -> JSON:
+    import h5py
+
+    if isinstance(value, h5py.Reference | h5py.RegionReference):
+        return reference_json(dataset.file, value, paths)
+    if isinstance(value, np.void) and value.dtype.names:
+        return [_object(value[name], dataset, paths) for name in value.dtype.names]
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "surrogateescape")
+    if isinstance(value, np.ndarray | tuple):
+        return [_object(item, dataset, paths) for item in value]
+    return value.item() if isinstance(value, np.generic) else value

@@ -1,0 +1,147 @@
+"""Tables of references: from each key to bytes, or to their location.
+
+Tables are read from reference files (`json_table`, `parquet_table`) or made from the index that another
+format has of its own: HDF5, TIFF.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar
+
+from chunkwise.core.base.binding import JSON, dump
+from chunkwise.core.kvstore.key_range import KeyRange, encode_key
+from chunkwise.core.kvstore.protocol import Buffer, Children
+from chunkwise.errors import ChunkwiseError, DataCorruptionError
+
+__all__ = [
+    "BLOCK_NBYTES",
+    "CHUNK_NAME",
+    "LARGEST_OFFSET",
+    "Part",
+    "Reference",
+    "SortedKeys",
+    "Table",
+    "blocks_of",
+    "expect_part",
+    "read_by",
+]
+
+T = TypeVar("T")
+
+CHUNK_NAME = re.compile(r"\d{1,18}(\.\d{1,18})*")
+"""Names of chunks in Zarr v2, with numbers of at most 64 bits."""
+
+LARGEST_OFFSET = 1 << 62
+"""Offsets and sizes beyond are no positions in any storage."""
+
+BLOCK_NBYTES = 1 << 22
+"""Bytes of a block, about, of an array that is stored as a whole.
+
+128 MiB of HDF5 take 21 ms of processor time with these, 31 ms with 256 KiB, 25 ms with 16 MiB; 100 x 100
+elements of them take 0.4 ms, 0.06 ms and 2.2 ms.
+"""
+
+
+class Part(NamedTuple):
+    """Bytes of a value of another store."""
+
+    url: str  # as the reference has it, perhaps relative; empty for the file that the table is about
+    start: int = 0
+    stop: int | None = None  # None for the whole value, whose `start` is 0
+
+
+Reference: TypeAlias = "bytes | Part | Callable[[], Buffer]"
+"""The value itself, where it is, or a function that makes it."""
+
+
+class Table(Protocol):
+    """A table of references, read from one version of its file."""
+
+    def find(self, key: str) -> Reference | None:
+        """Return the reference of `key`, None if there is none; raise for a reference that is not valid."""
+        ...
+
+    def list(self, start: str, stop: str) -> Iterator[str]:
+        """Yield the keys in ``[start, stop)``."""
+        ...
+
+    def list_children(self, prefix: str) -> Children:
+        """List one level below `prefix`, which is empty or ends in "/"."""
+        ...
+
+    def note(self, prefix: str) -> str:
+        """Return by which library an array is read, and why; empty if its chunks are decoded here."""
+        ...
+
+    def some_url(self) -> str | None:
+        """Return the URL of some chunk; None if that can't be told without reading."""
+        ...
+
+
+class SortedKeys:
+    """A set of keys in memory, listed by range and level."""
+
+    def __init__(self, keys: Sequence[str]) -> None:
+        pairs = sorted((encode_key(key), key) for key in keys)
+        self._encoded = [raw for raw, _ in pairs]
+        self._keys = [key for _, key in pairs]
+
+    def between(self, keys: KeyRange) -> list[str]:
+        """Return the keys in a range, in order."""
+        first = bisect_left(self._encoded, keys.inclusive_min)
+        last = bisect_left(self._encoded, keys.exclusive_max) if keys.exclusive_max else None
+        return self._keys[first:last]
+
+    def children(self, prefix: str) -> Children:
+        """Return one level below `prefix`."""
+        return Children.of(prefix, self.between(KeyRange.of_prefix(prefix)))
+
+
+def expect_part(key: str, url: JSON, offset: JSON = 0, length: JSON = None) -> Part:
+    """Return the reference that a file has for `key`, whose members may be anything; `length` None is all."""
+    if not isinstance(url, str) or not url:
+        raise _invalid(key, "a URL", url)
+    if length is None:
+        return Part(url)
+    for value, name in ((offset, "an offset"), (length, "a length")):
+        if not _is_position(value):
+            raise _invalid(key, f"{name} of 0 to {LARGEST_OFFSET}", value)
+    return Part(url, int(offset), int(offset) + int(length))
+
+
+def _is_position(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LARGEST_OFFSET
+
+
+def _invalid(key: str, expected: str, value: JSON) -> DataCorruptionError:
+    return DataCorruptionError(
+        f"Invalid reference of {dump(key)}: expected {expected}, received {repr(value)[:80]}"
+    )
+
+
+def blocks_of(shape: tuple[int, ...], itemsize: int, largest: int) -> tuple[int, ...]:
+    """Return the shape of blocks that lie in one piece in data without chunks, of `largest` bytes or less."""
+    out = [1] * len(shape)
+    left = max(1, largest // itemsize)
+    for dim in range(len(shape) - 1, -1, -1):
+        n = max(1, shape[dim])
+        if n > left:
+            # A number that divides the length, if there is a large one: no block is then cut off.
+            fits = [k for k in range(left, max(0, left // 4), -1) if n % k == 0][:1] if left < 1 << 16 else []
+            out[dim] = fits[0] if fits else left
+            break
+        out[dim], left = n, left // n
+    return tuple(out)
+
+
+def read_by(library: str, what: str, work: Callable[[], T]) -> T:
+    """Return the result of `work`, by a library that may raise anything for data that it doesn't like."""
+    try:
+        return work()
+    except (ChunkwiseError, ImportError, MemoryError):
+        raise
+    except Exception as e:
+        raise DataCorruptionError(f"{library} can't read {what}: {type(e).__name__}: {e}") from e

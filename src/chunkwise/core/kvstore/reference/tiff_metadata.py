@@ -1,0 +1,203 @@
+"""What a TIFF file says of its images: OME-XML, ImageJ's description, Aperio's, or the tags of resolution.
+
+An image's description has sizes of pixels, units and origins by the letter of the axis, and its channels
+with names, colours and windows; members are there as far as the file has them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+
+from chunkwise.core.base.binding import JSON
+from chunkwise.core.kvstore.reference.tiff_planes import tag_of
+
+__all__ = ["ImageDescription", "describe_images", "ome_xml"]
+
+_LONGEST_XML = 1 << 26  # characters, which take many times their size in memory
+_UNITS = {
+    "nm": "nanometer", "nanometer": "nanometer", "µm": "micrometer", "um": "micrometer", "μm": "micrometer",
+    "\\u00B5m": "micrometer", "micron": "micrometer", "microns": "micrometer", "micrometer": "micrometer",
+    "mm": "millimeter", "millimeter": "millimeter", "cm": "centimeter", "centimeter": "centimeter",
+    "m": "meter", "meter": "meter", "Å": "angstrom", "A": "angstrom", "pm": "picometer",
+    "km": "kilometer", "inch": "inch", "in": "inch", "s": "second", "sec": "second", "seconds": "second",
+    "ms": "millisecond", "msec": "millisecond", "µs": "microsecond", "ns": "nanosecond", "min": "minute",
+    "h": "hour", "d": "day",
+}  # fmt: skip
+_RGB = (("red", "FF0000"), ("green", "00FF00"), ("blue", "0000FF"))
+_PER_UNIT = {2: 25400.0, 3: 10000.0}  # micrometers in the unit of the tags of resolution
+
+
+class ImageDescription:
+    """What is known of an image."""
+
+    def __init__(self, name: str = "") -> None:
+        self.name = name
+        self.sizes: dict[str, float] = {}  # of a pixel, by letter
+        self.units: dict[str, str] = {}
+        self.origins: dict[str, float] = {}  # centre of the first pixel
+        self.channels: list[dict[str, JSON]] = []  # as in OME-Zarr's "omero"
+
+    def add_size(self, letter: str, size: object, unit: object = None) -> None:
+        """Add the size of a pixel along an axis, if it is one."""
+        try:
+            number = float(size)  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            return
+        if 0 < number < float("inf"):
+            self.sizes[letter] = number
+            known = _UNITS.get(str(unit).strip())
+            if known is not None:
+                self.units[letter] = known
+
+
+def describe_images(tiff: Any, root: Any) -> list[ImageDescription]:
+    """Return descriptions of the images of a file in order; there may be less of them than images."""
+    if root is not None:
+        return [_of_ome(element) for element in root.iter() if tag_of(element) == "Image"]
+    if tiff.is_imagej and isinstance(tiff.imagej_metadata, dict):
+        return [_of_imagej(tiff, tiff.imagej_metadata)]
+    return [_of_tags(series) for series in tiff.series]
+
+
+def ome_xml(tiff: Any) -> Any:
+    """Return the root of OME-XML, None if there is none."""
+    if not tiff.is_ome:
+        return None
+    text = tiff.pages.first.description or ""
+    # Entities of XML could make a short text a long one; OME-XML has none of its own.
+    if len(text) > _LONGEST_XML or "<!DOCTYPE" in text or "<!ENTITY" in text:
+        return None
+    try:
+        return ElementTree.fromstring(text)
+    except ElementTree.ParseError:
+        return None
+
+
+def _of_ome(image: Any) -> ImageDescription:
+    out = ImageDescription(str(image.get("Name") or ""))
+    pixels = next((e for e in image if tag_of(e) == "Pixels"), None)
+    if pixels is None:
+        return out
+    for letter in "XYZ":
+        unit = pixels.get(f"PhysicalSize{letter}Unit", "µm")
+        out.add_size(letter, pixels.get(f"PhysicalSize{letter}"), unit)
+    out.add_size("T", pixels.get("TimeIncrement"), pixels.get("TimeIncrementUnit", "s"))
+    channels = [element for element in pixels if tag_of(element) == "Channel"]
+    if all(element.get("SamplesPerPixel", "1") == "1" for element in channels):
+        out.channels = [_ome_channel(element) for element in channels]
+    return out
+
+
+def _ome_channel(element: Any) -> dict[str, JSON]:
+    channel: dict[str, JSON] = {}
+    if element.get("Name"):
+        channel["label"] = str(element.get("Name"))
+    color = str(element.get("Color") or "")
+    if re.fullmatch(r"-?\d{1,10}", color):  # red, green, blue and opacity as one number with a sign
+        channel["color"] = f"{int(color) & 0xFFFFFFFF:08X}"[:6]
+    return channel
+
+
+def _of_imagej(tiff: Any, found: dict[str, Any]) -> ImageDescription:
+    out = ImageDescription()
+    unit = str(found.get("unit", ""))
+    page = tiff.pages.first
+    for letter, tag, origin in (("X", "XResolution", "xorigin"), ("Y", "YResolution", "yorigin")):
+        resolution = _resolution(page, tag)
+        # Without a unit, pixels of size 1 are what ImageJ writes of an image without a scale.
+        if resolution and (unit in _UNITS or resolution != 1):
+            out.add_size(letter, 1 / resolution, found.get("yunit", unit) if letter == "Y" else unit)
+        _add_origin(out, letter, found.get(origin))
+    if "spacing" in found:
+        out.add_size("Z", abs(_number(found["spacing"])), found.get("zunit", unit))
+    _add_origin(out, "Z", found.get("zorigin"))
+    interval = found.get("finterval") or (1 / _number(found["fps"]) if _number(found.get("fps")) else None)
+    out.add_size("T", interval, found.get("tunit", "s"))
+    out.channels = _imagej_channels(page, found)
+    return out
+
+
+def _add_origin(out: ImageDescription, letter: str, origin: object) -> None:
+    if _number(origin):
+        out.origins[letter] = -_number(origin) * out.sizes.get(letter, 1.0)
+
+
+def _number(value: object) -> float:
+    """Return a finite number, 0 for anything else."""
+    number = float(value) if isinstance(value, int | float) else 0.0
+    return number if abs(number) < float("inf") else 0.0
+
+
+def _imagej_channels(page: Any, found: dict[str, Any]) -> list[dict[str, JSON]]:
+    n = int(_number(found.get("channels", 1))) or 1
+    ranges, tables = found.get("Ranges"), found.get("LUTs")
+    if not (isinstance(ranges, tuple | list) and len(ranges) >= 2 * n):
+        ranges = (found.get("min"), found.get("max")) * n
+    tables = tables if isinstance(tables, list) and len(tables) == n else [None] * n
+    channels = []
+    for number in range(n if n <= _MOST_CHANNELS else 0):
+        channel: dict[str, JSON] = {}
+        color = _ramp_color(tables[number])
+        if color is not None:
+            channel["color"] = color
+        start, end = ranges[2 * number : 2 * number + 2]
+        if isinstance(start, int | float) and isinstance(end, int | float) and start < end:
+            low, high = float(start), float(end)
+            if page.dtype is not None and page.dtype.kind in "iu":
+                info = np.iinfo(page.dtype)
+                low, high = float(info.min), float(info.max)
+            channel["window"] = {"min": low, "max": high, "start": float(start), "end": float(end)}
+        channels.append(channel)
+    return channels if any(channels) else []
+
+
+_MOST_CHANNELS = 1000
+
+
+def _ramp_color(table: Any) -> str | None:
+    """Return the colour that a table of colours leads to from black; None for other tables."""
+    if table is None or np.shape(table) != (3, 256) or np.any(np.asarray(table)[:, 0]):
+        return None
+    values = np.asarray(table).astype(np.float64)
+    last = values[:, -1:]
+    if not last.any() or np.abs(values - last * np.arange(256) / 255).max() > 2:
+        return None
+    return "".join(f"{int(n):02X}" for n in last[:, 0])
+
+
+def _of_tags(series: Any) -> ImageDescription:
+    """Return what tags, or the description of a scanner by Aperio, say of the first level."""
+    out = ImageDescription()
+    page = series.keyframe
+    found = re.search(r"\|\s*MPP\s*=\s*([0-9.]+)", str(page.description or "")[:10_000])
+    if found is not None:
+        for letter in "XY":
+            out.add_size(letter, found[1], "µm")
+    else:
+        unit = page.tags.get("ResolutionUnit")
+        per = _PER_UNIT.get(int(unit.value) if unit is not None else 2)
+        for letter in "XY":
+            resolution = _resolution(page, f"{letter}Resolution")
+            if per is not None and resolution:
+                out.add_size(letter, per / resolution, "µm")
+    if "S" in str(series.axes) and int(page.photometric) in (2, 6) and page.samplesperpixel >= 3:
+        out.channels = [{"label": label, "color": color} for label, color in _RGB]
+        if page.dtype is not None and page.dtype.kind == "u":
+            top = float(np.iinfo(page.dtype).max)
+            for channel in out.channels:
+                channel["window"] = {"min": 0.0, "max": top, "start": 0.0, "end": top}
+        out.channels += [{"label": "alpha", "active": False}] * (page.samplesperpixel - 3)
+    return out
+
+
+def _resolution(page: Any, tag: str) -> float:
+    """Return pixels in a unit; 0 if the tag is missing, or says nothing."""
+    found = page.tags.get(tag)
+    value = None if found is None else found.value
+    if not (isinstance(value, tuple) and len(value) == 2 and all(isinstance(n, int) for n in value)):
+        return 0.0
+    return value[0] / value[1] if value[1] > 0 and value[0] > 0 else 0.0

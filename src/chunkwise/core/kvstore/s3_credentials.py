@@ -1,0 +1,242 @@
+"""Credentials for S3: which of obstore's or boto3's sources the resource ``aws_credentials`` names.
+
+==============  ==================================================================================
+type            source
+==============  ==================================================================================
+``default``     the first of: environment, profile, web identity, container (ECS), instance (IMDS)
+``anonymous``   none; requests are not signed
+``environment`` ``AWS_ACCESS_KEY_ID``, ``AWS_SECRET_ACCESS_KEY``, ``AWS_SESSION_TOKEN``
+``profile``     the files of AWS's tools with their roles and single sign-on, read by boto3
+``ecs``         the container's endpoint
+``imds``        the instance's metadata service
+==============  ==================================================================================
+
+obstore asks all of them itself, except for profiles.  It takes the first source that the environment
+names, whatever it is told, so any other type is refused then.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+from datetime import timedelta
+from functools import cache
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from chunkwise.core.base.extras import needs
+from chunkwise.core.kvstore.bucket import Provider
+from chunkwise.errors import CredentialsError, UnsupportedError
+
+__all__ = ["Credentials", "credential_services", "find_credentials", "profile_endpoint", "unread_profile"]
+
+# In the order in which obstore looks for them.
+_VARIABLES = (
+    ("environment", ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")),
+    ("web identity", ("AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN")),
+    ("ecs", ("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",)),
+    ("ecs", ("AWS_CONTAINER_CREDENTIALS_FULL_URI",)),
+)
+_CONTAINER = "http://169.254.170.2"
+_INSTANCE = "http://169.254.169.254"
+# botocore renews keys 10 minutes before they end, so what it gives is good for longer than this.
+_PROFILE_AGE = timedelta(minutes=5)
+
+
+class Credentials(NamedTuple):
+    """A source of keys."""
+
+    config: Mapping[str, Any] = {}  # of obstore's store
+    provider: Provider | None = None  # gives keys in place of obstore
+    region: str = ""  # that comes with the keys; empty if none does
+
+
+def find_credentials(
+    type: str, options: Mapping[str, str], *, ask_machine: bool = True
+) -> Credentials | None:
+    """Return the source of keys, None for unsigned requests; raise CredentialsError if there are none."""
+    # ``default`` is content without keys.  With `ask_machine` it asks the instance's metadata service too,
+    # which takes a second where there is none.
+    first, names = _first_in_environment()
+    if type == "default":
+        profile = _profile(options) if first != "environment" and _reads_profile(options) else None
+        if profile is not None:
+            return profile
+        type = first or ("imds" if ask_machine and _machine_answers() else "anonymous")
+    if type == "anonymous":
+        return None
+    if type == "profile":
+        return _profile(options) or _missing(type, f"profile {_profile_name(options)!r} has no keys")
+    if first and first != type:
+        _missing(type, f"obstore would use {' and '.join(names)}, which the environment has")
+    if type == "environment" and not first:
+        _missing(type, f"{' and '.join(_VARIABLES[0][1])} are not set")
+    if type == "ecs":
+        return Credentials(_container(options))
+    return Credentials({"metadata_endpoint": _metadata_service()} if type == "imds" else {})
+
+
+def credential_services(options: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the beginnings of the URLs that obstore asks for keys, as its errors name them."""
+    container = options.get("endpoint"), os.environ.get("AWS_CONTAINER_CREDENTIALS_FULL_URI")
+    # The URL of the service for web identities is not told.
+    return (f"{_metadata_service()}/latest/", f"{_CONTAINER}/", "REDACTED", *filter(None, container))
+
+
+def _missing(type: str, why: str) -> Any:
+    raise CredentialsError(
+        f'No AWS credentials of type "{type}": {why}; provide them, or set "aws_credentials" to another type'
+    )
+
+
+def _first_in_environment() -> tuple[str, tuple[str, ...]]:
+    """Return the type of the first source that the environment names, and the names of its variables."""
+    return next((found for found in _VARIABLES if all(map(os.environ.get, found[1]))), ("", ()))
+
+
+def _container(options: Mapping[str, str]) -> dict[str, str]:
+    get = os.environ.get
+    path, url = get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"), options.get("endpoint")
+    if path and url:
+        _missing("ecs", "obstore would use AWS_CONTAINER_CREDENTIALS_RELATIVE_URI in place of the endpoint")
+    if path:
+        return {"container_credentials_relative_uri": path}
+    url = url or get("AWS_CONTAINER_CREDENTIALS_FULL_URI") or _missing("ecs", "no endpoint is set")
+    token = options.get("auth_token_file") or get("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE")
+    if token:
+        try:
+            with open(token, encoding="utf-8") as file:
+                if not file.read().isprintable():  # which can't be a header: obstore would panic
+                    _missing("ecs", f"the token in {token!r} has a line break or a control character")
+        except (OSError, UnicodeDecodeError) as e:
+            _missing("ecs", str(e))
+    elif get("AWS_CONTAINER_AUTHORIZATION_TOKEN"):
+        _missing("ecs", "AWS_CONTAINER_AUTHORIZATION_TOKEN is not supported; put the token into a file")
+    return {
+        "container_credentials_full_uri": url,
+        # obstore asks only with a file; of an empty one it sends no token
+        "container_authorization_token_file": token or os.devnull,
+    }
+
+
+def _metadata_service() -> str:
+    return os.environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT", _INSTANCE).rstrip("/")
+
+
+def _machine_answers() -> bool:
+    disabled = os.environ.get("AWS_EC2_METADATA_DISABLED", "").lower() == "true"
+    return not disabled and _listens(_metadata_service())
+
+
+@cache
+def _listens(service: str) -> bool:
+    """Return True if a service takes connections; asked once, and given a second."""
+    parts = urlsplit(service)
+    try:
+        socket.create_connection((parts.hostname or "", parts.port or 80), 1.0).close()
+    except OSError:
+        return False
+    return True
+
+
+def _profile_name(options: Mapping[str, str]) -> str:
+    get = os.environ.get
+    return options.get("profile") or get("AWS_PROFILE") or get("AWS_DEFAULT_PROFILE") or "default"
+
+
+_FILES = {"AWS_CONFIG_FILE": "~/.aws/config", "AWS_SHARED_CREDENTIALS_FILE": "~/.aws/credentials"}
+
+
+def _file(variable: str) -> str:
+    return os.path.expanduser(os.environ.get(variable) or _FILES[variable])
+
+
+def _files(options: Mapping[str, str]) -> tuple[str, str]:
+    """Return the files of profiles: the configuration, and the credentials."""
+    config, credentials = map(_file, _FILES)
+    return options.get("config_file", config), options.get("credentials_file", credentials)
+
+
+def _has_profiles() -> bool:
+    return any(map(os.path.exists, map(_file, _FILES)))
+
+
+def _reads_profile(options: Mapping[str, str]) -> bool:
+    """Return True if ``default`` looks into a profile: one that is named, or there are files and boto3."""
+    return _profile_name(options) != "default" or (_has_profiles() and _has_boto3())
+
+
+def _has_boto3() -> bool:
+    return find_spec("boto3") is not None
+
+
+def unread_profile() -> str:
+    """Return the advice to install what reads the files of profiles, if there are such; else empty."""
+    return needs("the profile in AWS's files", "boto3") if _has_profiles() and not _has_boto3() else ""
+
+
+def profile_endpoint(options: Mapping[str, str]) -> str:
+    """Return the ``endpoint_url`` for S3 of the profile, or of its ``services``; empty if it has none."""
+    files = _files(options)
+    return _endpoint_of(_profile_name(options), files[0], _stamps(files))
+
+
+def _stamps(files: tuple[str, ...]) -> tuple[float, ...]:
+    return tuple(os.path.getmtime(file) if os.path.exists(file) else 0.0 for file in files)
+
+
+@cache
+def _endpoint_of(profile: str, file: str, stamps: tuple[float, ...]) -> str:
+    try:
+        with open(file, encoding="utf-8") as text:
+            if "endpoint_url" not in text.read():  # botocore takes a third of a second to load
+                return ""
+    except (OSError, UnicodeDecodeError):
+        return ""
+    try:
+        from botocore.configprovider import ConfiguredEndpointProvider
+        from botocore.exceptions import BotoCoreError
+        from botocore.session import Session
+    except ImportError as e:
+        raise UnsupportedError(needs(f"endpoint_url in {file!r}", "boto3")) from e
+    session = Session(profile=profile)
+    session.set_config_variable("config_file", file)
+    try:
+        found = ConfiguredEndpointProvider(session.full_config, session.get_scoped_config(), "s3").provide()
+    except BotoCoreError:  # a profile that isn't there is told of where its keys are looked for
+        return ""
+    return str(found or "")
+
+
+def _profile(options: Mapping[str, str]) -> Credentials | None:
+    """Return the keys of a profile, None if it has none; raise if one was named that isn't there."""
+    name = _profile_name(options)
+    try:
+        from botocore.exceptions import BotoCoreError, ProfileNotFound
+        from botocore.session import Session
+        from obstore.auth.boto3 import Boto3CredentialProvider
+    except ImportError as e:
+        raise UnsupportedError(needs(f'the AWS profile "{name}"', "boto3")) from e
+    session = Session(profile=name)
+    for option in ("config_file", "credentials_file"):
+        if option in options:
+            session.set_config_variable(option, options[option])
+    try:
+        sources = session.get_component("credential_provider")
+        for source in ("env", "boto-config", "container-role", "iam-role"):  # which are no profiles
+            sources.remove(source)
+        if session.get_credentials() is None:
+            return None
+        provider = Boto3CredentialProvider(session, ttl=_PROFILE_AGE)
+        return Credentials({}, provider, session.get_config_variable("region") or "")
+    except ProfileNotFound as e:
+        if name == "default":
+            return None
+        raise CredentialsError(
+            f'there is no AWS profile "{name}" in {" and ".join(_files(options))}; it is named by '
+            f"{'the spec' if options.get('profile') else 'AWS_PROFILE'}"
+        ) from e
+    except BotoCoreError as e:
+        raise CredentialsError(f'No AWS credentials of profile "{name}": {e}') from e

@@ -1,0 +1,270 @@
+"""New data takes the place of old data: all keys below one prefix become those below another.
+
+=============================================  ========================================================
+store                                          steps
+=============================================  ========================================================
+directories (files, memory)                    the two are exchanged, then the old one is deleted
+several keys at once (ZIP, OCDBT)              one change
+others (object stores, stores of libraries)    the new data is declared complete, the old documents are
+                                               deleted, keys copied, keys of the old data deleted,
+                                               documents copied; then the new data is deleted where it was
+=============================================  ========================================================
+
+So in the first two a reader, and who looks after a killed process, sees the old data or the new.  In the
+others a killed process can leave neither; then all of the new data is where it was written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from chunkwise.core.kvstore.adapter.prefix import whole_store
+from chunkwise.core.kvstore.atomic import AtomicWritable, Directories, Modifiable
+from chunkwise.core.kvstore.key_range import KeyRange, encode_key
+from chunkwise.core.kvstore.protocol import MOST_LOST, Buffer, KvStoreDriver, offers
+from chunkwise.core.kvstore.staging import ASIDE, COMPLETE, is_abandoned, is_staging, new_owner, staging_name
+from chunkwise.errors import (
+    AlreadyExistsError,
+    ChunkwiseError,
+    FailedPreconditionError,
+    PermissionDeniedError,
+    UnsupportedError,
+)
+
+__all__ = [
+    "delete_all_below",
+    "delete_but",
+    "remove_abandoned",
+    "replace_below",
+    "staging_path",
+    "staging_paths",
+    "take_place",
+]
+
+
+def staging_path(store: KvStoreDriver, path: str, owner: str) -> str:
+    """Return the prefix of keys that new data for `path`, a prefix, is written to."""
+    if path and offers(store, Directories) and store.can_exchange(path[:-1]):
+        above, _, name = path[:-1].rpartition("/")
+        return f"{above}/{staging_name(name, owner)}/" if above else f"{staging_name(name, owner)}/"
+    return f"{path}{staging_name('', owner)}/"
+
+
+def staging_paths(store: KvStoreDriver, path: str) -> Iterator[str]:
+    """Yield the prefixes that new data for `path` was written to, be it by somebody at work or not."""
+    try:
+        for prefix in store.list_children(path).prefixes:
+            if is_staging(prefix[len(path) :]):
+                yield prefix + "/"
+        beside: bool = offers(store, Directories)
+        if not path or not beside:
+            return
+        above, slash, name = path[:-1].rpartition("/")
+        own = staging_name(name)
+        for prefix in store.list_children(above + slash + own).prefixes:
+            found = prefix[len(above + slash) :]
+            if is_staging(found) and (found in (own, own + ASIDE) or found.startswith(f"{own}-")):
+                yield prefix + "/"
+    except (UnsupportedError, PermissionDeniedError):  # nothing of ours can be there
+        return
+
+
+def remove_abandoned(store: KvStoreDriver, path: str, documents: Collection[str]) -> None:
+    """Delete what processes of this machine have left of new data for `path`, that don't run any more."""
+    for staging in staging_paths(store, path):
+        name = staging[:-1].rpartition("/")[2]
+        if not is_abandoned(name):
+            continue
+        if name.endswith(ASIDE) and offers(store, Directories):  # the old data, between two renames
+            with suppress(ChunkwiseError):
+                store.move_directory(staging[:-1], path[:-1])
+        needed = store.read(staging + COMPLETE).value is not None and all(
+            store.read(path + document).value is None for document in documents
+        )
+        if not needed:
+            delete_all_below(store, staging)
+
+
+def take_place(
+    store: KvStoreDriver, staging: str, path: str, *, documents: Collection[str], keep: Sequence[str] = ()
+) -> None:
+    """Put what is below `staging` in the place of what is below `path`, except for the keys `keep`.
+
+    `documents` are the keys, relative to `path`, that make it what it is.
+    """
+    if next(iter(_list(store, staging)), None) is None:
+        raise FailedPreconditionError(f"nothing was written to {store.describe(staging)}")
+    if keep and (both := {key[len(path) :] for key in keep} & set(_names(store, staging))):
+        raise AlreadyExistsError(
+            f"{store.describe(path + min(both))} is in the way, and isn't of what is replaced"
+        )
+    if not staging.startswith(path) and offers(store, Directories):
+        try:
+            _exchange(store, staging, path, keep)
+            return
+        except UnsupportedError:  # on another file system, for one
+            pass
+    if offers(store, AtomicWritable):
+        _change_at_once(store, store, staging, path, keep)
+    else:
+        _key_by_key(store, staging, path, documents, keep)
+
+
+def replace_below(store: KvStoreDriver, path: str, values: Mapping[str, bytes]) -> None:
+    """Replace everything below `path` by documents, whose keys are relative to it."""
+    whole = {path + name: value for name, value in values.items()}
+    pending: bool = offers(store, Modifiable)
+    if pending:  # a transaction, in which nothing happens yet
+        delete_all_below(store, path)
+        for key, value in whole.items():
+            store.write(key, value)
+        return
+    if offers(store, AtomicWritable):
+        store.write_all(whole, conditions={}, deleted=[KeyRange.of_prefix(path)])
+        return
+    # A directory can be exchanged only as a part of the one above.
+    store, above = whole_store(store)
+    path = above + path
+    remove_abandoned(store, path, list(values))
+    staging = staging_path(store, path, new_owner())
+    try:
+        for name, value in values.items():
+            store.write(staging + name, value)
+        take_place(store, staging, path, documents=list(values))
+    except BaseException:
+        with suppress(ChunkwiseError):  # the store may have failed for good
+            if store.read(staging + COMPLETE).value is None:
+                delete_all_below(store, staging)
+        raise
+
+
+def delete_all_below(store: KvStoreDriver, path: str) -> None:
+    """Delete all keys that begin with `path`, a prefix, and the directory."""
+    if path and offers(store, Directories):
+        store.delete_directory(path[:-1])
+    else:
+        below = KeyRange.of_prefix(path)
+        store.delete_range(below.start, below.stop)
+
+
+def _list(store: KvStoreDriver, path: str) -> Iterator[str]:
+    below = KeyRange.of_prefix(path)
+    return store.list(below.start, below.stop)
+
+
+def delete_but(store: KvStoreDriver, path: str, keep: Sequence[str]) -> None:
+    """Delete all keys below `path` except `keep`, and the directories that nothing is in then."""
+    if not keep:
+        delete_all_below(store, path)
+        return
+    for keys in _ranges_but(store, path, keep):
+        store.delete_range(keys.start, keys.stop)
+
+
+def _ranges_but(store: KvStoreDriver, path: str, keep: Sequence[str]) -> list[KeyRange]:
+    """Return ranges that have all keys below `path` but `keep`."""
+    below = KeyRange.of_prefix(path)
+    if not keep:
+        return [below]
+    kept = set(keep)
+    out: list[KeyRange] = []
+    start, found = below.inclusive_min, False
+    # Ranges, not single keys, as long as they can be: so lock files and emptied directories go too.
+    for key in sorted({*_list(store, path), *kept}, key=encode_key):
+        if key not in kept:
+            found = True
+            continue
+        if found:
+            out.append(KeyRange(start, encode_key(key)))
+        start, found = encode_key(key) + b"\0", False
+    if found:
+        out.append(KeyRange(start, below.exclusive_max))
+    return out
+
+
+# -- directories ---------------------------------------------------------------------------------------
+
+
+def _exchange(store: Directories, staging: str, path: str, keep: Sequence[str]) -> None:
+    new, old = staging[:-1], path[:-1]
+    store.link_keys({key: staging + key[len(path) :] for key in keep})
+    for _ in range(MOST_LOST):
+        try:
+            store.move_directory(new, old)
+            return  # there was nothing
+        except AlreadyExistsError:
+            pass
+        if store.exchange_directories(new, old, new + ASIDE):
+            break
+    store.delete_directory(new)
+
+
+# -- several keys at once ------------------------------------------------------------------------------
+
+
+def _change_at_once(store: Any, whole: AtomicWritable, staging: str, path: str, keep: Sequence[str]) -> None:
+    values = {path + name: _value(store, staging + name) for name in _names(store, staging)}
+    others = [key for key in _list(store, path) if _is_staged(key, path) and not key.startswith(staging)]
+    deleted = [*_ranges_but(store, path, [*keep, *others]), KeyRange.of_prefix(staging)]
+    whole.write_all(values, conditions={}, deleted=deleted)
+
+
+def _names(store: KvStoreDriver, staging: str) -> list[str]:
+    return sorted(key[len(staging) :] for key in _list(store, staging) if key != staging + COMPLETE)
+
+
+def _is_staged(key: str, path: str) -> bool:
+    """Return True if a key lies in a place for new data in `path`, be it of this writer or another."""
+    return is_staging(key[len(path) :].partition("/")[0])
+
+
+def _value(store: KvStoreDriver, key: str) -> Buffer:
+    value = store.read(key).value
+    if value is None:
+        raise FailedPreconditionError(f"{store.describe(key)} was deleted by another process")
+    return value
+
+
+# -- key by key ----------------------------------------------------------------------------------------
+
+
+def _key_by_key(
+    store: KvStoreDriver, staging: str, path: str, documents: Collection[str], keep: Sequence[str]
+) -> None:
+    names = _names(store, staging)
+    old = {key[len(path) :] for key in _list(store, path)}
+    store.write(staging + COMPLETE, b"")
+    begun = False
+    try:
+        for name in documents:
+            if name in old:
+                store.delete(path + name)
+                begun = True
+        for name in names:
+            if not _is_document(name, documents):
+                store.write(path + name, _value(store, staging + name))
+        staged = [key for key in _list(store, path) if _is_staged(key, path)]
+        delete_but(store, path, [*keep, *staged, *(path + name for name in names)])
+        # Those deep inside first, the very last what makes it what it is.
+        last = [name for name in names if _is_document(name, documents)]
+        for name in sorted(last, key=lambda name: (-name.count("/"), _rank(name, documents), name)):
+            store.write(path + name, _value(store, staging + name))
+    except ChunkwiseError as e:
+        if not begun:
+            raise
+        e.message += f"; all of the new data is at {store.describe(staging)}"
+        e.args = (e.message, *e.args[1:])
+        raise
+    store.delete(staging + COMPLETE)  # first: what is left then is known to be of no use
+    delete_all_below(store, staging)
+
+
+def _is_document(name: str, documents: Collection[str]) -> bool:
+    return name.rpartition("/")[2] in documents
+
+
+def _rank(name: str, documents: Collection[str]) -> int:
+    """Return the place of a document among those of a node: attributes and copies come before the rest."""
+    return 0 if name.rpartition("/")[2] in (".zattrs", "attrs", ".zmetadata") else 1

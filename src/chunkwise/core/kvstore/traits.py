@@ -1,0 +1,155 @@
+"""Traits of stores: their best use and their promises, in one record.
+
+Each store and adapter has the member ``traits``.  Every field has to be given, so a new one is a type error
+in all of them until its author has decided.  A store of a third party may lack the member; it then has
+`DEFAULT_TRAITS`, and one that differs in a field or two says
+``DEFAULT_TRAITS._replace(request_concurrency=16)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol, TypeAlias
+
+from chunkwise.core.kvstore.request_limits import Coalescing
+from chunkwise.core.kvstore.shard_index_cache import ShardIndexes
+
+__all__ = [
+    "DEFAULT_TRAITS",
+    "IntoReader",
+    "IsCached",
+    "OpenIntoReader",
+    "OpenWriter",
+    "StoreTraits",
+    "Writer",
+    "traits_of",
+]
+
+
+class Writer(Protocol):
+    """Writes and deletes of one worker, whatever was there; faster than those of the store."""
+
+    def write(self, key: str, value: bytes | bytearray | memoryview) -> None:
+        """Replace the value of `key` atomically."""
+        ...
+
+    def delete(self, key: str) -> None: ...
+    def flush(self) -> None:
+        """Return when everything that was written and deleted is as durable as the store makes it."""
+        ...
+
+
+IntoReader: TypeAlias = Callable[[str, memoryview], "int | None"]
+"""``reader(key, out)``: fill `out` with the value of `key`, and return its size in bytes.
+
+One more than `out` has if the value is longer; None if the key is missing.  One worker at a time.
+"""
+
+OpenIntoReader: TypeAlias = Callable[[], "IntoReader | None"]
+OpenWriter: TypeAlias = Callable[[], Writer]
+
+
+class IsCached(Protocol):
+    """Return True if a reader would get these bytes of `key` without a request."""
+
+    def __call__(self, key: str, start: int = 0, stop: int | None = None) -> bool: ...
+
+
+def _always(key: str) -> bool:
+    return True
+
+
+class StoreTraits(NamedTuple):
+    """The best use of a store, and its promises; by default that of one that answers at once and keeps them.
+
+    Attributes
+    ----------
+    request_concurrency : int or None
+        Requests to keep under way, as each takes long; None for a store that answers at once.
+    write_concurrency : int or None
+        The same for writes, of a store whose reads are answered at once.
+    io_limit : int or None
+        Threads of one read or write of an array that may use the store at a time.
+    coalescing : Coalescing or None
+        Which byte ranges of one value share a request; None leaves it to the caller.
+    suffix_ranges : bool
+        True if the last bytes of a value take one request, False if its size has to be asked for first.
+    conditional_deletes : bool
+        False if another writer can come in between the look at the generation and the deletion.
+    conditional_writes : callable
+        ``conditional_writes(key)`` is False if that holds for writes, so that changing a part of a value
+        could lose what others write.  The first call may make requests.
+    why_unsafe : callable
+        ``why_unsafe()`` says why that is so, in words that follow "since"; empty if nobody knows.
+    is_cached : IsCached or None
+        None if every read is a request, or none is.
+    shard_indexes : ShardIndexes or None
+        Cache for those who read parts of shards; None if asking again costs little.
+    open_writer : callable or None
+        ``open_writer()`` is a faster way to write many values.
+    open_into_reader : callable or None
+        ``open_into_reader()`` is a way to read values of known size into the caller's memory.
+    current_readers : bool
+        True if a reader, however old, gives what is stored when it is called; False if one may go on with
+        the version of the store that it began with.
+    """
+
+    request_concurrency: int | None = None
+    write_concurrency: int | None = None
+    io_limit: int | None = None
+    coalescing: Coalescing | None = None
+    suffix_ranges: bool = True
+    conditional_deletes: bool = True
+    conditional_writes: Callable[[str], bool] = _always
+    why_unsafe: Callable[[], str] = str
+    is_cached: IsCached | None = None
+    shard_indexes: ShardIndexes | None = None
+    open_writer: OpenWriter | None = None
+    open_into_reader: OpenIntoReader | None = None
+    current_readers: bool = False
+
+    def adapted(
+        self,
+        *,
+        rename: Callable[[str], str] | None,
+        is_cached: IsCached | None,
+        shard_indexes: ShardIndexes | None,
+        open_writer: OpenWriter | None,
+        open_into_reader: OpenIntoReader | None,
+    ) -> StoreTraits:
+        """Return the traits of an adapter of one store, which has these.
+
+        Parameters
+        ----------
+        rename : callable or None
+            From a key of the adapter to the key of the store; None if they are equal.
+        is_cached, shard_indexes, open_writer, open_into_reader
+            Those of the adapter, by its own keys: they go past its methods.
+        """
+        promised = self.conditional_writes
+        return self._replace(
+            conditional_writes=promised if rename is None else lambda key: promised(rename(key)),
+            is_cached=is_cached,
+            shard_indexes=shard_indexes,
+            open_writer=open_writer,
+            open_into_reader=open_into_reader,
+            current_readers=False,
+        )
+
+
+DEFAULT_TRAITS = StoreTraits()
+"""Traits of a store that answers at once and keeps every promise of the protocol."""
+
+
+def traits_of(store: object) -> StoreTraits:
+    """Return the traits of `store`, which are `DEFAULT_TRAITS` if it doesn't state any.
+
+    Raises
+    ------
+    TypeError
+        If its member ``traits`` is something else.
+    """
+    traits = getattr(store, "traits", DEFAULT_TRAITS)
+    if not isinstance(traits, StoreTraits):
+        raise TypeError(f"{type(store).__name__}.traits must be a StoreTraits, got {type(traits).__name__}")
+    return traits

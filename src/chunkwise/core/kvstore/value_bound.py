@@ -1,0 +1,52 @@
+"""Bounds on the size of a value: no server and no file makes this process run out of memory.
+
+A metadata document is parsed as a whole, so it has a bound of its own, which leaves room for the consolidated
+metadata of large trees.  Any other value may be as large as the memory that this process may have.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from functools import cache
+from typing import Any
+
+from chunkwise.core.base.processors import memory_limit
+from chunkwise.core.kvstore.protocol import ByteRange, Readable, Stamped
+from chunkwise.errors import StorageError
+
+__all__ = ["LARGEST_DOCUMENT", "check_size", "largest_value", "read_bounded"]
+
+LARGEST_DOCUMENT = 1 << 28  # bytes, as docs/remote.md says
+
+_bound: ContextVar[int | None] = ContextVar("largest value", default=None)
+_memory = cache(memory_limit)
+
+
+def largest_value() -> int:
+    """Return the most bytes that a value may have that is read now."""
+    bound = _bound.get()
+    return _memory() if bound is None else bound
+
+
+def check_size(size: int, name: str) -> None:
+    """Raise StorageError if a value of so many bytes must not be read; `name` is its URL or path."""
+    most = largest_value()
+    if size > most:
+        what = "a metadata document may have" if _bound.get() is not None else "this process has memory for"
+        raise StorageError(f"Failed to read {name}: it is said to have {size} bytes, and {what} {most}")
+
+
+def read_bounded(
+    store: Readable, key: str, *, byte_range: ByteRange | None = None, if_not_equal: bytes | None = None
+) -> Stamped:
+    """Return a metadata document, or a part; raise StorageError if it is larger than any should be."""
+    options: dict[str, Any] = {}
+    if byte_range is not None:
+        options["byte_range"] = byte_range
+    if if_not_equal is not None:
+        options["if_not_equal"] = if_not_equal
+    before = _bound.set(LARGEST_DOCUMENT)
+    try:
+        return store.read(key, **options)
+    finally:
+        _bound.reset(before)

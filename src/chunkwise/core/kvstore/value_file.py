@@ -1,0 +1,103 @@
+"""A value of a store as a file to read, for libraries that take files: blocks of it are kept."""
+
+from __future__ import annotations
+
+import io
+from collections import OrderedDict
+
+from chunkwise.core.kvstore.protocol import ByteRange, KvStoreDriver
+from chunkwise.core.kvstore.traits import traits_of
+from chunkwise.errors import NotFoundError, OutOfRangeError
+
+__all__ = ["ValueFile"]
+
+# Bytes of a block, of a store that answers at once, and of one where a request takes as long as some MB.  The
+# metadata of 300 datasets in an HDF5 file of 151 MiB take 162 ms of processor time and 411 reads with 32 KiB,
+# 245 ms and 223 reads with 1 MiB.
+_NEAR, _FAR = 1 << 15, 1 << 20
+_KEPT = 64  # blocks, so 64 MiB at most
+_NOWHERE = 1 << 62
+
+
+class ValueFile(io.RawIOBase):
+    """The value of `key` as it is now; `generation` is that of what was read first."""
+
+    def __init__(self, store: KvStoreDriver, key: str) -> None:
+        super().__init__()
+        self._store = store
+        self._key = key
+        self._at = 0
+        self._block = _NEAR if traits_of(store).request_concurrency is None else _FAR
+        self._blocks: OrderedDict[int, bytes] = OrderedDict()
+        found = store.read(key, byte_range=ByteRange(0, 0))
+        if found.value is None:
+            raise NotFoundError(f"{store.describe(key)} is missing")
+        self.generation = found.generation
+        self.size = self._find_size()
+
+    def _find_size(self) -> int:
+        try:
+            self._store.read(self._key, byte_range=ByteRange(_NOWHERE, _NOWHERE + 1))
+        except OutOfRangeError as e:
+            if e.size is not None:
+                return e.size
+        value = self._store.read(self._key).value  # a store that doesn't tell
+        return 0 if value is None else memoryview(value).nbytes
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def seekable(self) -> bool:
+        """Return True."""
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Move to a position."""
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self.size}[whence]
+        self._at = max(0, start + offset)
+        return self._at
+
+    def tell(self) -> int:
+        """Return the position."""
+        return self._at
+
+    def readinto(self, out: memoryview) -> int:  # type: ignore[override]
+        """Fill `out` with what follows; return its size, which is less at the end."""
+        view = memoryview(out).cast("B")
+        n = max(0, min(len(view), self.size - self._at))
+        if n > 4 * self._block:
+            view[:n] = self.part(self._at, self._at + n)
+        else:
+            done = 0
+            while done < n:
+                number, first = divmod(self._at + done, self._block)
+                piece = self._load(number)[first : first + n - done]
+                view[done : done + len(piece)] = piece
+                done += len(piece)
+        self._at += n
+        return n
+
+    def _load(self, number: int) -> bytes:
+        block = self._blocks.get(number)
+        if block is None:
+            start = number * self._block
+            block = self._blocks[number] = self.part(start, min(self.size, start + self._block))
+            if len(self._blocks) > _KEPT:
+                self._blocks.popitem(last=False)
+        else:
+            self._blocks.move_to_end(number)
+        return block
+
+    def forget(self) -> None:
+        """Free the blocks that are kept."""
+        self._blocks.clear()
+
+    def part(self, start: int, stop: int) -> bytes:
+        """Return bytes of the value; raise OutOfRangeError outside of it."""
+        if stop > self.size:
+            raise OutOfRangeError(f"bytes {start} to {stop} are outside of a file of {self.size} bytes")
+        value = self._store.read(self._key, byte_range=ByteRange(start, stop)).value
+        if value is None:
+            raise NotFoundError(f"{self._store.describe(self._key)} is missing")
+        return bytes(value)

@@ -1,0 +1,272 @@
+"""A store of zarr-python, or of anything that derives from its ``zarr.abc.store.Store``, used as it is.
+
+Compatibility
+-------------
+Such a store has no generations, so that of a value is a digest of it, and no writes that depend on what is
+stored.  Where all values are in this process (memory, an open archive, a session of Icechunk), conditional
+writes of chunkwise exclude each other here; elsewhere changing a part of a value is refused unless the
+caller promises to be the only writer.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Hashable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
+
+from chunkwise.core.base.fork import KeyLocks
+from chunkwise.core.kvstore.byte_range import check_range, slice_range
+from chunkwise.core.kvstore.key_range import KeyRange, encode_key
+from chunkwise.core.kvstore.protocol import (
+    MISSING_GENERATION,
+    Buffer,
+    ByteRange,
+    Children,
+    Reader,
+    Stamped,
+    digest_generation,
+)
+from chunkwise.core.kvstore.request_limits import DEFAULT_CONCURRENCY
+from chunkwise.core.kvstore.this_process import ProcessName, check_process, process_name
+from chunkwise.core.kvstore.traits import StoreTraits
+from chunkwise.core.kvstore.zarr_python_requests import ZarrPythonRequests
+from chunkwise.errors import (
+    ChunkwiseError,
+    FailedPreconditionError,
+    UnsafeWriteError,
+    UnsupportedError,
+)
+
+if TYPE_CHECKING:
+    from zarr.abc.store import Store
+
+__all__ = ["ZarrPythonStore", "is_zarr_python", "store_class"]
+
+_OF_ONE_PROCESS = ("zarr.MemoryStore", "zarr.ManagedMemoryStore", "zarr.ZipStore", "icechunk.IcechunkStore")
+_IN_MEMORY = _OF_ONE_PROCESS[:2]
+_NEVER_CHANGED = ("virtualizarr.ManifestStore", "tifffile.ZarrTiffStore", "tifffile.ZarrFileSequenceStore")
+_locks = KeyLocks()  # of all stores, by key: two of them may be the same storage
+_pickled: WeakValueDictionary[int, Any] = WeakValueDictionary()
+
+
+def is_zarr_python(value: object) -> bool:
+    """Return True if `value` is a store of zarr-python 3, or of a class that derives from its own."""
+    return any(f"{c.__module__}.{c.__name__}" == "zarr.abc.store.Store" for c in type(value).__mro__)
+
+
+def store_class(value: object) -> str:
+    """Return the package and the name of the class of `value`, such as ``zarr.LocalStore``."""
+    kind = type(value)
+    return f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
+
+
+class ZarrPythonStore:
+    """The keys of a store of zarr-python."""
+
+    def __init__(self, store: Store, *, single_writer: bool = False) -> None:
+        self.store = store
+        self.single_writer = single_writer  # the caller's promise that nobody else writes
+        self._kind = store_class(store)
+        self._in_memory = self._kind in _IN_MEMORY
+        self._fixed = self._kind in _NEVER_CHANGED or (
+            self._kind == "icechunk.IcechunkStore" and store.read_only
+        )
+        self._requests = ZarrPythonRequests(store, in_memory=self._in_memory)
+
+    @property
+    def nodes_only(self) -> bool:
+        """True if keys are those of nodes with metadata, and the store is a transaction of its own."""
+        return self._kind == "icechunk.IcechunkStore"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        if self._in_memory:
+            _pickled[id(self.store)] = self.store
+            return _same_memory, (process_name(), id(self.store), self.single_writer)
+        return _unpickle, (self.store, self.single_writer)
+
+    @property
+    def traits(self) -> StoreTraits:
+        """Those of a remote store unless it answers at once; it has no conditional requests."""
+        return StoreTraits(
+            request_concurrency=None if self._requests.synchronous else DEFAULT_CONCURRENCY,
+            conditional_deletes=self._excludes,
+            conditional_writes=lambda key: self._excludes,
+        )
+
+    @property
+    def _excludes(self) -> bool:
+        return self.single_writer or self._kind in _OF_ONE_PROCESS
+
+    @property
+    def identity(self) -> Hashable:
+        """The store object; a copy from a pickle is the same if zarr-python says so."""
+        return "zarr", _Identity(self.store, by_value=self._kind not in _OF_ONE_PROCESS)
+
+    def describe(self, key: str) -> str:
+        """Return the quoted key and the class of the store."""
+        return self._requests.describe(key)
+
+    # -- reading --------------------------------------------------------------------------------------
+
+    def read(
+        self, key: str, *, byte_range: ByteRange | None = None, if_not_equal: bytes | None = None
+    ) -> Stamped:
+        """Return the value of `key` or a part of it, with its generation."""
+        now = time.time()
+        start, stop = byte_range or (0, None)
+        if self._fixed:
+            value, generation = self._load(key, start, stop), b"\0"
+        else:
+            value = self._load(key)
+            generation = digest_generation(value)
+            if value is not None and byte_range is not None:
+                value = slice_range(value, start, stop)
+        if value is None:
+            return Stamped(None, MISSING_GENERATION, now)
+        return Stamped(None if generation == if_not_equal else value, generation, now)
+
+    def open_reader(self) -> Reader:
+        """Return a reader of values; what it returns stays valid."""
+        return self._load
+
+    def _load(self, key: str, start: int = 0, stop: int | None = None) -> Buffer | None:
+        check_range(start, stop)
+        if start == 0 and stop is None:
+            return self._requests.get(key)
+        if start != stop:
+            part: Buffer | None
+            try:
+                part = self._requests.get(key, start, stop)
+            except ChunkwiseError:  # some can't give parts, or none that reaches too far
+                part = b""
+            if part is None:
+                return None
+            if len(part) == (-start if start < 0 else -1 if stop is None else stop - start):
+                return part
+            if stop is None and start > 0 and len(part):
+                return part
+        # Empty, or too short: what is wrong with the range depends on the size of the value.
+        value = self._requests.get(key)
+        return None if value is None else slice_range(value, start, stop)
+
+    def read_ranges(self, key: str, starts: Sequence[int], stops: Sequence[int]) -> list[Buffer] | None:
+        """Return the bytes of each range of the value of `key`, None if it is missing."""
+        if not starts:
+            return None if self._requests.get(key) is None else []
+        out: list[Buffer] = []
+        part: Buffer | None
+        found = self._requests.get_ranges(key, starts, stops)
+        for start, stop, part in zip(starts, stops, found, strict=True):
+            if part is None or len(part) != stop - start:
+                part = self._load(key, start, stop)
+            if part is None:
+                return None
+            out.append(part)
+        return out
+
+    # -- writing --------------------------------------------------------------------------------------
+
+    def write(self, key: str, value: Buffer, *, if_equal: bytes | None = None) -> bytes | None:
+        """Replace the value of `key`; return its new generation, None if the current is not `if_equal`."""
+        self._check_writable("write", key)
+        if if_equal and if_equal != MISSING_GENERATION and not self._excludes:
+            raise UnsafeWriteError(
+                f"Failed to write {self.describe(key)}: stores of zarr-python have no writes that depend on "
+                "what is stored, so that changing a part of a value could lose what others write; write "
+                'whole values, or set "single_writer" if nobody else writes'
+            )
+        new = bytes(value)
+        with _locks.of(key):
+            if if_equal and self._generation(key) != if_equal:
+                return None
+            self._requests.set(key, new)
+        return digest_generation(new)
+
+    def delete(self, key: str, *, if_equal: bytes | None = None) -> bytes | None:
+        """Delete `key`; return MISSING_GENERATION, None if `if_equal` is not the current generation."""
+        self._check_writable("delete", key)
+        with _locks.of(key):
+            if if_equal and self._generation(key) != if_equal:
+                return None
+            if not self.store.supports_deletes and self._requests.get(key) is not None:
+                raise UnsupportedError(f"{self.describe(key)} can't be deleted: the store has no deletions")
+            if self.store.supports_deletes:
+                self._requests.delete(key)
+        return MISSING_GENERATION
+
+    def delete_range(self, start: str = "", stop: str = "") -> None:
+        """Delete the keys in ``[start, stop)`` that there are now."""
+        for key in list(self.list(start, stop)):
+            self.delete(key)
+
+    def _generation(self, key: str) -> bytes:
+        return digest_generation(self._requests.get(key))
+
+    def _check_writable(self, operation: str, key: str) -> None:
+        if self.store.read_only or not self.store.supports_writes:
+            raise UnsupportedError(f"Failed to {operation} {self.describe(key)}: the store is read-only")
+
+    # -- listing --------------------------------------------------------------------------------------
+
+    def list(self, start: str = "", stop: str = "") -> Iterator[str]:
+        """Yield the keys in ``[start, stop)``."""
+        keys = KeyRange.between(start, stop)
+        if keys.empty:
+            return
+        yield from (key for key in self._requests.list_keys(keys.common_directory()) if key in keys)
+
+    def list_children(self, prefix: str) -> Children:
+        """List one level below `prefix`; keys and prefixes are whole."""
+        found = self._requests.list_level(prefix)
+        if found is None:
+            below = KeyRange.of_prefix(prefix)
+            return Children.of(prefix, sorted(self.list(below.start, below.stop), key=encode_key))
+        keys = [name for name, is_key, _ in found if is_key]
+        prefixes = [name for name, _, is_prefix in found if is_prefix]
+        return Children(sorted(keys, key=encode_key), sorted(prefixes, key=encode_key))
+
+
+class _Identity:
+    """A store object as something that can be compared and hashed."""
+
+    def __init__(self, store: Store, *, by_value: bool) -> None:
+        self._store = store
+        self._by_value = by_value
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Identity):
+            return NotImplemented
+        return other._store is self._store or bool(self._by_value and other._store == self._store)
+
+    def __hash__(self) -> int:
+        return hash(type(self._store)) if self._by_value else id(self._store)
+
+
+def _unpickle(store: Store, single_writer: bool) -> ZarrPythonStore:
+    return ZarrPythonStore(store, single_writer=single_writer)
+
+
+class _AbsentMemory:
+    """A store in the memory of another process: it can be unpickled, but not used."""
+
+    def __init__(self, process: ProcessName, *state: Any) -> None:
+        self._process, self._state = process, state
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _same_memory, (self._process, *self._state)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        check_process(self._process, "a `MemoryStore` of zarr-python")
+        raise FailedPreconditionError(
+            "a `MemoryStore` of zarr-python was unpickled after it had been deleted"
+        )
+
+
+def _same_memory(process: ProcessName, name: int, single_writer: bool) -> Any:
+    found = _pickled.get(name) if process == process_name() else None
+    if found is None:
+        return _AbsentMemory(process, name, single_writer)
+    return ZarrPythonStore(found, single_writer=single_writer)

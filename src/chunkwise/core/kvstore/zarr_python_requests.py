@@ -1,0 +1,189 @@
+"""Requests to a store of zarr-python: calls that return when they are answered, with errors of chunkwise.
+
+Methods that are coroutines run on zarr-python's own event loop: a connection that zarr-python has opened
+belongs to that loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from chunkwise.core.base.binding import dump
+from chunkwise.core.kvstore.request_limits import DEFAULT_CONCURRENCY
+from chunkwise.errors import (
+    ChunkwiseError,
+    DeadlineExceededError,
+    InvalidArgumentError,
+    PermissionDeniedError,
+    StorageError,
+    UnsupportedError,
+)
+
+if TYPE_CHECKING:
+    from zarr.abc.store import Store
+
+__all__ = ["ZarrPythonRequests"]
+
+T = TypeVar("T")
+
+_MISSING = (FileNotFoundError, IsADirectoryError, NotADirectoryError, KeyError)
+_NO_KEY_OF_ICECHUNK = ("invalid zarr key format", "node not found")
+# Names whose kind is asked for one by one, by two requests each: four rounds of those that are under way at a
+# time.  More are found by listing all below them, a thousand keys a request.
+_LARGEST_LEVEL = 2 * DEFAULT_CONCURRENCY
+
+
+class ZarrPythonRequests:
+    """Requests to one store, which is opened first; opening one `in_memory` awaits nothing."""
+
+    def __init__(self, store: Store, *, in_memory: bool) -> None:
+        from zarr.abc.store import OffsetByteRequest, RangeByteRequest, SuffixByteRequest
+        from zarr.core.buffer import cpu
+        from zarr.core.sync import sync
+
+        self.store = store
+        self.synchronous = hasattr(store, "get_sync")  # it has methods that are no coroutines
+        self._ranges = RangeByteRequest, OffsetByteRequest, SuffixByteRequest
+        self._prototype = cpu.buffer_prototype
+        self._wait = sync
+        if not getattr(store, "_is_open", True):
+            opening = store._ensure_open()
+            if in_memory:  # a coroutine of the loop may be who opens it
+                with suppress(StopIteration):
+                    opening.send(None)
+            else:
+                sync(opening)
+
+    def describe(self, key: str) -> str:
+        """Return the quoted key and the class of the store."""
+        return f"{dump(key)} in {type(self.store).__name__}"
+
+    def get(self, key: str, start: int = 0, stop: int | None = None) -> memoryview | None:
+        """Return the bytes of a range, which may be fewer; None if `key` is missing."""
+        request = None if start == 0 and stop is None else self._range(start, stop)
+        try:
+            if self.synchronous:
+                found = self.store.get_sync(key, prototype=self._prototype, byte_range=request)
+            else:
+                found = self._wait(self.store.get(key, self._prototype, request))
+        except Exception as e:
+            if _is_missing(e):
+                return None
+            raise self._error(e, "read", key) from e
+        return None if found is None else _view(found)
+
+    def get_ranges(
+        self, key: str, starts: Sequence[int], stops: Sequence[int]
+    ) -> Sequence[memoryview | None]:
+        """Return the bytes of each range by one round of requests; None for those to be asked for again."""
+        if self.synchronous:
+            return [None] * len(starts)
+
+        async def get(start: int, stop: int) -> memoryview | None:
+            if start == stop:
+                return None
+            try:
+                found = await self.store.get(key, self._prototype, self._range(start, stop))
+            except Exception:  # raised again when it is asked for alone
+                return None
+            return None if found is None else _view(found)
+
+        async def get_all() -> list[memoryview | None]:
+            return await asyncio.gather(*map(get, starts, stops))
+
+        parts: list[memoryview | None] = self._wait(get_all())
+        return parts
+
+    def _range(self, start: int, stop: int | None) -> Any:
+        part, offset, suffix = self._ranges
+        if stop is not None:
+            return part(start, stop)
+        return offset(start) if start >= 0 else suffix(-start)
+
+    def set(self, key: str, value: bytes) -> None:
+        """Replace the value of `key`."""
+        self._change("write", key, "set", self._prototype.buffer.from_bytes(value))
+
+    def delete(self, key: str) -> None:
+        """Delete `key`, which may be missing."""
+        self._change("delete", key, "delete")
+
+    def _change(self, operation: str, key: str, method: str, *arguments: Any) -> None:
+        now = getattr(self.store, f"{method}_sync", None)
+        try:
+            if now is not None:
+                now(key, *arguments)
+            else:
+                self._wait(getattr(self.store, method)(key, *arguments))
+        except Exception as e:
+            if operation == "delete" and _is_missing(e):
+                return
+            raise self._error(e, operation, key) from e
+
+    def list_keys(self, prefix: str) -> Sequence[str]:
+        """Return all keys that begin with `prefix`, a directory."""
+        return self._list(prefix, lambda: _collect(self.store.list_prefix(prefix)))
+
+    def list_level(self, prefix: str) -> Sequence[tuple[str, bool, bool]] | None:
+        """Return the names below `prefix`, each if it is a key and if it is a prefix; None for too many."""
+        return self._list(prefix, lambda: self._level(prefix))
+
+    def _list(self, prefix: str, request: Callable[[], Awaitable[T]]) -> T | list[Any]:
+        if not self.store.supports_listing:
+            raise UnsupportedError(f"{self.describe(prefix)} can't be listed: the store has no listings")
+        try:
+            found: T = self._wait(request())
+        except _MISSING:
+            return []
+        except Exception as e:
+            raise self._error(e, "list", prefix) from e
+        return found
+
+    async def _level(self, prefix: str) -> Sequence[tuple[str, bool, bool]] | None:
+        # A name in a listing may be either, or both, and `exists` is true for directories too.
+        names = {name.rstrip("/").rpartition("/")[2] for name in await _collect(self.store.list_dir(prefix))}
+        if len(names) > _LARGEST_LEVEL:
+            return None
+
+        async def kind(name: str) -> tuple[str, bool, bool]:
+            try:
+                is_key = await self.store.get(name, self._prototype) is not None
+            except Exception as e:
+                if not _is_missing(e):
+                    raise
+                is_key = False
+            return name, is_key, not await self.store.is_empty(name + "/")
+
+        return await asyncio.gather(*(kind(prefix + name) for name in names if name))
+
+    def _error(self, error: Exception, operation: str, key: str) -> ChunkwiseError:
+        if isinstance(error, ChunkwiseError):
+            return error
+        text = f"Failed to {operation} {self.describe(key)}: {error or type(error).__name__}"
+        if operation == "write" and _is_missing(error):
+            return InvalidArgumentError(f"Invalid key: {text}")
+        if isinstance(error, PermissionError):
+            return PermissionDeniedError(text)
+        if isinstance(error, TimeoutError):
+            return DeadlineExceededError(text)
+        return StorageError(text, getattr(error, "errno", None))
+
+
+async def _collect(found: AsyncIterator[str]) -> Sequence[str]:
+    return [name async for name in found]
+
+
+def _view(found: Any) -> memoryview:
+    return memoryview(found.as_numpy_array()).cast("B")
+
+
+def _is_missing(error: Exception) -> bool:
+    """Return True for an error that says that there is no such key."""
+    if isinstance(error, _MISSING):
+        return True
+    kind = type(error)
+    text = str(error) if "icechunk" in f"{kind.__module__}.{kind.__name__}".lower() else ""
+    return any(said in text for said in _NO_KEY_OF_ICECHUNK)

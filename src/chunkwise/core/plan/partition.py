@@ -1,0 +1,198 @@
+"""From an index transform and a grid to a plan: find the connected sets, partition each.
+
+1. An output index map that depends on no input dimension, or on dimensions of size 1 only through an
+   index array, is a constant: a slice of one element.
+2. Storage dimensions whose maps share an input dimension belong to one set.
+3. A set of one storage dimension with an affine map is a slice; any other is turned into points.
+
+The caller's array is seen transposed and turned around once (``Layout``), instead of chunk by chunk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.core.grid.protocol import ChunkGrid
+from chunkwise.core.plan.axis import PlanAxis, is_indexed, strided_axis
+from chunkwise.core.plan.indexed import indexed_axis, sliced
+
+__all__ = ["Layout", "OutputMap", "Transform", "in_storage_order", "partition", "repeat_first"]
+
+
+class Layout(NamedTuple):
+    """The way from an array in the order of the request to one in the order of the plan."""
+
+    # for each axis of the view, the input dimension that it shows; None for a constant, of size 1
+    input_dims: tuple[int | None, ...]
+    flipped: frozenset[int]  # input dimensions that are read backwards
+    n_inputs: int  # rank of the request
+
+    def view(self, array: np.ndarray[Any, Any], *, last: bool = False) -> np.ndarray[Any, Any]:
+        """Return a view of `array`, which has the shape of the request, in the order of the plan."""
+        # An input dimension that nothing depends on is represented by its first element, or its `last`.
+        used = set(self.input_dims)
+        index: list[Any] = []
+        for dim in range(self.n_inputs):
+            if dim not in used:
+                index.append(-1 if last else 0)
+            else:
+                index.append(slice(None, None, -1) if dim in self.flipped else slice(None))
+        kept = sorted([dim for dim in used if dim is not None])
+        order = [kept.index(dim) for dim in self.input_dims if dim is not None]
+        expand = [None if dim is None else slice(None) for dim in self.input_dims]
+        # the ellipses keep an array of rank 0 an array
+        viewed: np.ndarray[Any, Any] = array[(*index, ...)].transpose(order)[(*expand, ...)]
+        return viewed
+
+    def broadcast(self, array: np.ndarray[Any, Any]) -> None:
+        """Repeat what was read into the first element of each dimension that nothing depends on."""
+        used = set(self.input_dims)
+        repeat_first(array, [dim for dim in range(self.n_inputs) if dim not in used])
+
+
+def repeat_first(array: np.ndarray[Any, Any], dims: Iterable[int]) -> None:
+    """Repeat the elements at the first index of some dimensions along these."""
+    for dim in dims:
+        if array.shape[dim] > 1:
+            before = (slice(None),) * dim
+            array[(*before, slice(1, None))] = array[(*before, slice(0, 1))]
+
+
+class OutputMap(Protocol):
+    """The part of an output index map that planning needs; its value is a storage coordinate."""
+
+    # A constant map has neither an `input_dimension` nor an `index_array`.  An index array has the full input
+    # rank, and in each dimension the extent of the input or 1.
+
+    @property
+    def offset(self) -> int: ...
+    @property
+    def stride(self) -> int | None: ...
+    @property
+    def input_dimension(self) -> int | None: ...
+    @property
+    def index_array(self) -> npt.NDArray[Any] | None: ...
+
+
+class Transform(Protocol):
+    """The part of an index transform that planning needs: a finite domain, and maps inside the array."""
+
+    @property
+    def input_inclusive_min(self) -> tuple[int, ...]: ...
+    @property
+    def input_shape(self) -> tuple[int, ...]: ...
+    @property
+    def output(self) -> Sequence[OutputMap]: ...
+
+
+class _Map(NamedTuple):
+    """An output index map relative to the origin of the domain: ``offset + stride * (i or array)``."""
+
+    offset: int
+    stride: int
+    inputs: frozenset[int]
+    array: npt.NDArray[np.int64] | None
+
+
+_NOTHING = PlanAxis((), (), (), (), (), (), False)
+
+
+def partition(
+    transform: Transform, grid: ChunkGrid, *, check_cover: bool
+) -> tuple[tuple[PlanAxis, ...], Layout]:
+    """Divide the storage coordinates that `transform` reaches among the cells of `grid`."""
+    # The product of the sets, indexed ones first, is the touched chunks; the layout is that of their ``out``.
+    shape = tuple(transform.input_shape)
+    if 0 in shape:
+        return (_NOTHING,), Layout((None,) * grid.rank, frozenset(), len(shape))
+    origin = transform.input_inclusive_min
+    maps = [_simplify(m, origin) for m in transform.output]
+    indexed: list[tuple[int, ...]] = []
+    strided: list[tuple[int, ...]] = []
+    for dims in _connected(maps):
+        single = len(dims) == 1 and maps[dims[0]].array is None
+        (strided if single else indexed).append(dims)
+
+    axes = []
+    input_dims: list[int | None] = []
+    for position, dims in enumerate(indexed):
+        inputs = sorted(frozenset[int]().union(*(maps[dim].inputs for dim in dims)))
+        extents = tuple(shape[i] for i in inputs)
+        coordinates = [_coordinates(maps[dim], inputs, shape) for dim in dims]
+        axes.append(
+            indexed_axis(
+                grid,
+                dims,
+                coordinates,
+                extents,
+                position=position,
+                n_sets=len(indexed),
+                check_cover=check_cover,
+            )
+        )
+        input_dims += inputs
+    flipped = set()
+    for (dim,) in strided:
+        offset, stride, uses, _ = maps[dim]
+        source = next(iter(uses), None)
+        size = 1 if source is None else shape[source]
+        if stride < 0 and source is not None:
+            flipped.add(source)
+            offset, stride = offset + stride * (size - 1), -stride
+        axes.append(strided_axis(grid, dim, offset, stride, size))
+        input_dims.append(source)
+    return tuple(axes), Layout(tuple(input_dims), frozenset(flipped), len(shape))
+
+
+def in_storage_order(axes: tuple[PlanAxis, ...], layout: Layout) -> tuple[tuple[PlanAxis, ...], Layout]:
+    """Return the sets in the order of their storage dimensions if each has one, and one axis of the view."""
+    if not is_indexed(axes) or not len(axes) == len(layout.input_dims) == sum(len(x.dims) for x in axes):
+        return axes, layout
+    order = sorted(range(len(axes)), key=lambda i: axes[i].dims)
+    input_dims = tuple([layout.input_dims[i] for i in order])
+    ordered = tuple([sliced(axes[i]) if axes[i].indexed else axes[i] for i in order])
+    return ordered, layout._replace(input_dims=input_dims)
+
+
+def _simplify(m: OutputMap, origin: tuple[int, ...]) -> _Map:
+    array, stride = m.index_array, m.stride
+    if array is not None and stride:
+        inputs = frozenset(dim for dim, size in enumerate(array.shape) if size > 1)
+        if inputs:
+            return _Map(m.offset, stride, inputs, array)
+        return _Map(m.offset + stride * int(array.reshape(-1)[0]), 1, frozenset(), None)
+    dim = m.input_dimension
+    if dim is not None and stride:
+        return _Map(m.offset + stride * origin[dim], stride, frozenset((dim,)), None)
+    return _Map(m.offset, 1, frozenset(), None)
+
+
+def _connected(maps: list[_Map]) -> list[tuple[int, ...]]:
+    """Return the storage dimensions of each connected set, ascending, in the order of their first."""
+    sets: list[tuple[list[int], set[int]]] = []
+    for dim, m in enumerate(maps):
+        joined: tuple[list[int], set[int]] = ([dim], set(m.inputs))
+        apart = []
+        for other in sets:
+            if other[1] & joined[1]:
+                joined = (other[0] + joined[0], other[1] | joined[1])
+            else:
+                apart.append(other)
+        sets = [*apart, joined]
+    return sorted([tuple(sorted(dims)) for dims, _ in sets])
+
+
+def _coordinates(m: _Map, inputs: list[int], shape: tuple[int, ...]) -> npt.NDArray[np.int64]:
+    """Return the storage coordinates of a map, with one axis for each of `inputs`."""
+    if m.array is None:
+        (dim,) = m.inputs
+        values = np.arange(shape[dim], dtype=np.int64)
+        values = values.reshape([-1 if i == dim else 1 for i in inputs])
+    else:
+        values = m.array.astype(np.int64, copy=False)
+        values = values.reshape([size for i, size in enumerate(values.shape) if i in inputs])
+    return values * m.stride + m.offset

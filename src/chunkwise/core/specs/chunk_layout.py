@@ -1,0 +1,257 @@
+"""Constraints on how an array is divided into chunks and how elements lie inside them."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias, Unpack
+
+from chunkwise.core.base.binding import JSON, MISSING, plain_json
+from chunkwise.core.grid.rectilinear import Sizes
+from chunkwise.core.index_space import Dim, IndexDomain
+from chunkwise.core.index_space.interval import sized
+from chunkwise.core.specs.chunk_grid_constraints import GridConstraints
+from chunkwise.core.specs.chunk_layout_json import layout_to_json, parse_layout
+from chunkwise.core.specs.chunk_layout_keywords import (
+    ChunkLayoutKeywords,
+    apply_keywords,
+    merge_grid,
+)
+from chunkwise.core.specs.constraint import (
+    Constraint,
+    Vector,
+    hard_part,
+    merge_scalar,
+    merge_vector,
+    prefixed,
+    soft_part,
+)
+from chunkwise.core.specs.layout_constraints import GRID_USAGES, MEMBERS, LayoutConstraints
+from chunkwise.core.specs.pretty import pretty_repr
+from chunkwise.errors import InvalidArgumentError
+
+__all__ = ["ChunkLayout", "ChunkLayoutKeywords"]
+
+
+class ChunkLayout(LayoutConstraints):
+    """Constraints on chunk shapes, the origin of the chunk grid and the order of elements in a chunk.
+
+    There are three grids: of *write chunks*, the units that are best written whole (shards, where
+    there are any), of *read chunks*, the units that are best read whole, and of *codec chunks*, the
+    blocks a codec works in.  Each constraint is hard or soft; see `chunkwise.core.specs.constraint`.
+    Constraints are applied in the order in which they are listed here, whatever the order of the
+    arguments: `chunk` comes before `write_chunk`.
+
+    Parameters
+    ----------
+    json : JSON, optional
+        The JSON form: an object with members ``rank``, ``inner_order``, ``grid_origin``, ``chunk``,
+        ``write_chunk``, ``read_chunk`` and ``codec_chunk``.  An extension is ``chunk_shapes``, the sizes
+        of the write chunks of a rectilinear grid, as Zarr v3 lists them for each dimension.
+    rank : int, optional
+        Number of dimensions; -1 stands for unknown.
+    inner_order, inner_order_soft_constraint : sequence of int, optional
+        Order of the dimensions inside a chunk, outermost first; ``[0, 1]`` is row-major.
+    grid_origin, grid_origin_soft_constraint : sequence of int or None, optional
+        An index at which a chunk starts, per dimension.
+    chunk, write_chunk, read_chunk, codec_chunk : ChunkLayout.Grid, optional
+        Constraints on one grid; `chunk` holds for read and write chunks, and its aspect ratio for
+        codec chunks too.
+    <grid>_shape, <grid>_aspect_ratio, <grid>_elements : optional
+        The members of a `Grid`, each also with ``_soft_constraint``, where ``<grid>`` is one of
+        ``chunk``, ``write_chunk``, ``read_chunk`` and ``codec_chunk``.
+    finalize : bool, optional
+        Check the layout and turn it into a precise one, last of all.  Every dimension needs a hard
+        grid origin.  Soft shapes, aspect ratios and element counts are dropped, read chunks get the
+        shape of write chunks where theirs is unknown and must divide them.
+
+    Raises
+    ------
+    ValueError
+        For an invalid value, or one that contradicts a hard constraint.
+    TypeError
+        For an argument of a wrong type, or JSON given together with keywords.
+
+    Examples
+    --------
+    >>> import chunkwise
+    >>> layout = chunkwise.ChunkLayout(read_chunk_shape=[32, 32], write_chunk_shape=[128, 128])
+    >>> layout.read_chunk.shape, layout.write_chunk.shape
+    ((32, 32), (128, 128))
+    """
+
+    Grid: TypeAlias = GridConstraints
+
+    __slots__ = ()
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, json: JSON = MISSING, **keywords: Unpack[ChunkLayoutKeywords]) -> None:
+        self._rank = self._inner_order = None
+        self._grid_origin = self._chunk_shapes = ()
+        self._grids = {usage: GridConstraints() for usage in GRID_USAGES}
+        if json is MISSING:
+            if keywords:
+                apply_keywords(self, keywords)
+        elif keywords:
+            raise TypeError("ChunkLayout takes either JSON or keywords, not both")
+        else:
+            parse_layout(self, plain_json(json))
+
+    @property
+    def rank(self) -> int:
+        """Number of dimensions; -1 if unknown."""
+        return -1 if self._rank is None else self._rank
+
+    @property
+    def ndim(self) -> int:
+        """Same as `rank`."""
+        return self.rank
+
+    @property
+    def inner_order(self) -> tuple[int, ...] | None:
+        """Hard constraint on the order of dimensions inside a chunk."""
+        return self._inner_order.value if self._inner_order and self._inner_order.hard else None
+
+    @property
+    def inner_order_soft_constraint(self) -> tuple[int, ...] | None:
+        """Soft constraint on the order of dimensions, if there is no hard one."""
+        return self._inner_order.value if self._inner_order and not self._inner_order.hard else None
+
+    @property
+    def grid_origin(self) -> tuple[int | None, ...] | None:
+        """Hard constraints on the origin of the grids; None if the rank is unknown."""
+        return None if self._rank is None else hard_part(self._grid_origin, self._rank)
+
+    @property
+    def grid_origin_soft_constraint(self) -> tuple[int | None, ...] | None:
+        """Soft constraints on the origin of the grids, where there is no hard one."""
+        return None if self._rank is None else soft_part(self._grid_origin, self._rank)
+
+    @property
+    def chunk_shapes(self) -> tuple[Sizes | None, ...] | None:
+        """Sizes of the write chunks of a rectilinear grid along each dimension; None of another grid."""
+        return hard_part(self._chunk_shapes, 0) or None
+
+    @property
+    def write_chunk(self) -> GridConstraints:
+        """A copy of the constraints on write chunks."""
+        return self._grids["write_chunk"].copy()
+
+    @property
+    def read_chunk(self) -> GridConstraints:
+        """A copy of the constraints on read chunks."""
+        return self._grids["read_chunk"].copy()
+
+    @property
+    def codec_chunk(self) -> GridConstraints:
+        """A copy of the constraints on codec chunks."""
+        return self._grids["codec_chunk"].copy()
+
+    @property
+    def write_chunk_template(self) -> IndexDomain:
+        """The write chunk at the origin of the grid; unbounded where origin or size isn't a hard constraint.
+
+        Raises InvalidArgumentError if the rank is unknown.
+        """
+        return self._template("write_chunk")
+
+    @property
+    def read_chunk_template(self) -> IndexDomain:
+        """The read chunk at the origin of the grid; unbounded where origin or size isn't a hard constraint.
+
+        Raises InvalidArgumentError if the rank is unknown.
+        """
+        return self._template("read_chunk")
+
+    @property
+    def origins(self) -> Vector:
+        """Constraints on the grid origin, hard and soft in one; empty if there are none."""
+        return self._grid_origin
+
+    @property
+    def order(self) -> Constraint | None:
+        """Constraint on the inner order, hard or soft."""
+        return self._inner_order
+
+    def update(self, **keywords: Unpack[ChunkLayoutKeywords]) -> None:
+        """Add constraints; on error nothing is changed."""
+        changed = self.copy()
+        apply_keywords(changed, keywords)
+        self.become(changed)
+
+    def merged(self, other: ChunkLayout) -> ChunkLayout:
+        """Return the constraints of both, each with the strength it has; those here come first.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If hard constraints contradict each other.
+        """
+        if other.is_empty:
+            return self.copy()
+        if self.is_empty:
+            return other.copy()
+        out = self.copy()
+        if other._rank is not None:
+            with prefixed("Error setting inner_order" if other._inner_order else "Error setting grid_origin"):
+                out.set_rank(other._rank)
+        if other._inner_order is not None:
+            with prefixed("Error setting inner_order"):
+                out._inner_order = merge_scalar(out._inner_order, other._inner_order)
+        with prefixed("Error setting grid_origin"):
+            out._grid_origin = merge_vector(out._grid_origin, other._grid_origin)
+        with prefixed("Error setting chunk_shapes"):
+            out._chunk_shapes = merge_vector(out._chunk_shapes, other._chunk_shapes)
+        for usage in GRID_USAGES:
+            merge_grid(out, usage, other._grids[usage])
+        out._check_chunk_shapes()
+        return out
+
+    @property
+    def is_empty(self) -> bool:
+        """True if nothing is known, not even the rank."""
+        return (
+            self._rank is None
+            and self._inner_order is None
+            and not self._grid_origin
+            and not self._chunk_shapes
+            and not [grid for grid in self._grids.values() if not grid.is_empty]
+        )
+
+    def to_json(self) -> dict[str, JSON]:
+        """Return the JSON form; with the rank only if nothing else tells it."""
+        return layout_to_json(self)
+
+    def copy(self) -> ChunkLayout:
+        """Return an independent copy."""
+        other = ChunkLayout.__new__(ChunkLayout)
+        other.become(self)
+        return other
+
+    __copy__ = copy
+
+    def __repr__(self) -> str:
+        return pretty_repr("ChunkLayout", self.to_json())
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ChunkLayout):
+            raise TypeError(f"ChunkLayout can only be compared with ChunkLayout, not {type(other).__name__}")
+        return all(getattr(self, name) == getattr(other, name) for name in MEMBERS)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ChunkLayout, (self.to_json(),)
+
+    def _template(self, usage: str) -> IndexDomain:
+        if self._rank is None:
+            raise InvalidArgumentError("Rank of chunk layout is unspecified")
+        sizes = hard_part(self._grids[usage].sizes, self._rank)
+        origins = hard_part(self._grid_origin, self._rank)
+        return IndexDomain(
+            [_extent(dim, o, n) for dim, (o, n) in enumerate(zip(origins, sizes, strict=True))]
+        )
+
+
+def _extent(dim: int, origin: int | None, size: int | None) -> Dim:
+    """Return the extent of a chunk along a dimension, unbounded where it isn't known."""
+    if origin is None or size is None:
+        return Dim(implicit_lower=False, implicit_upper=False)
+    with prefixed(f"Incompatible grid origin/chunk shape for dimension {dim}"):
+        return Dim(*sized(origin, size))

@@ -1,0 +1,250 @@
+"""The base of the specs of all array drivers."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
+
+from chunkwise.core.base.binding import JSON
+from chunkwise.core.base.cached import copied
+from chunkwise.core.dtypes.data_type import DataType
+from chunkwise.core.index_space import IndexDomain
+from chunkwise.core.specs.context import Context, ContextResource, ContextSpec
+from chunkwise.core.specs.kvstore_spec import KvStoreSpec
+from chunkwise.core.specs.open_mode import OpenMode, Recheck
+from chunkwise.core.specs.resource_members import (
+    ResourceMembers,
+    bind_resources,
+    bound_names,
+    resources_to_json,
+    strip_resources,
+    unbind_resources,
+)
+from chunkwise.core.specs.schema import Schema
+from chunkwise.errors import InvalidArgumentError, UnsupportedError
+
+__all__ = ["DriverSpec"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class DriverSpec(ABC):
+    """A driver and its members, in the driver's own index space: a spec without its transform."""
+
+    resource_kinds: ClassVar[tuple[str, ...]] = ()
+    shows_rank: ClassVar[bool] = True  # whether JSON says a rank that follows from nothing else
+
+    schema: Schema = field(default_factory=Schema)  # constraints given in ``schema``, ``dtype`` and ``rank``
+    context: ContextSpec | None = None  # definitions for this spec and everything in it
+    # Context resources by kind, named, configured or bound.
+    resources: ResourceMembers = field(default_factory=dict)
+    kvstore: KvStoreSpec | None = None
+
+    # -- for each driver ------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def driver(self) -> str:
+        """Driver id."""
+
+    def own_members(self, include_defaults: bool) -> dict[str, Any]:
+        """Return the driver's own members: all but those that every spec has."""
+        return {}
+
+    def part_members(self, include_defaults: bool, names: Mapping[int, str]) -> dict[str, Any]:
+        """Return the members that are specs themselves; `names` are those of bound resources."""
+        return {}
+
+    def effective_schema(self) -> Schema:
+        """Return the schema that is known before the array is opened."""
+        return self.schema
+
+    def member_schema(self, name: str) -> Schema:
+        """Return a schema with the member `name`, whatever is said of the other members."""
+        return self.effective_schema()
+
+    @property
+    def key_value_store(self) -> KvStoreSpec | None:
+        """The kvstore, be it that of an array that this one adapts."""
+        return self.kvstore
+
+    def of_url(self) -> Self:
+        """Return the spec of a URL, which has nothing but the kvstore and what the suffix says."""
+        return self
+
+    def url_suffix(self) -> str:
+        """Return the URL after that of the kvstore; raise UnsupportedError if there is no URL."""
+        raise UnsupportedError("URL representation not supported")
+
+    @property
+    def open_mode(self) -> OpenMode:
+        """Open mode."""
+        return OpenMode()
+
+    def own_mode(self) -> OpenMode:
+        """Return the open mode as far as it is given."""
+        return OpenMode()
+
+    def with_open_mode(self, mode: OpenMode) -> Self:
+        """Return the spec with another open mode."""
+        return self
+
+    def with_recheck(self, **bounds: Recheck) -> Self:
+        """Return the spec with other staleness bounds."""
+        if bounds:
+            raise InvalidArgumentError(f'recheck options are not supported by the "{self.driver}" driver')
+        return self
+
+    def minimal(self) -> Self:
+        """Return the spec without what only an existing array determines."""
+        return self
+
+    def parts(self) -> tuple[DriverSpec | KvStoreSpec, ...]:
+        """Return the specs inside this one that hold resources, the kvstore excepted."""
+        return ()
+
+    def with_parts(self, parts: tuple[DriverSpec | KvStoreSpec, ...]) -> Self:
+        """Return the spec with its parts replaced."""
+        return self
+
+    def unpickled(self) -> Self:
+        """Return the spec of an array that was open when it was pickled."""
+        return self.with_parts(
+            tuple([part.unpickled() if isinstance(part, DriverSpec) else part for part in self.parts()])
+        )
+
+    def shown(self) -> Self:
+        """Return the unbound spec of a bound one as an open array shows it."""
+        return self.unbound()
+
+    def abbreviated(self) -> DriverSpec:
+        """Return the spec with data of many elements cut short, for a `repr` of what nobody reads whole."""
+        parts = self.parts()
+        if not parts:
+            return self
+        return self.with_parts(
+            tuple([part.abbreviated() if isinstance(part, DriverSpec) else part for part in parts])
+        )
+
+    def check_consistent(self) -> None:  # noqa: B027  (not every driver has members to compare)
+        """Raise if the members contradict each other in rank or data type."""
+
+    # -- for all --------------------------------------------------------------------------------------
+
+    @property
+    def rank(self) -> int | None:
+        """Rank of the driver's index space, if known."""
+        return self.effective_schema().rank
+
+    @property
+    def dtype(self) -> DataType | None:
+        """Data type, if known."""
+        return self.effective_schema().dtype
+
+    @property
+    def domain(self) -> IndexDomain | None:
+        """Domain, if known."""
+        return self.effective_schema().domain
+
+    @property
+    def is_remote(self) -> bool:
+        """True if an operation on the array may wait for a network."""
+        parts = self.parts() if self.kvstore is None else (self.kvstore, *self.parts())
+        return any(part.is_remote for part in parts)
+
+    @property
+    def in_memory(self) -> bool:
+        """True if all elements are in the spec, so that no store is asked for them."""
+        parts = self.parts()
+        return bool(parts) and all(isinstance(part, DriverSpec) and part.in_memory for part in parts)
+
+    def resource(self, kind: str) -> Any:
+        """Return the live object of a resource of a bound spec."""
+        resource = self.resources[kind]
+        assert isinstance(resource, ContextResource), "the spec is not bound"
+        return resource.value
+
+    def with_schema(self, schema: Schema) -> Self:
+        """Return the spec with further constraints, in the driver's index space."""
+        return replace(self, schema=self.schema.merged(schema))
+
+    def with_kvstore(self, kvstore: KvStoreSpec) -> Self:
+        """Return the spec over a kvstore that it doesn't have yet."""
+        if self.kvstore is not None:
+            raise InvalidArgumentError('"kvstore" is already specified')
+        return replace(self, kvstore=kvstore)  # its path is a prefix of keys, even without a final "/"
+
+    def url(self) -> str:
+        """Return the canonical URL."""
+        suffix = self.url_suffix()
+        kvstore = self.key_value_store
+        if kvstore is None:
+            raise UnsupportedError("URL representation not supported without a kvstore")
+        return f"{kvstore.to_url()}|{suffix}"
+
+    def bind(self, context: Context) -> Self:
+        """Return the spec with live resources throughout."""
+        if self.context is not None:
+            context = Context(self.context, context)
+        out = copied(
+            self,
+            context=None,
+            resources=bind_resources(self.resources, self.resource_kinds, context),
+            kvstore=None if self.kvstore is None else self.kvstore.bind(context),
+        )
+        return out.with_parts(tuple(part.bind(context) for part in out.parts()))
+
+    def strip(self) -> Self:
+        """Return the spec without context and bound resources."""
+        out = replace(
+            self,
+            context=None,
+            resources=strip_resources(self.resources),
+            kvstore=None if self.kvstore is None else self.kvstore.strip(),
+        )
+        return out.with_parts(tuple(part.strip() for part in out.parts()))
+
+    def name_bound(self, names: dict[int, str], definitions: dict[str, JSON]) -> None:
+        """Name bound resources; see `chunkwise.core.specs.resource_members.bound_names`."""
+        bound_names(self.resources, names, definitions)
+        if self.kvstore is not None:
+            self.kvstore.name_bound(names, definitions)
+        for part in self.parts():
+            part.name_bound(names, definitions)
+
+    def unbound(self, names: Mapping[int, str] | None = None) -> Self:
+        """Return the spec with names in place of bound resources, which its context defines."""
+        definitions: dict[str, JSON] = {}
+        if names is None:
+            found: dict[int, str] = {}
+            if self.context is not None:
+                definitions.update(self.context.to_json())
+            self.name_bound(found, definitions)
+            names = found
+        out = replace(
+            self,
+            context=ContextSpec(definitions) if definitions else self.context,
+            resources=unbind_resources(self.resources, names),
+            kvstore=None if self.kvstore is None else self.kvstore.unbound(names),
+        )
+        return out.with_parts(tuple(part.unbound(names) for part in out.parts()))
+
+    def to_members(
+        self, include_defaults: bool = False, *, names: Mapping[int, str] | None = None
+    ) -> dict[str, Any]:
+        """Return all members but those that depend on the transform."""
+        out: dict[str, Any] = {"driver": self.driver}
+        definitions: dict[str, Any] = {} if self.context is None else self.context.to_json(include_defaults)
+        if names is None:
+            own: dict[int, str] = {}
+            self.name_bound(own, definitions)
+            names = own
+        if definitions or include_defaults:
+            out["context"] = definitions
+        out.update(resources_to_json(self.resources, self.resource_kinds, names, include_defaults))
+        if self.kvstore is not None:
+            out["kvstore"] = self.kvstore.to_json(include_defaults, names=names)
+        out.update(self.own_members(include_defaults))
+        out.update(self.part_members(include_defaults, names))
+        return out

@@ -1,0 +1,259 @@
+"""``KvStore.Spec``: which kvstore, and the prefix of keys in it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, MutableMapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from chunkwise.core.base.binding import JSON, MISSING, Members, dump, expect_object, expect_string
+from chunkwise.core.base.cached import copied
+from chunkwise.core.base.catalogue import kvstores
+from chunkwise.core.kvstore.mapping import holds_bytes
+from chunkwise.core.kvstore.protocol import KvStoreDriver
+from chunkwise.core.specs.context import Context, ContextResource, ContextSpec
+from chunkwise.core.specs.pretty import pretty_repr
+from chunkwise.core.specs.resource_members import (
+    ResourceMembers,
+    bind_resources,
+    bound_names,
+    resources_to_json,
+    strip_resources,
+    take_resources,
+    unbind_resources,
+)
+from chunkwise.errors import InvalidArgumentError, UnknownExtensionError, UnsupportedError, noted, prefix
+
+if TYPE_CHECKING:
+    from chunkwise.core.specs.resources.live import ConcurrencyLimit
+
+__all__ = [
+    "KvStoreSpec",
+    "Locatable",
+    "is_kvstore_driver",
+    "is_kvstore_object",
+    "kvstore_missing",
+    "parse_kvstore_spec",
+]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class KvStoreSpec:
+    """A kvstore driver, its members, and a path: a plain prefix of keys."""
+
+    driver: ClassVar[str] = ""
+    resource_kinds: ClassVar[tuple[str, ...]] = ()
+
+    path: str = ""
+    context: ContextSpec | None = None  # definitions for the resources named here
+    # Context resources by kind, named, configured or bound.
+    resources: ResourceMembers = field(default_factory=dict)
+
+    # -- for each driver ------------------------------------------------------------------------------
+
+    @classmethod
+    def parse_members(cls, members: Members) -> dict[str, Any]:
+        """Take the driver's own members; return them as fields."""
+        return {}
+
+    def own_members(self, include_defaults: bool) -> dict[str, Any]:
+        """Return the driver's own members."""
+        return {}
+
+    def open_driver(self) -> tuple[KvStoreDriver, str]:
+        """Return the store of a bound spec, and the prefix that keys under `path` have in it."""
+        raise UnsupportedError(f"{self.driver} can't be opened")
+
+    def as_opened(self, store: KvStoreDriver) -> Self:
+        """Return the spec with what `store`, which it has opened, knows by now."""
+        return self
+
+    def to_url(self) -> str:
+        """Return the URL; raise UnsupportedError if there is none."""
+        raise UnsupportedError("URL representation not supported")
+
+    @property
+    def base(self) -> KvStoreSpec | None:
+        """The kvstore that this one adapts, if it does."""
+        return None
+
+    @property
+    def is_remote(self) -> bool:
+        """True if operations wait for a network, or for something that is not known here."""
+        return self.driver not in ("memory", "file")
+
+    # -- for all --------------------------------------------------------------------------------------
+
+    @classmethod
+    def parse(cls, members: Members) -> Self:
+        """Take the members of a spec of this driver."""
+        path = members.take("path", expect_string, "")
+        context = members.take("context", ContextSpec, None)
+        resources = take_resources(members, cls.resource_kinds)
+        own = cls.parse_members(members)
+        members.finish()
+        return cls(path=cls.normal_path(path), context=context, resources=resources, **own)
+
+    @classmethod
+    def normal_path(cls, path: str) -> str:
+        """Return `path` as this driver keeps it, or raise for one that it can't have."""
+        return path
+
+    def joined(self, path: str) -> Self:
+        """Return the spec with `path` appended as further components."""
+        if not path:
+            return self
+        own = self.path
+        if own and not own.endswith("/") and not path.startswith("/"):
+            own += "/"
+        return self.with_path(own + path)
+
+    def with_path(self, path: str) -> Self:
+        """Return the spec with another path; one that can't be is noticed when a key is used."""
+        return replace(self, path=path)
+
+    def as_directory(self) -> Self:
+        """Return the spec with a path that is empty or ends in "/"."""
+        return self if not self.path or self.path.endswith("/") else self.with_path(self.path + "/")
+
+    def __truediv__(self, path: str) -> Self:
+        return self.joined(path)
+
+    def __add__(self, suffix: str) -> Self:
+        return self.with_path(self.path + suffix)
+
+    @property
+    def url(self) -> str:
+        """The URL; raises NotImplementedError if there is none."""
+        return self.to_url()
+
+    def bind(self, context: Context) -> Self:
+        """Return the spec with live resources."""
+        if self.context is not None:
+            context = Context(self.context, context)
+        return copied(
+            self, context=None, resources=bind_resources(self.resources, self.resource_kinds, context)
+        )
+
+    def strip(self) -> Self:
+        """Return the spec without context and bound resources."""
+        return replace(self, context=None, resources=strip_resources(self.resources))
+
+    def name_bound(self, names: dict[int, str], definitions: dict[str, JSON]) -> None:
+        """Name bound resources; see `chunkwise.core.specs.resource_members.bound_names`."""
+        bound_names(self.resources, names, definitions)
+
+    def live_resources(self) -> dict[str, ContextResource]:
+        """Return the bound resources that other specs may share, by kind."""
+        return {
+            kind: resource
+            for kind, resource in self.resources.items()
+            if isinstance(resource, ContextResource) and not resource.in_place
+        }
+
+    def live(self, kind: str) -> Any:
+        """Return the bound resource of `kind`; None if this driver has none."""
+        resource = self.resources.get(kind)
+        return resource.value if isinstance(resource, ContextResource) else None
+
+    def copy_limit(self) -> ConcurrencyLimit | None:
+        """Return the first ``data_copy_concurrency`` with a number, here or in a store below; else None."""
+        limit: ConcurrencyLimit | None = self.live("data_copy_concurrency")
+        return None if limit is None or limit.limit is None else limit
+
+    def unbound(self, names: Mapping[int, str] | None = None) -> Self:
+        """Return the spec with names in place of bound resources."""
+        context = self.context
+        if names is None:
+            definitions: dict[str, JSON] = {} if context is None else context.to_json()
+            found: dict[int, str] = {}
+            self.name_bound(found, definitions)
+            names = found
+            context = ContextSpec(definitions) if definitions else context
+        return replace(self, context=context, resources=unbind_resources(self.resources, names))
+
+    def to_json(
+        self, include_defaults: bool = False, *, names: Mapping[int, str] | None = None
+    ) -> dict[str, Any]:
+        """Return the JSON form."""
+        out: dict[str, Any] = {"driver": self.driver}
+        if self.path or include_defaults:
+            out["path"] = self.path
+        definitions: dict[str, Any] = {} if self.context is None else self.context.to_json(include_defaults)
+        if names is None:
+            own: dict[int, str] = {}
+            self.name_bound(own, definitions)
+            names = own
+        if definitions or include_defaults:
+            out["context"] = definitions
+        out.update(resources_to_json(self.resources, self.resource_kinds, names, include_defaults))
+        out.update(self.own_members(include_defaults))
+        return dict(sorted(out.items()))
+
+    def __repr__(self) -> str:
+        return pretty_repr("KvStore.Spec", self.to_json())
+
+    def __eq__(self, other: object) -> bool:
+        return self.to_json() == other.to_json() if isinstance(other, KvStoreSpec) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Locatable(ABC):
+    """An open kvstore that users have."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def _bound_spec(self) -> KvStoreSpec:
+        """Return the bound spec of the keys under its prefix; raise UnsupportedError in a transaction."""
+
+
+def kvstore_missing() -> InvalidArgumentError:
+    """Return the error of a spec that doesn't say where its array is stored."""
+    example = dump({"kvstore": "file:///data/a.zarr/"})
+    return noted(InvalidArgumentError('"kvstore" must be specified'), f"for example {example}")
+
+
+def is_kvstore_driver(name: str) -> bool:
+    """Return True if `name` is the id of a kvstore driver."""
+    return name in kvstores.names()
+
+
+def is_kvstore_object(member: str, value: object) -> bool:
+    """Return True if `value`, in a member of that name, is a store itself: of obstore, fsspec or the user."""
+    if member not in ("kvstore", "object") or isinstance(value, type):
+        return False
+    if isinstance(value, MutableMapping) and (holds_bytes(value) or (member == "object" and not value)):
+        return True
+    return (
+        isinstance(value, KvStoreSpec)
+        or hasattr(value, "fs")  # which a mapper of fsspec has, a Mapping otherwise
+        or hasattr(value, "cat_file")  # a file system of fsspec, which can be JSON too
+        or not (
+            hasattr(value, "to_json")
+            or isinstance(value, Mapping)
+            or type(value).__module__ in ("builtins", "numpy")
+        )
+    )
+
+
+def parse_kvstore_spec(value: JSON, from_url: Callable[[str], KvStoreSpec]) -> KvStoreSpec:
+    """Read the spec of a kvstore."""
+    if isinstance(value, KvStoreSpec):
+        return value
+    if isinstance(value, Locatable):
+        return value._bound_spec()
+    if isinstance(value, str):
+        return from_url(value)
+    if is_kvstore_object("kvstore", value) and value is not MISSING:
+        value = {"driver": "object", "object": value}  # of obstore or fsspec; the driver refuses any other
+    members = Members(expect_object(value))
+    name = members.take("driver", expect_string, example="file")
+    try:
+        kind: type[KvStoreSpec] = kvstores.find(name)
+    except UnknownExtensionError:
+        error = UnknownExtensionError(f"{dump(name)} is not a registered KvStore driver")
+        raise noted(prefix(error, 'Error parsing object member "driver"'), kvstores.hint(name)) from None
+    return kind.parse(members)

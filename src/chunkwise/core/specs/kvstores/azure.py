@@ -1,0 +1,69 @@
+"""The kvstore ``azure``: blobs in a container; an extension, TensorStore has none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from chunkwise.core.base.binding import Members, expect_bool, expect_string
+from chunkwise.core.kvstore.azure import AzureContainer
+from chunkwise.core.kvstore.object_store import ObjectStore
+from chunkwise.core.kvstore.protocol import KvStoreDriver
+from chunkwise.core.specs.kvstores.remote import RemoteKvStoreSpec
+from chunkwise.core.specs.remote_url import expect_azure_container
+from chunkwise.core.specs.url import quote_path
+from chunkwise.errors import UnsupportedError
+
+__all__ = ["AzureKvStoreSpec"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class AzureKvStoreSpec(RemoteKvStoreSpec):
+    """``{"driver": "azure", "container": "c", "account_name": "me"}``, ``az://c/``."""
+
+    driver: ClassVar[str] = "azure"
+    protocol: ClassVar[str] = "azure"
+    resource_kinds: ClassVar[tuple[str, ...]] = (
+        "azure_credentials",
+        "azure_request_concurrency",
+        "azure_request_retries",
+    )
+
+    container: str
+    account_name: str = ""  # empty for the account that the environment names
+    endpoint: str = ""  # URL of the account's blobs, where that is not Azure's
+    single_writer: bool = False  # nobody else writes, so the server need not keep conditions on writes
+
+    @classmethod
+    def parse_members(cls, members: Members) -> dict[str, Any]:
+        """Take the members that locate the container."""
+        return {
+            **super().parse_members(members),
+            "container": members.take("container", expect_azure_container, example="images"),
+            "account_name": members.take("account_name", expect_string, ""),
+            "endpoint": members.take("endpoint", expect_string, ""),
+            "single_writer": members.take("single_writer", expect_bool, False),
+        }
+
+    def own_members(self, include_defaults: bool) -> dict[str, Any]:
+        """Return the members that say something."""
+        out = {**super().own_members(include_defaults), "container": self.container}
+        for name in ("account_name", "endpoint", "single_writer"):
+            if getattr(self, name):
+                out[name] = getattr(self, name)
+        return out
+
+    def open_driver(self) -> tuple[KvStoreDriver, str]:
+        """Return the store of the container; the path stays a prefix of keys."""
+        credentials = self.live("azure_credentials").type
+        container = AzureContainer(self.container, self.account_name, self.endpoint, credentials)
+        return ObjectStore(container, self.limits(), single_writer=self.single_writer), self.path
+
+    def to_url(self) -> str:
+        """Return ``az://container/path``, or with an account ``abfs://container@account...``."""
+        if self.endpoint:
+            raise UnsupportedError("Azure URL syntax not supported with explicit endpoint")
+        path = quote_path(self.path)
+        if self.account_name:
+            return f"abfs://{self.container}@{self.account_name}.dfs.core.windows.net/{path}"
+        return f"az://{self.container}/{path}"

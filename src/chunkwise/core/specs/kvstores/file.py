@@ -1,0 +1,88 @@
+"""The kvstore ``file``: values are files of the local file system."""
+
+from __future__ import annotations
+
+import ntpath
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from chunkwise.core.base.binding import dump
+from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.file_path import is_valid
+from chunkwise.core.kvstore.platform import WINDOWS
+from chunkwise.core.kvstore.protocol import KvStoreDriver
+from chunkwise.core.specs.context import ContextResource
+from chunkwise.core.specs.kvstore_spec import KvStoreSpec
+from chunkwise.core.specs.url import quote_path
+from chunkwise.errors import InvalidArgumentError
+
+__all__ = ["FileKvStoreSpec", "file_url"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class FileKvStoreSpec(KvStoreSpec):
+    """``{"driver": "file", "path": "/data/a/"}``, ``file:///data/a/``."""
+
+    driver: ClassVar[str] = "file"
+    resource_kinds: ClassVar[tuple[str, ...]] = (
+        "file_io_concurrency",
+        "file_io_locking",
+        "file_io_mode",
+        "file_io_retries",
+        "file_io_sync",
+    )
+
+    @classmethod
+    def normal_path(cls, path: str) -> str:
+        """Refuse paths with components that no key can have; on Windows, have no backslash."""
+        if WINDOWS:
+            path = path.replace("\\", "/")
+        if not _is_valid_path(path):
+            raise InvalidArgumentError(f"Invalid file path: {dump(path)}")
+        return path
+
+    def open_driver(self) -> tuple[KvStoreDriver, str]:
+        """Return a store of the directory that the path is or lies in."""
+        root, slash, name = self.path.rpartition("/")
+        directory = root + slash if slash else "."
+        if not _is_valid_path(self.path):  # then every key has to be seen whole, to be refused
+            directory = "/" if self.path.startswith("/") else "."
+            name = self.path.removeprefix("/")
+        locking = self._value("file_io_locking")
+        return (
+            FileStore(
+                directory,
+                sync=self._value("file_io_sync").sync,
+                locking=locking.mode,
+                acquire_timeout=locking.acquire_timeout,
+                io_mode=self._value("file_io_mode").mode,
+                io_limit=self._value("file_io_concurrency").limit,
+            ),
+            name,
+        )
+
+    def _value(self, kind: str) -> Any:
+        resource = self.resources[kind]
+        assert isinstance(resource, ContextResource)
+        return resource.value
+
+    def to_url(self) -> str:
+        """Return ``file:///path``; a relative path has no URL."""
+        return file_url(self.path)
+
+
+def file_url(path: str, *, windows: bool = WINDOWS) -> str:
+    """Return the URL of a path with ``/``: ``file:///data/a``, ``file:///C:/a``, ``file://server/share/a``."""
+    drive, below = ntpath.splitdrive(path) if windows else ("", path)
+    if not below.startswith("/"):
+        raise InvalidArgumentError(f'file: URIs do not support relative paths: "{path}"')
+    if drive.startswith("//"):
+        return "file:" + quote_path(path, "@")
+    return f"file:///{drive}{quote_path(below, '@')}" if drive else "file://" + quote_path(path, "@")
+
+
+def _is_valid_path(path: str) -> bool:
+    if WINDOWS:
+        path = ntpath.splitdrive(path)[1]
+    inner = path.removeprefix("/").removesuffix("/")
+    return is_valid(inner) if inner else path != "//"

@@ -1,0 +1,57 @@
+"""The kvstore ``gcs``: objects in a bucket of Google Cloud Storage."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from chunkwise.core.base.binding import Members, expect_bool
+from chunkwise.core.kvstore.gcs import GcsBucket
+from chunkwise.core.kvstore.object_store import ObjectStore
+from chunkwise.core.kvstore.protocol import KvStoreDriver
+from chunkwise.core.specs.kvstores.remote import RemoteKvStoreSpec
+from chunkwise.core.specs.remote_url import expect_gcs_bucket
+from chunkwise.core.specs.url import quote_path
+
+__all__ = ["GcsKvStoreSpec"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class GcsKvStoreSpec(RemoteKvStoreSpec):
+    """``{"driver": "gcs", "bucket": "b", "path": "a/"}``, ``gs://b/a/``."""
+
+    driver: ClassVar[str] = "gcs"
+    protocol: ClassVar[str] = "gcs"
+    resource_kinds: ClassVar[tuple[str, ...]] = (
+        "data_copy_concurrency",
+        "gcs_request_concurrency",
+        "gcs_request_retries",
+        "gcs_user_project",
+    )
+    rare_kinds: ClassVar[tuple[str, ...]] = ("experimental_gcs_rate_limiter", "request_coalescing")
+
+    bucket: str
+    single_writer: bool = False
+
+    @classmethod
+    def parse_members(cls, members: Members) -> dict[str, Any]:
+        """Take ``bucket`` and ``single_writer``, which is an extension."""
+        return {
+            **super().parse_members(members),
+            "bucket": members.take("bucket", expect_gcs_bucket, example="images"),
+            "single_writer": members.take("single_writer", expect_bool, False),
+        }
+
+    def own_members(self, include_defaults: bool) -> dict[str, Any]:
+        """Return the members that say something."""
+        out = {**super().own_members(include_defaults), "bucket": self.bucket}
+        return {**out, "single_writer": True} if self.single_writer else out
+
+    def open_driver(self) -> tuple[KvStoreDriver, str]:
+        """Return the store of the bucket; the path stays a prefix of keys."""
+        bucket = GcsBucket(self.bucket, self.live("gcs_user_project").project_id or "")
+        return ObjectStore(bucket, self.limits(), single_writer=self.single_writer), self.path
+
+    def to_url(self) -> str:
+        """Return ``gs://bucket/path``."""
+        return f"gs://{self.bucket}/{quote_path(self.path)}"

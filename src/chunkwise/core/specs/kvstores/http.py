@@ -1,0 +1,106 @@
+"""The kvstore ``http``: what a web server has, to read."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+from urllib.parse import unquote, urlsplit
+
+from chunkwise.core.base.binding import JSON, Members, dump, expect_string, parse_array
+from chunkwise.core.kvstore.http import HttpStore
+from chunkwise.core.kvstore.key_range import quote_key
+from chunkwise.core.kvstore.protocol import KvStoreDriver
+from chunkwise.core.kvstore.public_headers import is_public_header
+from chunkwise.core.specs.kvstores.remote import RemoteKvStoreSpec
+from chunkwise.errors import SpecError
+
+__all__ = ["HttpKvStoreSpec"]
+
+_HEADER = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\0\r\n]*?)[ \t]*")
+
+
+def _expect_base_url(value: JSON) -> str:
+    url = expect_string(value)
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https"):
+        raise SpecError(f'Expected scheme of "http" or "https" but received: {dump(parts.scheme)}')
+    if parts.fragment:
+        raise SpecError("Fragment identifier not supported")
+    return url
+
+
+def _expect_header(value: JSON) -> str:
+    text = expect_string(value)
+    if _HEADER.fullmatch(text) is None:
+        raise SpecError(f"Invalid HTTP header: {dump(text)}")
+    return text
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class HttpKvStoreSpec(RemoteKvStoreSpec):
+    """``{"driver": "http", "base_url": "https://example.com/a/"}``, ``https://example.com/a/``."""
+
+    driver: ClassVar[str] = "http"
+    protocol: ClassVar[str] = "http"
+    resource_kinds: ClassVar[tuple[str, ...]] = (
+        "data_copy_concurrency",
+        "http_request_concurrency",
+        "http_request_retries",
+    )
+
+    # Neither JSON nor URL nor pickle has the user, nor headers that may hold a credential.
+    base_url: str  # without a path, which is that of the spec, and user; perhaps with a query
+    user: str = ""  # and password
+    headers: tuple[str, ...] = ()  # ``name: value``
+
+    @classmethod
+    def parse_members(cls, members: Members) -> dict[str, Any]:
+        """Take ``base_url`` and ``headers``."""
+        return {
+            **super().parse_members(members),
+            "base_url": members.take("base_url", _expect_base_url, example="https://example.org/a.zarr/"),
+            "headers": tuple(members.take("headers", lambda v: parse_array(v, _expect_header), [])),
+        }
+
+    @classmethod
+    def parse(cls, members: Members) -> Self:
+        """Take the members; the path of the URL becomes that of the spec."""
+        spec = super().parse(members)
+        parts = urlsplit(spec.base_url)
+        user, _, host = parts.netloc.rpartition("@")
+        base = f"{parts.scheme}://{host}" + (f"?{parts.query}" if parts.query else "")
+        below = unquote(parts.path, errors="surrogateescape")
+        if below and spec.path:
+            below = f"{below.rstrip('/')}/{spec.path.lstrip('/')}"
+        return replace(spec, base_url=base, user=user, path=below or spec.path)
+
+    def own_members(self, include_defaults: bool) -> dict[str, Any]:
+        """Return the members that say something."""
+        out = {**super().own_members(include_defaults), "base_url": self.base_url}
+        headers = self._public_headers()
+        if headers or include_defaults:
+            out["headers"] = list(headers)
+        return out
+
+    def _public_headers(self) -> tuple[str, ...]:
+        return tuple(h for h in self.headers if is_public_header(h.partition(":")[0]))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "user": "", "headers": self._public_headers()}
+
+    def open_driver(self) -> tuple[KvStoreDriver, str]:
+        """Return the store of the server; the path stays a prefix of keys."""
+        headers = []
+        for header in self.headers:
+            name, _, value = header.partition(":")
+            headers.append((name, value.strip()))
+        url = self.base_url.replace("://", f"://{self.user}@", 1) if self.user else self.base_url
+        return HttpStore(url, headers, self.limits()), self.path
+
+    def to_url(self) -> str:
+        """Return the URL; headers are not part of it."""
+        base, question, query = self.base_url.partition("?")
+        path = quote_key(self.path)
+        between = "/" if path and not path.startswith("/") else ""
+        return f"{base}{between}{path}{question}{query}"

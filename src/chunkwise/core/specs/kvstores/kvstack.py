@@ -1,0 +1,130 @@
+"""The kvstore ``kvstack``: several kvstores, each for a range of the keys."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple, Self
+
+from chunkwise.core.base.binding import (
+    JSON,
+    Members,
+    dump,
+    expect_int,
+    expect_object,
+    expect_string,
+    parse_array,
+)
+from chunkwise.core.kvstore.adapter.kvstack import Layer, StackStore, disjoint
+from chunkwise.core.kvstore.key_range import KeyRange, decode_key, prefix_end
+from chunkwise.core.kvstore.protocol import KvStoreDriver
+from chunkwise.core.specs.context import Context
+from chunkwise.core.specs.kvstore_spec import KvStoreSpec
+from chunkwise.core.specs.kvstores.adapter import AdapterKvStoreSpec, expect_kvstore
+from chunkwise.errors import SpecError
+
+__all__ = ["KvStackSpec"]
+
+
+class _LayerSpec(NamedTuple):
+    base: KvStoreSpec
+    keys: KeyRange
+    strip: int
+
+    def members(self) -> dict[str, Any]:
+        """Return the members besides ``base``: the shortest that say which keys."""
+        low, high = self.keys.inclusive_min, self.keys.exclusive_max
+        if self.keys.unbounded:
+            out: dict[str, Any] = {}
+        elif high == low + b"\0":
+            out = {"exact": decode_key(low)}
+        elif low and high == prefix_end(low):
+            out = {"prefix": decode_key(low)}
+        else:
+            out = {"inclusive_min": decode_key(low)} if low else {}
+            if high:
+                out["exclusive_max"] = decode_key(high)
+        return out if self.strip == _common(self.keys) else {**out, "strip_prefix": self.strip}
+
+
+def _parse_layer(value: JSON) -> _LayerSpec:
+    members = Members(expect_object(value))
+    base = members.take("base", expect_kvstore, example="memory://a/")
+    prefix = members.take("prefix", expect_string, None)
+    exact = members.take("exact", expect_string, None)
+    low = members.take("inclusive_min", expect_string, None)
+    high = members.take("exclusive_max", expect_string, None)
+    strip = members.take("strip_prefix", lambda v: expect_int(v, 0), None)
+    members.finish()
+    bound = "inclusive_min" if low is not None else "exclusive_max"
+    if sum(v is not None for v in (prefix, exact, low if low is not None else high)) > 1:
+        name = bound if low is not None or high is not None else "inclusive_min"
+        raise SpecError(f'At most one of "prefix", "exact", "{name}" members is allowed')
+    if prefix is not None:
+        keys, what = KeyRange.of_prefix(prefix), f"prefix {dump(prefix)}"
+    elif exact is not None:
+        keys, what = KeyRange.of_key(exact), f"exact {dump(exact)}"
+    else:
+        keys = KeyRange.between(low or "", high or "")
+        what = f"range [{dump(low or '')}, {dump(high or '')})"
+        if keys.exclusive_max and keys.inclusive_min > keys.exclusive_max:
+            raise SpecError("Invalid inclusive_min/exclusive_max in range")
+    common = _common(keys)
+    if strip is not None and strip > common:
+        raise SpecError(f"Invalid strip_prefix of {strip} for {what}")
+    return _LayerSpec(base, keys, common if strip is None else strip)
+
+
+def _common(keys: KeyRange) -> int:
+    """Return the length of the prefix that all keys of a range share."""
+    n = len(keys.inclusive_min)
+    while n and not (b"" < keys.exclusive_max <= prefix_end(keys.inclusive_min[:n])):
+        n -= 1
+    return n
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class KvStackSpec(AdapterKvStoreSpec):
+    """``{"driver": "kvstack", "layers": [{"base": "file:///a/", "prefix": "a/"}, …]}``."""
+
+    driver: ClassVar[str] = "kvstack"
+
+    layers: tuple[_LayerSpec, ...]  # later ones have the keys that several claim
+
+    @classmethod
+    def parse_members(cls, members: Members) -> dict[str, Any]:
+        """Take ``layers``."""
+        return {
+            "layers": tuple(
+                members.take(
+                    "layers", lambda v: parse_array(v, _parse_layer), example=[{"base": "memory://a/"}]
+                )
+            )
+        }
+
+    def bases(self) -> tuple[KvStoreSpec, ...]:
+        """Return the specs of the layers."""
+        return tuple(layer.base for layer in self.layers)
+
+    def with_bases(self, bases: tuple[KvStoreSpec, ...]) -> Self:
+        """Return the spec with other stores for the same keys."""
+        pairs = zip(self.layers, bases, strict=True)
+        return replace(self, layers=tuple(layer._replace(base=base) for layer, base in pairs))
+
+    def base_members(self, bases: list[dict[str, Any]]) -> dict[str, Any]:
+        """Return ``layers``."""
+        pairs = zip(self.layers, bases, strict=True)
+        return {"layers": [dict(sorted({"base": base, **layer.members()}.items())) for layer, base in pairs]}
+
+    def bind(self, context: Context) -> Self:
+        """Return the spec with live resources, and with the keys that each layer really has."""
+        bound = super().bind(context)
+        parts = disjoint([Layer(x.keys, x.strip, x.base) for x in bound.layers])
+        return replace(bound, layers=tuple(_LayerSpec(part.base, part.keys, part.strip) for part in parts))
+
+    def open_driver(self) -> tuple[KvStoreDriver, str]:
+        """Return the stack; the path stays a prefix of keys."""
+        layers = []
+        for layer in self.layers:
+            driver, path = layer.base.open_driver()
+            layers.append(Layer(layer.keys, layer.strip, driver, path))
+        return StackStore(layers), self.path

@@ -1,0 +1,124 @@
+"""The kvstore ``object``: a store or file system that the caller made, of zarr-python, obstore or fsspec.
+
+A mutable mapping from text to bytes is one too.
+
+The member ``object`` is that object itself, so such a spec is for use in Python; there is no text of it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import MutableMapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from chunkwise.core.base.binding import MISSING, Members, expect_bool
+from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.foreign_bucket import ForeignBucket, is_obstore
+from chunkwise.core.kvstore.fsspec import FsspecStore, is_fsspec, synchronous
+from chunkwise.core.kvstore.mapping import MappingStore
+from chunkwise.core.kvstore.object_store import ObjectStore
+from chunkwise.core.kvstore.protocol import KvStoreDriver, is_store, missing_members
+from chunkwise.core.kvstore.request_limits import Limits, Slots
+from chunkwise.core.kvstore.zarr_python import ZarrPythonStore, is_zarr_python, store_class
+from chunkwise.core.specs.kvstore_spec import KvStoreSpec
+from chunkwise.errors import SpecError
+
+__all__ = ["ObjectKvStoreSpec", "is_store_object"]
+
+
+def is_store_object(value: object) -> bool:
+    """Return True if `value` is a kvstore, or something of another library that can be used as one."""
+    kinds = (is_obstore, is_fsspec, is_zarr_python, _is_upath, is_store, _is_mapping)
+    return any(is_one(value) for is_one in kinds)
+
+
+def _is_mapping(value: object) -> bool:
+    return isinstance(value, MutableMapping)
+
+
+def _is_upath(value: object) -> bool:
+    """Return True if `value` is a path of universal_pathlib."""
+    return any(c.__module__.partition(".")[0] == "upath" for c in type(value).__mro__)
+
+
+def _expect_store(value: Any) -> Any:
+    if value is not MISSING and is_store_object(value):
+        # One store for one spec, so that what is pickled is found again.
+        return MappingStore(value) if _is_mapping(value) and not is_fsspec(value) else value
+    received = "member is missing" if value is MISSING else f"received: {value!r}"
+    lacking = missing_members(value)
+    if "read" not in lacking and "write" not in lacking:
+        received += f", which lacks {', '.join(lacking)}; chunkwise.extension.PluginStore has them"
+    raise SpecError(
+        "Expected a store of obstore or zarr-python, a file system or mapper of fsspec, a path of "
+        "universal_pathlib, a mutable mapping, or an object with the methods of KvStoreDriver, but "
+        f"{received}"
+    )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class ObjectKvStoreSpec(KvStoreSpec):
+    """``{"driver": "object", "object": obstore.store.S3Store("bucket"), "path": "a/"}``."""
+
+    driver: ClassVar[str] = "object"
+
+    store: Any  # the member ``object``
+    single_writer: bool = False  # nobody else writes, so the server need not keep conditions on writes
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(vars(self))
+        if is_obstore(self.store):
+            state["store"] = ForeignBucket(self.store)  # which leaves credentials out
+        elif is_fsspec(self.store) or is_zarr_python(self.store) or _is_upath(self.store):
+            state["store"] = self.open_driver()[0]  # which knows whether its files are in memory
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if isinstance(state["store"], ForeignBucket):
+            state = {**state, "store": state["store"].store}
+        vars(self).update(state)
+
+    @classmethod
+    def parse_members(cls, members: Members) -> dict[str, Any]:
+        """Take ``object`` and ``single_writer``."""
+        return {
+            "store": members.take("object", _expect_store),
+            "single_writer": members.take("single_writer", expect_bool, False),
+        }
+
+    def own_members(self, include_defaults: bool) -> dict[str, Any]:
+        """Return the members that say something."""
+        out = {"object": self.store}
+        return {**out, "single_writer": True} if self.single_writer else out
+
+    def open_driver(self) -> tuple[KvStoreDriver, str]:
+        """Return the store; the path stays a prefix of keys."""
+        return _opened(self.store, self.single_writer), self.path
+
+
+def _opened(store: Any, single_writer: bool) -> KvStoreDriver:
+    """Return the kvstore that an object stands for, which for many of zarr-python's is one of our own."""
+    if is_zarr_python(store) and not store.read_only:
+        match store_class(store):
+            case "zarr.LocalStore":
+                return FileStore(store.root)
+            case "zarr.ObjectStore":
+                store = store.store
+            case "zarr.FsspecStore":
+                return FsspecStore(synchronous(store.fs), store.path, single_writer=single_writer)
+    if is_obstore(store):
+        return ObjectStore(ForeignBucket(store), Limits(Slots()), single_writer=single_writer)
+    if is_zarr_python(store):
+        return ZarrPythonStore(store, single_writer=single_writer)
+    if _is_upath(store):
+        local = getattr(store, "protocol", "") in ("", "file", "local")
+        if local:
+            return FileStore(os.fspath(store))
+        return FsspecStore(store.fs, store.path, single_writer=single_writer)
+    if is_fsspec(store):
+        is_mapper = hasattr(store, "fs") and hasattr(store, "root")
+        fs, root = (store.fs, store.root) if is_mapper else (store, "")
+        return FsspecStore(fs, root, single_writer=single_writer)
+    driver: KvStoreDriver = store
+    return driver

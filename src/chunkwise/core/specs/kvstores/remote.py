@@ -1,0 +1,87 @@
+"""Base of the specs of remote stores: limits on requests, and resources that are rarely set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any, ClassVar, Self
+
+from chunkwise.core.base.binding import Members
+from chunkwise.core.kvstore.request_limits import Coalescing, Limits, Pace, Retries, Slots
+from chunkwise.core.specs.context import Context, ContextResource
+from chunkwise.core.specs.kvstore_spec import KvStoreSpec
+from chunkwise.core.specs.resource_members import (
+    ResourceMembers,
+    bind_resources,
+    resources_to_json,
+    take_resources,
+    unbind_resources,
+)
+
+__all__ = ["RemoteKvStoreSpec"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class RemoteKvStoreSpec(KvStoreSpec):
+    """Base of the specs of stores that are asked over a network."""
+
+    protocol: ClassVar[str] = ""
+    rare_kinds: ClassVar[tuple[str, ...]] = ("request_coalescing",)
+
+    # Resources of `rare_kinds` that are not the default; unlike `resources` they are shown only then.
+    rare: ResourceMembers = field(default_factory=dict)
+
+    @classmethod
+    def parse_members(cls, members: Members) -> dict[str, Any]:
+        """Take the rare resources."""
+        return {"rare": take_resources(members, cls.rare_kinds)}
+
+    def own_members(self, include_defaults: bool) -> dict[str, Any]:
+        """Return the rare resources that are not the default."""
+        return resources_to_json(self.rare, self.rare_kinds, {}, False)
+
+    def bind(self, context: Context) -> Self:
+        """Return the spec with live resources."""
+        inner = context if self.context is None else Context(self.context, context)
+        bound = bind_resources(self.rare, self.rare_kinds, inner)
+        return replace(super().bind(context), rare=_set(bound))
+
+    def strip(self) -> Self:
+        """Return the spec without context and resources."""
+        return replace(super().strip(), rare={})
+
+    def unbound(self, names: Mapping[int, str] | None = None) -> Self:
+        """Return the spec with names and configurations in place of bound resources."""
+        return replace(super().unbound(names), rare=unbind_resources(self.rare, {}))
+
+    def limits(self) -> Limits:
+        """Return the limits that the resources of a bound spec set."""
+        retries = self.live(f"{self.protocol}_request_retries")
+        coalescing = self._rare("request_coalescing")
+        pace = self._rare(f"experimental_{self.protocol}_rate_limiter")
+        return Limits(
+            self.live(f"{self.protocol}_request_concurrency").slots or _shared_slots(self.protocol),
+            Retries(retries.max_retries, retries.initial_delay, retries.max_delay, retries.request_timeout),
+            None if pace is None else Pace(pace.read_rate, pace.doubling_time),
+            None if pace is None else Pace(pace.write_rate, pace.doubling_time),
+            Coalescing() if coalescing is None else Coalescing(coalescing.gap, coalescing.max_bytes),
+        )
+
+    def _rare(self, kind: str) -> Any:
+        resource = self.rare.get(kind)
+        return resource.value if isinstance(resource, ContextResource) else None
+
+
+def _set(resources: ResourceMembers) -> ResourceMembers:
+    return {
+        kind: value
+        for kind, value in resources.items()
+        if isinstance(value, ContextResource) and value.config != type(value.config)()
+    }
+
+
+@cache
+def _shared_slots(protocol: str) -> Slots:
+    """Return the slots that the whole process shares."""
+    return Slots()

@@ -1,0 +1,108 @@
+"""The kvstore ``s3``: objects in a bucket of S3, or of a server that speaks its protocol."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+from urllib.parse import urlsplit
+
+from chunkwise.core.base.binding import Members, dump, expect_bool, expect_string
+from chunkwise.core.kvstore.object_store import ObjectStore
+from chunkwise.core.kvstore.protocol import KvStoreDriver
+from chunkwise.core.kvstore.s3 import S3Bucket
+from chunkwise.core.specs.kvstores.remote import RemoteKvStoreSpec
+from chunkwise.core.specs.remote_url import expect_s3_bucket
+from chunkwise.core.specs.url import quote_path
+from chunkwise.errors import SpecError, UnsupportedError
+
+__all__ = ["S3KvStoreSpec"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class S3KvStoreSpec(RemoteKvStoreSpec):
+    """``{"driver": "s3", "bucket": "b", "path": "a/"}``, ``s3://b/a/``."""
+
+    driver: ClassVar[str] = "s3"
+    protocol: ClassVar[str] = "s3"
+    resource_kinds: ClassVar[tuple[str, ...]] = (
+        "aws_credentials",
+        "data_copy_concurrency",
+        "s3_request_concurrency",
+        "s3_request_retries",
+    )
+    rare_kinds: ClassVar[tuple[str, ...]] = ("experimental_s3_rate_limiter", "request_coalescing")
+
+    bucket: str = ""
+    aws_region: str = ""
+    endpoint: str = ""
+    host_header: str = ""  # not supported; sent in place of the endpoint's own name
+    requester_pays: bool = False
+    # Extension: nobody else writes, so the server need not keep conditions on writes.
+    single_writer: bool = False
+    use_conditional_write: bool | None = None  # the server keeps conditions; None to try
+
+    @classmethod
+    def parse_members(cls, members: Members) -> dict[str, Any]:
+        """Take the members that locate the bucket."""
+        bucket = members.take("bucket", expect_string, "")
+        out = {
+            **super().parse_members(members),
+            "bucket": bucket,
+            "aws_region": members.take("aws_region", expect_string, ""),
+            "endpoint": members.take("endpoint", expect_string, ""),
+            "host_header": members.take("host_header", expect_string, ""),
+            "requester_pays": members.take("requester_pays", expect_bool, False),
+            "single_writer": members.take("single_writer", expect_bool, False),
+            "use_conditional_write": members.take("use_conditional_write", expect_bool, None),
+        }
+        if not bucket and not out["endpoint"]:
+            raise SpecError('"bucket" must be specified when "endpoint" is not set')
+        if bucket:
+            expect_s3_bucket(bucket)
+        if out["host_header"] and not out["endpoint"]:
+            raise SpecError('"host_header" cannot be set without also setting "endpoint"')
+        return out
+
+    def own_members(self, include_defaults: bool) -> dict[str, Any]:
+        """Return the members that say something."""
+        out = super().own_members(include_defaults)
+        for name in ("bucket", "aws_region", "requester_pays"):
+            if include_defaults or getattr(self, name):
+                out[name] = getattr(self, name)
+        for name in ("endpoint", "host_header", "single_writer"):
+            if getattr(self, name):
+                out[name] = getattr(self, name)
+        if self.use_conditional_write is not None:
+            out["use_conditional_write"] = self.use_conditional_write
+        return out
+
+    def open_driver(self) -> tuple[KvStoreDriver, str]:
+        """Return the store of the bucket; the path stays a prefix of keys."""
+        if self.host_header:
+            raise UnsupportedError('"host_header" is not supported; expected the name in "endpoint"')
+        if self.endpoint and urlsplit(self.endpoint).scheme not in ("http", "https"):
+            raise SpecError(
+                f'Expected "endpoint" to be an http or https URL, but received: {dump(self.endpoint)}'
+            )
+        credentials = self.live("aws_credentials")
+        bucket = S3Bucket(
+            self.bucket,
+            self.aws_region,
+            self.endpoint,
+            self.requester_pays,
+            credentials.type,
+            credentials.options,
+        )
+        store = ObjectStore(
+            bucket,
+            self.limits(),
+            single_writer=self.single_writer,
+            use_conditional_write=self.use_conditional_write,
+        )
+        return store, self.path
+
+    def to_url(self) -> str:
+        """Return ``s3://bucket/path``; with an endpoint there is none."""
+        if self.endpoint:
+            raise UnsupportedError("S3 URL syntax not supported with explicit endpoint")
+        return f"s3://{self.bucket}/{quote_path(self.path)}"

@@ -1,0 +1,53 @@
+"""The kvstore ``zip``: the members of an archive that is one value of another kvstore."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+from chunkwise.core.base.binding import Members, expect_one_of
+from chunkwise.core.kvstore.adapter.zip import ZipStore
+from chunkwise.core.kvstore.adapter.zip_write import Compression
+from chunkwise.core.kvstore.protocol import KvStoreDriver
+from chunkwise.core.specs.kvstores.adapter import OneBaseKvStoreSpec
+from chunkwise.core.specs.url import quote_path
+
+__all__ = ["ZipKvStoreSpec"]
+
+_COMPRESSIONS = ("store", "deflate", "zstd", "xz")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class ZipKvStoreSpec(OneBaseKvStoreSpec):
+    """``{"driver": "zip", "base": "file:///a.zip", "path": "b/"}``, ``file:///a.zip|zip:b/``."""
+
+    driver: ClassVar[str] = "zip"
+    resource_kinds: ClassVar[tuple[str, ...]] = ("cache_pool", "data_copy_concurrency")
+
+    compression: Compression = "deflate"  # of members that are written: deflate, store, zstd or xz
+
+    @classmethod
+    def parse_members(cls, members: Members) -> dict[str, Any]:
+        """Take ``base`` and ``compression``."""
+        return {
+            **super().parse_members(members),
+            "compression": members.take(
+                "compression", partial(expect_one_of, choices=_COMPRESSIONS), "deflate"
+            ),
+        }
+
+    def own_members(self, include_defaults: bool) -> dict[str, Any]:
+        """Return ``compression`` where it says something."""
+        shown = include_defaults or self.compression != "deflate"
+        return {"compression": self.compression} if shown else {}
+
+    def open_driver(self) -> tuple[KvStoreDriver, str]:
+        """Return the store of the archive; the path stays a prefix of keys."""
+        driver, key = self.below.open_driver()
+        slots = self.live("data_copy_concurrency").slots
+        return ZipStore(driver, key, compression=self.compression, slots=slots), self.path
+
+    def to_url(self) -> str:
+        """Return ``base|zip:path``."""
+        return f"{self.below.to_url()}|zip:{quote_path(self.path)}"

@@ -1,0 +1,246 @@
+"""Targets of the URLs in reference files, and permission to follow them.
+
+A reference file is somebody else's, and it names places.  Those beside and below it, and those on the same
+server or in the same bucket, are read; others only if the caller lists them.  A remote file never leads to
+local ones, and none to a link-local address.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+from urllib.parse import unquote, urlsplit
+
+from chunkwise.core.base.binding import JSON, MISSING, Members, dump, expect_string
+from chunkwise.core.base.cached import copied
+from chunkwise.core.kvstore.http_request import link_local_address
+from chunkwise.core.kvstore.platform import WINDOWS
+from chunkwise.core.kvstore.protocol import KvStoreDriver
+from chunkwise.core.specs.context import Context
+from chunkwise.core.specs.kvstore_spec import KvStoreSpec, parse_kvstore_spec
+from chunkwise.core.specs.kvstores.adapter import expect_kvstore
+from chunkwise.core.specs.remote_url import remote_members
+from chunkwise.errors import InvalidArgumentError, PermissionDeniedError, SpecError, UnsupportedError
+
+__all__ = ["Allowed", "ReferenceTargets", "expect_allowed"]
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_DRIVERS = {
+    "file": "file",
+    "local": "file",
+    "memory": "memory",
+    "s3": "s3",
+    "s3a": "s3",
+    "gs": "gcs",
+    "gcs": "gcs",
+    "az": "azure",
+    "abfs": "azure",
+    "abfss": "azure",
+    "http": "http",
+    "https": "http",
+}
+_SCHEMES = {"local": "file", "s3a": "s3", "gcs": "gs", "abfs": "az", "abfss": "az"}
+_MOST_STORES = 256  # places that are remembered, of a table that leads to very many
+
+
+class Allowed(NamedTuple):
+    """URLs that references may have."""
+
+    url: str  # what they begin with
+    kvstore: KvStoreSpec | None = None  # where they lead: the place that `url` is a name of
+
+    def to_json(self) -> JSON:
+        """Return the member's JSON."""
+        return self.url if self.kvstore is None else {"url": self.url, "kvstore": self.kvstore.to_json()}
+
+
+def expect_allowed(value: JSON) -> Allowed:
+    """Read the beginning of URLs: text, or an object with ``url`` and ``kvstore``."""
+    if isinstance(value, dict):
+        members = Members(value)
+        url = members.take("url", expect_string)
+        kvstore = members.take("kvstore", lambda v: None if v is MISSING else expect_kvstore(v), None)
+        members.finish()
+    else:
+        url, kvstore = expect_string(value), None
+    try:
+        place = _place(url)
+    except (InvalidArgumentError, PermissionDeniedError, UnsupportedError) as e:
+        raise SpecError(e.message) from None
+    return Allowed(place.url, kvstore)
+
+
+class _Place(NamedTuple):
+    """An absolute URL, taken apart."""
+
+    driver: str
+    scheme: str
+    host: str  # or bucket
+    path: str  # as the store has it
+
+    @property
+    def url(self) -> str:
+        return f"{self.scheme}://{self.host}{'' if self.path.startswith('/') else '/'}{self.path}"
+
+    @property
+    def spec(self) -> KvStoreSpec:
+        if self.driver in ("file", "memory"):
+            json: dict[str, Any] = {"path": self.path}
+        else:
+            rest = f"{self.host}/{self.path.removeprefix('/')}"
+            json = remote_members(self.driver, self.scheme, rest, lambda text: text) or {}
+        return parse_kvstore_spec({"driver": self.driver, **json}, _no_url)
+
+
+def _no_url(url: str) -> KvStoreSpec:
+    raise InvalidArgumentError(f"unexpected URL: {dump(url)}")
+
+
+def _place(url: str) -> _Place:
+    """Take an absolute URL, or the absolute path of a local file, apart; fsspec's URLs are not encoded."""
+    found = _SCHEME.match(url)
+    if found is None:
+        scheme, rest = "file", url
+    else:
+        scheme, rest = found[1].lower(), url[found.end() :]
+    driver = _DRIVERS.get(scheme)
+    if driver is None:
+        raise UnsupportedError(f"unsupported URL scheme {dump(scheme)} in {dump(url[:200])}")
+    scheme = _SCHEMES.get(scheme, scheme)
+    if "|" in url or "\0" in url:
+        raise InvalidArgumentError(f"unsupported character in {dump(url[:200])}")
+    if driver in ("file", "memory"):
+        host, path = "", rest
+        if driver == "file" and not os.path.isabs(path):
+            raise InvalidArgumentError(f"expected an absolute path in {dump(url[:200])}")
+    else:
+        host, _, path = rest.partition("/")
+        if "@" in host and driver != "azure":
+            raise PermissionDeniedError(f"{dump(url[:200])} is refused: it has credentials of its own")
+        host = host.lower() if driver == "http" else host
+        path = "/" + path if driver == "http" else path
+    shown = unquote(path.partition("?")[0]) if driver == "http" else path
+    if ".." in shown.replace("\\", "/").split("/"):
+        raise PermissionDeniedError(f'{dump(url[:200])} is refused: it has the component ".."')
+    return _Place(driver, scheme, host, path)
+
+
+@dataclass(frozen=True, eq=False)
+class ReferenceTargets:
+    """Opens the stores that references lead to, of a reference file at `base`."""
+
+    base: KvStoreSpec  # bound
+    allow: tuple[Allowed, ...]
+    context: Context
+
+    def __post_init__(self) -> None:
+        vars(self)["_stores"] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ReferenceTargets, (self.base, self.allow, self.context)
+
+    def __call__(self, url: str) -> tuple[KvStoreDriver, str]:
+        """Return the store and the key of `url`."""
+        stores: dict[str, tuple[KvStoreDriver, str]] = vars(self)["_stores"]
+        known = stores.get(url)
+        if known is None:
+            found = self._find(url).open_driver()
+            if len(stores) >= _MOST_STORES:
+                stores.clear()
+            # One driver for all files of a place, so that readers and connections are shared.
+            same = next((s for s, _ in stores.values() if s.identity == found[0].identity), found[0])
+            known = stores[url] = same, found[1]
+        return known
+
+    def _find(self, url: str) -> KvStoreSpec:
+        base = self.base
+        if _SCHEME.match(url) is None and not os.path.isabs(url) and not (WINDOWS and url[:1] == "/"):
+            return self._relative(url)
+        place = _place(url)
+        if place.driver == "file" and not self._is_local:
+            raise PermissionDeniedError(
+                f"{dump(url[:200])} is refused: a remote reference file can't lead to local files"
+            )
+        own = _origin(base)
+        if own == (place.driver, place.scheme, place.host):
+            if place.driver == "http":
+                path, question, query = place.path.partition("?")
+                root = f"{place.scheme}://{place.host}{question}{query}"
+                return copied(base, base_url=root, path=unquote(path, errors="surrogateescape"))
+            if place.driver != "file" or _is_below(place.path, base.path):
+                return base.with_path(place.path)
+        for allowed in self.allow:
+            if _begins_with(place.url, allowed.url):
+                return self._checked(place, url, allowed).bind(self.context)
+        raise PermissionDeniedError(
+            f"{dump(url[:200])} is refused: it lies neither beside the reference file nor on the "
+            f'same server; the member "allow" lists what else may be read, such as {dump(_above(place))}'
+        )
+
+    def _checked(self, place: _Place, url: str, allowed: Allowed) -> KvStoreSpec:
+        if place.driver == "http":
+            address = link_local_address(urlsplit(f"//{place.host}").hostname or "")
+            if address:
+                raise PermissionDeniedError(
+                    f"{dump(url[:200])} is refused: {place.host} is the link-local address {address}"
+                )
+        if allowed.kvstore is None:
+            return place.spec
+        return allowed.kvstore.joined(place.url[len(allowed.url) :].removeprefix("/"))
+
+    def _relative(self, url: str) -> KvStoreSpec:
+        base = self.base
+        directory = base.path.rstrip("/").rpartition("/")[0] if base.path else ""
+        path = posixpath.normpath(posixpath.join(directory, url)) if directory else posixpath.normpath(url)
+        own = _origin(base)
+        is_below = own is not None and own[0] != "file" and not path.startswith("..")
+        if not is_below and not (path.startswith(f"{directory}/") if directory else path[:2] != ".."):
+            raise PermissionDeniedError(
+                f"{dump(url[:200])} is refused: it lies above the reference file {dump(base.path)}"
+            )
+        if base.driver == "file" and not _is_below(path, base.path):
+            raise PermissionDeniedError(f"{dump(url[:200])} is refused: it leads out by a symbolic link")
+        return base.with_path(path)
+
+    @property
+    def _is_local(self) -> bool:
+        base = self.base
+        while base.base is not None:
+            base = base.base
+        return base.driver == "file"
+
+
+def _origin(spec: KvStoreSpec) -> tuple[str, str, str] | None:
+    """Return driver, scheme and host or bucket of a store; None for one of another kind."""
+    match spec.driver:
+        case "file" | "memory":
+            return spec.driver, spec.driver, ""
+        case "http":
+            parts = urlsplit(getattr(spec, "base_url"))  # noqa: B009 - of that driver's spec
+            return "http", parts.scheme, parts.netloc.lower()
+        case "s3" | "gcs":
+            scheme = "s3" if spec.driver == "s3" else "gs"
+            return spec.driver, scheme, getattr(spec, "bucket")  # noqa: B009
+        case "azure":
+            return "azure", "az", getattr(spec, "container")  # noqa: B009
+    return None
+
+
+def _is_below(path: str, reference: str) -> bool:
+    """Return True if a local file lies in the directory of the reference file, or below that."""
+    root = os.path.realpath(os.path.dirname(os.path.abspath(reference.rstrip("/"))))
+    return os.path.realpath(path).startswith(root.rstrip(os.sep) + os.sep)
+
+
+def _begins_with(url: str, beginning: str) -> bool:
+    """Return True if `url` begins with whole components of `beginning`."""
+    if not url.startswith(beginning):
+        return False
+    return beginning.endswith("/") or len(url) == len(beginning) or url[len(beginning)] in "/?"
+
+
+def _above(place: _Place) -> str:
+    return place.url.partition("?")[0].rpartition("/")[0] + "/"

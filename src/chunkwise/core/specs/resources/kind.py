@@ -1,0 +1,123 @@
+"""Kinds of context resources: frozen records of members, read from JSON and written to it.
+
+Spans of time are text with units, ``"1m30s"``, the form that Abseil and Go print.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, runtime_checkable
+
+from chunkwise.core.base.binding import JSON, Members, dump
+from chunkwise.errors import SpecError
+
+__all__ = ["Member", "ObjectResource", "ResourceConfig", "format_duration", "parse_duration"]
+
+_NANOSECONDS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
+_PART = r"(\d+\.?\d*|\.\d+)(ns|us|ms|s|m|h)"
+_DURATION = re.compile(rf"([+-]?)(?:(?P<parts>(?:{_PART})+)|(?P<zero>0)|(?P<inf>inf))", re.ASCII)
+
+
+@runtime_checkable
+class ResourceConfig(Protocol):
+    """Configuration of a resource; a class for each kind, its instance without arguments is the default."""
+
+    # The resource is nothing but its configuration, so a bound spec shows that instead of a reference
+    # to a shared resource.
+    inline: ClassVar[bool]
+
+    @classmethod
+    def parse(cls, value: JSON) -> Self:
+        """Read the JSON of a configuration."""
+        ...
+
+    def to_json(self, *, include_defaults: bool = False) -> JSON:
+        """Return the JSON of the configuration."""
+        ...
+
+    def create(self) -> Any:
+        """Return a new live object that is configured so."""
+        ...
+
+
+def _same(value: Any) -> JSON:
+    return value
+
+
+class Member(NamedTuple):
+    """Reader and writer of one member of a configuration."""
+
+    parse: Callable[[JSON], Any]  # JSON to value, and back
+    format: Callable[[Any], JSON] = _same
+    shown: bool = True  # True if the default is written when defaults are asked for
+
+
+@dataclass(frozen=True)
+class ObjectResource:
+    """Base of the kinds whose configuration is a JSON object with the fields of the record as members."""
+
+    inline: ClassVar[bool] = False
+    members: ClassVar[Mapping[str, Member]] = {}
+
+    @classmethod
+    def parse(cls, value: JSON) -> Self:
+        """Read a JSON object; a member that is left out has its default."""
+        members = Members(value)
+        found = {f.name: members.take(f.name, cls.members[f.name].parse, f.default) for f in fields(cls)}
+        members.finish()
+        return cls(**found)
+
+    def to_json(self, *, include_defaults: bool = False) -> JSON:
+        """Return the JSON object, without members that have their default unless asked for."""
+        out = {}
+        for f in sorted(fields(self), key=lambda f: f.name):
+            value, member = getattr(self, f.name), self.members[f.name]
+            if value != f.default or (include_defaults and member.shown):
+                out[f.name] = member.format(value)
+        return out
+
+    def create(self) -> Any:
+        """Return the configuration itself, which is all that the resource is."""
+        return self
+
+
+def parse_duration(value: JSON) -> float:
+    """Return the seconds that a text such as ``"1h2m"``, ``"1.5ms"``, ``"0"`` or ``"inf"`` stands for."""
+    match = _DURATION.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        raise SpecError(
+            'Expected Duration formatted as a string using time units "ns", "us" "ms", "s", "m", or "h"., '
+            f"but received: {dump(value)}"
+        )
+    if match["inf"]:
+        seconds = math.inf
+    else:
+        parts = re.findall(_PART, match["parts"] or "", re.ASCII)
+        seconds = sum(float(number) * _NANOSECONDS[unit] for number, unit in parts) / 10**9
+    return -seconds if match[1] == "-" else seconds
+
+
+def format_duration(seconds: float) -> str:
+    """Return the shortest text of a span of seconds, to the nanosecond: ``1m30s``, ``1.5ms``."""
+    if math.isinf(seconds):
+        return "inf" if seconds > 0 else "-inf"
+    left = round(abs(seconds) * 10**9)
+    if left == 0:
+        return "0"
+    text = "-" if seconds < 0 else ""
+    if left < 10**9:
+        unit = "ns" if left < 10**3 else "us" if left < 10**6 else "ms"
+        return text + _count(left, unit)
+    for unit in ("h", "m"):
+        whole, left = divmod(left, _NANOSECONDS[unit])
+        text += f"{whole}{unit}" if whole else ""
+    return text + (_count(left, "s") if left else "")
+
+
+def _count(nanoseconds: int, unit: str) -> str:
+    whole, rest = divmod(nanoseconds, _NANOSECONDS[unit])
+    digits = str(rest).zfill(len(str(_NANOSECONDS[unit])) - 1).rstrip("0") if rest else ""
+    return f"{whole}{'.' if digits else ''}{digits}{unit}"

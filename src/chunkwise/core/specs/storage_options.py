@@ -1,0 +1,120 @@
+"""``storage_options``, as fsspec's users write them, in the words of specs.
+
+=====================================================  ==================================================
+option                                                 member
+=====================================================  ==================================================
+``anon``, ``token="anon"``                             ``aws_credentials`` of type ``anonymous``
+``endpoint_url``, in ``client_kwargs`` too             ``endpoint``
+``region_name`` in ``client_kwargs``                   ``aws_region``
+``profile``                                            ``aws_credentials`` of type ``profile``
+``requester_pays``                                     ``requester_pays``
+``account_name``                                       ``account_name``
+``headers``, in ``client_kwargs`` too                  ``headers``
+=====================================================  ==================================================
+
+Secrets have no place in specs, which are shown and stored: they come from the environment.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from chunkwise.core.base.binding import JSON, dump
+from chunkwise.core.specs.url import is_url, spec_json_from_url
+from chunkwise.errors import InvalidArgumentError, hint
+
+__all__ = ["with_storage_options"]
+
+_SECRETS = {
+    "s3": (
+        ("key", "secret", "token", "username", "password"),
+        "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN",
+    ),
+    "gcs": (("token",), "GOOGLE_APPLICATION_CREDENTIALS"),
+    "azure": (
+        ("account_key", "sas_token", "connection_string", "credential", "client_secret"),
+        "AZURE_STORAGE_ACCOUNT_KEY, AZURE_STORAGE_SAS_TOKEN or AZURE_STORAGE_CONNECTION_STRING",
+    ),
+    "http": (("auth",), "a user in the URL"),
+}
+
+
+def with_storage_options(place: Any, options: Mapping[str, Any] | None) -> Any:
+    """Return the spec of a kvstore for a URL and options; `place` itself without options.
+
+    Raises
+    ------
+    InvalidArgumentError
+        For an option that has no meaning for the URL, or is a secret, and for a place that is no URL.
+
+    Examples
+    --------
+    >>> with_storage_options("s3://bucket/a.zarr", {"anon": True})["kvstore"]["aws_credentials"]
+    {'type': 'anonymous'}
+    """
+    if options is not None and not isinstance(options, Mapping):
+        raise InvalidArgumentError(f"storage_options: expected a dict, not {type(options).__name__}")
+    given = {name: value for name, value in (options or {}).items() if value not in (None, False, {})}
+    if not given:
+        return place
+    text = os.fspath(place) if isinstance(place, str | os.PathLike) else None
+    if text is None or not is_url(text):
+        raise InvalidArgumentError(
+            f"storage_options {sorted(given)}: they go with a URL, not with {text or type(place).__name__}"
+        )
+    spec = spec_json_from_url(text)
+    kvstore: JSON = dict(spec.get("kvstore", spec))
+    if kvstore.get("path") and not kvstore["path"].endswith("/"):
+        kvstore["path"] += "/"
+    root = kvstore
+    while isinstance(root.get("base"), Mapping):  # of an archive, the store that it is in
+        root["base"] = dict(root["base"])
+        root = root["base"]
+    members = _members(str(root.get("driver")), given)
+    if not members:
+        return place
+    root.update(members)
+    return {**spec, "kvstore": kvstore} if "kvstore" in spec else kvstore
+
+
+def _members(driver: str, given: Mapping[str, Any]) -> dict[str, JSON]:
+    secrets, instead = _SECRETS.get(driver, ((), ""))
+    client = given.get("client_kwargs", {})
+    flat = {name: value for name, value in given.items() if name != "client_kwargs"}
+    flat.update(client if isinstance(client, Mapping) else {})
+    known = ["anon", *_KNOWN.get(driver, {})]
+    out: dict[str, JSON] = {}
+    for name, value in flat.items():
+        if name in secrets and not (name == "token" and value == "anon"):
+            raise InvalidArgumentError(
+                f"storage_options: {dump(name)} is a secret, which specs have no place for; set {instead}"
+            )
+        if name == "anon" or (name == "token" and value == "anon"):
+            out |= {"aws_credentials": {"type": "anonymous"}} if driver == "s3" else {}
+        elif name == "profile" and driver == "s3":
+            out["aws_credentials"] = {"type": "profile", "profile": value}
+        elif name == "headers" and driver == "http":
+            out["headers"] = [f"{key}: {text}" for key, text in dict(value).items()]
+        elif name in _KNOWN.get(driver, {}):
+            out[_KNOWN[driver][name]] = value
+        else:
+            raise InvalidArgumentError(
+                f"storage_options: {dump(name)} is not known for {driver}; {hint(name, known)}"
+            )
+    return out
+
+
+_KNOWN: dict[str, dict[str, str]] = {
+    "s3": {
+        "endpoint_url": "endpoint",
+        "region_name": "aws_region",
+        "requester_pays": "requester_pays",
+        "profile": "aws_credentials",
+    },
+    "azure": {"account_name": "account_name"},
+    "http": {"headers": "headers"},
+    "gcs": {"token": ""},
+}
+"""Options of each driver, and the members that they are."""

@@ -1,0 +1,308 @@
+"""URLs of kvstores and arrays: pipelines such as ``file:///data/a.zarr|zarr3:``.
+
+The first component is a root kvstore; then come kvstore adapters, one array driver, and array
+adapters.  Everything that a URL can say is said in JSON.  Paths are percent-encoded, so "|" in a path
+is written ``%7C``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple, TypeAlias
+from urllib.parse import quote, unquote_to_bytes
+
+from chunkwise.core.base.binding import dump
+from chunkwise.core.base.catalogue import DRIVERS, KVSTORES
+from chunkwise.core.base.registry import Entry
+from chunkwise.core.dtypes.data_type import dtypes
+from chunkwise.core.kvstore.ocdbt.version_name import parse_version_text
+from chunkwise.core.kvstore.platform import WINDOWS
+from chunkwise.core.specs.remote_url import ENCODED, remote_members
+from chunkwise.errors import InvalidArgumentError, hint, noted, prefix
+
+__all__ = [
+    "Component",
+    "is_url",
+    "kvstore_json_from_url",
+    "parse_url",
+    "path_of_file_url",
+    "quote_path",
+    "spec_json_from_path",
+    "spec_json_from_url",
+    "unchained",
+]
+
+Kind: TypeAlias = Literal[
+    "root kvstore", "kvstore adapter", "kvstore-based TensorStore", "TensorStore adapter"
+]
+
+_DRIVE = re.compile(r"[A-Za-z]:(/|\Z)")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|file:/|(?:simple|file|block)cache::[A-Za-z0-9+.-]+:")
+_OTHER_NAMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "adl": "az", "wasb": "az", "local": "file"}
+_NOT_ENCODED = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_KVSTORE_ADAPTERS = ("zip", "ocdbt", "reference", "hdf5", "tiff_images")
+_CHAINED = re.compile(rf"({'|'.join(_KVSTORE_ADAPTERS).replace('_', '-')}):(?://([^|]*?):)?:(?!$)")
+_ARRAY_ADAPTERS = ("cast",)
+_OF_ONE_KEY = ("auto", "png", "jpeg", "tiff", "webp", "avif", "bmp")
+
+
+class Component(NamedTuple):
+    """One part of a pipeline."""
+
+    text: str  # the part as it is written, with the colon that may be left out
+    scheme: str  # what stands before the colon
+    rest: str  # what stands after it, still percent-encoded
+
+
+def unchained(text: str) -> str:
+    """Return the pipeline that a URL in fsspec's order means: ``reference::a.json``, ``zip://b/::a.zip``."""
+    found = _CHAINED.match(text)
+    if found is None:
+        return text
+    base, bar, rest = text[found.end() :].partition("|")
+    return f"{unchained(base)}|{found[1]}:{found[2] or ''}{bar}{rest}"
+
+
+def is_url(text: str) -> bool:
+    """Return True if `text` begins with a URL scheme and ``://``, or with ``file:/``."""
+    text = unchained(text)
+    return _SCHEME.match(text) is not None and not (WINDOWS and _DRIVE.match(text))
+
+
+def quote_path(path: str, more: str = "") -> str:
+    """Return `path` percent-encoded for a URL, in which the characters of `more` may stand too."""
+    try:
+        return quote(path, safe="/-_.!~*'():&=+$,;" + more)
+    except UnicodeEncodeError:
+        raise InvalidArgumentError(f"Path is not valid UTF-8, so it has no URL: {dump(path)}") from None
+
+
+def parse_url(url: str) -> list[Component]:
+    """Split a URL into the components of its pipeline, without a look at what they mean."""
+    if not url:
+        raise InvalidArgumentError("URL must be non-empty")
+    out = []
+    for i, text in enumerate(unchained(url).split("|")):
+        scheme, colon, rest = text.partition(":")
+        out.append(Component(text if colon or i == 0 or not text else text + ":", scheme, rest))
+    return out
+
+
+def kvstore_json_from_url(url: str) -> dict[str, Any]:
+    """Return the JSON spec of the kvstore that `url` means."""
+    components = parse_url(url)
+    try:
+        kinds = _schemes()
+        spec: dict[str, Any] | None = None
+        for part in components:
+            if not part.text:
+                raise InvalidArgumentError("URL must be non-empty")
+            if spec is None and ":" not in part.text:
+                raise InvalidArgumentError(f"URL scheme must be specified in {dump(part.text)}")
+            kind, driver = kinds.get(part.scheme, (None, ""))
+            if kind != ("root kvstore" if spec is None else "kvstore adapter"):
+                is_a = f": {dump(part.scheme)} is a {kind} URL scheme" if kind else ""
+                error = InvalidArgumentError(
+                    f"unsupported URL scheme {dump(part.scheme)} in {dump(part.text)}{is_a}"
+                )
+                raise error if kind else noted(error, _instead_of(part, kinds))
+            spec = _kvstore(part, driver, spec)
+        assert spec is not None
+        return spec
+    except InvalidArgumentError as e:
+        raise prefix(e, f"Parsing spec from url: {dump(url)}") from None
+
+
+def spec_json_from_url(url: str) -> dict[str, Any]:
+    """Return the JSON spec of the array that `url` means; without a driver its format is to be found out."""
+    components = parse_url(url)
+    try:
+        return _array(components, None)
+    except InvalidArgumentError as e:
+        raise prefix(e, f"Parsing spec from url: {dump(url)}") from None
+
+
+def spec_json_from_path(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return the JSON spec of the array, of whatever format, in a local file or directory."""
+    # Pipeline components may follow after "|", as in a URL. TensorStore doesn't take paths.
+    text = os.fspath(path)
+    head, *rest = parse_url(text)
+    local = head.text
+    if not local:
+        raise InvalidArgumentError(f"Parsing spec from path: {dump(text)}: path must be non-empty")
+    scheme, colon, _ = local.partition(":")
+    if colon and _schemes().get(scheme, (None,))[0] == "root kvstore" and not os.path.lexists(local):
+        raise InvalidArgumentError(
+            f"Parsing spec from path: {dump(text)}: expected {dump(scheme + '://')} at the beginning of a "
+            f"URL, or {dump('./' + scheme + ':')} at that of a path"
+        )
+    absolute = os.path.abspath(os.path.expanduser(local)).replace(os.sep, "/")
+    if local.endswith(("/", os.sep)) and not absolute.endswith("/"):
+        absolute += "/"
+    try:
+        return _array(rest, {"driver": "file", "path": absolute})
+    except InvalidArgumentError as e:
+        raise prefix(e, f"Parsing spec from path: {dump(text)}") from None
+
+
+@lru_cache(maxsize=1)
+def _schemes() -> dict[str, tuple[Kind, str]]:
+    """Return for each known scheme its kind and the driver that it means."""
+    out: dict[str, tuple[Kind, str]] = {}
+    tables: tuple[tuple[Mapping[str, Entry], Kind, Kind, tuple[str, ...]], ...] = (
+        (KVSTORES, "root kvstore", "kvstore adapter", _KVSTORE_ADAPTERS),
+        (DRIVERS, "kvstore-based TensorStore", "TensorStore adapter", _ARRAY_ADAPTERS),
+    )
+    for table, kind, adapter, adapters in tables:
+        for name, entry in table.items():
+            for scheme in entry.names.get("url", ()):
+                out[scheme] = kind, name
+        for name in adapters:
+            out[name.replace("_", "-")] = adapter, name
+    return out
+
+
+def _array(components: list[Component], spec: dict[str, Any] | None) -> dict[str, Any]:
+    """Append `components` to the kvstore `spec`, or begin with them."""
+    kinds = _schemes()
+    is_array = False
+    for part in components:
+        kind, driver = kinds.get(part.scheme, (None, ""))
+        if kind is None:
+            error = InvalidArgumentError(f"unsupported URL scheme: {dump(part.scheme)}")
+            raise noted(error, _instead_of(part, kinds))
+        if is_array:
+            fits = kind == "TensorStore adapter"
+        else:
+            fits = (kind == "root kvstore") == (spec is None)
+        if not fits:
+            after = "TensorStore" if is_array else "KvStore"
+            place = (
+                "as the first URL pipeline component"
+                if spec is None
+                else f"following a {after} URL pipeline component"
+            )
+            raise InvalidArgumentError(f"{kind} URL scheme in {dump(part.text)} is not valid {place}")
+        if kind in ("root kvstore", "kvstore adapter"):
+            spec = _kvstore(part, driver, spec)
+            continue
+        assert spec is not None
+        if kind == "TensorStore adapter" and not is_array:
+            spec = {"driver": "auto", "kvstore": spec}
+        is_array = True
+        try:
+            spec = (
+                _adapted(part, driver, spec) if kind == "TensorStore adapter" else _format(part, driver, spec)
+            )
+        except InvalidArgumentError as e:
+            raise prefix(e, f"Invalid TensorStore URL component {dump(part.text)}") from None
+    assert spec is not None
+    return spec if is_array else {"driver": "auto", "kvstore": spec}
+
+
+def _kvstore(part: Component, driver: str, base: dict[str, Any] | None) -> dict[str, Any]:
+    """Return the kvstore that a component means; `base` is what an adapter adapts."""
+    try:
+        rest = part.rest
+        if driver == "file" and rest.startswith("/") and not rest.startswith("//"):
+            rest = "//" + rest  # RFC 8089: a file's URL needs no authority
+        if base is None:
+            if not rest.startswith("//"):
+                raise InvalidArgumentError(f"Scheme {dump(part.scheme + '://')} not present in url")
+            members = remote_members(driver, part.scheme, rest[2:], _path)
+            if members is not None:
+                return {"driver": driver, **members}
+            path = _path(rest[2:])
+            if driver == "file":
+                path = path_of_file_url(path)
+            spec: dict[str, Any] = {"driver": driver}
+        else:
+            if rest.startswith("//"):
+                raise InvalidArgumentError(f"Scheme {dump(part.scheme + ':')} not present in url")
+            spec = {"driver": driver, "base": base}
+            if driver == "ocdbt" and rest.startswith("@"):
+                version, _, rest = rest[1:].partition("/")
+                spec["version"] = parse_version_text(version).json
+            path = _path(rest)
+    except InvalidArgumentError as e:
+        raise prefix(e, f"Invalid kvstore URL component {dump(part.text)}") from None
+    if path:
+        spec["path"] = path
+    return spec
+
+
+def _format(part: Component, driver: str, kvstore: dict[str, Any]) -> dict[str, Any]:
+    path = _path(part.rest.removeprefix("//"))
+    if path and driver in _OF_ONE_KEY:
+        raise InvalidArgumentError("Path not supported")
+    if driver == "json":
+        if path and not path.startswith("/"):
+            raise InvalidArgumentError(f"JSON Pointer does not start with '/': {dump(path)}")
+        return {"driver": driver, "kvstore": kvstore, **({"json_pointer": path} if path else {})}
+    if path:
+        own = kvstore.get("path", "")
+        between = "" if not own or own.endswith("/") else "/"
+        kvstore = {**kvstore, "path": own + between + path}
+    return {"driver": driver, "kvstore": kvstore}
+
+
+def _adapted(part: Component, driver: str, base: dict[str, Any]) -> dict[str, Any]:
+    dtype = _path(part.rest)
+    if dtype not in dtypes:
+        raise InvalidArgumentError(f"Unsupported data type: {dump(dtype)}")
+    return {"driver": driver, "base": base, "dtype": dtype}
+
+
+def _instead_of(part: Component, kinds: Mapping[str, Any]) -> str:
+    """Return what to write in place of a scheme that is not known."""
+    if part.rest.startswith(":"):
+        return (
+            f"fsspec's {part.scheme} is not needed: write {part.rest[1:]}, of which only the chunks that are "
+            'asked for are read; {"driver": "cache", "base": ..., "directory": ...} keeps them on disk'
+        )
+    if part.scheme in _OTHER_NAMES:
+        return f"did you mean {_OTHER_NAMES[part.scheme]}?"
+    more = "fsspec.get_mapper(URL) is taken as a store too; " if part.rest.startswith("//") else ""
+    return more + hint(part.scheme, kinds)
+
+
+def _path(rest: str) -> str:
+    """Decode the path of a component, which can't have anything after it."""
+    rest, _, fragment = rest.partition("#")
+    path, _, query = rest.partition("?")
+    if query:
+        raise noted(InvalidArgumentError("Query string not supported"), ENCODED)
+    if fragment:
+        raise noted(InvalidArgumentError("Fragment identifier not supported"), ENCODED)
+    wrong = _NOT_ENCODED.search(path)
+    if wrong is not None:
+        raise InvalidArgumentError(f"Invalid percent-encoding at position {wrong.start()}: {dump(path)}")
+    try:
+        return unquote_to_bytes(path).decode()
+    except UnicodeError:
+        raise InvalidArgumentError(f"Invalid UTF-8 percent-encoding sequence: {dump(path)}") from None
+
+
+def path_of_file_url(path: str, *, windows: bool = WINDOWS) -> str:
+    """Return the path of a ``file`` URL, after ``file://``, without empty, "." and ".." components."""
+    authority, slash, below = path.partition("/")
+    root = "/"
+    if authority not in ("", "localhost"):
+        root = f"//{authority}/"  # a share of a server
+    elif windows and _DRIVE.match(below):
+        root = ""
+    if root.startswith("//") and not windows:
+        raise InvalidArgumentError(f"file: URIs do not support authority: {dump(authority)}")
+    if not slash:
+        raise InvalidArgumentError(f"file: URIs do not support relative paths: {dump(below)}")
+    parts: list[str] = []
+    for part in below.split("/"):
+        if part == "..":
+            del parts[-1:]
+        elif part not in ("", "."):
+            parts.append(part)
+    is_directory = below.rpartition("/")[2] in ("", ".", "..")
+    return root + "/".join(parts) + ("/" if is_directory and parts else "")

@@ -1,0 +1,156 @@
+"""Values of attributes: conversion of Python and NumPy objects to JSON.
+
+NumPy scalars become numbers, text and truth values; arrays and tuples become lists.  Nothing is guessed:
+whatever JSON has no word for is refused, and the error says where in the value it is.
+
+JSON has no NaN and no infinities.  The caller chooses what becomes of them:
+
+===========  =====================================================================================
+``error``    They are refused.  The default.
+``string``   They become ``"NaN"``, ``"Infinity"`` and ``"-Infinity"``, as in Zarr v3 fill values.
+``literal``  They are written as the bare words ``NaN``, ``Infinity`` and ``-Infinity``, which is what
+             zarr-python and hdmf-zarr write.  Strict readers, TensorStore for one, can't read such a
+             document at all.
+===========  =====================================================================================
+
+When read, the bare words become numbers, and text stays text.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from chunkwise.core.base.arguments import check_choice
+from chunkwise.core.base.binding import JSON, dump
+from chunkwise.errors import InvalidArgumentError
+
+__all__ = ["NonFinite", "attributes_to_json", "check_non_finite", "has_non_finite", "to_json_value"]
+
+NonFinite: TypeAlias = Literal["error", "string", "literal"]
+
+_CHOICES = ("error", "string", "literal")
+_DEPTH = 200
+
+
+def check_non_finite(choice: object) -> NonFinite:
+    """Return `choice` if it is one of the words in the table above."""
+    check_choice(choice, "non_finite", _CHOICES)
+    return choice  # type: ignore[return-value]
+
+
+def to_json_value(value: Any, where: str, non_finite: NonFinite = "error") -> Any:
+    """Return `value` as JSON; raise InvalidArgumentError, which names `where`, if that can't hold it."""
+    return _Converter(where, non_finite).convert(value, "", 0)
+
+
+def attributes_to_json(attributes: Mapping[str, Any], non_finite: NonFinite = "error") -> dict[str, JSON]:
+    """Return attributes as JSON; raise InvalidArgumentError, which names one, if that can't hold them."""
+    for name in attributes:
+        if not isinstance(name, str):
+            raise InvalidArgumentError(f"attributes have text as names, not {name!r}")
+    return {
+        str.__str__(name): to_json_value(value, f"attribute {dump(name)}", non_finite)
+        for name, value in attributes.items()
+    }
+
+
+def has_non_finite(value: Any) -> bool:
+    """Return True if there is a NaN or an infinity in a JSON value."""
+    if isinstance(value, float):
+        return not math.isfinite(value)
+    if isinstance(value, Mapping):
+        return any(map(has_non_finite, value.values()))
+    return isinstance(value, list) and any(map(has_non_finite, value))
+
+
+class _Converter:
+    def __init__(self, where: str, non_finite: NonFinite) -> None:
+        self._where = where
+        self._non_finite = non_finite
+
+    def _refuse(self, at: str, why: str) -> InvalidArgumentError:
+        return InvalidArgumentError(f"{self._where}{f' at {at}' if at else ''}: {why}")
+
+    def convert(self, value: Any, at: str, depth: int) -> Any:
+        if depth > _DEPTH:
+            raise self._refuse(at[:40] + "…", f"nested more than {_DEPTH} deep; does it contain itself?")
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, np.ndarray | np.generic):
+            return self._numpy(value, at, depth)
+        if isinstance(value, str):
+            return str.__str__(value)
+        if isinstance(value, int):
+            return int(value)
+        if isinstance(value, float):
+            return self._float(float(value), at)
+        if isinstance(value, list | tuple):
+            return [self.convert(item, f"{at}[{i}]", depth + 1) for i, item in enumerate(value)]
+        if isinstance(value, Mapping):
+            return {self._name(k, at): self.convert(v, _below(at, k), depth + 1) for k, v in value.items()}
+        raise self._refuse(at, f"JSON can't hold a {_type_name(value)}{_advice(value)}")
+
+    def _name(self, name: Any, at: str) -> str:
+        if not isinstance(name, str):
+            raise self._refuse(at, f"members of JSON objects have text as names, not {name!r}")
+        return str.__str__(name)
+
+    def _float(self, value: float, at: str) -> Any:
+        if math.isfinite(value) or self._non_finite == "literal":
+            return value
+        name = "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        if self._non_finite == "string":
+            return name
+        raise self._refuse(
+            at, f'JSON has no {name}; choose non_finite="string" or "literal" to have it written all the same'
+        )
+
+    def _numpy(self, value: Any, at: str, depth: int) -> Any:
+        kind = value.dtype.kind
+        if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+            raise self._refuse(at, "JSON can't hold a masked array; fill it first")
+        if value.ndim and kind in "biufUV" and value.dtype.names is None:
+            return [self._numpy(item, f"{at}[{i}]", depth + 1) for i, item in enumerate(value)]
+        if value.ndim:
+            return [self.convert(item, f"{at}[{i}]", depth + 1) for i, item in enumerate(value)]
+        if kind == "O":
+            return self.convert(value.item(), at, depth + 1)
+        if kind in "bU":
+            return value.item()
+        if kind in "iu":
+            return int(value)
+        if kind == "f" or np.issubdtype(value.dtype, np.floating) or _is_small_float(value.dtype):
+            number = float(value)
+            if value.dtype.itemsize > 8 and math.isfinite(number) and value.dtype.type(number) != value:
+                raise self._refuse(at, f"{value!r} is no 64-bit floating-point number; round it first")
+            return self._float(number, at)
+        raise self._refuse(at, f"JSON can't hold a NumPy value of type {value.dtype}{_advice(value)}")
+
+
+def _is_small_float(dtype: np.dtype[Any]) -> bool:
+    return dtype.kind == "V" and dtype.names is None and "float" in dtype.name
+
+
+def _below(at: str, name: Any) -> str:
+    return f"{at}.{name}" if at else dump(str(name))
+
+
+def _type_name(value: Any) -> str:
+    kind = type(value)
+    return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _advice(value: Any) -> str:
+    if isinstance(value, bytes | bytearray | np.bytes_):
+        return "; decode it to text, or make it a list of numbers"
+    if isinstance(value, complex | np.complexfloating):
+        return "; make it a list of real and imaginary part"
+    if isinstance(value, set | frozenset):
+        return "; make it a list"
+    if isinstance(value, np.datetime64 | np.timedelta64) or hasattr(value, "isoformat"):
+        return "; make it text with str()"
+    return ""

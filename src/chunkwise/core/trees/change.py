@@ -1,0 +1,155 @@
+"""Deleting, moving and linking nodes of a tree.
+
+A node's own document is deleted first.  So nobody finds an array with half of its chunks, and a killed
+process leaves keys that belong to nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from functools import cache, partial
+
+from chunkwise.core.kvstore.atomic import Directories
+from chunkwise.core.kvstore.key_range import KeyRange
+from chunkwise.core.kvstore.protocol import offers
+from chunkwise.core.kvstore.take_place import delete_all_below, delete_but
+from chunkwise.core.trees.consolidated import move_consolidated, update_consolidated
+from chunkwise.core.trees.consolidated_tree import subtree_copies
+from chunkwise.core.trees.create import check_no_link, make_groups
+from chunkwise.core.trees.link import Link, add_link, remove_link, target_names
+from chunkwise.core.trees.location import Location
+from chunkwise.core.trees.new_location import check_vacant
+from chunkwise.core.trees.node import Node, find_node
+from chunkwise.core.trees.node_name import check_new_names
+from chunkwise.core.trees.own_keys import foreign_keys
+from chunkwise.core.trees.resolve import group_links, resolve
+from chunkwise.core.trees.tree import Tree
+from chunkwise.errors import AlreadyExistsError, ChunkwiseError, InvalidArgumentError, NodeNotFoundError
+
+__all__ = ["check_unused", "delete_all", "delete_below", "delete_node", "make_link", "move_node", "relocate"]
+
+
+def delete_node(tree: Tree, names: Sequence[str]) -> list[str]:
+    """Delete an array or group and everything below it, or a link; return as `delete_all` does."""
+    if not names:
+        raise InvalidArgumentError("the root of a tree can't be deleted through the tree itself")
+    node, names, link = _node_or_link(tree, names)
+    if link is None:
+        return delete_all(tree.location(names), node)
+    remove_link(node, names[-1])
+    return []
+
+
+def _node_or_link(tree: Tree, names: Sequence[str]) -> tuple[Node, Sequence[str], Link | None]:
+    """Return a node and the names to it without links above; or the group that a link is in, and the link."""
+    node = tree.find(names)
+    if node is not None:
+        return node, names, None
+    found = resolve(tree, names[:-1])
+    if found is None or found.node.kind == "array":
+        raise NodeNotFoundError(f"there is no array, group or link at {tree.location(names).text}")
+    if found.tree is not tree:
+        raise InvalidArgumentError(
+            f"{tree.location(names).text} is in another tree, {found.tree.root.text}; change it there"
+        )
+    names = (*found.names, names[-1])
+    link = group_links(tree, found.names, found.node).get(names[-1])
+    if link is not None:
+        return found.node, names, link
+    node = tree.find(names)
+    if node is None:
+        raise NodeNotFoundError(f"there is no array, group or link at {tree.location(names).text}")
+    return node, names, None
+
+
+def delete_all(location: Location, node: Node, known: Iterable[Node] = ()) -> list[str]:
+    """Delete a node and everything below it, its document first; consolidated metadata above follow.
+
+    Returns the keys that belong to no array or group; they stay, with the directories that they are in.
+    `known` are nodes there that were just read.
+    """
+    kv = location.store
+    left = foreign_keys(location, known)
+    if node.key:
+        kv.delete(location.path + node.key)
+    delete_but(kv, location.path, left)
+    update_consolidated(kv, location.path)
+    return left
+
+
+def delete_below(location: Location) -> None:
+    """Delete all keys below a location that only this library has written to, and its directory."""
+    delete_all_below(location.store, location.path)
+
+
+def move_node(tree: Tree, source: Sequence[str], target: Sequence[str]) -> None:
+    """Move an array, a group with everything below it, or a link; consolidated metadata above follows."""
+    if not source or not target:
+        raise InvalidArgumentError("the root of a tree can't be moved, nor anything be put in its place")
+    if list(target[: len(source)]) == list(source):
+        raise InvalidArgumentError(f"/{'/'.join(source)} can't be moved into itself")
+    there = tree.location(target)
+    check_new_names(list(target), tree.format)
+    check_unused(there)
+    node, source, link = _node_or_link(tree, source)
+    if link is not None:
+        path = "/" + "/".join(target_names(link, tuple(source[:-1])))
+        make_link(tree, target, link._replace(path=path))
+        remove_link(node, source[-1])
+        return
+    make_groups(tree, target[:-1])
+    check_no_link(tree, target)
+    relocate(tree.location(source), there, node)
+
+
+def check_unused(location: Location) -> None:
+    """Raise AlreadyExistsError if a node can't be moved to `location`, because something is there."""
+    others: list[str] = []
+    if find_node(location, None, others) is not None:
+        raise AlreadyExistsError(f"there is an array or group at {location.text} already")
+    check_vacant(location, None, others)
+
+
+def make_link(tree: Tree, names: Sequence[str], link: Link) -> None:
+    """Put a link into the tree; groups above it are made."""
+    if not names:
+        raise InvalidArgumentError("the root of a tree can't be a link")
+    check_new_names(list(names), tree.format)
+    path = "/" + "/".join(target_names(link, tuple(names[:-1])))
+    if tree.find(names) is not None:
+        raise AlreadyExistsError(f"there is an array or group at {tree.location(names).text} already")
+    make_groups(tree, names[:-1])
+    check_no_link(tree, names)
+    parent = tree.find(names[:-1])
+    assert parent is not None
+    add_link(parent, names[-1], link._replace(path=path))
+
+
+def relocate(here: Location, there: Location, node: Node) -> None:
+    """Move a node to where nothing is in the same store; consolidated metadata follow."""
+    _move(here, there, node)
+    move_consolidated(here.store, here.path, dict)
+    move_consolidated(there.store, there.path, cache(partial(subtree_copies, there)))
+
+
+def _move(here: Location, there: Location, node: Node) -> None:
+    kv = here.store
+    if offers(kv, Directories):
+        kv.move_directory(here.path[:-1], there.path[:-1])
+        return
+    keys = KeyRange.of_prefix(here.path)
+    own = here.path + node.key
+    moved = [key for key in kv.list(keys.start, keys.stop) if key != own]
+    try:
+        for key in (*moved, *([own] if node.key else [])):  # the document last: then it is whole
+            value = kv.read(key).value
+            if value is not None:
+                kv.write(there.path + key[len(here.path) :], value)
+    except BaseException:  # an interrupt too: the node is still whole where it was, and is to be nowhere else
+        with suppress(ChunkwiseError):  # the store may have failed for good
+            delete_all_below(kv, there.path)
+        raise
+    if node.key:
+        kv.delete(own)
+    delete_all_below(kv, here.path)

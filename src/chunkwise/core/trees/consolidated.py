@@ -1,0 +1,134 @@
+"""Updates of consolidated metadata: the copies of documents that groups above a node hold.
+
+Zarr v2 has them in ``.zmetadata``, Zarr v3 in member ``consolidated_metadata`` of the group's ``zarr.json``.
+Readers believe the copies, so they are updated by every change of a node.  Neither is part of its core
+specification; both are as zarr-python writes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from chunkwise.core.arrays.metadata_observers import HOLDERS, holds, upwards
+from chunkwise.core.base.binding import JSON
+from chunkwise.core.driver.tree_formats import tree_format
+from chunkwise.core.engine.together import together
+from chunkwise.core.kvstore.protocol import KvStoreDriver
+from chunkwise.core.trees.document import change_document, read_document
+
+__all__ = ["EMPTY", "move_consolidated", "update_consolidated", "with_copies"]
+
+EMPTY: dict[str, JSON] = {"kind": "inline", "must_understand": False, "metadata": {}}
+"""Consolidated metadata that a copy of a Zarr v3 group has of its own."""
+
+_Copies = Mapping[str, Mapping[str, JSON]]
+
+_V2_DOCUMENTS = (".zarray", ".zgroup", ".zattrs")
+
+
+def update_consolidated(kv: KvStoreDriver, path: str) -> None:
+    """Update the copies of a node's documents in it and all groups above."""
+    # Copies of what is below the node go if the node is gone, and stay as they are otherwise.
+    places = [
+        _Place(group, format, key, word)
+        for group in upwards(path)
+        for format, key, word in HOLDERS
+        if group != path or key != "zarr.json"  # which has no copy of itself
+    ]
+    for place in _holding(kv, places):
+        name = path[len(place.group) :].rstrip("/")
+        _change_copies(kv, place, partial(_node_changed, kv=kv, path=path, name=name))
+
+
+def move_consolidated(kv: KvStoreDriver, path: str, documents: Callable[[], _Copies]) -> None:
+    """Replace the copies of a node and all below it in the groups above."""
+    # `documents` gives, by format, the copies by their paths from the node; nothing if it was moved away.
+    places = [_Place(group, *holder) for group in upwards(path) if group != path for holder in HOLDERS]
+    for place in _holding(kv, places):
+        name = path[len(place.group) :].rstrip("/")
+        _change_copies(kv, place, partial(_replaced, name=name, documents=documents))
+
+
+class _Place(NamedTuple):
+    """A document of a group that may hold copies of others."""
+
+    group: str
+    format: str
+    key: str
+    word: bytes
+
+
+def _holding(kv: KvStoreDriver, places: Sequence[_Place]) -> list[_Place]:
+    """Return the places where there are copies."""
+    found = together(kv, lambda place: holds(kv, place.group + place.key, place.word), places)
+    return [place for place, there in zip(places, found, strict=True) if there]
+
+
+_Change = Callable[[dict[str, JSON], str], dict[str, JSON]]
+
+
+def _change_copies(kv: KvStoreDriver, place: _Place, change: _Change) -> None:
+    """Change the copies that a group has."""
+    changed = partial(_changed, change=change, format=place.format)
+    change_document(kv, place.group + place.key, partial(with_copies, format=place.format, change=changed))
+
+
+def with_copies(document: JSON, format: str, change: Callable[[dict[str, JSON]], dict[str, JSON]]) -> JSON:
+    """Return a document with what `change` makes of the copies of others in it; as it is if it has none."""
+    holder, member = document, tree_format(format).consolidated_member
+    if member:
+        holder = document.get(member) if isinstance(document, dict) else None
+    if not isinstance(holder, dict) or not isinstance(holder.get("metadata"), dict):
+        return document
+    holder = {**holder, "metadata": change(dict(holder["metadata"]))}
+    return {**document, member: holder} if member else holder
+
+
+def _changed(copies: dict[str, JSON], *, change: _Change, format: str) -> dict[str, JSON]:
+    """Return changed copies in the order that zarr-python needs: by depth, each group's side by side."""
+    items = change(copies, format).items()
+    return dict(sorted(items, key=lambda item: (item[0].count("/"), item[0].rpartition("/")[0])))
+
+
+def _node_changed(
+    copies: dict[str, JSON], format: str, *, kv: KvStoreDriver, path: str, name: str
+) -> dict[str, JSON]:
+    current: dict[str, JSON] = {}
+    if tree_format(format).attributes_key:
+        for key in _V2_DOCUMENTS:
+            document = read_document(kv, path + key)
+            if document is None and key == ".zattrs" and current:
+                document = {}
+            if document is not None:
+                current[f"{name}/{key}" if name else key] = document
+    else:
+        document = read_document(kv, path + "zarr.json")
+        if document is not None:
+            current[name] = _as_copy(document, copies.get(name))
+    if not current and name:
+        return _without(copies, name)
+    if tree_format(format).attributes_key:
+        own = tuple(f"{name}/{key}" if name else key for key in _V2_DOCUMENTS)
+        copies = {key: value for key, value in copies.items() if key not in own or key in current}
+    return {**copies, **current}
+
+
+def _as_copy(document: JSON, before: JSON) -> JSON:
+    """Return the copy of a ``zarr.json``: a group's has empty consolidated metadata, or those it had."""
+    if not isinstance(document, dict) or document.get("node_type") != "group":
+        return document
+    own = before.get("consolidated_metadata") if isinstance(before, dict) else None
+    return {**document, "consolidated_metadata": own or EMPTY}
+
+
+def _without(copies: Mapping[str, JSON], name: str) -> dict[str, JSON]:
+    return {key: value for key, value in copies.items() if key != name and not key.startswith(name + "/")}
+
+
+def _replaced(
+    copies: dict[str, JSON], format: str, *, name: str, documents: Callable[[], _Copies]
+) -> dict[str, JSON]:
+    new = {f"{name}/{key}" if key else name: copy for key, copy in documents().get(format, {}).items()}
+    return {**_without(copies, name), **new}

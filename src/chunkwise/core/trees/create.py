@@ -1,0 +1,193 @@
+"""Creation of groups, and of the groups above them.
+
+Documents are written from the root down, each on condition that it is missing, so of two processes that
+make the same group one finds that of the other.  A directory without a document becomes a Zarr group when
+something is made below it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from chunkwise.core.base.binding import JSON
+from chunkwise.core.driver.tree_format import FormatName
+from chunkwise.core.driver.tree_formats import tree_format
+from chunkwise.core.kvstore.protocol import MISSING_GENERATION, KvStoreDriver
+from chunkwise.core.trees.attribute_value import attributes_to_json
+from chunkwise.core.trees.consolidated import update_consolidated
+from chunkwise.core.trees.document import change_document
+from chunkwise.core.trees.link import remove_link
+from chunkwise.core.trees.location import Location
+from chunkwise.core.trees.new_location import check_vacant, remove_groups
+from chunkwise.core.trees.node import Node, find_node
+from chunkwise.core.trees.node_name import check_new_names
+from chunkwise.core.trees.replacement import replacing
+from chunkwise.core.trees.resolve import group_links
+from chunkwise.core.trees.tree import Tree
+from chunkwise.errors import AlreadyExistsError, ChunkwiseError
+
+__all__ = [
+    "check_names",
+    "check_no_link",
+    "group_attributes",
+    "make_group",
+    "make_groups",
+    "write_group",
+]
+
+
+def make_groups(tree: Tree, names: Sequence[str], known: int = 0) -> list[Location]:
+    """Make the groups along `names` that are missing, and return them; the first `known` are there."""
+    made: list[Location] = []
+    try:
+        for end, node in _missing(tree, names, known):
+            at = tree.location(names[:end])
+            if (node is None or not tree_format(tree.format).directories_are_groups) and write_group(
+                at, tree.format, {}
+            ):
+                made.append(at)
+    except BaseException:
+        with suppress(ChunkwiseError):  # the store may have failed for good
+            remove_groups(made)
+        raise
+    return made
+
+
+def check_names(tree: Tree, names: Sequence[str], known: int = 0) -> None:
+    """Raise if there can't be a node at `names`: an array or a link is on the way to it, or in its place."""
+    for _ in _missing(tree, names[:-1], known):
+        pass
+    check_no_link(tree, names)
+
+
+def _missing(tree: Tree, names: Sequence[str], known: int) -> Iterator[tuple[int, Node | None]]:
+    """Yield the lengths of paths along `names` at which there is no group with a document."""
+    check_new_names(list(names[known:]), tree.format)
+    for end in range(known + 1, len(names) + 1):
+        node = tree.find(names[:end])
+        if node is not None and node.kind == "array":
+            raise AlreadyExistsError(f"{node.location.text} is an array; nothing can be below it")
+        if node is None:
+            check_no_link(tree, names[:end])
+        if node is None or node.implicit:
+            yield end, node
+
+
+def make_group(
+    tree: Tree,
+    names: Sequence[str],
+    attributes: Mapping[str, JSON],
+    *,
+    known: int = 0,
+    exist_ok: bool = False,
+    overwrite: bool = False,
+) -> Node:
+    """Make a group and those above it; return it."""
+    values = group_attributes(tree, attributes)
+    known = min(known, max(len(names) - 1, 0))
+    check_new_names(list(names[known:]), tree.format)
+    location = tree.location(names)
+    others: list[str] = []
+    if overwrite:
+        for _ in _missing(tree, names[:-1], known):
+            pass
+        if find_node(location, tree.format, others) is not None or others:
+            return _replace_group(tree, names, values, known)
+        parent = tree.find(names[:-1]) if names else None
+        if parent is not None and names[-1] in group_links(tree, names[:-1], parent):
+            write_group(location, tree.format, values)  # which comes before a link
+            remove_link(parent, names[-1])
+    made = make_groups(tree, names[:-1], known)
+    try:
+        node = tree.find(names, others=others)
+        if node is not None and node.kind == "array":
+            raise AlreadyExistsError(f"{node.location.text} is an array already ({node.format})")
+        if node is not None and not names and node.format != tree.format:
+            node = None  # metadata of two formats may be in the same place
+        if node is not None and not node.implicit and not exist_ok and not overwrite:
+            raise AlreadyExistsError(f"{node.location.text} is a group already ({node.format})")
+        if node is None:
+            check_no_link(tree, names)
+        if node is None or node.implicit:
+            check_vacant(location, node, others)
+            written = write_group(location, tree.format, values)
+            if written:
+                made.append(location)
+            node = tree.find(names)
+            if node is None or not (written or exist_ok):
+                raise AlreadyExistsError(f"{location.text} was made, or deleted, by somebody else meanwhile")
+    except BaseException:
+        with suppress(ChunkwiseError):  # the store may have failed for good
+            remove_groups(made)
+        raise
+    return node
+
+
+def group_attributes(tree: Tree, attributes: Mapping[str, Any]) -> dict[str, JSON]:
+    """Return the attributes of a group that is to be made as JSON; raise if it can't be."""
+    values = attributes_to_json(attributes, tree.non_finite)
+    tree.rules.check_group_attributes(values)
+    return values
+
+
+def _replace_group(tree: Tree, names: Sequence[str], attributes: Mapping[str, JSON], known: int) -> Node:
+    location = tree.location(names)
+    with replacing(location) as staging:
+        write_group(staging, tree.format, attributes)
+        make_groups(tree, names[:-1], known)
+    node = tree.find(names)
+    if node is None:
+        raise AlreadyExistsError(f"{location.text} was deleted by somebody else meanwhile")
+    return node
+
+
+def check_no_link(tree: Tree, names: Sequence[str]) -> None:
+    """Raise AlreadyExistsError if a group has a link with the name of the node that is to be made in it."""
+    if not names:
+        return
+    parent = tree.find(names[:-1])
+    if parent is None:
+        return
+    link = group_links(tree, names[:-1], parent).get(names[-1])
+    if link is not None:
+        raise AlreadyExistsError(
+            f"{tree.location(names).text} is a link to {link}; make it there, or delete the link first"
+        )
+
+
+def write_group(
+    location: Location, format: FormatName, attributes: Mapping[str, JSON], *, follow: bool = True
+) -> bool:
+    """Write the documents of a group unless it has them; return True if this call made the group."""
+    # Consolidated metadata above `follow`.  A group that can't be made as it should be is not there.
+    kv, path = location.store, location.path
+    rules = tree_format(format)
+    rules.check_group_attributes(attributes)
+    (key, document), *beside = rules.group_documents(attributes).items()
+    made = _write_new(kv, path + key, document)
+    try:
+        for other, _ in beside if made else ():
+            if not _write_new(kv, path + other, dict(attributes)):
+                change_document(kv, path + other, lambda before: {**(before or {}), **attributes})
+        if follow and rules.consolidated_key:
+            update_consolidated(kv, path)
+    except BaseException:
+        with suppress(ChunkwiseError):  # the store may have failed for good
+            if made:
+                remove_groups([location])
+        raise
+    return made
+
+
+def _write_new(kv: KvStoreDriver, key: str, document: JSON) -> bool:
+    return kv.write(key, _encode(document), if_equal=MISSING_GENERATION) is not None
+
+
+def _encode(document: JSON) -> bytes:
+    try:
+        return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return json.dumps(document, separators=(",", ":")).encode()

@@ -1,0 +1,243 @@
+"""Locations of nodes in a key-value store, and what names one: paths, URLs, specs, open kvstores."""
+
+from __future__ import annotations
+
+import json
+import operator
+import os
+from collections.abc import Iterator, Mapping
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple, TypeAlias
+
+from chunkwise.core.base.binding import JSON, Members, dump
+from chunkwise.core.base.catalogue import DRIVERS, kvstores
+from chunkwise.core.base.extras import is_of
+from chunkwise.core.driver.auto.found_instead import file_kind
+from chunkwise.core.kvstore.protocol import ByteRange, KvStoreDriver, is_store
+from chunkwise.core.kvstore.value_bound import read_bounded
+from chunkwise.core.specs.context import Context, as_context
+from chunkwise.core.specs.kvstore_spec import (
+    KvStoreSpec,
+    Locatable,
+    is_kvstore_object,
+    kvstore_missing,
+    parse_kvstore_spec,
+)
+from chunkwise.core.specs.kvstores.adapter import AdapterKvStoreSpec
+from chunkwise.core.specs.public_kvstore_spec import Spec as StoreSpec
+from chunkwise.core.specs.spec import Spec
+from chunkwise.core.specs.spec_members import kvstore_from_url
+from chunkwise.core.specs.url import is_url, spec_json_from_path, spec_json_from_url
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError, noted
+
+__all__ = ["Location", "LocationLike", "inside_file", "instead_of", "locate", "location_of"]
+
+LocationLike: TypeAlias = (
+    "str | os.PathLike[str] | Mapping[str, JSON] | Spec | StoreSpec | Locatable | KvStoreDriver | Location"
+)
+"""A path, a URL, a spec of an array or a kvstore or its JSON, an open kvstore, or a location."""
+
+
+class Location(NamedTuple):
+    """Location of a node, which need not be there."""
+
+    store: KvStoreDriver
+    path: str  # prefix of the keys of the node: empty or ending in "/"
+    text: str  # as the user gave it
+    base: Mapping[str, JSON]  # JSON spec of the store's root: `path` is to be appended to its "path"
+    store_spec: KvStoreSpec  # the same, bound to live resources
+
+    @property
+    def name(self) -> str:
+        """Last component of the path; empty for the root of the store."""
+        return self.path.rstrip("/").rpartition("/")[2]
+
+    @property
+    def parent(self) -> Location | None:
+        """The node that this one is in; None for the root of the store."""
+        if not self.path:
+            return None
+        return self.at(self.path[: self.path[:-1].rfind("/") + 1])
+
+    @property
+    def parents(self) -> Iterator[Location]:
+        """The nodes that this one is in, the nearest first."""
+        at = self.parent
+        while at is not None:
+            yield at
+            at = at.parent
+
+    def child(self, name: str) -> Location:
+        """Return the node below this one with the given name or relative path."""
+        return self.at(f"{self.path}{name}/")
+
+    def at(self, path: str) -> Location:
+        """Return the node of the same store with another path."""
+        return self._replace(path=path, text=self.store.describe(path))
+
+    def describe(self, key: str) -> str:
+        """Return the name of a key of the node for messages."""
+        return self.store.describe(self.path + key)
+
+    def kvstore_json(self) -> dict[str, JSON]:
+        """Return the ``kvstore`` member of a spec for the node."""
+        return {**self.base, "path": self.base.get("path", "") + self.path}
+
+    def journal_json(self) -> JSON:
+        """Return what a journal says of the node, in which the name of a store object stands for it."""
+        named: JSON = json.loads(json.dumps(self.kvstore_json(), default=_name_of_object))
+        return named
+
+    @property
+    def url(self) -> str:
+        """URL of the node; how the store names it, if there is none."""
+        try:
+            return self.kvstore().url
+        except (ValueError, NotImplementedError):
+            return self.describe("")
+
+    def kvstore(self) -> KvStoreSpec:
+        """Return the bound spec of a kvstore with the keys of the node."""
+        return self.store_spec.with_path(self.store_spec.path + self.path)
+
+    def alone(self) -> Location:
+        """Return the same location for writes to what the caller has just made, where nobody else writes."""
+        # Parts of chunks can then be written in stores that know no conditions, too.
+        spec = _alone(self.store_spec)
+        return (
+            self if spec is self.store_spec else self._replace(store=spec.open_driver()[0], store_spec=spec)
+        )
+
+
+def _name_of_object(store: Any) -> str:
+    return (
+        parse_kvstore_spec({"driver": "object", "object": store}, kvstore_from_url)
+        .open_driver()[0]
+        .describe("")
+    )
+
+
+def _alone(spec: KvStoreSpec) -> KvStoreSpec:
+    if isinstance(spec, AdapterKvStoreSpec):
+        bases = spec.bases()
+        alone = tuple(map(_alone, bases))
+        return spec if all(map(operator.is_, bases, alone)) else spec.with_bases(alone)
+    if isinstance(spec, _OpenStore) and getattr(spec.kv, "single_writer", True) is False:
+        kv: Any = copy(spec.kv)
+        kv.single_writer = True
+        return replace(spec, kv=kv)
+    if getattr(spec, "single_writer", True) is False:
+        changes: dict[str, Any] = {"single_writer": True}
+        return replace(spec, **changes)
+    return spec
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class _OpenStore(KvStoreSpec):
+    """A kvstore that is open already and has no spec."""
+
+    driver: ClassVar[str] = "open"
+
+    kv: KvStoreDriver
+
+    def open_driver(self) -> tuple[KvStoreDriver, str]:
+        return self.kv, self.path
+
+
+def locate(place: LocationLike, context: Context | None = None) -> Location:
+    """Return the location that `place` names; raise InvalidArgumentError if it names none."""
+    if isinstance(place, Location):
+        return place
+    if isinstance(place, Locatable):
+        return location_of(place._bound_spec())
+    if isinstance(place, StoreSpec):
+        return location_of(place._record.bind(as_context(context)))
+    if isinstance(place, Spec):
+        return _of_json(place.to_json(), str(place.kvstore), context)
+    if isinstance(place, Mapping) and not is_kvstore_object("kvstore", place):
+        return _of_json(place, "the spec", context)
+    if not isinstance(place, str | os.PathLike):
+        if is_store(place):
+            return location_of(_OpenStore(kv=place))
+        if is_kvstore_object("kvstore", place) and _is_store_object(place):
+            return _of_json({"driver": "object", "object": place}, type(place).__name__, context)
+        raise TypeError(
+            "expected a path, a URL, a spec, a KvStore, a location, or a store of zarr-python, obstore or "
+            f"fsspec, got {type(place).__name__}{instead_of(place)}"
+        )
+    text = os.fspath(place)
+    if not text:
+        raise InvalidArgumentError("the path is empty")
+    spec = spec_json_from_url(text) if is_url(text) else spec_json_from_path(text)
+    return _of_json(spec, text, context)
+
+
+def instead_of(place: object) -> str:
+    """Return what to give in place of an array or a group of zarr-python."""
+    if not is_of(place, "zarr"):
+        return ""
+    path = getattr(place, "path", "")
+    return f'; give its store, {{"driver": "object", "object": x.store, "path": {dump(path)}}}'
+
+
+def _is_store_object(place: object) -> bool:
+    from chunkwise.core.specs.kvstores.object import is_store_object  # loads the stores of other libraries
+
+    return is_store_object(place)
+
+
+def _of_json(members: Mapping[str, JSON], text: str, context: Context | None) -> Location:
+    if "driver" not in members and "kvstore" not in members:
+        try:
+            Spec(members)  # which lacks a member
+        except InvalidArgumentError as e:
+            raise noted(e, 'to keep data in memory, give a URL such as "memory://name/"') from None
+    kvstore = members.get("kvstore", members)
+    if kvstore is members and members.get("driver") in DRIVERS:
+        if hasattr(Spec(members)._driver, "kvstore"):
+            raise kvstore_missing()
+        raise InvalidArgumentError(f'"{text}" names a view of an array, not where one is stored')
+    spec = parse_kvstore_spec(kvstore, kvstore_from_url)
+    if isinstance(members.get("path"), str) and kvstore is not members:
+        spec = spec.joined(members["path"])
+    return location_of(spec.bind(as_context(context)), text)
+
+
+def location_of(spec: KvStoreSpec, text: str | None = None) -> Location:
+    """Return the location that the path of a bound spec names."""
+    spec = spec.as_directory()
+    if spec.driver == "file":
+        # From the root of the file system, so that there is something above.
+        absolute = os.path.abspath(spec.path or ".")
+        anchor = os.path.splitdrive(absolute)[0].replace(os.sep, "/") + "/"
+        relative = os.path.relpath(absolute, anchor).replace(os.sep, "/")
+        path = "" if relative == "." else relative + "/"
+        store = spec.with_path(anchor)
+        kv, _ = store.open_driver()
+        return Location(kv, path, text or kv.describe(path), {"driver": "file", "path": anchor}, store)
+    kv, path = spec.open_driver()
+    store = spec.with_path(spec.path[: len(spec.path) - len(path)])
+    base = {**store.strip().to_json(), "path": store.path}
+    return Location(kv, path, text or kv.describe(path), base, store)
+
+
+def inside_file(
+    location: Location, context: Context | None = None, *, archives: bool = False
+) -> Location | None:
+    """Return the root of the tree that the file at a location is; None if it is none."""
+    # An archive has to be named as one where it could be written to.
+    if not location.path:
+        return None
+    try:
+        head = read_bounded(location.store, location.path[:-1], byte_range=ByteRange(0, 4)).value
+    except ChunkwiseError:  # it is shorter, or a directory
+        return None
+    kind = None if head is None else file_kind(bytes(head), location.path[:-1])
+    if kind is None or (kind == "zip" and not archives):
+        return None
+    base = location.kvstore()
+    spec: KvStoreSpec = kvstores.find(kind).parse(Members({"base": base.with_path(base.path[:-1])}))
+    return location_of(
+        spec.bind(as_context(context)), f"{location.text.rstrip('/')}|{kind.replace('_', '-')}:"
+    )

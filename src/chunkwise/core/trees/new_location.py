@@ -1,0 +1,219 @@
+"""Locations of new nodes: choosing a format, checking what is there, making the groups above."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import chain, pairwise
+from pathlib import PurePath
+
+from chunkwise.core.base.binding import dump
+from chunkwise.core.driver.n5.document import is_marker
+from chunkwise.core.driver.tree_format import FormatName
+from chunkwise.core.driver.tree_formats import tree_format
+from chunkwise.core.kvstore.protocol import MISSING_GENERATION
+from chunkwise.core.kvstore.staging import is_staging
+from chunkwise.core.trees.consolidated import update_consolidated
+from chunkwise.core.trees.container import CONTAINER_FORMAT, check_container, mark_container
+from chunkwise.core.trees.document import dump_like
+from chunkwise.core.trees.location import Location
+from chunkwise.core.trees.node import DOCUMENTS, JOURNAL, Node, find_documented, find_node, nodes_below
+from chunkwise.core.trees.own_keys import delete_own, is_made_here
+from chunkwise.core.trees.walk import walk
+from chunkwise.errors import (
+    AlreadyExistsError,
+    ChunkwiseError,
+    FailedPreconditionError,
+    PermissionDeniedError,
+)
+
+__all__ = [
+    "array_above",
+    "check_declared",
+    "check_free",
+    "check_outside_arrays",
+    "check_replaceable",
+    "check_vacant",
+    "create_parents",
+    "format_of_new",
+    "remove_groups",
+    "suggested_format",
+]
+
+
+def check_free(location: Location, format: str, *, among_others: bool = False) -> None:
+    """Raise AlreadyExistsError unless an array of `format` can be made at `location`."""
+    # A group must not be hidden; only an N5 container with nothing in it can become a dataset.  Files that
+    # belong to no node are in the way too, unless the array is to be `among_others`.
+    if format == CONTAINER_FORMAT:
+        check_container(location)
+    others: list[str] = []
+    node = find_node(location, None, others)
+    if node is None or (node.implicit and among_others and not _holds_nodes(node)):
+        if not among_others:
+            _check_no_others(location, others)
+        return
+    if node.kind == "array":
+        raise AlreadyExistsError(f"{location.text} is an array already ({node.format})")
+    if node.key == JOURNAL:
+        raise AlreadyExistsError(f"{location.text} is an {node.error}")
+    if node.implicit and not nodes_below(location):  # an empty directory, or one with files, in N5
+        _check_no_others(location, others)
+        return
+    is_bare = format == CONTAINER_FORMAT == node.format and is_marker(node.document)
+    if is_bare and not nodes_below(location):
+        return
+    if node.implicit:
+        raise AlreadyExistsError(f"{location.text} is a directory that isn't empty")
+    raise AlreadyExistsError(f"{location.text} is a group already ({node.format})")
+
+
+def check_vacant(location: Location, node: Node | None, others: list[str]) -> None:
+    """Raise AlreadyExistsError if a new group at `location` would be among files that belong to no node."""
+    # `others` are those right there, as `find_node` gives them, which has found `node`, if anything.
+    if node is None or (node.undeclared and not _holds_nodes(node)):
+        _check_no_others(location, others if node is None else [*others, *nodes_below(location)])
+
+
+def _holds_nodes(node: Node) -> bool:
+    return any(name for name, _ in walk(node))
+
+
+def _check_no_others(location: Location, others: list[str]) -> None:
+    names = [name for name in others if not is_made_here(name) and name not in DOCUMENTS]
+    if names:
+        raise AlreadyExistsError(
+            f"{location.text} is a directory that holds what belongs to no array or group, such as "
+            f"{dump(min(names))}; it is kept, but left alone unless what is there is to be overwritten"
+        )
+
+
+def check_replaceable(location: Location, format: str) -> bool:
+    """Return True if there is something in whose place an array of `format` can be put; raise if it can't."""
+    others: list[str] = []
+    node = find_node(location, None, others)
+    if format == CONTAINER_FORMAT:
+        check_container(location)
+    if node is None or (node.implicit and not _holds_nodes(node)):
+        return bool(others) or (node is not None and bool(nodes_below(location)))
+    if node.implicit:
+        raise AlreadyExistsError(f"{location.text} is a directory that isn't empty")
+    if node.kind == "group" and is_marker(node.document) and not nodes_below(location):
+        return True  # an empty N5 container, which can become a dataset
+    if node.kind == "group" and node.key != JOURNAL:
+        raise FailedPreconditionError(f"{location.text} is a group; only an array can be overwritten")
+    below = [walked.name for walked in walk(node) if walked.name]
+    if below:
+        raise FailedPreconditionError(
+            f"{location.text} can't be overwritten: there are others below it, such as {below[0]}"
+        )
+    return True
+
+
+def check_outside_arrays(location: Location) -> None:
+    """Raise AlreadyExistsError if `location` is inside an array: what is made there could be its chunks."""
+    array = array_above(location)
+    if array is not None:
+        raise AlreadyExistsError(f"{array.text} is an array; nothing can be below it")
+
+
+def array_above(location: Location) -> Location | None:
+    """Return the array that `location` is inside, None if it is in none."""
+    for below, at in pairwise(chain((location,), location.parents)):
+        if is_staging(below.name):  # it is not where it is going to be
+            return None
+        try:
+            node = find_documented(at)
+        except PermissionDeniedError:  # what lies so far above is somebody else's
+            return None
+        if node is not None:
+            return at if node.kind == "array" else None
+    return None
+
+
+def check_declared(node: Node) -> None:
+    """Raise FailedPreconditionError for a directory with others in it, that nothing says to be a group."""
+    location = node.location
+    if node.undeclared and nodes_below(location):
+        raise FailedPreconditionError(
+            f"{location.text} is a directory that is neither group nor array and not empty; "
+            "delete it yourself if nothing in it is needed"
+        )
+
+
+def create_parents(location: Location, format: str, *, text: bool = False) -> list[Location]:
+    """Make the Zarr groups between an array and the nearest group above, or mark its N5 container."""
+    # Returns the groups that were made, from the top down.
+    made: list[Location] = []
+    if format == CONTAINER_FORMAT:
+        mark_container(location, text=text)
+        return made
+    rules = tree_format(format)
+    if not rules.group_key:
+        return made
+    ((key, group),) = rules.group_documents({}).items()
+    document = dump_like(group, b"")
+    missing: list[Location] = []
+    for at in location.parents:
+        if not at.path:
+            break
+        node = find_documented(at)
+        if node is not None:
+            if node.format == format and node.kind == "group":
+                try:
+                    for between in reversed(missing):
+                        if between.store.write(between.path + key, document, if_equal=MISSING_GENERATION):
+                            made.append(between)
+                            update_consolidated(between.store, between.path)
+                except BaseException:
+                    with suppress(ChunkwiseError):  # the store may have failed for good
+                        remove_groups(made)
+                    raise
+            break
+        missing.append(at)
+    return made
+
+
+def remove_groups(made: Sequence[Location]) -> None:
+    """Remove groups that were made, from the last on, as long as nothing is in them."""
+    for location in reversed(made):
+        below = location.store.list_children(location.path)
+        if below.prefixes or not all(key[len(location.path) :] in DOCUMENTS for key in below.keys):
+            return
+        delete_own(location)
+        update_consolidated(location.store, location.path)
+
+
+def format_of_new(location: Location) -> FormatName:
+    """Return the format of a new node, for which none is given: that of the group above, else by the name."""
+    # A part of the path says N5, such as "a.n5".
+    for at in location.parents:
+        group = _group_format(at)
+        if group is not None:
+            return group
+    return "n5" if any(name.endswith(".n5") for name in location.path.split("/")) else "zarr3"
+
+
+_SUFFIXES: dict[str, str] = {".n5": "n5", ".zarr": "zarr3", ".zarr3": "zarr3"}
+
+
+def suggested_format(location: Location, source: str | None = None) -> str | None:
+    """Return the format of the nearest group above, else that of a suffix such as ``.n5``, else `source`."""
+    for at in chain((location,), location.parents):
+        group = None if at is location else _group_format(at)
+        if group is not None:
+            return group
+        suffix = PurePath(at.name).suffix  # ".zarr" can be any format of Zarr
+        if source is not None and suffix == tree_format(source).suffix:
+            return source
+        if suffix in _SUFFIXES:
+            return _SUFFIXES[suffix]
+    return source
+
+
+def _group_format(location: Location) -> FormatName | None:
+    try:
+        node = find_documented(location)
+    except PermissionDeniedError:  # what lies so far above is somebody else's
+        return None
+    return node.format if node is not None and node.kind == "group" else None

@@ -1,0 +1,211 @@
+"""Nodes: the array or group at a location, read from its documents alone.
+
+The documents are looked for in this order: ``zarr.json``, ``.zarray``, ``.zgroup``, ``attributes.json``,
+``meta``; but those of the format of the group above first.  A location without any is an implicit group if
+something lies below it.  In an N5 container every directory is a group.
+The document of an array is not interpreted here, so that arrays with unknown codecs or data types can be
+listed too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Literal
+
+from chunkwise.core.base.binding import JSON
+from chunkwise.core.driver.auto.found_instead import found_instead
+from chunkwise.core.driver.tree_format import FormatName, TreeFormat
+from chunkwise.core.driver.tree_formats import TREE_FORMATS, tree_format
+from chunkwise.core.engine.together import is_slow, together
+from chunkwise.core.kvstore.protocol import Children, KvStoreDriver, Stamped, WithDirectories, offers
+from chunkwise.core.kvstore.staging import JOURNAL, is_staging
+from chunkwise.core.kvstore.value_bound import read_bounded
+from chunkwise.core.trees.container import CONTAINER_FORMAT, container_root
+from chunkwise.core.trees.location import Location, inside_file
+from chunkwise.errors import (
+    ChunkwiseError,
+    FailedPreconditionError,
+    NotFoundError,
+    UnsupportedError,
+)
+
+__all__ = [
+    "DOCUMENTS",
+    "JOURNAL",
+    "Node",
+    "find_documented",
+    "find_node",
+    "is_declared",
+    "node_of",
+    "node_or_file",
+    "nodes_below",
+    "require_node",
+]
+
+DOCUMENTS = tuple(key for format in TREE_FORMATS.values() for key in format.documents)
+"""All keys, relative to a node, that are metadata in some format."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """An array or group."""
+
+    location: Location
+    format: FormatName | None  # None for an implicit group that is in no N5 container
+    kind: Literal["array", "group"]
+    key: str = ""  # of the document, relative to the node; empty for an implicit group
+    document: Mapping[str, JSON] = None  # type: ignore[assignment]  # empty if it can't be read
+    error: str = ""  # why the document can't be read
+    found: Stamped | None = field(default=None, repr=False, compare=False)  # the document as it was read
+
+    def __post_init__(self) -> None:
+        if self.document is None:
+            object.__setattr__(self, "document", {})
+
+    @property
+    def implicit(self) -> bool:
+        """True for a group that has no document, only something below it."""
+        return not self.key
+
+    @property
+    def undeclared(self) -> bool:
+        """True for a directory that only what lies below it makes a group; in N5 every directory is one."""
+        return not self.key and not self.rules.directories_are_groups
+
+    @property
+    def rules(self) -> TreeFormat:
+        """How the format of the node keeps trees."""
+        return tree_format(self.format)
+
+    @property
+    def is_container(self) -> bool:
+        """True for the root of an N5 container, which may be a dataset and have nodes below it."""
+        member = self.rules.container_member
+        return bool(member) and member in self.document
+
+
+def find_node(
+    location: Location, inside: FormatName | None = None, others: list[str] | None = None
+) -> Node | None:
+    """Return the node at `location`, None if there is none; documents of the format `inside` come first."""
+    # `others` is filled with the names of the keys that are there instead of a document.
+    return find_documented(location, inside) or _implicit(location, inside, others)
+
+
+def find_documented(location: Location, inside: FormatName | None = None) -> Node | None:
+    """Return the node at `location` that has a document, None if there is none; see `find_node`."""
+    for keys in _lookups(location.store, inside):
+        answers = together(location.store, partial(_ask, location), keys)
+        for key, found in zip(keys, answers, strict=True):
+            if isinstance(found, Exception):
+                raise found
+            if found.value is not None:
+                node = node_of(location, key, found)
+                if node.rules.is_sure(node.document, node.error):
+                    return node
+    return None
+
+
+def is_declared(location: Location) -> bool:
+    """Return True if a document says that there is a node, or a container around it."""
+    # Else it may be a directory of anything, which may be long, and which nobody is to look through.
+    return find_documented(location) is not None or container_root(location) is not None
+
+
+_FORMAT_OF = {key: format for format in TREE_FORMATS.values() for key in format.node_keys}
+
+
+def _lookups(store: KvStoreDriver, inside: FormatName | None) -> list[tuple[str, ...]]:
+    """Return the keys of documents in the order in which they are looked for; those of an item together."""
+    # The likely ones come first: those of a node that is in a group of the given format.
+    likely = tree_format(inside).node_keys or tuple(_FORMAT_OF)[:1]
+    rest = tuple(key for key in _FORMAT_OF if key not in likely)
+    return [*((key,) for key in likely), *([rest] if is_slow(store) else ((key,) for key in rest))]
+
+
+def _ask(location: Location, key: str) -> Stamped | Exception:
+    try:
+        return read_bounded(location.store, location.path + key)
+    except Exception as e:  # which counts only if no document before is there
+        return e
+
+
+def node_or_file(location: Location) -> Node:
+    """Return the node at `location`, or that of the file there; raise if there is none."""
+    node = find_node(location)
+    inside = inside_file(location) if node is None else None
+    if inside is not None:
+        location, node = inside, find_node(inside)
+    if node is None:
+        raise nothing_at(location)
+    return node
+
+
+def require_node(location: Location) -> Node:
+    """Return the node at `location`; raise if there is none, or its document can't be read."""
+    node = node_or_file(location)
+    if node.error:
+        raise FailedPreconditionError(f"{node.location.describe(node.key)}: {node.error}")
+    return node
+
+
+def nothing_at(location: Location, what: str = "array or group") -> NotFoundError:
+    """Return the error that there is nothing to be opened at `location`; it says what there is."""
+    found = found_instead(location.store, location.path, location.text)
+    looked = "no zarr.json, .zarray, .zgroup, attributes.json or meta"
+    return NotFoundError(f"there is no {what} at {location.text}: {found or looked}")
+
+
+def node_of(location: Location, key: str, found: Stamped) -> Node:
+    """Return the node whose document `key`, which is relative to it, has been read."""
+    format = _FORMAT_OF[key]
+    assert found.value is not None
+    document: JSON = {}
+    error = ""
+    try:
+        document = format.load(found.value)
+        if isinstance(document, dict):
+            document = format.usual_form(document)
+        else:
+            document, error = {}, "Expected object"
+    except ChunkwiseError as e:
+        error = e.message
+    kind, wrong = format.kind_of(key, document)
+    return Node(location, format.name, kind, key, document, error or wrong, found)
+
+
+def _implicit(location: Location, inside: FormatName | None, others: list[str] | None) -> Node | None:
+    try:
+        found = location.store.list_children(location.path)
+    except UnsupportedError:  # a web server, where a node is what has a document
+        return None
+    if location.path + JOURNAL in found.keys:
+        return Node(
+            location, inside, "group", JOURNAL, {}, "unfinished copy: its command goes on with --resume"
+        )
+    if inside is None and container_root(location) is not None:
+        inside = CONTAINER_FORMAT
+    if others is not None:
+        others += [key[len(location.path) :] for key in found.keys if not is_staging(key)]
+    if nodes_below(location, found) or (
+        tree_format(inside).directories_are_groups and _is_directory(location)
+    ):
+        return Node(location, inside, "group")
+    return None
+
+
+def _is_directory(location: Location) -> bool:
+    """Return True if there is a directory, perhaps an empty one, in a store that has directories."""
+    above, path = location.parent, location.path[:-1]
+    if above is not None and offers(location.store, WithDirectories):
+        return location.store.is_directory(path)
+    return above is not None and path in above.store.list_children(above.path).prefixes
+
+
+def nodes_below(location: Location, found: Children | None = None) -> list[str]:
+    """Return the names of the directories right below a location, but those of places for new data."""
+    prefixes = (location.store.list_children(location.path) if found is None else found).prefixes
+    names = (prefix[len(location.path) :] for prefix in prefixes)
+    return [name for name in names if not is_staging(name)]

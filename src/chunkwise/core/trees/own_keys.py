@@ -1,0 +1,209 @@
+"""The keys that belong to a node by its format, and those of others that lie between them.
+
+======  ============================================================================================
+node    its keys
+======  ============================================================================================
+all     metadata documents of any format, journals of copies, places for new data
+group   and those of the nodes in it; of N5, directories that nothing is in
+array   and chunks: keys as the encoding of the array makes them, also beyond its present shape
+======  ============================================================================================
+
+All else was put there by somebody: it is neither deleted nor replaced.  Lock files are no keys.  Chunks whose
+array has lost its document are taken for what they are if nothing else is in the directory.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache, partial
+from typing import Any, TypeAlias
+
+from chunkwise.core.base.binding import JSON, expect_object
+from chunkwise.core.engine.together import together
+from chunkwise.core.kvstore.key_range import KeyRange, encode_key
+from chunkwise.core.kvstore.object_read import e_tag_in, is_version
+from chunkwise.core.kvstore.protocol import ByteRange, EntryListable, Stamped, offers
+from chunkwise.core.kvstore.staging import COMPLETE, in_staging, is_staging
+from chunkwise.core.kvstore.take_place import delete_but, staging_paths
+from chunkwise.core.trees.location import Location
+from chunkwise.core.trees.node import DOCUMENTS, Node, node_of
+from chunkwise.errors import ChunkwiseError
+
+__all__ = ["delete_own", "foreign_keys", "is_made_here"]
+
+_IsChunk: TypeAlias = Callable[[str], bool]
+
+# Of any node, with those that netCDF-C adds to Zarr v2.
+_DOCUMENTS = frozenset(DOCUMENTS) - {"meta", "attrs"} | {".nczarray", ".nczgroup", ".nczattr", ".nczarr"}
+_NODES = ("zarr.json", ".zarray", ".zgroup", "attributes.json", "meta")
+_ARRAY = re.compile(r"c|c[./](?:[0-9]+[./])*[0-9]+|(?:[0-9]+[./])*[0-9]+")
+"""Keys of chunks in any format, for arrays whose metadata says nothing that is known."""
+_DIGITS = re.compile("[0-9]+")
+_ORPHAN = re.compile(r"(?:\A|/)(?:c(?:(?:/[0-9]+)+|(?:\.[0-9]+)+)|[0-9]+(?:\.[0-9]+)+|[0-9]+(?:/[0-9]+)+)\Z")
+_BEGUN = re.compile(rf"(?:\A|/)(?:{_ARRAY.pattern})\Z")
+
+
+def foreign_keys(location: Location, known: Iterable[Node] = ()) -> list[str]:
+    """Return the keys at and below a location that belong to no node there, in order.
+
+    Documents of nodes that are `known` are not read again if the store lists the ETags that they had.
+    """
+    kv, path = location.store, location.path
+    below = KeyRange.of_prefix(path)
+    tags: dict[str, str | None]
+    if offers(kv, EntryListable):
+        tags = {entry.key[len(path) :]: entry.e_tag for entry in kv.list_entries(below.start, below.stop)}
+    else:
+        tags = {key[len(path) :]: None for key in kv.list(below.start, below.stop)}
+    names = list(tags)
+    documents = [
+        (directory, last)
+        for directory, last in map(_parts, names)
+        if last in _NODES and not in_staging(directory)
+    ]
+    before = {(node.location.path + node.key)[len(path) :]: node.found for node in known}
+
+    def read_one(at: tuple[str, str]) -> Stamped:
+        name = "/".join(filter(None, at))
+        found = before.get(name)
+        if found is not None and is_version(tags[name], e_tag_in(found.generation)):
+            return found
+        return kv.read(path + name)
+
+    read = together(kv, read_one, documents)
+    stored: dict[str, dict[str, Stamped]] = {}
+    for (directory, last), found in zip(documents, read, strict=True):
+        stored.setdefault(directory, {})[last] = found
+    arrays = {directory: _chunks_of(location, directory, stored[directory]) for directory in sorted(stored)}
+    # What an unfinished copy has stored is as good as chunks; of a tree, documents come last.
+    for directory, last in map(_parts, names):
+        if last.startswith(".chunkwise-copy"):
+            is_chunk = arrays.get(directory)
+            arrays[directory] = _begun_chunk if is_chunk is None else _either(is_chunk, _begun_chunk)
+    if "" not in arrays and _was_replaced(location):
+        arrays[""] = _begun_chunk
+    own = cache(partial(_nearest, arrays))
+    foreign = [name for name in names if not _is_own(name, own)]
+    orphans = _orphans(foreign)
+    return sorted((path + name for name in foreign if name not in orphans), key=encode_key)
+
+
+def _orphans(names: list[str]) -> set[str]:
+    """Return the keys of chunks whose array has lost its document, as when a deletion was interrupted."""
+    # Those are all that is in a directory, and alike: "c/0/1", "0.1" or "0/1".  A single number says nothing.
+    found: dict[str, dict[str, str]] = {}
+    for name in names:
+        chunk = _ORPHAN.search(name)
+        if chunk is not None:
+            found.setdefault(name[: chunk.start()], {})[name] = _DIGITS.sub("0", chunk[0])
+    ordered = sorted(names)
+    out: set[str] = set()
+    for directory, alike in found.items():
+        below = f"{directory}/" if directory else ""
+        n = bisect(ordered, below[:-1] + "0") - bisect(ordered, below) if below else len(ordered)
+        if n == len(alike) and len(set(alike.values())) == 1:
+            out.update(alike)
+    return out
+
+
+def _was_replaced(location: Location) -> bool:
+    """Return True if a replacement of what was here was interrupted, by then without a document."""
+    kv = location.store
+    return any(
+        kv.read(path + COMPLETE, byte_range=ByteRange(0, 0)).value is not None
+        for path in staging_paths(kv, location.path)
+    )
+
+
+def delete_own(location: Location) -> list[str]:
+    """Delete the keys at and below a location that belong to nodes; return those of others, which stay."""
+    foreign = foreign_keys(location)
+    delete_but(location.store, location.path, foreign)
+    return foreign
+
+
+def is_made_here(name: str) -> bool:
+    """Return True if a component of a path is that of something that only this library makes."""
+    return name.startswith(".chunkwise") or is_staging(name)
+
+
+def _parts(name: str) -> tuple[str, str]:
+    directory, _, last = name.rpartition("/")
+    return directory, last
+
+
+def _nearest(arrays: Mapping[str, _IsChunk], directory: str) -> tuple[str, _IsChunk | None]:
+    """Return the path of the nearest node with a document at or above a directory, and its chunks."""
+    while (is_chunk := arrays.get(directory)) is None and directory:
+        directory = directory.rpartition("/")[0]
+    return directory, is_chunk
+
+
+def _is_own(name: str, nearest: Callable[[str], tuple[str, _IsChunk | None]]) -> bool:
+    directory, last = _parts(name)
+    if last in _DOCUMENTS or (".chunkwise" in name and any(map(is_made_here, name.split("/")))):
+        return True
+    node, is_chunk = nearest(directory)
+    return is_chunk is not None and is_chunk(name[len(node) + 1 :] if node else name)
+
+
+def _chunks_of(location: Location, directory: str, stored: Mapping[str, Stamped]) -> _IsChunk:
+    """Return a test for the keys of the chunks of a node, relative to it, from all of its documents."""
+    here = location.child(directory) if directory else location
+    tests: list[_IsChunk] = []
+    for key in _NODES:
+        found = stored.get(key)
+        if found is None or found.value is None:
+            continue
+        node = node_of(here, key, found)
+        if key == "meta":  # other tools have files of that name
+            if not node.error and node.document.get("zarr_format") == 1:
+                tests += [{"meta", "attrs"}.__contains__, _chunks_of_array(key, node.document)]
+        elif node.error:
+            tests.append(_any_chunk)
+        elif node.kind == "array":
+            tests.append(_chunks_of_array(key, node.document))
+    return lambda name: any(test(name) for test in tests)
+
+
+def _begun_chunk(name: str) -> bool:
+    return _BEGUN.search(name) is not None
+
+
+def _either(one: _IsChunk, other: _IsChunk) -> _IsChunk:
+    return lambda name: one(name) or other(name)
+
+
+def _any_chunk(name: str) -> bool:
+    return _ARRAY.fullmatch(name) is not None
+
+
+def _chunks_of_array(key: str, document: Mapping[str, JSON]) -> _IsChunk:
+    try:
+        if key == "attributes.json":
+            return _numbers("", "/", len(document["dimensions"]), "0")
+        rank = len(document["shape"])
+        if key != "zarr.json":  # of a Zarr v2 array whose separator only the reader knows, too
+            return _either(_numbers("", ".", rank, "0"), _numbers("", "/", rank, "0"))
+        encoding: Any = document["chunk_key_encoding"]
+        encoding = {"name": encoding} if isinstance(encoding, str) else expect_object(encoding)
+        configuration = encoding.get("configuration") or {}
+        if encoding.get("name") == "default":
+            separator = configuration.get("separator", "/")
+            return _numbers(f"c{separator}", separator, rank, "c")
+        if encoding.get("name") == "v2":
+            return _numbers("", configuration.get("separator", "."), rank, "0")
+    except (KeyError, TypeError, ValueError, ChunkwiseError):
+        pass
+    return _any_chunk
+
+
+def _numbers(prefix: str, separator: str, rank: int, scalar: str) -> _IsChunk:
+    """Return a test for keys of `rank` numbers behind a prefix."""
+    if rank == 0:
+        return scalar.__eq__
+    number = "(?:0|[1-9][0-9]*)"
+    one = re.compile(re.escape(prefix) + number + f"(?:{re.escape(separator)}{number}){{{rank - 1}}}")
+    return lambda name: one.fullmatch(name) is not None

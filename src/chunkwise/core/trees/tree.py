@@ -1,0 +1,170 @@
+"""``Tree``: an open tree, its options, and how its nodes are found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from chunkwise.core.arrays.chunked import ChunkedArray
+from chunkwise.core.arrays.open_chunked import open_from_document
+from chunkwise.core.base.arguments import check_choice
+from chunkwise.core.base.binding import JSON
+from chunkwise.core.driver.chunked.spec import ChunkedSpec
+from chunkwise.core.driver.tree_format import FormatName, TreeFormat
+from chunkwise.core.driver.tree_formats import DRIVERS, TREE_FORMATS, tree_format
+from chunkwise.core.kvstore.protocol import UNKNOWN_GENERATION
+from chunkwise.core.specs.context import Context
+from chunkwise.core.specs.spec import Spec
+from chunkwise.core.trees.attribute_value import NonFinite
+from chunkwise.core.trees.location import Location
+from chunkwise.core.trees.node import Node, find_node, nodes_below
+from chunkwise.core.trees.node_attributes import ArrayNode, Attributes
+from chunkwise.core.trees.node_name import is_name
+from chunkwise.core.trees.snapshot import Entry, Snapshot
+from chunkwise.errors import FailedPreconditionError, InvalidArgumentError
+
+__all__ = ["ExternalLinks", "Tree", "check_format", "check_group"]
+
+_BY_NAME: dict[str, FormatName] = {
+    name: format.name for format in TREE_FORMATS.values() for name in (format.name, format.driver)
+}
+
+ExternalLinks: TypeAlias = bool | Callable[[str, str], bool]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tree:
+    """An open tree; all its groups share one."""
+
+    root: Location
+    format: FormatName  # of the root, and of new nodes
+    writable: bool
+    non_finite: NonFinite = "error"
+    context: Context = field(default_factory=Context)
+    external_links: ExternalLinks = False
+    open_other: Callable[[Location, Tree], Tree]  # opens the tree that an external link leads to
+    snapshot: Snapshot | None = None  # believed without a look at the store
+    _specs: dict[FormatName, ChunkedSpec] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def rules(self) -> TreeFormat:
+        """How the format of the tree keeps nodes."""
+        return tree_format(self.format)
+
+    def location(self, names: Sequence[str]) -> Location:
+        """Return the location of the node that `names` lead to from the root."""
+        if not names:
+            return self.root
+        below, root = "/".join(names), self.root
+        return Location(
+            root.store, f"{root.path}{below}/", f"{root.text.rstrip('/')}/{below}", root.base, root.store_spec
+        )
+
+    def find(
+        self, names: Sequence[str], inside: FormatName | None = None, others: list[str] | None = None
+    ) -> Node | None:
+        """Return the node that `names` lead to, without links; None if there is none."""
+        # `others` is as for `find_node`.
+        location = self.location(names)
+        if self.snapshot is not None:
+            entry = self.snapshot.find("/".join(names))
+            return None if entry is None else self.node_of_entry(names, entry, location)
+        return self.checked(names, find_node(location, inside or self.format, others))
+
+    def checked(self, names: Sequence[str], node: Node | None) -> Node | None:
+        """Return a node that was found, None for a directory of an array; raise if it can't be read."""
+        if node is None or (node.implicit and self._in_array(names)):
+            return None
+        location = node.location
+        if node.error:
+            raise FailedPreconditionError(f"{location.describe(node.key)}: {node.error}")
+        if node.kind == "group":
+            check_group(node)
+        return node
+
+    def node_of_entry(self, names: Sequence[str], entry: Entry, location: Location | None = None) -> Node:
+        """Return the node of an entry of the snapshot."""
+        assert self.snapshot is not None
+        where = self.location(names) if location is None else location
+        node = Node(where, self.snapshot.format, entry.kind, entry.key, entry.document)
+        if node.kind == "group":
+            check_group(node)
+        return node
+
+    def _in_array(self, names: Sequence[str]) -> bool:
+        """Return True if a directory is one with chunks of an array above."""
+        for end in range(len(names) - 1, -1, -1):
+            node = find_node(self.location(names[:end]), self.format)
+            if node is not None and not node.implicit:
+                return node.kind == "array" and (end > 0 or names[0].isdigit())
+        return False
+
+    def children(self, names: Sequence[str], node: Node) -> list[str]:
+        """Return the sorted names right below a group, links excepted; some may be mere directories."""
+        if self.snapshot is not None:
+            known = self.snapshot.children("/".join(names))
+            return sorted(name for name in known if self.rules.lists(name))
+        found = nodes_below(node.location)
+        if node.kind == "array":  # an N5 container that is a dataset too, with blocks
+            found = [name for name in found if not name.isdigit()]
+        return sorted(name for name in found if is_name(name) and node.rules.lists(name))
+
+    def allows(self, source: str, location: Location) -> bool:
+        """Return True if an external link to another tree may be followed."""
+        allowed = self.external_links
+        return allowed if isinstance(allowed, bool) else bool(allowed(source, location.url))
+
+    def known_attributes(self, names: Sequence[str]) -> Mapping[str, JSON] | None:
+        """Return the attributes that a snapshot holds beside the document of a node; None if it doesn't."""
+        entry = None if self.snapshot is None else self.snapshot.find("/".join(names))
+        return None if entry is None else entry.attributes
+
+    def attributes(self, names: Sequence[str], node: Node) -> Attributes:
+        """Return the attributes of a node."""
+        known = self.known_attributes(names)
+        frozen = "" if self.writable else f'{self.root.text} was opened with mode "r", for reading only'
+        return Attributes(node, known=known, frozen=frozen, non_finite=self.non_finite)
+
+    def open_array(self, node: Node) -> ChunkedArray:
+        """Open an array of the tree from its document, without reading that again."""
+        assert node.format is not None
+        spec = self._specs.get(node.format)
+        if spec is None:
+            json = {"driver": DRIVERS[node.format], "open": True}
+            bound = Spec(json)._driver.bind(self.context)
+            assert isinstance(bound, ChunkedSpec)
+            spec = self._specs[node.format] = bound
+        found = node.found
+        return open_from_document(
+            replace(spec, kvstore=node.location.kvstore()),
+            self.root.store,
+            node.location.path,
+            node.document,
+            generation=UNKNOWN_GENERATION if found is None else found.generation,
+            time=found.time if found is not None else self.snapshot.time if self.snapshot else 0.0,
+            readable=True,
+            writable=self.writable,
+        )
+
+    def array_node(self, names: Sequence[str], node: Node) -> ArrayNode:
+        """Return the node of an array of the tree."""
+        return ArrayNode(node, "/".join(names), self.attributes(names, node))
+
+    def check_writable(self) -> None:
+        """Raise InvalidArgumentError if the tree was opened for reading."""
+        if not self.writable:
+            raise InvalidArgumentError(f'{self.root.text} was opened with mode "r", for reading only')
+
+
+def check_format(name: str, *, group: bool = False) -> FormatName:
+    """Return the format called `name`, be it by the name of its driver; raise if there is none."""
+    known = [name for name, format in _BY_NAME.items() if not group or tree_format(format).group_key]
+    check_choice(name, "format", known)
+    return _BY_NAME[name]
+
+
+def check_group(node: Node) -> None:
+    """Raise for a document that isn't that of a group, or has a member that must be understood and isn't."""
+    if node.key:
+        node.rules.check_group(node.document, node.location.describe(node.key))

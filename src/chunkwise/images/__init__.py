@@ -1,0 +1,1 @@
+"""Multiscale images: read, written, served over HTTP, and shown."""

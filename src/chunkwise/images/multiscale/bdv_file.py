@@ -1,0 +1,163 @@
+"""The XML file beside a container of BigDataViewer: its container, times, sizes and places of setups.
+
+The transformations of a view are a list, of which the last is applied first.  Together they take voxels of
+full resolution to the world; those that turn or shear leave a setup with its voxel size alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.errors import InvalidArgumentError, UnsupportedError
+from chunkwise.images.multiscale.image_axes import symbol_of
+
+__all__ = ["NO_FILE", "BdvFile", "BdvSetup", "parse_bdv_file"]
+
+_MOST_TIMES = 1_000_000
+
+
+class BdvSetup(NamedTuple):
+    """A setup at one time: a channel, a tile or an angle; x first."""
+
+    name: str
+    size: tuple[float, ...]  # of a voxel of full resolution
+    unit: str
+    start: tuple[float, ...]  # centre of the first voxel
+    problems: tuple[str, ...] = ()  # what of its places can't be told by size and start
+
+
+class BdvFile(NamedTuple):
+    """Content of a file."""
+
+    container: str  # path of the N5 container, relative to the file
+    setups: Mapping[int, BdvSetup]  # at the first time that each has a place for
+    times: tuple[int, ...]  # numbers of time points; none if the file doesn't tell them
+    missing: frozenset[tuple[int, int]]  # views that there are not, as time and setup
+    at_times: Mapping[tuple[int, int], BdvSetup]  # by time and setup
+
+    def setup_at(self, time: int, setup: int) -> BdvSetup | None:
+        """Return a setup with its place at a time; None if the file doesn't know it."""
+        return self.at_times.get((time, setup), self.setups.get(setup))
+
+
+NO_FILE = BdvFile("", {}, (), frozenset(), {})
+"""What is known without a file."""
+
+
+def parse_bdv_file(value: bytes, where: str) -> BdvFile:
+    """Return what an XML file says; raise InvalidArgumentError, which names the element, if it is wrong."""
+    try:
+        root = ElementTree.fromstring(value)
+    except ElementTree.ParseError as e:
+        raise InvalidArgumentError(f"{where}: no XML: {e}") from None
+    loader = root.find("SequenceDescription/ImageLoader")
+    format = None if loader is None else loader.get("format")
+    if loader is None or format != "bdv.n5":
+        raise UnsupportedError(f'{where}: ImageLoader: expected format "bdv.n5", but found {format!r}')
+    places = _registrations(root, where)
+    setups, at_times = {}, {}
+    for element in root.iterfind("SequenceDescription/ViewSetups/ViewSetup"):
+        number = _integer(element, "id", f"{where}: ViewSetup")
+        at = f"{where}: ViewSetup {number}"
+        size = _numbers(element, "voxelSize/size", 3, at) or (1.0, 1.0, 1.0)
+        unit = (element.findtext("voxelSize/unit") or "").strip()
+        symbol = "" if unit in ("pixel", "px") else symbol_of(unit)
+        plain = BdvSetup((element.findtext("name") or "").strip(), size, symbol, (0.0, 0.0, 0.0))
+        own = {time: _placed(plain, matrix, at) for time, matrix in sorted(places.get(number, {}).items())}
+        at_times.update({(time, number): setup for time, setup in own.items()})
+        first = next(iter(own.values()), plain)
+        others = [time for time, setup in own.items() if setup[1:4] != first[1:4]]
+        if others:
+            listed = ", ".join(map(str, others[:5])) + (", …" if len(others) > 5 else "")
+            text = f"{at}: its registrations differ: times {listed} lie elsewhere than the first"
+            first = first._replace(problems=(*first.problems, text))
+        setups[number] = first
+    missing = {
+        (_attribute(view, "timepoint", where), _attribute(view, "setup", where))
+        for view in root.iterfind("SequenceDescription/MissingViews/MissingView")
+    }
+    container = (loader.findtext("n5") or "").strip()
+    return BdvFile(container, setups, _times(root, where), frozenset(missing), at_times)
+
+
+def _placed(setup: BdvSetup, matrix: npt.NDArray[np.float64], where: str) -> BdvSetup:
+    """Return a setup with the size and the start that its transformation gives it, if it has them."""
+    diagonal = np.diag(matrix)
+    if np.any(matrix[:, :3] - np.diag(diagonal)) or not np.all(diagonal > 0):
+        text = f"{where}: it is turned, mirrored or sheared; only the size of its voxels is known"
+        return setup._replace(problems=(text,))
+    return setup._replace(size=tuple(map(float, diagonal)), start=tuple(map(float, matrix[:, 3])))
+
+
+def _times(root: Element, where: str) -> tuple[int, ...]:
+    """Return the numbers of time points: a range, a list, or a pattern such as ``0-4, 6, 8-20:2``."""
+    element = root.find("SequenceDescription/Timepoints")
+    if element is None:
+        return ()
+    at, kind = f"{where}: Timepoints", element.get("type")
+    if kind == "range":
+        spans = [(_integer(element, "first", at), _integer(element, "last", at), 1)]
+    elif kind == "list":
+        numbers = [_integer(one, "id", at) for one in element.iterfind("Timepoint")]
+        spans = [(n, n, 1) for n in numbers]
+    else:
+        text = element.findtext("integerpattern") or ""
+        spans = [_span(part.strip(), at) for part in text.split(",") if part.strip()]
+    if sum(max(0, last - first + 1) // step for first, last, step in spans) > _MOST_TIMES:
+        raise InvalidArgumentError(f"{at}: expected at most {_MOST_TIMES} time points")
+    return tuple(sorted({n for first, last, step in spans for n in range(first, last + 1, step)}))
+
+
+def _span(text: str, where: str) -> tuple[int, int, int]:
+    found = re.fullmatch(r"(\d{1,9})(?:\s*-\s*(\d{1,9})(?:\s*:\s*([1-9]\d{0,8}))?)?", text)
+    if found is None:
+        raise InvalidArgumentError(f"{where}: expected numbers such as 0-4, 6, but found {text[:100]!r}")
+    return int(found[1]), int(found[2] or found[1]), int(found[3] or 1)
+
+
+def _registrations(root: Element, where: str) -> dict[int, dict[int, npt.NDArray[np.float64]]]:
+    """Return the transformation of each setup at each time, of shape (3, 4)."""
+    out: dict[int, dict[int, npt.NDArray[np.float64]]] = {}
+    for view in root.iterfind("ViewRegistrations/ViewRegistration"):
+        number, time = (_attribute(view, name, where) for name in ("setup", "timepoint"))
+        whole = np.eye(4)
+        for transform in view.iterfind("ViewTransform"):
+            rows = _numbers(transform, "affine", 12, f"{where}: ViewRegistration of setup {number}")
+            if rows is not None:
+                whole = whole @ np.vstack([np.reshape(rows, (3, 4)), [0, 0, 0, 1]])
+        out.setdefault(number, {}).setdefault(time, whole[:3])
+    return out
+
+
+def _attribute(view: Element, name: str, where: str) -> int:
+    text = view.get(name, "")
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise InvalidArgumentError(f"{where}: {view.tag}: {name}: expected a number, but found {text!r}")
+    return int(text)
+
+
+def _integer(element: Element, path: str, where: str) -> int:
+    text = (element.findtext(path) or "").strip()
+    if not text.isdigit():
+        raise InvalidArgumentError(f"{where}: {path}: expected a number, but found {text!r}")
+    return int(text)
+
+
+def _numbers(element: Element, path: str, n: int, where: str) -> tuple[float, ...] | None:
+    text = element.findtext(path)
+    if text is None:
+        return None
+    try:
+        numbers = tuple(float(part) for part in text.split())
+    except ValueError:
+        numbers = ()
+    if len(numbers) != n or not np.all(np.isfinite(numbers)):
+        raise InvalidArgumentError(f"{where}: {path}: expected {n} numbers, but found {text.strip()[:100]!r}")
+    return numbers

@@ -1,0 +1,112 @@
+"""Conversion of values to grey levels, with a contrast that outliers don't spoil."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.core.api.tensorstore import TensorStore
+from chunkwise.errors import UnsupportedError
+
+__all__ = [
+    "NAN_COLOR",
+    "PERCENTILES",
+    "contrast_level",
+    "contrast_limits",
+    "contrast_of",
+    "round_levels",
+    "scale_levels",
+    "to_real",
+]
+
+PERCENTILES = (0.5, 99.8)
+"""Share of the elements, in percent, that is below what is black, and below what is white."""
+
+NAN_COLOR = (139, 61, 135)
+"""Colour of NaN on the page, in its first view and in notebooks; no grey level has it."""
+
+_SAMPLE = 1 << 21  # elements that a contrast is chosen by, at most
+_FEWEST = 1000  # of fewer elements percentiles say little: the one that is left at last is a mean of all
+
+
+def to_real(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return numbers that have an order: magnitudes of complex ones, 0 and 1 of booleans, NaN of no time."""
+    if values.dtype.kind == "c":
+        return np.asarray(np.abs(values))
+    if values.dtype.kind == "b":
+        return values.astype(np.uint8)
+    if values.dtype.kind in "iuf":
+        return values
+    if values.dtype.kind in "mM":
+        return np.where(np.isnat(values), np.nan, values.view("i8").astype(np.float64))
+    try:
+        return values.astype(np.float32)  # the small floats and integers of ml_dtypes
+    except (TypeError, ValueError):
+        raise UnsupportedError(f"elements of type {values.dtype} can't be made a picture") from None
+
+
+def contrast_limits(
+    values: list[npt.NDArray[Any]], percentiles: tuple[float, float] = PERCENTILES
+) -> tuple[float, float]:
+    """Return what is black and what is white for all of `values` together; NaN and infinities don't count."""
+    parts = []
+    for part in values:
+        flat = part.reshape(-1)
+        flat = flat[:: max(1, flat.size // 1_000_000)]
+        parts.append(flat[np.isfinite(flat)] if flat.dtype.kind == "f" else flat)
+    sample = np.concatenate([p.astype(np.float64) for p in parts]) if parts else np.zeros(0)
+    if not sample.size:
+        return 0.0, 1.0
+    low, high = np.percentile(sample, percentiles)
+    if low == high:
+        low, high = sample.min(), sample.max()
+    if low == high:
+        low, high = (0.0, high) if high > 0 else (low, low + max(1.0, abs(low)))
+    return float(low), float(high)
+
+
+def contrast_level(levels: Sequence[TensorStore], fixed: Mapping[int, int]) -> TensorStore:
+    """Return the coarsest level that has enough elements to choose a contrast by, or else the finest."""
+    sizes = [prod(n for dim, n in enumerate(level.shape) if dim not in fixed) for level in levels]
+    return next((view for view, n in zip(levels[::-1], sizes[::-1], strict=True) if n >= _FEWEST), levels[0])
+
+
+def contrast_of(
+    view: TensorStore, fixed: Mapping[int, int], percentiles: Sequence[float] = PERCENTILES
+) -> dict[str, Any]:
+    """Return what is black and white for the elements at the given indices, and how values are spread."""
+    region: list[int | slice] = [fixed.get(dim, slice(None)) for dim in range(view.rank)]
+    shape = [1 if dim in fixed else n for dim, n in enumerate(view.shape)]
+    for dim in sorted(range(len(shape)), key=shape.__getitem__, reverse=True):
+        if prod(shape) <= _SAMPLE:
+            break
+        # Of an array without small levels the middle, a chunk or so of each dimension at a time.
+        rest = max(1, int(_SAMPLE / (prod(shape) / shape[dim])))
+        n = min(shape[dim], max(rest, min(shape[dim], 64)))
+        start = (shape[dim] - n) // 2
+        region[dim], shape[dim] = slice(start, start + n), n
+    values = to_real(view[tuple(region)].read().result() if view.rank else view.read().result())
+    low, high = contrast_limits([values], (percentiles[0], percentiles[1]))
+    finite = values[np.isfinite(values)] if values.dtype.kind == "f" else values
+    least, most = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
+    counts, _ = np.histogram(finite.astype(np.float64), 64, (least, most if most > least else least + 1))
+    return {"window": [low, high], "range": [least, most], "histogram": counts.tolist()}
+
+
+def scale_levels(
+    values: npt.NDArray[Any], limits: tuple[float, float], depth: int = 8
+) -> npt.NDArray[np.float64]:
+    """Return `values` as grey levels of 8 or 16 bits that are not rounded and may lie outside."""
+    low, high = limits
+    return np.asarray((values.astype(np.float64) - low) * ((2**depth - 1) / (high - low)))
+
+
+def round_levels(levels: npt.NDArray[Any], depth: int = 8) -> npt.NDArray[Any]:
+    """Return grey levels of 8 or 16 bits; what isn't finite is black or white."""
+    top = 2**depth - 1
+    rounded = np.rint(np.nan_to_num(levels, nan=0, posinf=top, neginf=0).clip(0, top))
+    return np.asarray(rounded, np.uint8 if depth == 8 else np.uint16)

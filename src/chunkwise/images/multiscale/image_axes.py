@@ -1,0 +1,172 @@
+"""Axes of images: space, time or channel, sizes of voxels, order, and names of units.
+
+Names decide: ``t`` and ``time`` are time, ``c`` and ``channel`` channels, everything else is space.
+Dimensions without a name get one, the one whose elements lie next to each other first: x, y, z, c, t.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple, TypeAlias
+
+from chunkwise.core.api.tensorstore import TensorStore
+from chunkwise.core.specs.unit import Unit, unit_text
+from chunkwise.errors import InvalidArgumentError
+
+__all__ = [
+    "AXIS_KINDS",
+    "AxisKind",
+    "ImageAxis",
+    "axis_kind",
+    "image_axes",
+    "memory_order",
+    "ngff_unit",
+    "slowest_first",
+    "symbol_of",
+    "unit_in",
+    "unit_symbol",
+    "unit_text",
+]
+
+AxisKind: TypeAlias = Literal["time", "channel", "space", "other"]
+
+AXIS_KINDS = ("time", "channel", "space")
+"""Kinds of axes that all viewers know."""
+
+_KINDS: dict[str, AxisKind] = {
+    "t": "time",
+    "time": "time",
+    "c": "channel",
+    "channel": "channel",
+    "channels": "channel",
+}
+_DEFAULT_NAMES = "xyzct"
+_PREFIXES = {
+    "y": "yocto", "z": "zepto", "a": "atto", "f": "femto", "p": "pico", "n": "nano", "u": "micro",
+    "µ": "micro", "μ": "micro", "m": "milli", "c": "centi", "d": "deci", "h": "hecto", "k": "kilo",
+    "M": "mega", "G": "giga", "T": "tera", "P": "peta", "E": "exa", "Z": "zetta", "Y": "yotta", "": "",
+}  # fmt: skip
+_OTHERS = {
+    "micron": "micrometer", "microns": "micrometer", "A": "angstrom", "Å": "angstrom", "in": "inch",
+    "ft": "foot", "yd": "yard", "mi": "mile", "min": "minute", "h": "hour", "hr": "hour", "d": "day",
+    "sec": "second",
+}  # fmt: skip
+
+
+class ImageAxis(NamedTuple):
+    """A dimension of an image."""
+
+    name: str
+    kind: AxisKind
+    scale: float = 1.0  # distance of neighbours, in `unit`
+    unit: str = ""  # as the source has it
+
+
+def image_axes(
+    store: TensorStore,
+    names: Sequence[str] | None = None,
+    units: Sequence[Unit | None] | None = None,
+) -> list[ImageAxis]:
+    """Return the axis of each dimension of `store`; names and units are by default those of the store."""
+    rank = store.rank
+    for what, values in (("axes", names), ("units", units)):
+        if values is not None and len(values) != rank:
+            raise InvalidArgumentError(f"{what}: expected {rank} values, but received {len(values)}")
+    known = list(store.domain.labels if names is None else names)
+    free = [name for name in _DEFAULT_NAMES if name not in known]
+    for dim in reversed(memory_order(store)):
+        if known[dim]:
+            continue
+        if not free:
+            raise InvalidArgumentError(
+                f"dimension {dim} has no name; name the axes of an array of rank {rank}"
+            )
+        known[dim] = free.pop(0)
+    if len(set(known)) < rank:
+        raise InvalidArgumentError(f"axes: names must be unique, but received {', '.join(known)}")
+    axes = []
+    for name, unit in zip(known, store.dimension_units if units is None else units, strict=True):
+        scale, base = (1.0, "") if unit is None else (unit.multiplier, unit.base_unit)
+        if not 0 < scale < float("inf"):
+            raise InvalidArgumentError(
+                f"units: voxels of axis {name} must have a positive size, not {scale:g}"
+            )
+        axes.append(ImageAxis(name, axis_kind(name), scale, base))
+    return axes
+
+
+def axis_kind(name: str) -> AxisKind:
+    """Return what the name of an axis says that it is."""
+    return _KINDS.get(name.lower(), "space")
+
+
+def memory_order(store: TensorStore) -> list[int]:
+    """Return the dimensions, the one whose elements are farthest from each other first."""
+    order = store.chunk_layout.inner_order
+    return list(range(store.rank) if order is None else order)
+
+
+def slowest_first(store: TensorStore, axes: Sequence[ImageAxis]) -> list[int]:
+    """Return the dimensions in the order of images: time, channels, then space, with x last."""
+    # Axes of space that aren't x, y and z stay in the order in which they lie in memory.
+    order = memory_order(store)
+    space = [dim for dim in order if axes[dim].kind == "space"]
+    if {axes[dim].name for dim in space} <= set("xyz"):
+        space.sort(key=lambda dim: axes[dim].name, reverse=True)
+    kinds: tuple[AxisKind, ...] = ("time", "channel", "other")
+    return [dim for kind in kinds for dim in order if axes[dim].kind == kind] + space
+
+
+def ngff_unit(unit: str) -> str:
+    """Return the UDUNITS-2 name of a unit as it is used in arrays; others as they are.
+
+    >>> ngff_unit("nm"), ngff_unit("µm"), ngff_unit("s"), ngff_unit("furlong")
+    ('nanometer', 'micrometer', 'second', 'furlong')
+    """
+    if unit in _OTHERS:
+        return _OTHERS[unit]
+    for symbol, name in (("m", "meter"), ("s", "second")):
+        prefix = unit.removesuffix(symbol)
+        if unit.endswith(symbol) and prefix in _PREFIXES:
+            return _PREFIXES[prefix] + name
+    return unit.replace("metre", "meter")
+
+
+def unit_symbol(unit: str) -> str:
+    """Return the symbol of a metric length or time that OME-NGFF names; others as they are.
+
+    >>> unit_symbol("nanometer"), unit_symbol("micrometer"), unit_symbol("second"), unit_symbol("inch")
+    ('nm', 'um', 's', 'inch')
+    """
+    for symbol, name in (("m", "meter"), ("s", "second")):
+        if unit.endswith(name):
+            for prefix, text in _PREFIXES.items():
+                if text == unit.removesuffix(name) and prefix.isascii():
+                    return prefix + symbol
+    return unit
+
+
+def symbol_of(unit: str) -> str:
+    """Return the symbol of a unit, whichever of its names is given; others as they are."""
+    return unit_symbol(ngff_unit(unit))
+
+
+_POWERS = {
+    "y": -24, "z": -21, "a": -18, "f": -15, "p": -12, "n": -9, "u": -6, "m": -3, "c": -2, "d": -1,
+    "": 0, "h": 2, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18, "Z": 21, "Y": 24,
+}  # fmt: skip
+
+
+def unit_in(unit: Unit, base: str) -> float:
+    """Return how many of the unit called `base` a length or time is; raise InvalidArgumentError if unknown.
+
+    >>> unit_in(Unit("200 nm"), "um")
+    0.2
+    """
+    given = unit_symbol(ngff_unit(unit.base_unit))
+    if given == base:
+        return unit.multiplier
+    if not (given[-1:] == base[-1:] in ("m", "s") and given[:-1] in _POWERS and base[:-1] in _POWERS):
+        raise InvalidArgumentError(f"{unit} can't be given in {base or 'voxels without a unit'}")
+    power = _POWERS[given[:-1]] - _POWERS[base[:-1]]
+    return unit.multiplier * 10.0**power if power >= 0 else unit.multiplier / 10.0**-power

@@ -1,0 +1,224 @@
+"""Plates and wells of OME-Zarr, with their fields of view.
+
+Plates are long: what is missing is found out when it is looked up, and costs nothing but itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from chunkwise.core.base.binding import JSON
+from chunkwise.core.base.cached import cached_property
+from chunkwise.core.base.html import panel, plate_drawing, table
+from chunkwise.errors import InvalidArgumentError
+from chunkwise.groups.group import Group
+from chunkwise.images.multiscale.image import Members, MultiscaleImage
+from chunkwise.images.multiscale.metadata import expect_list, expect_members, expect_text
+from chunkwise.images.multiscale.ome_groups import (
+    Options,
+    attempt,
+    child_group,
+    failures,
+    image_of,
+    metadata_file,
+)
+from chunkwise.images.multiscale.ome_versions import ome_members
+
+__all__ = ["Plate", "Well"]
+
+
+class Well:
+    """A well of a plate, with an image for each field of view."""
+
+    def __init__(self, group: Group, options: Options) -> None:
+        self._group = group
+        self._where = metadata_file(group)
+        own, at = ome_members(group.attrs, self._where)
+        well = expect_members(own.get("well"), f"{at}well")
+        paths = []
+        self._acquisitions: dict[str, int | None] = {}
+        for i, entry in enumerate(expect_list(well.get("images"), f"{at}well: images", "images", empty=True)):
+            member = f"{at}well: images[{i}]"
+            image = expect_members(entry, member)
+            path = expect_text(image.get("path"), f"{member}: path", "the path of an image").strip("/")
+            paths.append(path)
+            acquisition = image.get("acquisition")
+            self._acquisitions[path] = acquisition if isinstance(acquisition, int) else None
+        self._fields = Members(
+            lambda: paths, lambda path: image_of(child_group(group, path, self._where), options)
+        )
+
+    @cached_property
+    def problems(self) -> tuple[str, ...]:
+        """The fields that are missing, or can't be read; each is opened for it."""
+        return tuple(failures(self._fields))
+
+    @property
+    def location(self) -> str:
+        """Location of the well."""
+        return self._group.location.text
+
+    @property
+    def fields(self) -> Mapping[str, MultiscaleImage]:
+        """Fields of view by path, such as ``"0"``; each is opened when it is looked up."""
+        return self._fields
+
+    def _present(self) -> list[str]:
+        """Return the names of fields that are there, as a listing of the well shows them if it has one."""
+        names = attempt(lambda: set(self._group))
+        if names is None:
+            return [name for name in self._fields if attempt(lambda: self._fields[name]) is not None]  # noqa: B023
+        return [name for name in self._fields if name.partition("/")[0] in names]
+
+    @property
+    def acquisitions(self) -> Mapping[str, int | None]:
+        """Number of the acquisition of each field, as far as it is known."""
+        return self._acquisitions
+
+    def __repr__(self) -> str:
+        return f"<chunkwise.Well with {len(self._fields)} fields, at {self.location}>"
+
+    def _repr_html_(self) -> str:
+        return panel("Well", table([("location", self.location), ("fields", ", ".join(self._fields))]))
+
+
+class Plate:
+    """A plate with wells; `open_multiscale` opens one by reading its own document only."""
+
+    def __init__(self, group: Group, options: Options) -> None:
+        self._group = group
+        self._where = metadata_file(group)
+        own, self._at = ome_members(group.attrs, self._where)
+        self._document = expect_members(own.get("plate"), f"{self._at}plate")
+        self._rows = _names(self._document.get("rows"), f"{self._at}plate: rows")
+        self._columns = _names(self._document.get("columns"), f"{self._at}plate: columns")
+        # The paths of thousands of wells are looked at when a well, or their names, are asked for.
+        self._listed = expect_list(
+            self._document.get("wells"), f"{self._at}plate: wells", "wells", empty=True
+        )
+        self._wells = Members(
+            self._well_paths, lambda path: Well(child_group(group, path, self._where), options)
+        )
+
+    def _well_paths(self) -> list[str]:
+        return self._paths[0]
+
+    @cached_property
+    def _paths(self) -> tuple[list[str], list[str]]:
+        """Paths of wells, and what is wrong with others."""
+        paths, problems = [], []
+        for i, entry in enumerate(self._listed):
+            member = f"{self._at}plate: wells[{i}]"
+            try:
+                path = expect_text(
+                    expect_members(entry, member).get("path"), f"{member}: path", "the path of a well"
+                )
+            except InvalidArgumentError as e:
+                problems.append(e.message)
+                continue
+            row, slash, column = path.partition("/")
+            if slash and row in self._rows and column in self._columns:
+                paths.append(path)
+            else:
+                problems.append(
+                    f"{member}: path: expected the names of a row and a column, joined by a slash, but "
+                    f'received "{path}"'
+                )
+        return paths, problems
+
+    @cached_property
+    def problems(self) -> tuple[str, ...]:
+        """Wells and fields that are missing or can't be read, and wrong paths.
+
+        Each well and field is opened for it, which takes long for a large plate on a server.
+        """
+        out = [*self._paths[1], *failures(self._wells)]
+        for path in self._wells:
+            well = attempt(lambda: self._wells[path])  # noqa: B023
+            out += [] if well is None else well.problems
+        return tuple(out)
+
+    @property
+    def name(self) -> str:
+        """Name of the plate: that of the metadata, or else that of its group."""
+        return str(self._document.get("name") or self._group.basename or self._group.location.name)
+
+    @property
+    def location(self) -> str:
+        """Location of the plate."""
+        return self._group.location.text
+
+    @property
+    def rows(self) -> tuple[str, ...]:
+        """Names of the rows."""
+        return tuple(self._rows)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        return tuple(self._columns)
+
+    @property
+    def wells(self) -> Mapping[str, Well]:
+        """Wells that the plate names, by path, such as ``"A/1"``; each is opened when it is looked up."""
+        return self._wells
+
+    @property
+    def fields(self) -> Mapping[str, MultiscaleImage]:
+        """Fields of view of all wells by path, such as ``"A/1/0"``.
+
+        A look-up reads the document of one well; names and their number take those of all wells.  Names are
+        those of fields that are there.
+        """
+        return _PlateFields(self._wells)
+
+    @property
+    def acquisitions(self) -> tuple[Mapping[str, JSON], ...]:
+        """The acquisitions, as stored."""
+        return tuple(self._document.get("acquisitions") or ())
+
+    @property
+    def metadata(self) -> Mapping[str, JSON]:
+        """The member ``plate`` of the metadata, as stored."""
+        return self._document
+
+    def __repr__(self) -> str:
+        return (
+            f"<chunkwise.Plate {self.name!r}: {len(self._listed)} wells in {len(self._rows)} rows and "
+            f"{len(self._columns)} columns, at {self.location}>"
+        )
+
+    def _repr_html_(self) -> str:
+        # No well is opened for it.
+        size = f"{len(self._rows)} × {len(self._columns)}"
+        rows = [("location", self.location), ("rows × columns", size), ("wells", f"{len(self._wells):,}")]
+        drawing = plate_drawing(self.rows, self.columns, self._wells)
+        return panel(f"Plate {self.name}", table(rows), drawing)
+
+
+class _PlateFields(Mapping[str, MultiscaleImage]):
+    def __init__(self, wells: Mapping[str, Well]) -> None:
+        self._wells = wells
+
+    def __getitem__(self, path: str) -> MultiscaleImage:
+        well, _, name = path.rpartition("/")
+        try:
+            return self._wells[well].fields[name]
+        except KeyError:
+            raise KeyError(path) from None
+
+    def __iter__(self) -> Iterator[str]:
+        for path in self._wells:
+            well = attempt(lambda: self._wells[path])  # noqa: B023
+            for name in () if well is None else well._present():
+                yield f"{path}/{name}"
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def _names(value: object, where: str) -> dict[str, None]:
+    return {
+        expect_text(expect_members(entry, f"{where}[{i}]").get("name"), f"{where}[{i}]: name", "a name"): None
+        for i, entry in enumerate(expect_list(value, where, "names", empty=True))
+    }

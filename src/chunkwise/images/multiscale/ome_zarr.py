@@ -1,0 +1,224 @@
+"""Images in the attributes of OME-Zarr groups: 0.1 to 0.5, and drafts of 0.6.
+
+A level's own transformations are applied first, those of the whole image after them; both are scales and
+translations, of which the last may be missing.  In 0.6 a level leads to the intrinsic coordinate system,
+which has the axes; transformations from there to other systems are left in the metadata.  Versions before
+0.4 have no transformations: sizes of levels follow from their shapes.
+
+Source: OME-Zarr specification 0.4 and 0.5, sections "axes", "coordinateTransformations", "multiscales",
+"omero" and "labels"; drafts of 0.6 (RFC-5), section "coordinateSystems".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from chunkwise.core.base.binding import JSON, dump
+from chunkwise.errors import InvalidArgumentError, UnsupportedError
+from chunkwise.images.multiscale.image_axes import axis_kind, symbol_of
+from chunkwise.images.multiscale.metadata import (
+    Axis,
+    ImageMetadata,
+    LevelMetadata,
+    Transformation,
+    cells,
+    expect_list,
+    expect_members,
+    expect_numbers,
+    expect_text,
+    level_factor,
+)
+from chunkwise.images.multiscale.ome_display import channels_of, label_colors_of
+from chunkwise.images.multiscale.ome_versions import WITHOUT_SIZES, image_version, named_axes, ome_members
+
+__all__ = ["ShapeOf", "image_entry", "parse_ome_image"]
+
+ShapeOf = Callable[[str], Sequence[int] | None]
+"""Shape of the array at a path below the group; None if there is none."""
+
+
+def image_entry(
+    attributes: Mapping[str, JSON], where: str, name: str | None = None, number: int | None = None
+) -> tuple[int, Mapping[str, JSON]]:
+    """Return the number of an image in ``multiscales``, the first or that of a name, and its entry."""
+    own, at = ome_members(attributes, where)
+    images = expect_list(own.get("multiscales"), f"{at}multiscales", "images")
+    if number is None:
+        number = _choose(images, name, f"{at}multiscales")
+    return number, expect_members(images[number], f"{at}multiscales[{number}]")
+
+
+def parse_ome_image(
+    attributes: Mapping[str, JSON],
+    where: str,
+    *,
+    name: str | None = None,
+    number: int | None = None,
+    drafts: bool = False,
+    shape_of: ShapeOf = lambda _: None,
+) -> ImageMetadata:
+    """Return the image that the attributes of a group tell of.
+
+    Parameters
+    ----------
+    attributes : mapping
+    where : str
+        The file that they are in, for errors.
+    name, number : str or int, optional
+        Which of several images; by default the first.
+    drafts : bool
+        Whether drafts of 0.6 are read.
+    shape_of : callable
+        Asked for the shapes of levels of versions that have no sizes of voxels.
+    """
+    own, at = ome_members(attributes, where)
+    number, image = image_entry(attributes, where, name, number)
+    here = f"{at}multiscales[{number}]: "
+    version = image_version(attributes, image, at, here, drafts=drafts)
+    problems: list[str] = []
+    if version == "0.6":
+        axes_json, axes_at, system = _intrinsic(image, here)
+    else:
+        axes_json, axes_at, system = named_axes(image.get("axes"), version), f"{here}axes", None
+    axes = _axes(axes_json, axes_at)
+    rank = len(axes)
+    whole = _identity(rank)
+    if system is None and image.get("coordinateTransformations") is not None:
+        member = f"{here}coordinateTransformations"
+        whole = _whole(image["coordinateTransformations"], rank, member, problems)
+    levels = []
+    for i, entry in enumerate(expect_list(image.get("datasets"), f"{here}datasets", "levels")):
+        member = f"{here}datasets[{i}]"
+        dataset = expect_members(entry, member)
+        path = expect_text(dataset.get("path"), f"{member}: path", "the path of an array").strip("/")
+        steps = dataset.get("coordinateTransformations")
+        if steps is None and version in WITHOUT_SIZES:
+            place = _identity(rank)
+        else:
+            place = _transformation(steps, rank, f"{member}: coordinateTransformations")
+        levels.append(LevelMetadata(path, place.then(whole), f"{member}: path"))
+    if version in WITHOUT_SIZES:
+        levels = _sized(axes, levels, shape_of)
+    label = own.get("image-label")
+    return ImageMetadata(
+        convention=f"ome-ngff-{version}",
+        axes=axes,
+        levels=tuple(levels),
+        name=str(image.get("name") or own.get("name") or ""),
+        channels=channels_of(own.get("omero"), f"{at}omero", problems),
+        is_labels=label is not None,
+        label_colors={} if label is None else label_colors_of(label, f"{at}image-label", problems),
+        document=attributes,
+        problems=tuple(problems),
+    )
+
+
+def _identity(rank: int) -> Transformation:
+    return Transformation((1.0,) * rank, (0.0,) * rank)
+
+
+def _whole(value: object, rank: int, where: str, problems: list[str]) -> Transformation:
+    """Return the transformation of all levels; of several to systems of coordinates that to "global"."""
+    # SpatialData lists one for each system of coordinates, and a system may be turned.
+    listed = expect_list(value, where, "transformations", empty=True)
+    outputs = [one.get("output") if isinstance(one, dict) else None for one in listed]
+    names = [output.get("name") if isinstance(output, dict) else output for output in outputs]
+    if not any(names):
+        return _transformation(value, rank, where)
+    at = names.index("global") if "global" in names else 0
+    try:
+        return _transformation([listed[at]], rank, where)
+    except (InvalidArgumentError, UnsupportedError) as e:
+        problems.append(f"{e.message}; the image is left in its own system of coordinates")
+        return _identity(rank)
+
+
+def _sized(axes: Sequence[Axis], levels: list[LevelMetadata], shape_of: ShapeOf) -> list[LevelMetadata]:
+    """Return levels with the sizes of voxels that follow from their shapes."""
+    shapes = [shape_of(level.path) for level in levels]
+    first = next((shape for shape in shapes if shape is not None and len(shape) == len(axes)), None)
+    out = []
+    for level, shape in zip(levels, shapes, strict=True):
+        if first is not None and shape is not None and len(shape) == len(axes):
+            steps = [
+                level_factor(n, m) if axis.type == "space" else 1.0
+                for axis, n, m in zip(axes, first, shape, strict=True)
+            ]
+            level = level._replace(place=cells(steps).then(level.place))
+        out.append(level)
+    return out
+
+
+def _choose(images: list[Any], name: str | None, where: str) -> int:
+    if name is None:
+        return 0
+    names = [image.get("name") if isinstance(image, dict) else None for image in images]
+    if name not in names:
+        known = ", ".join(dump(name) for name in names)
+        raise InvalidArgumentError(f"{where}: expected an image called {dump(name)}, but found {known}")
+    return names.index(name)
+
+
+def _intrinsic(image: Mapping[str, JSON], here: str) -> tuple[Any, str, str]:
+    """Return the axes of the system that the levels lead to, the member that has them, and its name."""
+    systems = expect_list(image.get("coordinateSystems"), f"{here}coordinateSystems", "coordinate systems")
+    outputs = set()
+    for i, dataset in enumerate(expect_list(image.get("datasets"), f"{here}datasets", "levels")):
+        at = f"{here}datasets[{i}]"
+        transformations = expect_members(dataset, at).get("coordinateTransformations")
+        one = expect_list(transformations, f"{at}: coordinateTransformations", "transformations")[-1]
+        output = expect_members(one, f"{at}: coordinateTransformations").get("output")
+        name = output.get("name") if isinstance(output, dict) else output
+        outputs.add(expect_text(name, f"{at}: coordinateTransformations: output", "a coordinate system"))
+    if len(outputs) > 1:
+        raise InvalidArgumentError(
+            f"{here}datasets: levels must lead to one coordinate system, not to {', '.join(sorted(outputs))}"
+        )
+    wanted = outputs.pop()
+    for i, system in enumerate(systems):
+        at = f"{here}coordinateSystems[{i}]"
+        if expect_members(system, at).get("name") == wanted:
+            return system.get("axes"), f"{at}: axes", wanted
+    raise InvalidArgumentError(f"{here}coordinateSystems: expected one called {dump(wanted)}")
+
+
+def _axes(value: object, where: str) -> tuple[Axis, ...]:
+    axes = []
+    for i, entry in enumerate(expect_list(value, where, "axes")):
+        at = f"{where}[{i}]"
+        axis = expect_members(entry, at)
+        name = expect_text(axis.get("name"), f"{at}: name", "the name of an axis")
+        kind, unit = axis.get("type"), axis.get("unit")
+        if kind is None:
+            kind = axis_kind(name)
+        if unit is None:
+            unit = ""
+        if not isinstance(unit, str) or not isinstance(kind, str):
+            raise InvalidArgumentError(f"{at}: expected text as type and unit, but received {dump(axis)}")
+        axes.append(Axis(name, kind, symbol_of(unit)))
+    if len({axis.name for axis in axes}) < len(axes):
+        raise InvalidArgumentError(f"{where}: names must be unique, but received {dump(value)}")
+    return tuple(axes)
+
+
+def _transformation(value: object, rank: int, where: str) -> Transformation:
+    """Return what a list of transformations, the first of which is applied first, does."""
+    out = Transformation((1.0,) * rank, (0.0,) * rank)
+    for i, entry in enumerate(expect_list(value, where, "transformations", empty=True)):
+        at = f"{where}[{i}]"
+        one = expect_members(entry, at)
+        kind = one.get("type")
+        if kind == "identity":
+            continue
+        if kind == "sequence":
+            out = out.then(_transformation(one.get("transformations"), rank, f"{at}: transformations"))
+        elif kind == "scale" and "scale" in one:
+            scale = expect_numbers(one["scale"], rank, f"{at}: scale", positive=True)
+            out = out.then(Transformation(scale, (0.0,) * rank))
+        elif kind == "translation" and "translation" in one:
+            translation = expect_numbers(one["translation"], rank, f"{at}: translation")
+            out = out.then(Transformation((1.0,) * rank, translation))
+        else:
+            raise UnsupportedError(f"{at}: expected scale or translation with numbers, not {dump(one)[:200]}")
+    return out

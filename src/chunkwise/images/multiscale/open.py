@@ -1,0 +1,261 @@
+"""``open_multiscale``: finds the kind of image that is at a place, and opens it.
+
+Of arrays without metadata of an image, labels and units are all that is known.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import warnings
+from collections.abc import Mapping
+from itertools import islice
+from typing import TypeAlias
+
+from chunkwise.copying.new_array import open_array
+from chunkwise.copying.pictures import natural
+from chunkwise.copying.source import open_source, open_view
+from chunkwise.core.api.tensorstore import TensorStore
+from chunkwise.core.base.binding import JSON
+from chunkwise.core.driver.tree_formats import tree_format
+from chunkwise.core.kvstore.value_bound import read_bounded
+from chunkwise.core.specs.context import Context
+from chunkwise.core.trees.location import Location, LocationLike, inside_file, locate
+from chunkwise.core.trees.node import find_node
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError
+from chunkwise.groups.group import Group
+from chunkwise.groups.open_group import open_group
+from chunkwise.images.multiscale.image import MultiscaleImage
+from chunkwise.images.multiscale.image_axes import axis_kind, ngff_unit, unit_symbol
+from chunkwise.images.multiscale.metadata import Axis, ImageMetadata, LevelMetadata, Transformation
+from chunkwise.images.multiscale.ome_groups import (
+    ImageCollection,
+    Options,
+    image_of,
+    labels_of_group,
+    series_of,
+)
+from chunkwise.images.multiscale.ome_plates import Plate, Well
+
+__all__ = ["Multiscale", "find_images", "open_multiscale", "single_array"]
+
+Multiscale: TypeAlias = MultiscaleImage | Plate | Well | ImageCollection
+
+_SHOWN = 10
+
+
+def open_multiscale(
+    place: LocationLike | Group | TensorStore,
+    *,
+    name: str | None = None,
+    strict: bool = True,
+    drafts: bool = False,
+    format: str | None = None,
+    context: Context | None = None,
+) -> Multiscale:
+    """Open an image at several resolutions, or what holds such images.
+
+    OME-Zarr 0.1 to 0.5 is read, in directories and in archives (``*.ozx``, ``*.zip``); so are the layouts
+    of N5 that n5-viewer, COSEM, Paintera and BigDataViewer have, TIFF files, and neuroglancer's precomputed
+    volumes.
+    Only the metadata of what is opened are read: levels, labels, wells and fields are opened when they are
+    looked up.
+
+    Parameters
+    ----------
+    place : LocationLike, Group or TensorStore
+        The image, plate, well, group of labels or container, or an XML file of BigDataViewer; an array is an
+        image of one level, whatever names it: a picture, a spec or a file with one, a folder of pictures.
+    name : str, optional
+        Which image, if a group has several; by default the first.
+    strict : bool
+        Whether wrong metadata are an error, which names the file and the member.  Otherwise they are a
+        warning, and the levels are the arrays in the group, as they are.
+    drafts : bool
+        Whether drafts of OME-Zarr 0.6 are read too.
+    format : {"zarr3", "zarr2", "n5"}, optional
+        Of a directory without a document of its own; see `open_group`.
+    context : Context, optional
+        Where the resources of a spec, and of arrays, come from.
+
+    Returns
+    -------
+    MultiscaleImage, Plate, Well or ImageCollection
+        A collection is a mapping of names to images: labels, the series of bioformats2raw, the setups of
+        BigDataViewer, the channels of n5-viewer.
+
+    Raises
+    ------
+    NotFoundError
+        If there is nothing.
+    InvalidArgumentError
+        If there is no image, or metadata are wrong.
+    UnsupportedError
+        If they are of a version, or have transformations, that can't be read.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import chunkwise
+    >>> path = tempfile.mkdtemp() + "/image.zarr"
+    >>> scan = chunkwise.array(np.zeros((64, 96), "uint16"))
+    >>> _ = chunkwise.downsample_pyramid(scan, path, units=["0.5 um"] * 2, levels=2).result()
+    >>> image = chunkwise.open_multiscale(path)
+    >>> [level.shape for level in image.levels], image.scales[1]
+    ([(64, 96), (32, 48), (16, 24)], (1.0, 1.0))
+    >>> image.level_for("1 um"), str(image.levels[1].dimension_units[0])
+    (1, 'um')
+    """
+    options = Options(strict, drafts)
+    view = None if isinstance(place, Group) else open_view(place, context)
+    if view is not None:
+        return single_array(view)
+    if isinstance(place, Group):
+        group = place
+    elif not isinstance(place, TensorStore):
+        location = locate(place, context)
+        if location.name.endswith(".xml"):
+            location, format = _container_of(location), "n5"
+        try:
+            group = open_group(location, format=format, context=context)
+        except (InvalidArgumentError, NotFoundError) as e:
+            volume = _precomputed(location, context)
+            if volume is not None:
+                return volume
+            node = find_node(location)
+            if node is not None and node.kind != "array":
+                raise
+            archive = inside_file(location, context, archives=True) if node is None else None
+            inside = None if archive is None else find_node(archive)
+            if archive is not None and inside is not None and inside.kind == "group":
+                return open_multiscale(
+                    archive, name=name, strict=strict, drafts=drafts, format=format, context=context
+                )
+            try:
+                return single_array(open_source(location, context))
+            except NotFoundError:
+                raise e from None
+    try:
+        found = find_images(group, options, name)
+    except ChunkwiseError as e:
+        if strict or isinstance(e, OSError):
+            raise
+        warnings.warn(f"{e.message}; the arrays are taken as they are", stacklevel=2)
+        return _raw_image(group)
+    if found is None and group._node.kind == "array":  # an N5 container that is a dataset
+        return single_array(open_array(group.location, read=True))
+    if found is None:
+        found = _precomputed(group.location, context)
+    if found is None and "|" in group.location.text:  # a file, perhaps with one array alone
+        arrays = list(islice(group.arrays(), 2))
+        found = single_array(arrays[0][1]) if len(arrays) == 1 else None
+    if found is None:
+        raise InvalidArgumentError(_no_image(group))
+    return found
+
+
+def _precomputed(location: Location, context: Context | None) -> MultiscaleImage | None:
+    """Return the precomputed volume at a location as an image; None if there is none."""
+    from chunkwise.images.multiscale.precomputed import precomputed_image  # with the driver, which few need
+
+    return precomputed_image(location, context)
+
+
+def _container_of(location: Location) -> Location:
+    """Return the N5 container that an XML file of BigDataViewer names."""
+    key = location.path.rstrip("/")
+    value = read_bounded(location.store, key).value
+    if value is None:
+        raise NotFoundError(f"there is no {location.store.describe(key)}")
+    from chunkwise.images.multiscale.bdv_file import parse_bdv_file  # with a parser of XML
+
+    file = location.store.describe(key)
+    container = parse_bdv_file(bytes(value), file).container
+    above = location.parent
+    path = posixpath.normpath(posixpath.join("/", "" if above is None else above.path, container))
+    if not container or "\\" in container:
+        raise InvalidArgumentError(f"{file}: ImageLoader/n5: expected the path of a container")
+    return location.at(path.lstrip("/") + "/")
+
+
+def find_images(group: Group, options: Options, name: str | None = None) -> Multiscale | None:
+    """Return what a group holds, None if that is nothing that is known."""
+    ome = group.attrs.get("ome")
+    own: Mapping[str, JSON] = ome if isinstance(ome, dict) else group.attrs
+    if tree_format(group.format).has_containers:
+        from chunkwise.images.multiscale.n5_groups import find_n5_images  # many modules, for N5 alone
+
+        return find_n5_images(group)
+    if "plate" in own:
+        return Plate(group, options)
+    if "well" in own:
+        return Well(group, options)
+    if "multiscales" in own:
+        return image_of(group, options, name)
+    if "bioformats2raw.layout" in own:
+        return series_of(group, options)
+    if "labels" in own:
+        return labels_of_group(group, options)
+    return None
+
+
+def _no_image(group: Group) -> str:
+    """Return the text of an error: what was looked for, and which images are near."""
+    members = list(group.items())
+    images = [name for name, member in members[:50] if isinstance(member, Group) and _is_known(member)]
+    arrays = [name for name, member in members if isinstance(member, TensorStore)]
+    text = (
+        f"{group.location.text}: no image, plate or well: expected attributes of OME-Zarr "
+        '("multiscales", "plate", "well") or those of a viewer of N5'
+    )
+    for what, names in (("images below it", images), ("arrays in it", arrays)):
+        if names:
+            text += f"; {what}: {', '.join(names[:_SHOWN])}{', …' if len(names) > _SHOWN else ''}"
+    return text
+
+
+def _is_known(group: Group) -> bool:
+    try:
+        return find_images(group, Options()) is not None
+    except ChunkwiseError:
+        return True  # of an image that can't be read
+
+
+def single_array(store: TensorStore) -> MultiscaleImage:
+    """Return an array as an image of one level."""
+    kvstore = store.kvstore
+    if kvstore is None:
+        return _image_of_arrays({"": store}, "", "memory")
+    try:
+        location = store.url
+    except NotImplementedError:  # a store of another library
+        location = kvstore.path
+    return _image_of_arrays({"": store}, kvstore.path.rstrip("/").rpartition("/")[2], location)
+
+
+def _raw_image(group: Group) -> MultiscaleImage:
+    """Return the arrays in a group as the levels of an image, in the order of their numbers."""
+    arrays = dict(sorted(group.arrays(), key=lambda item: natural(item[0])))
+    if not arrays:
+        raise InvalidArgumentError(f"{group.location.text}: there is no array that could be a level")
+    rank = next(iter(arrays.values())).rank
+    levels = {name: store for name, store in arrays.items() if store.rank == rank}
+    return _image_of_arrays(levels, group.basename, group.location.text)
+
+
+def _image_of_arrays(arrays: dict[str, TensorStore], name: str, location: str) -> MultiscaleImage:
+    stores = list(arrays.values())
+    first = stores[0]
+    labels = first.domain.labels
+    named = [label or f"dim_{dim}" for dim, label in enumerate(labels)]
+    axes = tuple(
+        Axis(label, axis_kind(label), "" if unit is None else unit_symbol(ngff_unit(unit.base_unit)))
+        for label, unit in zip(named, first.dimension_units, strict=True)
+    )
+    levels = []
+    for path, store in arrays.items():
+        scale = tuple(1.0 if unit is None else unit.multiplier for unit in store.dimension_units)
+        start = tuple(at * size for at, size in zip(store.origin, scale, strict=True))
+        levels.append(LevelMetadata(path, Transformation(scale, start), location))
+    metadata = ImageMetadata("raw", axes, tuple(levels), name)
+    return MultiscaleImage(metadata, lambda number: stores[number], location=location)

@@ -1,0 +1,310 @@
+"""``downsample_pyramid``: an image at several resolutions, each made of the one before.
+
+The levels are planned: axes, factors, arrays (`chunkwise.images.pyramid.plan`); then `PyramidWriter` writes
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import replace
+from typing import Any
+
+from chunkwise.copying.executors import Workers, workers_of
+from chunkwise.copying.losses import warn_of_losses
+from chunkwise.copying.progress import check_progress, shown_progress
+from chunkwise.copying.source import open_source
+from chunkwise.core.api.tensorstore import TensorStore
+from chunkwise.core.base.arguments import as_nbytes
+from chunkwise.core.base.thread import start_thread
+from chunkwise.core.engine.future import Future, Promise
+from chunkwise.core.engine.unfinished import Change
+from chunkwise.core.specs.unit import Unit
+from chunkwise.core.trees.location import Location, LocationLike, locate
+from chunkwise.core.trees.node import require_node
+from chunkwise.errors import InvalidArgumentError, UnsupportedError
+from chunkwise.images.multiscale.array_axes import ArrayImage, image_of_array
+from chunkwise.images.pyramid.convention import CONVENTIONS, Convention, find_convention
+from chunkwise.images.pyramid.kept import NOTHING, kept_attributes
+from chunkwise.images.pyramid.plan import PyramidOptions, plan_pyramid
+from chunkwise.images.pyramid.pyramid import Pyramid, PyramidProgress
+from chunkwise.images.pyramid.pyramid_writer import PyramidWriter
+
+__all__ = ["DEFAULT_MEMORY", "downsample_pyramid", "prepare_pyramid"]
+
+DEFAULT_MEMORY = 256 << 20
+"""Bytes that threads of this process use for blocks."""
+
+
+def downsample_pyramid(
+    array: TensorStore | LocationLike,
+    destination: LocationLike | None = None,
+    *,
+    convention: str | None = None,
+    method: str | None = None,
+    labels: bool | None = None,
+    factors: Sequence[int] | Sequence[Sequence[int]] | None = None,
+    levels: int | None = None,
+    axes: Sequence[str] | None = None,
+    units: Sequence[Unit | str | None] | None = None,
+    chunks: Sequence[int] | Mapping[str, int] | None = None,
+    shards: Sequence[int] | Mapping[str, int] | None = None,
+    codec: Any = None,
+    name: str | None = None,
+    executor: Executor | Workers | None = None,
+    memory: int | str | None = None,
+    sync: bool = True,
+    resume: bool = False,
+    overwrite: bool = False,
+    verify: bool = False,
+    progress: Callable[[PyramidProgress], object] | bool | None = None,
+) -> Future[Pyramid]:
+    """Write a multiscale pyramid of an image.
+
+    Every level is made of the one before, which is read once; where the memory allows it several levels are
+    made from one read.  Blocks of whole chunks are under way
+    at a time, so memory doesn't grow with the image.  What was begun and not finished is no pyramid: the
+    attributes of the group, by which viewers know one, are written last.
+
+    Parameters
+    ----------
+    array : TensorStore or LocationLike
+        The image: an open array, which may be a stack or another virtual one, or where one is stored.
+    destination : LocationLike, optional
+        The group that is to hold all levels.  By default `array`, which then must be a place, is the first
+        level itself, and the others are written beside it: ``s0`` gets ``s1``, ``s2``, …
+    convention : {"ome-ngff-0.5", "ome-ngff-0.4", "n5-viewer", "cosem"}, optional
+        By default n5-viewer below ``*.n5`` and OME-NGFF 0.5 elsewhere; without a `destination` that of the
+        image, or what goes with the format of `array`.  OME-NGFF 0.5 is Zarr v3, 0.4 is Zarr v2, the others
+        are N5.
+    method : {"mean", "min", "max", "median", "mode", "stride"}, optional
+        See `chunkwise.downsample`; by default the mean, of `labels` the mode.
+    labels : bool, optional
+        Whether elements are labels, which must not be mixed; by default what the image says that `array` is
+        a level of.  OME-NGFF then has ``image-label`` metadata, and in a group called ``labels`` the pyramid
+        is listed.
+    factors : sequence of int, or of sequence of int, optional
+        For each axis of the result, or that for each level.  By default 2 along axes of space, but not where
+        voxels are at least twice as large as elsewhere.
+    levels : int, optional
+        How many there are to be beside full resolution; by default until one has no more elements
+        than a chunk.
+    axes : sequence of str, optional
+        Names of the dimensions of `array`; by default those of the image that it is a level of, its labels,
+        ``_ARRAY_DIMENSIONS``, or else x, y, z, c, t, from the dimension on whose elements lie next to each
+        other.  Names ``t`` and ``time`` mean time, ``c`` and
+        ``channel`` channels, others space.  The dimensions are put into the order of the convention: t, c,
+        z, y, x in Zarr and x, y, z, c, t in N5.
+    units : sequence of (Unit or str or None), optional
+        Sizes of a voxel, by dimension of `array`, such as ``"4 nm"``; by default those of the image that it
+        is a level of, of coordinates beside it, or its dimension units.
+    chunks, shards : sequence of int or mapping of str to int, optional
+        For each axis of the result, or by its name, where the others keep theirs; by default the chunks of
+        `array`, or else 64³, and no shards.
+    codec : str or JSON, optional
+        As on the command line, ``"zstd:3"``, or in the words of the format.  By default gzip in N5 and
+        Zstandard in Zarr.
+    name : str, optional
+        Of the image; by default that of the image that `array` is a level of, or of the group.
+    executor : concurrent.futures.Executor, optional
+        Who makes the blocks, as for `chunkwise.copy`.  By default threads of this process.
+    memory : int or str, optional
+        Bytes that a worker process may use, such as ``"2GB"``; one chunk for each task at least.  By default
+        268 MB in this process, elsewhere a quarter of what a worker may have.
+    sync : bool
+        Whether each chunk is on the disk before it counts as written.
+    resume : bool
+        Go on with an unfinished pyramid, if there is one.
+    overwrite : bool
+        Replace arrays that are in the place of levels, when all levels are whole.
+    verify : bool
+        Read every level again and compare each element with the level before, downsampled, before the group
+        becomes a pyramid.
+    progress : callable or bool, optional
+        Called with a `PyramidProgress` after each block, one at a time; of levels that are made together
+        `level` is the first.  True shows a bar on stderr.
+
+    Returns
+    -------
+    Future of Pyramid
+        If it is cancelled, no block is begun any more.
+
+    Warns
+    -----
+    LossWarning
+        If the image that `array` is a level of has metadata that the convention has no place for; `Pyramid`
+        lists them as `left_out`.
+
+    Raises
+    ------
+    ValueError
+        At once if the options don't fit the image or the convention, or there is something in the way.
+    DataCorruptionError
+        If `verify` finds another value; all levels are written again by `resume`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import chunkwise
+    >>> image = chunkwise.array(np.arange(64 * 96, dtype="uint16").reshape(64, 96))
+    >>> path = tempfile.mkdtemp() + "/image.zarr"
+    >>> made = chunkwise.downsample_pyramid(image, path, units=["1 um"] * 2, levels=2).result()
+    >>> [level.shape for level in made.levels]
+    [(64, 96), (32, 48), (16, 24)]
+    """
+    check_progress(progress)
+    workers = workers_of(executor)
+    if executor is None:
+        workers = replace(workers, memory=DEFAULT_MEMORY)
+    writer = prepare_pyramid(
+        array,
+        destination,
+        convention=convention,
+        method=method,
+        labels=labels,
+        factors=factors,
+        levels=levels,
+        axes=axes,
+        units=units,
+        chunks=chunks,
+        shards=shards,
+        codec=codec,
+        name=name,
+        workers=workers,
+        memory=memory,
+        sync=sync,
+        resume=resume,
+        overwrite=overwrite,
+        verify=verify,
+        progress=progress if callable(progress) else None,
+    )
+    writer.prepare()
+    promise, future = Promise[Pyramid].new()
+    change = Change(future, future)  # waited for after Ctrl-C; what others write meanwhile is no part of it
+
+    def work() -> None:
+        try:
+            with shown_progress(progress is True, "pyramid", writer.nbytes, 0, workers) as told:
+                writer.advance = told
+                made = writer.write(lambda: not promise.done())
+            if made is not None:
+                promise.set_result(made)
+        except BaseException as e:
+            promise.set_exception(e)
+        finally:
+            change.end()
+
+    if not start_thread(work):
+        work()
+    return future
+
+
+def prepare_pyramid(
+    array: TensorStore | LocationLike,
+    destination: LocationLike | None,
+    *,
+    convention: str | None,
+    method: str | None,
+    labels: bool | None,
+    factors: Sequence[int] | Sequence[Sequence[int]] | None,
+    levels: int | None,
+    axes: Sequence[str] | None,
+    units: Sequence[Unit | str | None] | None,
+    chunks: Sequence[int] | Mapping[str, int] | None,
+    shards: Sequence[int] | Mapping[str, int] | None,
+    codec: Any,
+    name: str | None,
+    workers: Workers,
+    memory: int | str | None,
+    sync: bool,
+    resume: bool,
+    overwrite: bool,
+    verify: bool,
+    progress: Callable[[PyramidProgress], object] | None = None,
+) -> PyramidWriter:
+    """Return who writes a pyramid, before anything is written; see `downsample_pyramid`."""
+    if resume and overwrite:
+        raise InvalidArgumentError(
+            "resume goes on with an unfinished pyramid, overwrite starts again: choose one"
+        )
+    store, group, first, format = _places(array, destination)
+    known = image_of_array(store)
+    if first is not None and known.error is not None:
+        raise known.error  # what the metadata say would be lost
+    if labels is None:
+        labels = known.image is not None and known.image.is_labels
+    options = PyramidOptions(
+        method=method or ("mode" if labels else "mean"),
+        labels=labels,
+        factors=factors,
+        levels=levels,
+        axes=axes,
+        units=None if units is None else [Unit(u) if isinstance(u, str) else u for u in units],
+        chunks=chunks,
+        shards=shards,
+        codec=codec,
+    )
+    plan = plan_pyramid(
+        store, known, _convention(convention, known, first, format), options, first_name=first
+    )
+    if first is not None and plan.convention.format != format:
+        raise InvalidArgumentError(
+            f"convention {plan.convention.name} is {plan.convention.format}, but the array is {format}; "
+            "give a destination to have it copied"
+        )
+    kept = kept_attributes(known, plan.convention.format)
+    if first is None:
+        name = name or kept.name or None
+    else:
+        kept = NOTHING
+    warn_of_losses([("", note) for note in kept.left_out])
+    return PyramidWriter(
+        plan,
+        group,
+        labels=labels,
+        name=name,
+        first=first,
+        kept=kept,
+        workers=workers,
+        memory=as_nbytes(memory),
+        sync=sync,
+        resume=resume,
+        overwrite=overwrite,
+        verify=verify,
+        progress=progress,
+    )
+
+
+def _convention(name: str | None, known: ArrayImage, first: str | None, format: str) -> Convention:
+    """Return the convention: that of the image itself where it only gets more levels."""
+    own = None if known.image is None or first is None else known.image.convention
+    if own == "ome-ngff-0.6":
+        raise UnsupportedError(
+            "levels can't be added to a draft of OME-Zarr 0.6; give a destination to have it copied"
+        )
+    if name is None and own in CONVENTIONS and CONVENTIONS[own].format == format:
+        name = own
+    return find_convention(name, format)
+
+
+def _places(
+    array: TensorStore | LocationLike, destination: LocationLike | None
+) -> tuple[TensorStore, Location, str | None, str]:
+    """Return array, group, name of the array if it is the first level, and the format that is wanted."""
+    if isinstance(array, TensorStore):
+        if destination is None:
+            raise InvalidArgumentError("an open array needs a destination for its pyramid")
+        store = array
+    else:
+        store = open_source(array)
+        if destination is None:
+            place = locate(array)
+            group = place.parent
+            if group is None:
+                raise InvalidArgumentError(f"{place.text} is in no group; give a destination for its pyramid")
+            return store, group, place.name, str(require_node(place).format)
+    group = locate(destination)
+    inside_n5 = any(part.endswith(".n5") for part in group.path.split("/"))
+    return store, group, None, "n5" if inside_n5 else "zarr3"

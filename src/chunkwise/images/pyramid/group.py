@@ -1,0 +1,132 @@
+"""Groups of pyramids: made before their levels, given their attributes after them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from chunkwise.core.driver.tree_formats import tree_format
+from chunkwise.core.kvstore.protocol import MISSING_GENERATION
+from chunkwise.core.trees.consolidated import update_consolidated
+from chunkwise.core.trees.container import check_container, container_root, create_container
+from chunkwise.core.trees.document import dump_like
+from chunkwise.core.trees.location import Location
+from chunkwise.core.trees.new_location import check_outside_arrays, create_parents
+from chunkwise.core.trees.node import JOURNAL, find_node, require_node
+from chunkwise.core.trees.node_attributes import Attributes
+from chunkwise.errors import AlreadyExistsError
+from chunkwise.images.multiscale.image_axes import ImageAxis
+from chunkwise.images.pyramid.convention import Convention
+from chunkwise.images.pyramid.geometry import Level
+from chunkwise.images.pyramid.kept import NOTHING, Kept
+from chunkwise.images.pyramid.ngff import first_level_only, merged_attributes, ngff_labels
+
+__all__ = ["PyramidGroup"]
+
+_ATTRIBUTES = {
+    "ome-ngff-0.5": ("ome",),
+    "ome-ngff-0.4": ("multiscales", "image-label"),
+    "cosem": ("axes", "units", "scales", "pixelResolution", "multiscales"),
+    "n5-viewer": ("axes", "units", "resolution", "scales", "pixelResolution"),
+}
+_LABELS = "labels"
+
+
+class PyramidGroup:
+    """A group that is a pyramid, or is going to be."""
+
+    def __init__(
+        self,
+        location: Location,
+        convention: Convention,
+        name: str,
+        *,
+        first: str | None = None,
+        renamed: bool = False,
+        kept: Kept = NOTHING,
+    ) -> None:
+        self._location, self._convention, self._name = location, convention, name
+        self._first, self._renamed = first, renamed  # the first level, if it is there already
+        self._kept = kept
+
+    def check(self) -> None:
+        """Raise AlreadyExistsError if an array, or a group of another format, is there, or an array above."""
+        location, format = self._location, self._convention.format
+        if tree_format(format).has_containers:
+            check_container(location)
+        check_outside_arrays(location)
+        node = find_node(location)
+        if node is None or node.key == JOURNAL:
+            return
+        if node.kind == "array":
+            raise AlreadyExistsError(f"{location.text} is an array, not a group that could hold a pyramid")
+        if not node.implicit and node.format != format:
+            raise AlreadyExistsError(f"{location.text} is a {node.format} group, and the pyramid is {format}")
+
+    def create(self) -> None:
+        """Make the group, and what there has to be above it."""
+        location, format = self._location, self._convention.format
+        if tree_format(format).has_containers and container_root(location) is None:
+            create_container(location)
+        create_parents(location, format)
+        if _write_group(location, format):
+            update_consolidated(location.store, location.path)
+
+    def clear(self) -> None:
+        """Remove the attributes that say that this is a pyramid; a level that stays stays an image."""
+        node = find_node(self._location)
+        if node is None or node.implicit:
+            return
+        first, version = self._first, self._convention.version
+        if first is not None:
+            if version is not None:
+                Attributes(node).change(lambda stored: first_level_only(version, stored, first))
+            return
+        attributes, own = Attributes(node), _ATTRIBUTES[self._convention.name]
+        if any(name in attributes for name in own):
+            attributes.change(lambda stored: {key: stored[key] for key in stored if key not in own})
+
+    def finish(
+        self,
+        axes: Sequence[ImageAxis],
+        levels: Sequence[tuple[str, Level]],
+        *,
+        method: str,
+        labels: bool,
+    ) -> None:
+        """Write the attributes; list labels in a group ``labels`` that they are in."""
+        parent = self._location.parent
+        among_labels = labels and parent is not None and parent.name == _LABELS
+        attributes = self._convention.group_attributes(
+            axes,
+            levels,
+            name=self._name,
+            method=method,
+            source_image="../../" if among_labels else None,
+            labels=labels,
+            kept=self._kept,
+        )
+        stored = Attributes(require_node(self._location))
+        first, version = self._first, self._convention.version
+        if first is not None and version is not None:
+            stored.change(
+                lambda before: merged_attributes(version, before, attributes, first, renamed=self._renamed)
+            )
+        else:
+            stored.update(attributes)
+        if among_labels and self._convention.version is not None:
+            assert parent is not None
+            self._list(parent, self._convention.version)
+
+    def _list(self, parent: Location, version: str) -> None:
+        format = self._convention.format
+        create_parents(parent, format)
+        _write_group(parent, format)
+        attributes = Attributes(require_node(parent))
+        attributes.change(lambda stored: {**stored, **ngff_labels(version, stored, self._location.name)})
+
+
+def _write_group(location: Location, format: str) -> bool:
+    """Write the document of a group; return True if there was none."""
+    ((key, document),) = tree_format(format).group_documents({}).items()
+    raw = dump_like(document, b"")
+    return location.store.write(location.path + key, raw, if_equal=MISSING_GENERATION) is not None

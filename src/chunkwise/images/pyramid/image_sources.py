@@ -1,0 +1,143 @@
+"""Images of any kind as sources of copies: what is copied, and each level as an array."""
+
+from __future__ import annotations
+
+import re
+from typing import cast, get_args
+
+from chunkwise.copying.array_template import ArrayTemplate
+from chunkwise.copying.copy_source import CopySource, stored_source
+from chunkwise.core.api.tensorstore import TensorStore
+from chunkwise.core.arrays.chunked import ChunkedArray
+from chunkwise.core.base.binding import JSON
+from chunkwise.core.trees.location import Location
+from chunkwise.core.trees.node import require_node
+from chunkwise.errors import InvalidArgumentError, UnsupportedError
+from chunkwise.groups.open_group import open_group
+from chunkwise.images.multiscale.array_axes import ArrayImage
+from chunkwise.images.multiscale.image import MultiscaleImage
+from chunkwise.images.multiscale.image_axes import AxisKind, ImageAxis
+from chunkwise.images.multiscale.joined import are_alike, joined
+from chunkwise.images.multiscale.label_votes import most_voted
+from chunkwise.images.multiscale.metadata import Axis
+from chunkwise.images.multiscale.ome_groups import ImageCollection
+from chunkwise.images.multiscale.ome_versions import ome_members
+from chunkwise.images.multiscale.open import open_multiscale
+from chunkwise.images.pyramid.kept import kept_attributes
+from chunkwise.images.pyramid.ngff_image import ImageLevel, NgffImage, read_ngff_image
+
+__all__ = ["OF_VIEWERS", "images_of", "is_whole_image", "level_source", "names_beside", "read_image"]
+
+OF_VIEWERS = (
+    "pixelResolution", "downsamplingFactors", "transform", "affineTransform", "axes", "units", "resolution",
+    "isLabelMultiset", "multiScale", "offset",
+)  # fmt: skip
+"""Attributes that say what a level is in the layout of a viewer of N5."""
+
+
+def images_of(found: object, source: Location) -> list[tuple[str, MultiscaleImage]]:
+    """Return the images to be copied."""
+    if isinstance(found, MultiscaleImage):
+        return [("", found)]
+    if not isinstance(found, ImageCollection) or found.convention not in ("bdv", "n5-viewer"):
+        raise InvalidArgumentError("expected an image, or the images of a container of N5")
+    images = {name: image.available() for name, image in found.items()}
+    if not images:
+        raise InvalidArgumentError(f"{found.location}: there is no image in it")
+    parts = list(images.values())
+    times = all(name.startswith("t") for name in images)
+    axis = Axis("t", "time") if times else Axis("c", "channel")
+    if len(parts) > 1 and axis.name not in [one.name for one in parts[0].axes] and are_alike(parts):
+        whole = joined(
+            dict(enumerate(parts)),
+            axis,
+            (0, len(parts) - 1),
+            location=found.location,
+            name=source.name.removesuffix(".n5"),
+            document=_with_channels(open_group(source).attrs.asdict(), parts),
+        )
+        return [("", whole)]
+    if len(parts) == 1:
+        return [("", parts[0])]
+    return list(images.items())
+
+
+def _with_channels(attributes: dict[str, JSON], parts: list[MultiscaleImage]) -> dict[str, JSON]:
+    """Return the attributes of a container, with the names of its setups as those of channels."""
+    own = ome_members(attributes, "")[0]
+    names = [part.name for part in parts if part.convention == "bdv"]
+    if "omero" in own or not names or all(re.fullmatch(r"setup\d+", name) for name in names):
+        return attributes
+    return {**attributes, "omero": {"channels": [{"label": name} for name in names]}}
+
+
+def level_source(store: TensorStore, usual: tuple[int, ...] | None, where: str) -> CopySource:
+    """Return a level as the source of a copy: the stored array, or what is put together of several."""
+    node = store._find_node().node if isinstance(store._array, ChunkedArray) else None
+    if node is not None:
+        return stored_source(node.location)
+    store = store.translate_to[(0,) * store.rank]
+    template = ArrayTemplate(
+        shape=store.shape,
+        dtype=store.dtype,
+        chunks=usual,
+        codec=None,
+        fill_value=store.fill_value,
+    )
+    try:
+        spec = store.spec().to_json()
+    except NotImplementedError:  # labels that are computed
+        spec = {"computed": where}
+    return CopySource(store, template, spec, "", None)
+
+
+def read_image(location: Location) -> NgffImage:
+    """Return the image at `location`: of OME-NGFF by its document, any other as it is opened."""
+    node = require_node(location)
+    if not node.rules.has_containers:
+        return read_ngff_image(location)
+    found = images_of(open_multiscale(location, drafts=True), location)
+    if len(found) > 1:
+        raise UnsupportedError(
+            f"{location.text}: {len(found)} images that differ can't be copied as one; copy each by itself"
+        )
+    image = found[0][1].available()
+    kept = kept_attributes(ArrayImage((), image), "n5")
+    axes = []
+    for axis, size in zip(image.axes, image.scales[0], strict=True):
+        if axis.type not in get_args(AxisKind):
+            raise UnsupportedError(
+                f"{location.text}: axis {axis.name}: expected space, time or channel, not {axis.type!r}"
+            )
+        axes.append(ImageAxis(axis.name, cast(AxisKind, axis.type), size, axis.unit))
+    levels = []
+    for number, level in enumerate(image.levels):
+        path = image.paths[number]
+        source = level_source(most_voted(level), image.stored_chunks, f"{image.location}/{path}")
+        attributes = source.template.attributes
+        own = {name: value for name, value in attributes.items() if name not in OF_VIEWERS}
+        source = source._replace(template=source.template.replaced({"attributes": own}))
+        levels.append(ImageLevel(path, source, image.scales[number], image.translations[number]))
+    name = image._metadata.name or ""
+    return NgffImage(name, tuple(axes), tuple(levels), image.is_labels, dict(kept.attributes))
+
+
+def is_whole_image(source: Location) -> bool:
+    """Return True if a group is an image, or images, and nothing else."""
+    return names_beside(source) == []
+
+
+def names_beside(source: Location) -> list[str] | None:
+    """Return the names in a group that belong to no level of its images; None if it has no images."""
+    try:
+        group = open_group(source)
+        found = open_multiscale(group, drafts=True)
+    except (InvalidArgumentError, NotImplementedError, LookupError, OSError):
+        return None
+    if isinstance(found, MultiscaleImage):
+        own = {path.partition("/")[0] for path in found.paths} | {"data"}
+    elif isinstance(found, ImageCollection) and found.convention in ("bdv", "n5-viewer"):
+        own = set(found)
+    else:
+        return None
+    return [name for name in group if name not in own]

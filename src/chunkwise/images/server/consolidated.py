@@ -1,0 +1,86 @@
+"""Consolidated metadata of served groups of Zarr v3: a small tree is opened with one request.
+
+They are made of the documents as they are served, when the group's is asked for, and kept as long as nodes
+are; `chunkwise.core.trees.consolidated` says what they are.  A tree of which they would be large, or of which
+a member can't be listed or served, or has an unusual data type, has none: clients look at each node then.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import TypeAlias
+
+from chunkwise.core.base.binding import JSON, dump_bytes
+from chunkwise.core.trees.consolidated import EMPTY
+from chunkwise.errors import ChunkwiseError
+from chunkwise.images.server.content import Content, Document
+from chunkwise.images.server.sources import Sources
+from chunkwise.images.server.trees import KNOWN_FOR, Served, ServedGroup
+from chunkwise.images.server.zarr3 import DATA_TYPES, KEY
+
+__all__ = ["FindContent", "group_with_copies"]
+
+FindContent: TypeAlias = Callable[[Sources, tuple[str, ...], Served, str], Content | None]
+"""Returns what a key of the node at a path holds."""
+
+_KNOWN_TYPES = (*DATA_TYPES, "string")
+_MOST_NODES = 200
+_MOST_NBYTES = 1 << 20
+_MOST_SECONDS = 1.0
+_LARGE_FOR = 300.0
+"""Seconds after which a large tree is looked at again."""
+
+
+def group_with_copies(
+    sources: Sources, path: tuple[str, ...], group: ServedGroup, find: FindContent
+) -> Document:
+    """Return the document of a group, with copies of those below it that `find` gives, if they are few."""
+    when, kept = group.made.get(("copies", find), (float("-inf"), None))
+    now = time.monotonic()
+    if now - when > (_LARGE_FOR if kept is None else KNOWN_FOR):
+        kept = _copies(sources, path, group, find)
+        group.made["copies", find] = now, kept
+    document = _document(find(sources, path, group, KEY))
+    if kept is not None:
+        document["consolidated_metadata"] = {**EMPTY, "metadata": kept}
+    return Document(dump_bytes(document))
+
+
+def _copies(
+    sources: Sources, path: tuple[str, ...], group: ServedGroup, find: FindContent
+) -> dict[str, JSON] | None:
+    """Return the documents of all nodes below a group by path; None if they are many, or one can't be had."""
+    stop = time.monotonic() + _MOST_SECONDS
+    copies: dict[str, JSON] = {}
+    nbytes = 0
+    waiting = deque([(path, group)])
+    try:
+        while waiting:
+            above, found = waiting.popleft()
+            for member in sources.members(above, found):
+                names = (*above, member.name)
+                node = sources.find(names)
+                content = None if node is None else find(sources, names, node, KEY)
+                if not isinstance(content, Document):
+                    return None
+                nbytes += len(content.body)
+                if nbytes > _MOST_NBYTES or len(copies) == _MOST_NODES or time.monotonic() > stop:
+                    return None
+                copies["/".join(names[len(path) :])] = document = _document(content)
+                if isinstance(node, ServedGroup):
+                    document["consolidated_metadata"] = EMPTY
+                    waiting.append((names, node))
+                elif document["data_type"] not in _KNOWN_TYPES:
+                    return None  # a client that doesn't know one would open none of the others either
+    except ChunkwiseError:  # which a client that looks at the node is told
+        return None
+    return copies
+
+
+def _document(content: Content | None) -> dict[str, JSON]:
+    assert isinstance(content, Document), "a group has a document"
+    document: dict[str, JSON] = json.loads(content.body)
+    return document

@@ -1,0 +1,143 @@
+"""The first view of the page as a picture, drawn without a browser."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image, ImageDraw, ImageFont
+
+from chunkwise.images.multiscale.grey import NAN_COLOR, contrast_level, contrast_of
+from chunkwise.images.server.image import ServedImage, level_with, shown_dims
+from chunkwise.images.server.tiles import Plane, read_plane
+
+__all__ = ["draw_first_view", "label_color", "label_pixels"]
+
+_PANEL = 420  # pixels of the longest side
+_GAP, _TOP = 10, 22
+_BACK, _TEXT = (20, 22, 26), (227, 230, 234)
+_AXES = ((235, 95, 85), (90, 200, 110), (90, 150, 250))  # of what belongs to x, y, z
+_HUES = ("FF00FF", "00FF00", "00A0FF", "FFA000", "FF3030", "FFFF00")
+_MOST_CHANNELS = 4
+
+
+def draw_first_view(image: ServedImage) -> Image.Image:
+    """Return the slices through the middle, channels summed in their colours, labels each in its own."""
+    (x, y, z), channel, _ = shown_dims(image)
+    first = image.levels[0].view
+    panels = [(x, y, z)]
+    if z is not None and first.shape[z] > 1:
+        panels += [(z, y, x), (x, z, y)]
+    scale = image.scales[0]
+    drawn = [dim for dim in (x, y, z) if dim is not None]
+    one_unit = len({image.axes[dim].unit for dim in drawn}) == 1
+    size = {dim: first.shape[dim] * (scale[dim] if one_unit else 1.0) for dim in drawn}
+    per = _PANEL / max(size.values(), default=1.0)
+
+    def pixels(dim: int | None) -> int:
+        return 24 if dim is None else max(24, round(size[dim] * per))
+
+    channels = _channels(image, channel)
+    width = _GAP + pixels(x) + (_GAP + pixels(z) if len(panels) > 1 else 0) + _GAP
+    height = _TOP + pixels(y) + (_TOP + pixels(z) if len(panels) > 1 else 0) + _GAP
+    picture = Image.new("RGB", (max(width, 240), height), _BACK)
+    draw = ImageDraw.Draw(picture)
+    font = ImageFont.load_default(13)
+    places = [(_GAP, _TOP), (2 * _GAP + pixels(x), _TOP), (_GAP, 2 * _TOP + pixels(y))]
+    color_of = {dim: color for dim, color in zip((x, y, z), _AXES, strict=True) if dim is not None}
+    for (across, down, through), (left, top) in zip(panels, places, strict=False):
+        w, h = pixels(across), pixels(down)
+        values = _panel(image, across, down, w, h, channel, channels)
+        smooth = Image.Resampling.NEAREST if image.is_labels else Image.Resampling.BILINEAR
+        picture.paste(Image.fromarray(values).resize((w, h), smooth), (left, top))
+        if across is not None:
+            draw.line((left + w // 2, top, left + w // 2, top + h - 1), color_of[across])
+        if down is not None:
+            draw.line((left, top + h // 2, left + w - 1, top + h // 2), color_of[down])
+        names = "".join(image.axes[dim].name for dim in (across, down) if dim is not None)
+        at = "" if through is None else f" at {image.axes[through].name} {first.shape[through] // 2}"
+        draw.text((left, top - 18), f"{names}{at}", _TEXT, font)
+    return picture
+
+
+def _channels(image: ServedImage, channel: int | None) -> list[tuple[int, str, tuple[float, float]]]:
+    """Return index, colour and window of the channels that are shown."""
+    if image.is_labels:
+        return [(0, "FFFFFF", (0, 1))]
+    n = 1 if channel is None else image.levels[0].view.shape[channel]
+    out = []
+    for number in range(n):
+        known = image.channels[number] if number < len(image.channels) else None
+        if not (known.active if known is not None else number < _MOST_CHANNELS):
+            continue
+        window = None if known is None or known.window is None else (known.window.start, known.window.end)
+        if window is None or window[0] is None or window[1] is None:
+            fixed = {} if channel is None else {channel: number}
+            low, high = contrast_of(contrast_level(image.views, fixed), fixed)["window"]
+        else:
+            low, high = window
+        color = (known.color if known is not None else None) or ("FFFFFF" if n == 1 else _HUES[number % 6])
+        out.append((number, color, (float(low), float(high))))
+    return out
+
+
+def _panel(
+    image: ServedImage,
+    across: int | None,
+    down: int | None,
+    width: int,
+    height: int,
+    channel: int | None,
+    channels: list[tuple[int, str, tuple[float, float]]],
+) -> npt.NDArray[np.uint8]:
+    sides = {dim: n for dim, n in ((across, width), (down, height)) if dim is not None}
+    level = level_with(image, sides)
+    view = image.levels[level].view
+    at = [n // 2 for n in view.shape]
+    rows = (0, 1 if down is None else view.shape[down])
+    columns = (0, 1 if across is None else view.shape[across])
+    step = max(1, rows[1] // (2 * _PANEL), columns[1] // (2 * _PANEL))
+    total: Any = np.zeros((1, 1, 3))
+    no_number: Any = False
+    for number, color, (low, high) in channels:
+        if channel is not None:
+            at[channel] = number
+        values, _ = read_plane(
+            view, Plane(down, across, tuple(at), rows, columns, step), is_labels=image.is_labels
+        )
+        if image.is_labels:
+            return label_pixels(values, image.label_colors)
+        numbers = values.astype(np.float64)
+        no_number = no_number | np.isnan(numbers)
+        levels = np.clip((np.nan_to_num(numbers, nan=0) - low) / ((high - low) or 1), 0, 1)
+        rgb = [int(color.removeprefix("#")[i : i + 2], 16) for i in (0, 2, 4)]
+        total = total + levels[..., None] * rgb
+    pixels = np.clip(np.rint(total), 0, 255)
+    return np.asarray(np.where(np.asarray(no_number)[..., None], NAN_COLOR, pixels), np.uint8)
+
+
+def label_pixels(
+    values: npt.NDArray[Any], colors: Mapping[int, tuple[int, int, int, int]]
+) -> npt.NDArray[np.uint8]:
+    """Return the colours of labels: those that they have in the metadata, or else their own; 0 is black."""
+    labels, places = np.unique(values, return_inverse=True)
+    table = [colors[n][:3] if n in colors else label_color(n) if n else (0, 0, 0) for n in labels.tolist()]
+    return np.array(table, np.uint8)[places.reshape(values.shape)]
+
+
+def label_color(label: float) -> tuple[int, int, int]:
+    """Return the colour of a label, which is that of the page."""
+    number = 2166136261
+    for char in str(label):
+        number = (number ^ ord(char)) * 16777619 & 0xFFFFFFFF
+    number ^= number >> 15
+    number = number * 0x2C1B3C6D & 0xFFFFFFFF
+    number ^= number >> 12
+    hue, saturation = number % 360, 0.55 + (number >> 9 & 63) / 160
+    light = 0.45 + (number >> 16 & 63) / 256
+    a = saturation * min(light, 1 - light)
+    steps = [(n + hue / 30) % 12 for n in (0, 8, 4)]
+    red, green, blue = (int(255 * (light - a * max(-1, min(k - 3, 9 - k, 1))) + 0.5) for k in steps)
+    return red, green, blue

@@ -1,0 +1,231 @@
+"""Images at several resolutions, as the page and neuroglancer show them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from chunkwise.core.api.tensorstore import TensorStore
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError
+from chunkwise.images.multiscale.image import MultiscaleImage
+from chunkwise.images.multiscale.image_axes import axis_kind, memory_order, unit_symbol
+from chunkwise.images.multiscale.label_votes import most_voted
+from chunkwise.images.multiscale.metadata import Axis, Channel
+from chunkwise.images.multiscale.open import Multiscale, open_multiscale
+from chunkwise.images.server.sources import Sources
+from chunkwise.images.server.trees import FIELDS, KNOWN_FOR, Served, ServedArray, ServedGroup, at_zero
+
+__all__ = [
+    "ServedImage",
+    "first_image",
+    "image_at",
+    "image_of",
+    "image_of_group",
+    "level_with",
+    "multiscale_at",
+    "shown_dims",
+]
+
+_LOOKED_AT = 64  # arrays and groups, for the first image
+_LABEL_TYPES = ("uint64", "int64", "bool")
+
+
+@dataclass(frozen=True)
+class ServedImage:
+    """An image; a single array is one of one level."""
+
+    name: str
+    axes: tuple[Axis, ...]
+    levels: tuple[ServedArray, ...]  # the first has the highest resolution
+    paths: tuple[str, ...]  # of the levels, below the image; empty for an array itself
+    scales: tuple[tuple[float, ...], ...]  # distance of neighbours in each level, in the units of the axes
+    translations: tuple[tuple[float, ...], ...]  # of the first element of each level
+    channels: tuple[Channel, ...] = ()
+    is_labels: bool = False
+    labels: tuple[str, ...] = ()  # names of images of labels that belong to it, below its group ``labels``
+    label_colors: Mapping[int, tuple[int, int, int, int]] = field(default_factory=dict)
+
+    @property
+    def views(self) -> tuple[TensorStore, ...]:
+        """The arrays of the levels."""
+        return tuple(level.view for level in self.levels)
+
+
+def image_at(sources: Sources, path: tuple[str, ...], found: Served) -> ServedImage | None:
+    """Return the image at a path, None if a group there is none."""
+    return _of_array(sources, path, found) if isinstance(found, ServedArray) else image_of_group(found)
+
+
+def image_of(source: MultiscaleImage | TensorStore) -> ServedImage:
+    """Return an image, or an array as one, that a program has."""
+    if isinstance(source, MultiscaleImage):
+        return _image(source.name, source)
+    return _single(ServedArray(at_zero(source), source.name or "array"))
+
+
+def image_of_group(found: ServedGroup) -> ServedImage | None:
+    """Return the image that a group is, None if it is none."""
+    if found.image is not None:
+        return _image(found.name, found.image, tuple(found.members))
+    if found.members:
+        return None if found.name == FIELDS else _of_levels(found)
+    return _of_group(found.name, found)
+
+
+def multiscale_at(found: Served | None) -> Multiscale | None:
+    """Return what a group holds, None if that is no image, plate or well; what was found lately is kept."""
+    if not isinstance(found, ServedGroup) or found.node is None or found.node.undeclared:
+        return None
+    kept: tuple[float, Multiscale | None] = found.made.get("multiscale", (float("-inf"), None))
+    when, known = kept
+    now = time.monotonic()
+    if now - when < KNOWN_FOR:
+        return known
+    try:
+        known = open_multiscale(
+            found.node.location, drafts=True, format=found.node.format, context=found.context
+        )
+    except (InvalidArgumentError, KeyError):
+        known = None  # a group of something else, or with metadata that are wrong
+    found.made["multiscale"] = now, known
+    return known
+
+
+def _of_group(name: str, found: ServedGroup) -> ServedImage | None:
+    image = multiscale_at(found)
+    if not isinstance(image, MultiscaleImage):
+        return None
+    return _image(name, image)
+
+
+def _of_array(sources: Sources, path: tuple[str, ...], found: ServedArray) -> ServedImage:
+    out = replace(_single(found), name=path[-1])
+    above = sources.find(path[:-1]) if len(path) > 1 else None
+    if isinstance(above, ServedGroup) and above.node is not None:
+        own = above.attributes.get("ome", above.attributes)
+        if isinstance(own, dict) and "image-label" in own:
+            return replace(out, is_labels=True)
+    return out
+
+
+def _of_levels(found: ServedGroup) -> ServedImage:
+    """Return the image of arrays of which the first has the highest resolution."""
+    levels = tuple(found.members.values())
+    first = _single(levels[0])
+    scales, translations = [], []
+    for level in levels:
+        factors = [
+            max(1.0, float(round(n / m))) if m else 1.0
+            for n, m in zip(levels[0].view.shape, level.view.shape, strict=True)
+        ]
+        scale = tuple(size * f for size, f in zip(first.scales[0], factors, strict=True))
+        scales.append(scale)
+        translations.append(tuple((s - one) / 2 for s, one in zip(scale, scales[0], strict=True)))
+    return replace(
+        first,
+        name=found.name,
+        levels=levels,
+        paths=tuple(found.members),
+        scales=tuple(scales),
+        translations=tuple(translations),
+    )
+
+
+def _single(found: ServedArray) -> ServedImage:
+    view = found.view
+    units = [(1.0, "") if u is None else (u.multiplier, u.base_unit) for u in view.dimension_units]
+    names = list(view.domain.labels)
+    free = [name for name in "xyzct" if name not in names]
+    for dim in reversed(memory_order(view)):  # x is the fastest
+        if not names[dim]:
+            names[dim] = free.pop(0) if free else f"d{dim}"
+    return ServedImage(
+        name=found.name,
+        axes=tuple(
+            Axis(name, axis_kind(name), unit_symbol(unit))
+            for name, (_, unit) in zip(names, units, strict=True)
+        ),
+        levels=(found,),
+        paths=("",),
+        scales=(tuple(abs(size) or 1.0 for size, _ in units),),
+        translations=((0.0,) * view.rank,),
+        is_labels=view.dtype.name in _LABEL_TYPES,
+    )
+
+
+def _image(name: str, image: MultiscaleImage, paths: tuple[str, ...] = ()) -> ServedImage:
+    """Return an image as it is shown; its levels are at `paths` if these are not its own."""
+    image = image.available()
+    paths = paths or image.paths
+    levels = tuple(
+        ServedArray(at_zero(most_voted(level)), path) for path, level in zip(paths, image.levels, strict=True)
+    )
+    try:
+        labels = tuple(image.labels)
+    except ChunkwiseError:
+        labels = ()
+    return ServedImage(
+        name=name,
+        axes=image.axes,
+        levels=levels,
+        paths=paths,
+        scales=image.scales,
+        translations=image.translations,
+        channels=image.channels,
+        is_labels=image.is_labels or levels[0].view.dtype.name in _LABEL_TYPES,
+        labels=labels,
+        label_colors=image.label_colors,
+    )
+
+
+def shown_dims(image: ServedImage) -> tuple[list[int | None], int | None, list[int]]:
+    """Return the dimensions that are x, y and z, None for one that is missing; that of channels; others."""
+    names = [axis.name.lower() for axis in image.axes]
+    view = image.levels[0].view
+    space = [dim for dim in reversed(memory_order(view)) if image.axes[dim].type == "space"]
+    if set("xyz") & {names[dim] for dim in space}:
+        space.sort(key=lambda dim: names[dim] if names[dim] in ("x", "y", "z") else "~")
+    # Dimensions of one element are shown only if there are too few others.
+    dims = [dim for dim in space if view.shape[dim] > 1]
+    dims += [dim for dim in space if dim not in dims]
+    dims = sorted(dims[:3], key=space.index)
+    kinds = [axis.type for axis in image.axes]
+    channel = kinds.index("channel") if "channel" in kinds else None
+    others = [dim for dim in range(view.rank) if dim not in (*dims, channel) and view.shape[dim] > 1]
+    return [*dims, *[None] * (3 - len(dims))], channel, others
+
+
+def level_with(image: ServedImage, sides: Mapping[int, float]) -> int:
+    """Return the coarsest level with so many elements along dimensions, or as many as full resolution has."""
+    shape = image.levels[0].view.shape
+    return next(
+        number
+        for number in range(len(image.levels) - 1, -1, -1)
+        if all(image.levels[number].view.shape[dim] >= min(n, shape[dim]) for dim, n in sides.items())
+    )
+
+
+def first_image(sources: Sources) -> tuple[str, ServedImage]:
+    """Return the path of the first image that can be drawn, and the image; raise NotFoundError if none is."""
+    failed: ChunkwiseError | None = None
+    waiting: list[tuple[str, ...]] = [(name,) for name in reversed(list(sources))]
+    for _ in range(_LOOKED_AT):
+        if not waiting:
+            break
+        path = waiting.pop()
+        found = sources.find(path)
+        if found is None:
+            continue
+        image = None
+        try:
+            image = image_at(sources, path, found)
+        except ChunkwiseError as e:
+            failed = failed or e
+        if image is not None and image.levels[0].view.rank and 0 not in image.levels[0].view.shape:
+            return "/".join(path), image
+        if isinstance(found, ServedGroup):
+            waiting += reversed([(*path, member.name) for member in sources.members(path, found)])
+    if failed is not None:
+        raise failed
+    raise NotFoundError(f"there is no image in {', '.join(sources)}")

@@ -1,0 +1,194 @@
+"""``serve``: a server of arrays in a thread of this process."""
+
+from __future__ import annotations
+
+import errno
+import secrets
+import socket
+import time
+from types import TracebackType
+from typing import Any, Self
+
+from chunkwise.core.base.extras import load
+from chunkwise.core.base.thread import start_thread
+from chunkwise.errors import InvalidArgumentError, StorageError
+from chunkwise.images.server.app import MAX_MEMORY, MAX_REQUESTS, limits_of, make_app
+from chunkwise.images.server.limits import Limits
+from chunkwise.images.server.sources import Sources, sources_of
+from chunkwise.images.server.urls import ready_urls
+
+__all__ = ["Server", "serve"]
+
+_LOCAL = ("127.0.0.1", "::1", "localhost")
+_START = 10.0  # seconds
+_BACKLOG = 2048
+
+
+class _PortError(StorageError):
+    """A port that can't be listened at; no storage has failed, so that the text has no status."""
+
+    status = ""
+
+
+class Server:
+    """A server that runs until `stop`, the end of a ``with`` block, or the end of the process.
+
+    Attributes
+    ----------
+    host : str
+    port : int
+    token : str or None
+        First name of all paths.
+    """
+
+    def __init__(self, sources: Sources, host: str, port: int, token: str | None, limits: Limits) -> None:
+        uvicorn = load("uvicorn", "a server")
+        app = make_app(sources, token, limits)
+        self._socket = _listen(host, port)
+        self.host = host
+        self.port: int = self._socket.getsockname()[1]
+        self.token = token
+        self.sources = sources
+        self._kept: list[Any] = []  # what lives as long as the server
+        config = uvicorn.Config(
+            app,
+            log_level="critical",
+            access_log=False,
+            lifespan="off",
+            server_header=False,
+            timeout_graceful_shutdown=1,
+        )
+        self._server = uvicorn.Server(config)
+        self._ended = False
+        if not start_thread(self._run):
+            raise StorageError("there can be no more threads")
+        deadline = time.monotonic() + _START
+        while not self._server.started and not self._ended and time.monotonic() < deadline:
+            time.sleep(0.005)
+        if not self._server.started:
+            raise StorageError(f"the server on {host}:{self.port} doesn't start")
+
+    def _run(self) -> None:
+        try:
+            self._server.run(sockets=[self._socket])
+        finally:
+            self._ended = True
+
+    @property
+    def url(self) -> str:
+        """URL of the page, with the token."""
+        host = socket.gethostname() if self.host in ("0.0.0.0", "::", "") else self.host
+        host = f"[{host}]" if ":" in host else host
+        return f"http://{host}:{self.port}/" + (f"{self.token}/" if self.token else "")
+
+    def urls(self) -> dict[str, str]:
+        """Return what to give to neuroglancer, napari, zarr-python, TensorStore and fsspec."""
+        return ready_urls(self.url, self.sources)
+
+    def keep(self, thing: object) -> None:
+        """Let something live as long as the server does."""
+        self._kept.append(thing)
+
+    def wait(self) -> None:
+        """Return when the server has stopped."""
+        while not self._ended:
+            time.sleep(0.1)
+
+    def stop(self) -> None:
+        """Stop the server; requests under way have a second to end."""
+        self._server.should_exit = True
+        while not self._ended:
+            time.sleep(0.005)
+        self._socket.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def __repr__(self) -> str:
+        return f"<chunkwise server of {', '.join(self.sources)} at {self.url}>"
+
+
+def serve(
+    *what: Any,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    token: str | bool | None = None,
+    max_requests: int = MAX_REQUESTS,
+    max_memory: int | str = MAX_MEMORY,
+) -> Server:
+    """Serve arrays over HTTP, as Zarr v3, N5 and neuroglancer precomputed, and as a page that shows them.
+
+    Parameters
+    ----------
+    *what : str, path-like, TensorStore, Group, ndarray, MultiscaleImage, list of TensorStore or mapping
+        What is served, each under its own name; a mapping gives names.
+    host : str
+        Address to listen at; only this machine by default.
+    port : int
+        0 for one that is free.
+    token : str or bool, optional
+        First name of all paths, without which a request is refused.  By default, or if it is true, one is
+        made up where `host` is not this machine alone; false does without.
+    max_requests : int
+        How many requests are answered at a time; others wait.
+    max_memory : int or str
+        Memory, in bytes or such as ``"1 GiB"``, of all requests that are answered at a time.
+
+    Returns
+    -------
+    Server
+        It runs in a thread; ``url``, ``urls()``, ``stop()``, or use it in a ``with`` block.
+
+    Raises
+    ------
+    NotFoundError
+        If there is no array or group at a path.
+    StorageError
+        If the port is in use.
+    ImportError
+        If starlette or uvicorn is not installed (``chunkwise[serve]``).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import chunkwise
+    >>> with chunkwise.serve({"scan": np.zeros((64, 64), "uint16")}) as server:
+    ...     sorted(server.urls())[:2]
+    ['N5', 'TensorStore']
+    """
+    if not 0 <= port < 1 << 16:
+        raise InvalidArgumentError(f"port: expected 0 to 65535, but received {port}")
+    limits = limits_of(max_requests, max_memory)
+    load("uvicorn", "a server")
+    sources = sources_of(*what)
+    if isinstance(token, str):
+        if not token or not token.isascii() or not token.replace("-", "").replace("_", "").isalnum():
+            raise InvalidArgumentError(f"token: expected letters, digits, - and _, but received {token!r}")
+        secret: str | None = token
+    else:
+        wanted = host not in _LOCAL if token is None else token
+        secret = secrets.token_urlsafe(18) if wanted else None
+    return Server(sources, host, port, secret, limits)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    # With the protocol given, asyncio sets TCP_NODELAY: without, each answer could wait for 40 ms.
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+        listening.listen(_BACKLOG)
+    except OSError as e:
+        listening.close()
+        if e.errno == errno.EADDRINUSE:
+            text = f"port {port} of {host} is in use; choose another, or 0 for one that is free"
+        else:
+            text = f"can't listen at {host}:{port}: {e.strerror or e}"
+        raise _PortError(text, e.errno) from None
+    return listening

@@ -1,0 +1,214 @@
+"""Served trees by name, one for each path, array, group or image that is given.
+
+A path is a name of a source and the path in it, such as ``volume.zarr/raw/s0``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from chunkwise.copying.source import find_source, open_view
+from chunkwise.core.api.array import array as array_of
+from chunkwise.core.api.tensorstore import TensorStore
+from chunkwise.core.arrays.chunked import ChunkedArray
+from chunkwise.core.specs.kvstore_spec import is_kvstore_object
+from chunkwise.core.specs.url import is_url
+from chunkwise.core.trees.location import locate
+from chunkwise.core.trees.node import find_node, nothing_at
+from chunkwise.core.trees.walk import children
+from chunkwise.errors import (
+    ChunkwiseError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+)
+from chunkwise.groups.group import Group
+from chunkwise.images.multiscale.image import MultiscaleImage
+from chunkwise.images.multiscale.open import open_multiscale
+from chunkwise.images.server.confined import ConfinedStore
+from chunkwise.images.server.trees import (
+    FIELDS,
+    FixedTree,
+    Member,
+    Served,
+    ServedArray,
+    ServedGroup,
+    Source,
+    StoredTree,
+    at_zero,
+    member_of,
+)
+
+__all__ = ["Sources", "sources_of"]
+
+
+class Sources(dict[str, Source]):
+    """Sources by name."""
+
+    def find(self, names: Sequence[str]) -> Served | None:
+        """Return what is at a path, whose first name is that of a source."""
+        source = self.get(names[0]) if names else None
+        return None if source is None else source.find(tuple(names[1:]))
+
+    def split(self, names: Sequence[str]) -> tuple[Served, str] | None:
+        """Divide a path into a node and a key in it; None if not even the first name is a source's."""
+        source = self.get(names[0]) if names else None
+        found = None if source is None else source.find(())
+        if source is None or found is None:
+            return None
+        n = 1
+        while n < len(names):
+            if isinstance(found, ServedArray) and names[n] != FIELDS:
+                break  # the names of chunks are no nodes
+            below = source.find(tuple(names[1 : n + 1]))
+            if below is None:
+                break
+            found, n = below, n + 1
+        return found, "/".join(names[n:])
+
+    def are_quick(self, names: Sequence[str]) -> bool:
+        """Return True if a path leads into an array whose stored chunks are small, and local files."""
+        source = self.get(names[0]) if names else None
+        if not isinstance(source, StoredTree) or not source.is_local:
+            return False
+        try:
+            found = self.split(names)
+        except ChunkwiseError:
+            return False
+        return (
+            found is not None and found[1] != "" and isinstance(found[0], ServedArray) and found[0].is_small
+        )
+
+    def members(self, names: Sequence[str], group: ServedGroup) -> Iterator[Member]:
+        """Yield the members of the group at a path; raise UnsupportedError if they can't be listed."""
+        return self[names[0]].members(group)
+
+    def top(self) -> Iterator[Member]:
+        """Yield the sources."""
+        for name, source in self.items():
+            found = source.find(())
+            if isinstance(found, ServedArray):
+                yield member_of((name, found))
+            elif found is not None:
+                yield Member(name, "group")
+
+
+def sources_of(*what: object) -> Sources:
+    """Return the sources that paths, arrays and groups stand for, or one mapping or tuple of them.
+
+    Raises
+    ------
+    NotFoundError
+        If there is no array or group at a path; the message lists what there is.
+    InvalidArgumentError
+        If nothing was given.
+    """
+    if not what:
+        raise InvalidArgumentError("there is nothing to serve: give a path, an array or a group")
+    given = what[0] if len(what) == 1 else what
+    sources = Sources()
+    if isinstance(given, Mapping) and not _is_place(given):
+        for name, one in given.items():
+            if not isinstance(name, str) or not name or "/" in name or name in (".", ".."):
+                raise InvalidArgumentError(f'names of what is served are text without "/", not {name!r}')
+            sources[name] = _source(one)
+        return sources
+    for one in given if isinstance(given, tuple) else (given,):
+        source = _source(one)
+        base = _name_of(one)
+        name, n = base, 2
+        while name in sources:
+            name, n = f"{base}-{n}", n + 1
+        sources[name] = source
+    return sources
+
+
+def _is_place(given: Mapping[Any, object]) -> bool:
+    """Return True for a spec, and for a mapping of keys to values as other libraries have it."""
+    return isinstance(given.get("driver"), str) or is_kvstore_object("kvstore", given)
+
+
+def _name_of(one: object) -> str:
+    if isinstance(one, Group):
+        return one.location.name or "tree"
+    if isinstance(one, TensorStore):
+        node = one._find_node().node
+        path = (one.name or "").strip("/") or ("" if node is None else node.location.name)
+        return path.rpartition("/")[2] or "array"
+    if isinstance(one, str | os.PathLike):
+        text = os.fspath(one).rstrip("/|:").removesuffix("|zip")
+        text = text if is_url(text) else os.path.abspath(text)
+        return text.rpartition("/")[2].partition("|")[0].partition("?")[0] or "root"
+    return "array" if isinstance(one, np.ndarray) else "image"
+
+
+def _source(one: object) -> Source:
+    if isinstance(one, Group):
+        return StoredTree(one.location)
+    if isinstance(one, np.ndarray):
+        one = array_of(one)
+    if isinstance(one, TensorStore):
+        return FixedTree(_of_view(one, "array"))
+    if isinstance(one, MultiscaleImage):
+        return _of_image(one, "image")
+    if isinstance(one, list | tuple) and one and all(isinstance(a, TensorStore) for a in one):
+        members = {str(i): _of_view(level, str(i)) for i, level in enumerate(one)}
+        return FixedTree(ServedGroup("image", members=members))
+    view = open_view(one)
+    if view is not None:
+        name = os.path.basename(os.fspath(one).rstrip("/")) if isinstance(one, str | os.PathLike) else "array"
+        return FixedTree(ServedArray(at_zero(view), name))
+    try:
+        return _stored(one)
+    except TypeError:
+        raise TypeError(
+            "expected a path or another place, an array, a group, an image or a list of its levels, "
+            f"but received {type(one).__name__}"
+        ) from None
+
+
+def _stored(place: Any) -> Source:
+    location = find_source(place)
+    is_path = isinstance(place, str | os.PathLike)
+    if is_path and not is_url(os.fspath(place)) and os.path.isdir(place):
+        location = locate(ConfinedStore(os.fspath(place)))
+    node = find_node(location)
+    if node is not None and node.error:
+        raise FailedPreconditionError(f"{location.describe(node.key)}: {node.error}")
+    if node is None or (node.kind == "group" and node.undeclared):
+        other = _without_nodes(place)
+        if other is not None:
+            return other
+    if node is None or (node.undeclared and next(children("", node), None) is None):
+        raise nothing_at(location)
+    tree = StoredTree(location)
+    tree.find(())  # metadata that can't be understood are an error now
+    return tree
+
+
+def _without_nodes(place: Any) -> Source | None:
+    """Return what is there without being a node: a precomputed volume, a picture; None if it is neither."""
+    try:
+        image = open_multiscale(place)
+    except ChunkwiseError:
+        return None
+    return _of_image(image, image.name) if isinstance(image, MultiscaleImage) else None
+
+
+def _of_image(image: MultiscaleImage, name: str) -> Source:
+    image = image.available()
+    members = {str(i): _of_view(level, str(i)) for i, level in enumerate(image.levels)}
+    return FixedTree(ServedGroup(name, members=members, image=image))
+
+
+def _of_view(view: TensorStore, name: str) -> ServedArray:
+    whole = view.domain == view._array.domain and isinstance(view._array, ChunkedArray)
+    node = view._find_node().node if whole and view.transaction is None else None
+    try:
+        attributes = view.attrs.asdict()
+    except ChunkwiseError:
+        attributes = {}
+    return ServedArray(at_zero(view), view.name or name, node, attributes)

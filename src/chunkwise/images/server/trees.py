@@ -1,0 +1,251 @@
+"""Trees of what is served: the arrays and groups at their paths, stored or made by a program.
+
+Behind an array of records ``.fields/NAME`` is a field of it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any, Literal, NamedTuple, Protocol
+
+from chunkwise.copying.summary import summarize
+from chunkwise.core.api.open import open as open_spec
+from chunkwise.core.api.tensorstore import TensorStore
+from chunkwise.core.arrays.chunked import ChunkedArray
+from chunkwise.core.base.binding import JSON
+from chunkwise.core.base.cached import cached_property
+from chunkwise.core.base.fork import new_lock
+from chunkwise.core.driver.tree_formats import DRIVERS
+from chunkwise.core.index_space import d
+from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.specs.context import Context
+from chunkwise.core.trees.attributes import node_attributes
+from chunkwise.core.trees.location import Location
+from chunkwise.core.trees.node import Node, find_node
+from chunkwise.core.trees.walk import children
+from chunkwise.errors import (
+    FailedPreconditionError,
+    InvalidArgumentError,
+)
+from chunkwise.images.multiscale.image import MultiscaleImage
+from chunkwise.images.server.confined import ConfinedStore
+
+__all__ = [
+    "FIELDS",
+    "KNOWN_FOR",
+    "FixedTree",
+    "Member",
+    "Served",
+    "ServedArray",
+    "ServedGroup",
+    "Source",
+    "StoredTree",
+    "at_zero",
+    "member_of",
+]
+
+FIELDS = ".fields"
+"""Name between the path of an array of records and that of a field."""
+
+KNOWN_FOR = 2.0
+"""Seconds after which a node is looked at again."""
+
+_MOST_KNOWN = 4096
+_SMALL = 1 << 20  # bytes of a chunk
+_CACHED_NBYTES = 256 << 20  # of decoded chunks that are kept, since neighbouring tiles share chunks
+
+
+@dataclass(frozen=True, eq=False)
+class ServedArray:
+    """An array whose origin is 0."""
+
+    view: TensorStore
+    name: str
+    node: Node | None = None  # if it is all of a stored array
+    attributes: Mapping[str, JSON] = field(default_factory=dict)
+    made: dict[str, Any] = field(default_factory=dict)  # what has been made of it, by format
+
+    @property
+    def stored(self) -> ChunkedArray | None:
+        """The array as it lies in chunks; None for one that is computed."""
+        array = self.view._array
+        return array if self.node is not None and isinstance(array, ChunkedArray) else None
+
+    @cached_property
+    def is_small(self) -> bool:
+        """True if a chunk, as it is stored, has so few bytes that nobody waits for it."""
+        if self.stored is None:
+            return False
+        shape = self.view.chunk_layout.write_chunk.shape or (None,)
+        nbytes = self.view.dtype.memory_dtype.itemsize * prod(n or _SMALL for n in shape)
+        return not self.view.dtype.memory_dtype.hasobject and nbytes <= _SMALL
+
+    @property
+    def is_computed(self) -> bool:
+        """True if it is put together from others, or computed."""
+        return not isinstance(self.view._array, ChunkedArray)
+
+
+@dataclass(frozen=True, eq=False)
+class ServedGroup:
+    """A group, whose members are looked for when they are asked for."""
+
+    name: str
+    node: Node | None = None
+    attributes: Mapping[str, JSON] = field(default_factory=dict)
+    members: Mapping[str, ServedArray] = field(default_factory=dict)  # of a group that is not stored
+    image: MultiscaleImage | None = None  # whose levels the members are
+    context: Context | None = None  # with the cache that arrays of the group share
+    made: dict[Any, Any] = field(default_factory=dict)  # what has been made of it, by format
+
+
+Served = ServedArray | ServedGroup
+
+
+class Member(NamedTuple):
+    """Member of a group in a listing."""
+
+    name: str
+    kind: Literal["array", "group"]
+    shape: tuple[int, ...] | None = None
+    dtype: str | None = None
+    error: str = ""
+
+
+class Source(Protocol):
+    """A tree whose nodes are found by path."""
+
+    def find(self, names: tuple[str, ...]) -> Served | None:
+        """Return the array or group at a path, None if there is none."""
+        ...
+
+    def members(self, group: ServedGroup) -> Iterator[Member]:
+        """Yield the members of a group in order; raise UnsupportedError where the store can't list them."""
+        ...
+
+
+class StoredTree:
+    """The tree at a location."""
+
+    def __init__(self, location: Location) -> None:
+        self.location = location
+        self.is_local = isinstance(location.store, ConfinedStore | FileStore)
+        self._context = Context({"cache_pool": {"total_bytes_limit": _CACHED_NBYTES}})
+        self._known: dict[tuple[str, ...], tuple[float, Served | None]] = {}
+        self._lock = new_lock()
+
+    def find(self, names: tuple[str, ...]) -> Served | None:
+        """Return the array or group at a path; what was found lately is not looked at again."""
+        now = time.monotonic()
+        when, found = self._known.get(names, (float("-inf"), None))
+        if now - when < KNOWN_FOR:
+            return found
+        found = self._look(names, found)
+        with self._lock:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            self._known[names] = now, found
+        return found
+
+    def _look(self, names: tuple[str, ...], before: Served | None) -> Served | None:
+        if not names:
+            return self._served(find_node(self.location), self.location, before)
+        above = self.find(names[:-1])
+        if isinstance(above, ServedArray):
+            return self._fields(above) if names[-1] == FIELDS else None
+        if above is None:
+            return None
+        if above.members:
+            return above.members.get(names[-1])
+        assert above.node is not None
+        location = above.node.location.child(names[-1])
+        return self._served(find_node(location, above.node.format), location, before)
+
+    def _served(self, node: Node | None, location: Location, before: Served | None) -> Served | None:
+        if node is None:
+            return None
+        if node.error:
+            raise FailedPreconditionError(f"{location.describe(node.key)}: {node.error}")
+        if before is not None and before.node is not None and _same(node, before.node):
+            return before
+        attributes = node_attributes(node)
+        if node.kind == "group":
+            return ServedGroup(location.name, node, attributes, context=self._context)
+        assert node.format is not None
+        spec = {"driver": DRIVERS[node.format], "kvstore": location.kvstore(), "open": True}
+        view = open_spec(spec, read=True, context=self._context).result()
+        return ServedArray(at_zero(view), location.name, node, attributes)
+
+    def _fields(self, above: ServedArray) -> ServedGroup | None:
+        """Return the fields of an array of records as a group."""
+        names = above.view.dtype.memory_dtype.names
+        if names is None or above.node is None:
+            return None
+        found = {name: self._field(above, name) for name in names}
+        return ServedGroup(FIELDS, members={name: a for name, a in found.items() if a is not None})
+
+    def _field(self, above: ServedArray, name: str) -> ServedArray | None:
+        node = above.node
+        if node is None or node.format is None or name not in (above.view.dtype.memory_dtype.names or ()):
+            return None
+        spec = {"driver": DRIVERS[node.format], "kvstore": node.location.kvstore(), "field": name}
+        view = open_spec({**spec, "open": True}, read=True, context=self._context).result()
+        return ServedArray(at_zero(view), name)
+
+    def members(self, group: ServedGroup) -> Iterator[Member]:
+        """Yield the members of a group in order."""
+        if group.node is None:
+            yield from map(member_of, group.members.items())
+            return
+        for name, node in children("", group.node):
+            if node.kind == "array" and not node.error:
+                summary = summarize(node)
+                yield Member(name, "array", summary.shape, summary.dtype)
+            elif not node.undeclared or next(children("", node), None) is not None:
+                yield Member(name, node.kind, error=node.error)
+
+
+class FixedTree:
+    """An array or group that a program made."""
+
+    def __init__(self, root: Served) -> None:
+        self.root = root
+
+    def find(self, names: tuple[str, ...]) -> Served | None:
+        """Return the array or group at a path."""
+        if not names:
+            return self.root
+        if len(names) == 1 and isinstance(self.root, ServedGroup):
+            return self.root.members.get(names[0])
+        return None
+
+    def members(self, group: ServedGroup) -> Iterator[Member]:
+        """Yield the members of a group in order."""
+        yield from map(member_of, group.members.items())
+
+
+def member_of(item: tuple[str, ServedArray]) -> Member:
+    """Return what a listing tells of an array and its name."""
+    name, found = item
+    return Member(name, "array", found.view.shape, found.view.dtype.name)
+
+
+def at_zero(view: TensorStore) -> TensorStore:
+    """Return a view whose bounds are known and begin at 0."""
+    if any(
+        lo < -(2**61) or hi > 2**61 for lo, hi in zip(view.origin, view.domain.exclusive_max, strict=True)
+    ):
+        raise InvalidArgumentError(f"only arrays with bounds can be served, not {view.domain}")
+    view = view[d[:].mark_bounds_implicit[False]] if view.rank else view
+    return view.translate_to[(0,) * view.rank] if view.rank else view
+
+
+def _same(a: Node, b: Node) -> bool:
+    """Return True if documents are those that were read before."""
+    if a.format != b.format or a.kind != b.kind or a.found is None or b.found is None:
+        return False
+    in_document = not a.rules.attributes_key  # attributes of the others lie beside it
+    return in_document and a.found.generation == b.found.generation

@@ -1,0 +1,157 @@
+"""Served arrays and groups as Zarr v3.
+
+The stored bytes are passed through where every client can decode them: those of Zarr v3, and those of v1
+and v2, which the key encoding ``v2`` finds.  Otherwise chunks are encoded anew.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, cast
+
+from chunkwise.copying.array_template import inner_chain
+from chunkwise.copying.compressor import Compressor
+from chunkwise.copying.migrate import plan_migration
+from chunkwise.core.base.binding import JSON, dump_bytes
+from chunkwise.core.codec.chain import parse_codecs
+from chunkwise.core.driver.zarr3.format import FORMAT
+from chunkwise.errors import ChunkwiseError
+from chunkwise.images.multiscale.image_axes import AxisKind, ImageAxis
+from chunkwise.images.multiscale.ome_versions import WITHOUT_SIZES
+from chunkwise.images.pyramid.kept import omero_of
+from chunkwise.images.pyramid.ngff import ngff_image
+from chunkwise.images.server.content import Content, Document, StoredValue
+from chunkwise.images.server.encoded import EncodedArray, template_for
+from chunkwise.images.server.image import ServedImage, image_of_group
+from chunkwise.images.server.trees import ServedArray, ServedGroup
+
+__all__ = ["CODECS", "DATA_TYPES", "KEY", "array_content", "group_content", "is_passed"]
+
+KEY = "zarr.json"
+CODECS = frozenset({"bytes", "transpose", "gzip", "zstd", "blosc", "crc32c", "sharding_indexed"})
+"""Codecs that zarr-python, TensorStore, zarrita and neuroglancer decode."""
+
+DATA_TYPES = frozenset(
+    ["bool", "float16", "float32", "float64", "complex64", "complex128"]
+    + [f"{sign}int{n}" for sign in ("", "u") for n in (8, 16, 32, 64)]
+)
+"""Data types of the core specification."""
+
+_COMPRESSOR = Compressor("zstd", 1)
+
+
+def group_content(group: ServedGroup, key: str) -> Content | None:
+    """Return what `key` of a group holds."""
+    if key != KEY:
+        return None
+    document = {"zarr_format": 3, "node_type": "group", "attributes": _attributes(group)}
+    return Document(dump_bytes(document))
+
+
+def array_content(served: ServedArray, key: str) -> Content | None:
+    """Return what `key` of an array holds."""
+    passed = passed_document(served)
+    if passed is None:
+        encoded = served.made.get("zarr3")
+        if encoded is None:
+            template = template_for(served.view, served.attributes, _COMPRESSOR)
+            encoded = served.made["zarr3"] = EncodedArray(served.view, template, "zarr3", FORMAT)
+        return Document(encoded.document) if key == KEY else encoded.content(key)
+    if key == KEY:
+        return Document(dump_bytes(passed))
+    open_array, node = served.stored, served.node
+    assert open_array is not None and node is not None
+    stored = open_array.stored
+    cell = stored.keys.cell(node.location.path + key, stored.grid.rank)
+    return None if cell is None else StoredValue(node.location.store, node.location.path + key)
+
+
+def is_passed(served: ServedArray) -> bool:
+    """Return True if the stored chunks are sent as they are."""
+    return passed_document(served) is not None
+
+
+def passed_document(served: ServedArray) -> Mapping[str, JSON] | None:
+    """Return the ``zarr.json`` with which the stored chunks are sent as they are; None if they can't be."""
+    if "passed" not in served.made:
+        served.made["passed"] = _find_document(served)
+    found: Mapping[str, JSON] | None = served.made["passed"]
+    return found
+
+
+def _find_document(served: ServedArray) -> Mapping[str, JSON] | None:
+    node = served.node
+    if node is None or served.stored is None or served.view.dtype.memory_dtype.names is not None:
+        return None
+    document: Mapping[str, JSON] = node.document
+    if node.rules.successor is None:
+        return None
+    if node.format != node.rules.successor:
+        try:
+            document = plan_migration(node, keep_old=True).document
+        except ChunkwiseError:
+            return None
+    if document.get("data_type") not in DATA_TYPES or document["chunk_grid"]["name"] != "regular":
+        return None
+    if document["fill_value"] is None:
+        return None
+    return document if _all_known(document["codecs"]) else None
+
+
+def _all_known(codecs: Any) -> bool:
+    for codec in parse_codecs(codecs, "zarr3"):
+        if codec.name not in CODECS or getattr(codec, "endian", None) == "big":
+            return False
+    inner, shard = inner_chain(codecs)
+    return inner == list(codecs) or (_all_known(inner) and _all_known(shard.get("index_codecs", ["bytes"])))
+
+
+def _attributes(group: ServedGroup) -> dict[str, JSON]:
+    """Return the attributes, with those of OME-NGFF 0.5 where they are of 0.4, or of a viewer of N5."""
+    attributes = dict(group.attributes)
+    if "ome" in attributes:
+        return attributes
+    if group.node is None or group.node.rules.has_containers:
+        image = image_of_group(group)
+        # Levels that are put together, such as those of several times, are no members of the group.
+        if image is None or (group.node and any(level.is_computed for level in image.levels)):
+            return attributes
+        return attributes | _ngff(image)
+    own = {name: attributes.pop(name) for name in _NGFF if name in attributes}
+    image = image_of_group(group) if _is_without_sizes(own.get("multiscales")) else None
+    if image is not None:
+        return attributes | _ngff(image)
+    if own:
+        attributes["ome"] = {"version": "0.5", **{name: _unversioned(value) for name, value in own.items()}}
+    return attributes
+
+
+def _ngff(image: ServedImage) -> dict[str, JSON]:
+    """Return an image as OME-NGFF has it, nothing if that can't have its axes."""
+    if _ORDER.fullmatch(" ".join(axis.type for axis in image.axes)) is None:
+        return {}
+    axes = [ImageAxis(axis.name, cast(AxisKind, axis.type), 1.0, axis.unit) for axis in image.axes]
+    levels = list(zip(image.paths, image.scales, image.translations, strict=True))
+    own: dict[str, JSON] = {"version": "0.5", "multiscales": [ngff_image(image.name, axes, levels)]}
+    own.update({"omero": omero} if (omero := omero_of(image.channels)) else {})
+    if image.is_labels:
+        own["image-label"] = {}
+    return {"ome": own}
+
+
+def _is_without_sizes(multiscales: object) -> bool:
+    """Return True for an image of a version that has no sizes of voxels."""
+    first = multiscales[0] if isinstance(multiscales, list) and multiscales else None
+    version = str(first.get("version")) if isinstance(first, dict) else ""
+    return version.startswith(WITHOUT_SIZES)
+
+
+_ORDER = re.compile(r"(time )?(channel )?space space( space)?")
+_NGFF = ("multiscales", "omero", "labels", "image-label", "plate", "well", "bioformats2raw.layout")
+
+
+def _unversioned(value: object) -> Any:
+    if isinstance(value, Mapping):
+        return {name: item for name, item in value.items() if name != "version"}
+    return [_unversioned(item) for item in value] if isinstance(value, list) else value

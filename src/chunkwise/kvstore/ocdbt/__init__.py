@@ -1,8 +1,0 @@
-"""OCDBT databases as bytes: manifests, nodes of both trees, and what a commit makes of them.
-
-Nothing here reads or writes a store; `chunkwise.kvstore.adapter.ocdbt` does.
-
-Specification
--------------
-https://google.github.io/tensorstore/kvstore/ocdbt/index.html#storage-format
-"""

@@ -1,0 +1,34 @@
+"""A copy that is gone on with by other options: the error names each of them."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import chunkwise as cw
+from chunkwise.copying.array_copy import ArrayCopy
+from chunkwise.copying.array_template import template_options
+from chunkwise.copying.copy_source import stored_source
+from chunkwise.core.trees.location import locate
+
+OTHER = {
+    "--codec": {"codec": "gzip:2"},
+    "--chunk": {"chunks": (3, 4)},
+    "--dtype": {"dtype": "float64"},
+    "--fill-value": {"fill_value": 7},
+}
+
+
+@pytest.mark.parametrize("format", ["zarr3", "zarr2", "n5"])
+@pytest.mark.parametrize("option", OTHER)
+def test_the_option_is_named(tmp_path: Path, format: str, option: str) -> None:
+    if option == "--fill-value" and format == "n5":
+        option = "--chunk"  # N5 has no fill values
+    cw.create_array(tmp_path / "a", np.arange(24, dtype="f4").reshape(6, 4), chunks=(2, 4))
+    given = {"codec": "gzip:1", "chunks": (2, 4)}
+    here, there = (locate(tmp_path / name) for name in "ab")
+    ArrayCopy(stored_source(here), there, format, template_options(given)).begin()
+    with pytest.raises(ValueError, match="its target is another one") as e:
+        cw.copy(here, there, format=format, resume=True, **{**given, **OTHER[option]})
+    assert option in str(e.value)
+    assert [name for name in ("--codec", "--chunk", "--dtype") if name in str(e.value)] in ([option], [])

@@ -1,0 +1,20 @@
+"""Trees in each format, in memory behind a store that writes down every request, and on disk."""
+
+from __future__ import annotations
+
+import pytest
+
+from chunkwise.core.kvstore.adapter.trace import TraceStore
+from chunkwise.core.kvstore.memory import MemoryStore
+
+FORMATS = ("zarr3", "zarr2", "n5")
+
+
+@pytest.fixture(params=FORMATS)
+def format(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture
+def trace() -> TraceStore:
+    return TraceStore(MemoryStore())
