@@ -17,6 +17,7 @@ import chunkwise as cw
 from chunkwise.cli.command import UsageError
 from chunkwise.cli.region import parse_region, select
 from chunkwise.copying.array_copy import ArrayCopy
+from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_source import stored_source
 from chunkwise.core.trees.location import locate
 
@@ -139,7 +140,9 @@ def test_refused(run: Run, tmp_path: Path) -> None:
 def test_an_unfinished_copy_of_another_part_is_not_gone_on_with(run: Run, tmp_path: Path) -> None:
     make(tmp_path / "a", "zarr3", IMAGE, (1, 1, 9, 10, 11))
     source = stored_source(locate(tmp_path / "a"))
-    ArrayCopy(source.part((0, *[slice(None)] * 4)), locate(tmp_path / "c"), "zarr3", {}).begin()
+    ArrayCopy(
+        source.part((0, *[slice(None)] * 4)), locate(tmp_path / "c"), "zarr3", {}, CopyOptions()
+    ).begin()
     result = run("cp", tmp_path / "a", tmp_path / "c", "--region", "1", "--resume")
     assert result.status == 1 and "another" in result.err
     assert run("cp", tmp_path / "a", tmp_path / "c", "--region", "0", "--resume").status == 0

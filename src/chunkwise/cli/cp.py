@@ -25,10 +25,10 @@ from chunkwise.cli.template_options import (
     template_options,
 )
 from chunkwise.copying.array_copy import ArrayCopy
+from chunkwise.copying.copy_options import flags_of_copies
 from chunkwise.copying.copy_source import CopySource, stored_source, view_source
 from chunkwise.copying.losses import is_loss
-from chunkwise.copying.narrowing import CASTS, MisfitError, measure
-from chunkwise.copying.part import parse_part
+from chunkwise.copying.narrowing import MisfitError, measure
 from chunkwise.copying.prices import PRICES, Prices, parse_prices, price_json, price_lines
 from chunkwise.copying.quantities import format_duration, format_nbytes, format_pace, format_ratio
 from chunkwise.copying.source import find_array, find_source, what_is
@@ -80,19 +80,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--region", metavar="REGION", help="copy a part only, such as '0, -1, 100:200' or '...,::2'"
     )
-    parser.add_argument(
-        "--cast",
-        choices=CASTS,
-        help="what becomes of values that --dtype can't hold: an error (the default), the nearest value that "
-        "it has, what is left of integers that wrap around, or all values scaled to its range",
-    )
-    parser.add_argument("--verify", action="store_true", help="read everything again and compare")
-    parser.add_argument(
-        "--resume", action="store_true", help="go on with an interrupted copy, if there is one"
-    )
-    parser.add_argument(
-        "--overwrite", action="store_true", help="replace what is at DST, when the copy is whole"
-    )
+    for field in flags_of_copies():
+        how = {name: value for name, value in field.metadata.items() if name != "flag"}
+        parser.add_argument(field.metadata["flag"], dest=field.name, **how)
     add_memory(parser, "how much a process may use, such as 2GB; by default a quarter of what there is")
     add_on(parser)
     parser.add_argument(
@@ -109,17 +99,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="JSON",
         help='for --dry-run, US dollars for a million requests: {"get": 0.4, "put": 5}, or a file with '
         "that; by default the list prices of S3, Google Cloud and Azure",
-    )
-    parser.add_argument(
-        "--no-sync",
-        action="store_true",
-        help="don't wait for the disk: faster, but after a power failure parts of the copy may be missing",
-    )
-    parser.add_argument(
-        "--keep-fingerprint",
-        action="store_true",
-        help="keep a fingerprint of the elements as an attribute, with which `chunkwise verify` finds also "
-        "chunks that are missing or were swapped",
     )
     add_quiet(parser)
 
@@ -188,11 +167,9 @@ def _copy(arguments: argparse.Namespace, source: CopySource, destination: Locati
         destination,
         format,
         options,
-        overwrite=arguments.overwrite,
+        copy_options(arguments),
         extent=extent,
         workers=workers,
-        part=None if arguments.part is None else parse_part(arguments.part),
-        **copy_options(arguments),
     )
     if arguments.dry_run:
         _show_plan(arguments, copy, source.location, destination)

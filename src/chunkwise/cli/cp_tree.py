@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 from chunkwise.cli.command import INCOMPLETE, UsageError, message, show
 from chunkwise.cli.options import workers_of
 from chunkwise.cli.progress import progress_of
 from chunkwise.cli.template_options import choose_format, template_options
+from chunkwise.copying.copy_options import CopyOptions, flags_of_copies
 from chunkwise.copying.copy_plan import CopyPlan
 from chunkwise.copying.copy_report import CopyReport
 from chunkwise.copying.losses import array_left_out, is_loss
+from chunkwise.copying.part import parse_part
 from chunkwise.copying.quantities import format_nbytes, format_pace, plural
 from chunkwise.copying.tree_plan import TreePlan
 from chunkwise.core.base.binding import JSON
@@ -44,15 +45,7 @@ def run_copy_tree(arguments: argparse.Namespace, source: Location, destination: 
     if format == "zarr1":
         raise UsageError("Zarr v1 has no groups")
     work = prepare_tree_copy(
-        source,
-        destination,
-        format=format,
-        options=template_options(arguments),
-        overwrite=arguments.overwrite,
-        verify=arguments.verify,
-        executor=workers,
-        part=arguments.part,
-        **copy_options(arguments),
+        source, destination, format, template_options(arguments), copy_options(arguments), workers
     )
     if arguments.dry_run:
         _show_plan(arguments, format, work.plan)
@@ -87,15 +80,12 @@ def _check_options(arguments: argparse.Namespace) -> None:
             raise UsageError(f"{name} is for single arrays; the arrays of a hierarchy keep theirs")
 
 
-def copy_options(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the options that a copy of an array, a hierarchy and an image have under the same names."""
-    return {
-        "resume": arguments.resume,
-        "sync": not arguments.no_sync,
-        "cast": arguments.cast or "error",
-        "memory": arguments.memory,
-        "keep_fingerprint": arguments.keep_fingerprint,
-    }
+def copy_options(arguments: argparse.Namespace) -> CopyOptions:
+    """Return how an array, a hierarchy or an image is to be copied."""
+    part = None if arguments.part is None else parse_part(arguments.part)
+    flags = {field.name: getattr(arguments, field.name) for field in flags_of_copies()}
+    given = {name: value for name, value in flags.items() if value is not None}
+    return CopyOptions(memory=arguments.memory, part=part, **given)
 
 
 def show_copy(
@@ -146,16 +136,11 @@ def _copy_image(arguments: argparse.Namespace, source: Location, destination: Lo
     workers = workers_of(arguments)
     how = copy_options(arguments)
     if arguments.dry_run:
-        _show_image_plan(arguments, format, image.nbytes, image.plans(workers=workers, **how))
+        _show_image_plan(arguments, format, image.nbytes, image.plans(how, workers))
         return 0
-    image.begin(resume=arguments.resume, overwrite=arguments.overwrite)
+    image.begin(how)
     with progress_of(arguments, "copying", image.nbytes, workers=workers) as progress:
-        report = image.run(
-            workers=workers,
-            verify=arguments.verify,
-            progress=lambda _, nbytes: progress.advance(nbytes),
-            **how,
-        )
+        report = image.run(how, workers=workers, progress=lambda _, nbytes: progress.advance(nbytes))
     return _report(arguments, format, report, progress.seconds)
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 
 from chunkwise.cli.command import UsageError, message, required
+from chunkwise.cli.cp_tree import copy_options
 from chunkwise.cli.nwb import run_conversion as run_nwb_conversion
 from chunkwise.cli.template_options import choose_format
+from chunkwise.copying.copy_options import flags_of_copies
 from chunkwise.core.specs.url import is_url
 from chunkwise.core.trees.attributes import node_attributes
 from chunkwise.core.trees.location import Location, locate
@@ -19,7 +21,6 @@ _MARKS = {"nwb_version", ".specloc"}
 
 _OPTIONS = {
     "dtype": "--dtype",
-    "cast": "--cast",
     "chunk": "--chunk",
     "shard": "--shard",
     "fill_value": "--fill-value",
@@ -31,10 +32,10 @@ _OPTIONS = {
     "part": "--part",
     "dry_run": "--dry-run",
     "checksum": "--checksum",
-    "keep_fingerprint": "--keep-fingerprint",
-    "no_sync": "--no-sync",
 }
-"""Options of ``cp`` that a conversion doesn't have."""
+"""Options of ``cp`` that a conversion doesn't have, beside those of `CopyOptions`."""
+
+_TAKEN = {"verify", "resume", "overwrite"}
 
 
 def is_converted(arguments: argparse.Namespace, source: Location, destination: Location) -> bool:
@@ -53,7 +54,10 @@ def _is_hdf5(location: Location) -> bool:
 def run_conversion(arguments: argparse.Namespace) -> int:
     """Convert the file at the source."""
     values = {name: getattr(arguments, option, None) for option, name in _OPTIONS.items()}
-    given = [name for name, value in values.items() if value is not None and value is not False]
+    how = copy_options(arguments)
+    flags = [flag for flag in flags_of_copies() if flag.name not in _TAKEN]
+    given = [flag.metadata["flag"] for flag in flags if getattr(how, flag.name) != flag.default]
+    given += [name for name, value in values.items() if value is not None and value is not False]
     if given:
         raise UsageError(
             f"{arguments.source} is an NWB file, which is converted as by `chunkwise nwb convert`, without "

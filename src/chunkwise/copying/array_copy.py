@@ -26,6 +26,7 @@ from typing import Any
 
 from chunkwise.copying.copy_arrays import check_memory, intermediate_name, room_of
 from chunkwise.copying.copy_job import planned_job
+from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_plan import CopyPlan
 from chunkwise.copying.copy_source import CopySource, stored_source
 from chunkwise.copying.copy_work import LostBlockError, StepResult
@@ -34,15 +35,13 @@ from chunkwise.copying.executors import Workers, workers_of
 from chunkwise.copying.fence import Fence
 from chunkwise.copying.journal import Journal
 from chunkwise.copying.journal_document import JournalDocument, read_journal
-from chunkwise.copying.narrowing import CASTS, Cast, MisfitError
+from chunkwise.copying.narrowing import MisfitError
 from chunkwise.copying.new_array import open_array
-from chunkwise.copying.part import Part
 from chunkwise.copying.parts import PartJournals, n_parts
 from chunkwise.copying.sessions import is_session, journal_location
 from chunkwise.copying.task_stages import Stage
 from chunkwise.copying.work import Crew
 from chunkwise.core.api.tensorstore import TensorStore
-from chunkwise.core.base.arguments import check_choice
 from chunkwise.core.base.binding import JSON
 from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.trees.change import delete_below
@@ -72,38 +71,30 @@ class ArrayCopy:
         source: Location | CopySource,
         destination: Location,
         format: str,
-        options: dict[str, Any],
+        fields: dict[str, Any],
+        how: CopyOptions,
         *,
-        resume: bool = False,
-        overwrite: bool = False,
-        memory: int | None = None,  # of a process that works on it; by default a share of what there is
         workers: Workers | None = None,  # by default threads of this process
         plan: CopyPlan | None = None,
-        sync: bool = True,  # without, a power failure can leave a copy that looks whole but isn't
-        cast: Cast = "error",
         extent: tuple[float, float] | None = None,  # of the source, which else "scale" measures
-        part: Part | None = None,  # of a copy that several processes make; by default all of it
-        keep_fingerprint: bool = False,  # as an attribute, with which the copy is verified without its source
     ) -> None:
         self._format = check_format(format)
-        check_choice(cast, "cast", CASTS)
+        self._how, self._part = how, how.part
         if isinstance(source, Location):
             source = stored_source(source)
-        go_on = resume or part is not None
-        if overwrite:
+        if how.overwrite:
             check_outside_arrays(destination)
-        self._destination = found = Destination.choose(destination, overwrite=overwrite, go_on=go_on)
+        self._destination = found = Destination.choose(destination, overwrite=how.overwrite, go_on=how.go_on)
         self._location = location = found.place
         self._journal_at, self._session = journal_location(location), is_session(location.store)
         # What is replaced may be read: it is there until the copy is whole.
         if source.uses(location, below=found.replacement is not None):
             raise InvalidArgumentError(_SAME if source.is_stored else _INSIDE)
-        self._job = planned_job(source, location, format, options, cast=cast, extent=extent, sync=sync)
+        self._job = planned_job(source, location, format, fields, how, extent=extent)
         self.target, self.narrowing = self._job.target, self._job.narrowing
         self.notes = self._job.target_spec.notes
         self.workers = workers_of(workers)
-        self._memory, self._part, self._keep_fingerprint = memory, part, keep_fingerprint
-        begun = read_journal(location) if go_on and not overwrite else None
+        begun = read_journal(location) if how.go_on and not how.overwrite else None
         self._intermediate = intermediate_name()
         if plan is None and begun is not None and begun["task"].get("source metadata") == source.digest:
             # Whoever goes on with it may have other memory and processors.
@@ -112,19 +103,18 @@ class ArrayCopy:
             "source": source.location,
             "source metadata": source.digest,
             "target": self._job.target_spec.spec,
-            "number of parts": part.n if part is not None else n_parts(begun) if begun else None,
+            "number of parts": how.part.n if how.part is not None else n_parts(begun) if begun else None,
             **({} if self.narrowing is None else {"cast": self.narrowing.rule}),
-            **({"fingerprint": "kept"} if keep_fingerprint else {}),
+            **({"fingerprint": "kept"} if how.keep_fingerprint else {}),
         }
-        self._follow(plan or self._job.arrays.plan(room_of(self.workers, memory)), task)
+        self._follow(plan or self._job.arrays.plan(room_of(self.workers, how.memory)), task)
         self.nbytes = self._job.nbytes
-        if part is not None:
-            start, stop = part.share(self.nbytes)
+        if how.part is not None:
+            start, stop = how.part.share(self.nbytes)
             self.nbytes = stop - start
         self.nbytes_done = 0
         self.complete = False  # True if an equal copy is there already, and `resume`
         self._before: frozenset[str] | None = None  # keys that are not of this copy
-        self._resume, self._overwrite = resume, overwrite
 
     @property
     def plan(self) -> CopyPlan:
@@ -137,13 +127,13 @@ class ArrayCopy:
         if found is None:
             return None
         plan = CopyPlan.from_json(found)
-        check_memory(self._memory, plan.memory)
+        check_memory(self._how.memory, plan.memory)
         self._intermediate = intermediate_name(journal["task"].get("intermediate"))
         return plan
 
     def _follow(self, plan: CopyPlan, task: dict[str, JSON]) -> None:
         """Take a plan."""
-        self._job.follow(plan, summed=self._keep_fingerprint, intermediate=self._intermediate)
+        self._job.follow(plan, summed=self._how.keep_fingerprint, intermediate=self._intermediate)
         between = {} if plan.intermediate is None else {"intermediate": self._intermediate}
         self._task = {**task, "plan": plan.to_json(), **between}
         n_tasks = [blocks.n_blocks for blocks in plan.passes]
@@ -157,29 +147,29 @@ class ArrayCopy:
     def begin(self) -> None:
         """Write the journal of a new copy, or read that of an unfinished one; see `complete`."""
         location, destination = self._location, self._destination
-        if self._overwrite:
+        if self._how.overwrite:
             destination.clear()
         unfinished = self._journal_at.store.read(location.path + JOURNAL).value is not None
         if unfinished and self._part is not None:
             self._begin_part()
             return
-        if unfinished and self._resume:
+        if unfinished and self._how.resume:
             self._journal.resume()
             if self._parts is not None:
                 self._parts.join(self._journal)
             self.nbytes_done = self._count_done()
             return
-        if (self._resume or self._part is not None) and self._job.is_there():
+        if (self._how.resume or self._part is not None) and self._job.is_there():
             if destination.is_made:
                 destination.commit()
             self.complete = True
             self.nbytes_done = self.nbytes
             return
-        if destination.replacement is not None and not self._overwrite:
+        if destination.replacement is not None and not self._how.overwrite:
             raise AlreadyExistsError(f"{location.text} holds another copy, which --overwrite deletes")
         if not unfinished:
             check_outside_arrays(destination.location)
-            check_free(location, self._format, among_others=self._overwrite)
+            check_free(location, self._format, among_others=self._how.overwrite)
         if self.narrowing is not None and not unfinished and self._part is None:
             self._before = frozenset(self._keys())
         if self._part is None:
@@ -332,8 +322,8 @@ class ArrayCopy:
             if not self._session:
                 self._destination.create_parents(self._format)
             last = len(self._job.steps) - 1
-            if not self._session or self._keep_fingerprint:
-                self._job.publish(self._journal.fingerprint(last) if self._keep_fingerprint else None)
+            if not self._session or self._how.keep_fingerprint:
+                self._job.publish(self._journal.fingerprint(last) if self._how.keep_fingerprint else None)
             self._journal.delete()
             self._destination.commit()
         return open_array(self._destination.location)

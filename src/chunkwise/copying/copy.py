@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from chunkwise.copying.array_copy import ArrayCopy
 from chunkwise.copying.array_template import template_options
+from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_plan import CopyPlan
 from chunkwise.copying.copy_source import stored_source
 from chunkwise.copying.executors import workers_of
@@ -91,7 +92,8 @@ def plan_copy(
     >>> plan == chunkwise.CopyPlan.from_json(plan.to_json())
     True
     """
-    return _prepare(source, destination, memory, executor, format, cast, options).plan
+    how = CopyOptions(memory=as_nbytes(memory), cast=cast)
+    return _prepare(source, destination, executor, format, options, how).plan
 
 
 def copy(
@@ -185,20 +187,16 @@ def copy(
     """
     started = time.monotonic()
     check_progress(progress)
-    work = _prepare(
-        source,
-        destination,
-        memory,
-        executor,
-        format,
-        cast,
-        options,
-        plan=plan,
+    how = CopyOptions(
+        memory=as_nbytes(memory),
+        cast=cast,
+        verify=verify,
         resume=resume,
         overwrite=overwrite,
         sync=sync,
         keep_fingerprint=keep_fingerprint,
     )
+    work = _prepare(source, destination, executor, format, options, how, plan)
     work.begin()
     if not work.complete:
         with shown_progress(progress, "copying", work.nbytes, work.nbytes_done, work.workers) as told:
@@ -216,21 +214,19 @@ def copy(
 def _prepare(
     source: LocationLike,
     destination: LocationLike,
-    memory: int | str | None,
     executor: Executor | None,
     format: str | None,
-    cast: Cast,
-    options: dict[str, Any],
-    **how: Any,
+    fields: dict[str, Any],
+    how: CopyOptions,
+    plan: CopyPlan | None = None,
 ) -> ArrayCopy:
     found, there = stored_source(locate(source)), locate(destination)
     return ArrayCopy(
         found,
         there,
         format or suggested_format(there, found.template.format) or "zarr3",
-        template_options(options),
-        memory=as_nbytes(memory),
+        template_options(fields),
+        how,
         workers=workers_of(executor),
-        cast=cast,
-        **how,
+        plan=plan,
     )

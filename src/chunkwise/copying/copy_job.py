@@ -11,13 +11,14 @@ from typing import Any, TypeAlias
 
 from chunkwise.copying.array_template import FINGERPRINT, ArrayTemplate
 from chunkwise.copying.copy_arrays import copy_arrays, delete_intermediates
+from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_plan import CopyPlan
 from chunkwise.copying.copy_source import CopySource
 from chunkwise.copying.copy_work import CopyStep, StepResult
 from chunkwise.copying.fence import Fence
 from chunkwise.copying.fingerprint import with_fingerprint
 from chunkwise.copying.named_sizes import check_named, resolved_sizes
-from chunkwise.copying.narrowing import Cast, MisfitError, Narrowing, narrowing
+from chunkwise.copying.narrowing import MisfitError, Narrowing, narrowing
 from chunkwise.copying.sessions import is_session
 from chunkwise.copying.target import Target, target_spec
 from chunkwise.copying.task_stages import Stage
@@ -65,16 +66,16 @@ class CopyJob:
         narrowing: Narrowing | None,
         *,
         node: Node | None,  # of the source; None if that is made of other arrays
-        sync: bool = True,  # without, a power failure can leave a copy that looks whole but isn't
+        how: CopyOptions,
     ) -> None:
         self.source, self.location, self.format, self._node = source, destination, format, node
         self.narrowing, self.target_spec = narrowing, target
         kvstore = destination.kvstore()
-        if not sync:  # one that is bound already would not look at the context
+        if not how.sync:  # one that is bound already would not look at the context
             kept = {kind: value for kind, value in kvstore.resources.items() if kind != "file_io_sync"}
             kvstore = replace(kvstore, resources=kept)
         self._kvstore = kvstore
-        self._context = Context({} if sync else {"file_io_sync": False})
+        self._context = Context({} if how.sync else {"file_io_sync": False})
         spec = self._spec(target)
         assumed = Spec._of(spec._driver.with_open_mode(_ASSUMED), spec._transform)
         # Nothing is waited for, so no thread is needed.
@@ -231,19 +232,18 @@ def planned_job(
     destination: Location,
     format: str,
     options: dict[str, Any],
+    how: CopyOptions,
     *,
-    cast: Cast = "error",
     extent: tuple[float, float] | None = None,  # of the source, which else "scale" measures
-    sync: bool = True,
 ) -> CopyJob:
     """Return how an array is copied to a format; raise if that can't hold it."""
     check_named(options, options.get("names", source.template.names), "the array")
     options = resolved_sizes(source.template, options)
     dtype = options.get("dtype")
-    convert = None if dtype is None else narrowing(source.store, dtype, cast, extent)
+    convert = None if dtype is None else narrowing(source.store, dtype, how.cast, extent)
     template = _with_options(source.template, options, convert)
     target = target_spec(template, format, list(options))
-    return CopyJob(source.store, destination, format, target, convert, node=source.node, sync=sync)
+    return CopyJob(source.store, destination, format, target, convert, node=source.node, how=how)
 
 
 def _with_options(template: ArrayTemplate, options: dict[str, Any], convert: Convert | None) -> ArrayTemplate:

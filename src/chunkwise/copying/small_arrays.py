@@ -15,6 +15,7 @@ from zlib import compress, decompress
 
 from chunkwise.copying.copy_arrays import Room
 from chunkwise.copying.copy_job import CopyJob
+from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_work import StepResult
 from chunkwise.copying.fence import Guard, Tasks
 from chunkwise.copying.narrowing import Narrowing
@@ -89,10 +90,8 @@ class SmallArrays:
     target: Location
     format: str  # of the copies
     arrays: Sequence[SmallArray]
+    how: CopyOptions
     first: int = 0  # number of the first of them
-    verify: bool = False
-    summed: bool = False  # whether fingerprints are kept
-    sync: bool = True
     n_together: int = 1  # tasks of a worker at the same time, where one of the stores is a request away
 
     @property
@@ -133,7 +132,7 @@ class SmallArrays:
             array.target(),
             array.narrowing,
             node=node,
-            sync=self.sync,
+            how=self.how,
         )
 
     @cached_property
@@ -144,7 +143,7 @@ class SmallArrays:
     def _copy(self, array: SmallArray, guard: Guard | None) -> StepResult:
         try:
             job = self.job(array)
-            job.follow(job.arrays.plan_whole(), summed=self.summed, intermediate="")
+            job.follow(job.arrays.plan_whole(), summed=self.how.keep_fingerprint, intermediate="")
             total = StepResult(0, 0, 0)
             session = is_session(self.target.store)
             if session:
@@ -152,13 +151,13 @@ class SmallArrays:
             for step in job.steps:
                 blocks = range(step.blocks.n_blocks)
                 total = step.run(blocks if guard is None else guard.inside(blocks))
-            if self.verify:
+            if self.how.verify:
                 for step in job.arrays.verify_steps(job.plan, copy(job.narrowing)):
                     step.run(range(step.blocks.n_blocks))
             if guard is not None:
                 guard.look()
-            if not session or self.summed:
-                job.publish(total.fingerprint if self.summed else None)
+            if not session or self.how.keep_fingerprint:
+                job.publish(total.fingerprint if self.how.keep_fingerprint else None)
         except Exception as e:
             prefix(e, f"Error copying {array.path or self.source.text}")
             raise
@@ -170,10 +169,8 @@ class SmallArrays:
             self.target,
             self.format,
             self.arrays,
+            self.how,
             self.first,
-            self.verify,
-            self.summed,
-            self.sync,
             self.n_together,
         )
 

@@ -19,6 +19,7 @@ from typing import Any
 from chunkwise.copying.array_template import template_options
 from chunkwise.copying.copy_arrays import intermediate_name, room_of
 from chunkwise.copying.copy_job import CopyJob
+from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_report import CopyReport
 from chunkwise.copying.copy_work import LostBlockError, StepResult
 from chunkwise.copying.destination import Destination
@@ -26,7 +27,7 @@ from chunkwise.copying.executors import Workers, workers_of
 from chunkwise.copying.fence import Fence
 from chunkwise.copying.journal import Journal
 from chunkwise.copying.journal_document import read_journal
-from chunkwise.copying.narrowing import CASTS, Cast, MisfitError, Narrowing
+from chunkwise.copying.narrowing import MisfitError, Narrowing
 from chunkwise.copying.part import Part
 from chunkwise.copying.parts import PartJournals, n_parts
 from chunkwise.copying.sessions import is_session, journal_location
@@ -65,20 +66,12 @@ class TreeCopy:
         source: ResolvedNode,
         target: Tree,
         names: Sequence[str],
+        fields: Mapping[str, Any],
+        how: CopyOptions,
         *,
-        options: Mapping[str, Any] | None = None,
-        resume: bool = False,
-        overwrite: bool = False,  # an unfinished copy in its place is deleted, when this one begins
         destination: Destination | None = None,  # by default nothing is replaced
-        verify: bool = False,
-        strict: bool = False,
-        sync: bool = True,
-        cast: Cast = "error",
-        keep_fingerprint: bool = False,
         workers: Workers | None = None,  # by default threads of this process
-        memory: int | None = None,
         consolidated: bool = False,  # whether the copy gets consolidated metadata of its own
-        part: Part | None = None,  # of a copy that several processes make; by default all of it
     ) -> None:
         target.check_writable()
         self._source, self._target, self._names = source, target, tuple(names)
@@ -88,16 +81,12 @@ class TreeCopy:
         here = source.node.location
         if here.store.identity == top.store.identity and top.path.startswith(here.path):
             raise InvalidArgumentError(f"{here.text} can't be copied to {top.text}, which is inside it")
-        self._resume, self._verify, self._summed, self._sync = resume, verify, keep_fingerprint, sync
-        self._consolidated, self._part = consolidated, part
+        self._how, self._part, self._consolidated = how, how.part, consolidated
         self.workers = workers_of(workers)
-        self._fields = template_options(options or {})
-        if cast not in CASTS:
-            raise InvalidArgumentError(f"cast: expected one of {', '.join(CASTS)}, not {cast!r}")
-        self._cast, self._strict, self._memory = cast, strict, memory
-        self._overwrite = overwrite
-        self._begun = None if overwrite else read_journal(top)
-        if self._begun is not None and not resume and part is None:
+        self._fields = template_options(fields)
+        # An unfinished copy in its place is deleted when this one begins.
+        self._begun = None if how.overwrite else read_journal(top)
+        if self._begun is not None and not how.go_on:
             raise AlreadyExistsError(
                 f"a copy to {top.text} was begun and not finished: --resume goes on with it, --overwrite "
                 "starts again"
@@ -113,12 +102,10 @@ class TreeCopy:
     def _follow(self) -> None:
         """Plan the copy, as it was begun if it was."""
         # Who goes on with it may have other memory and processors.
-        room = journalled_room(self._begun, self._memory) or room_of(self.workers, self._memory)
+        room = journalled_room(self._begun, self._how.memory) or room_of(self.workers, self._how.memory)
         begun = None if self._begun is None else self._begun["task"].get("intermediate")
         between = intermediate_name(begun)
-        options = ArrayOptions(
-            self._fields, self._cast, self._strict, self._sync, self._summed, room, between
-        )
+        how, options = self._how, ArrayOptions(self._fields, self._how, room, between)
         root = None if self._names else self._destination.location
         self.plan = plan = plan_tree(self._source, self._target, self._names, options, root=root)
         self._passes = TreePasses(plan)
@@ -131,8 +118,8 @@ class TreeCopy:
             "format": format,
             "room": list(room),
             "intermediate": between,
-            **({"cast": self._cast} if self._cast != "error" else {}),
-            **({"fingerprint": "kept"} if self._summed else {}),
+            **({"cast": how.cast} if how.cast != "error" else {}),
+            **({"fingerprint": "kept"} if how.keep_fingerprint else {}),
             **({} if parts is None else {"number of parts": parts}),
         }
         n_tasks = self._passes.n_tasks
@@ -140,9 +127,7 @@ class TreeCopy:
         self._parts = (
             None if parts is None else PartJournals(self._journal_at, task, n_tasks, parts, command=_COMMAND)
         )
-        self._small = SmallArrays(
-            here, top, format, plan.small, verify=self._verify, summed=self._summed, sync=self._sync
-        )
+        self._small = SmallArrays(here, top, format, plan.small, how)
         if is_slow(here.store) or is_slow(top.store):
             self._small.n_together = n_together(plan.small, room)
         self._report = CopyReport(notes=list(plan.notes), left_out=list(plan.left_out))
@@ -150,7 +135,7 @@ class TreeCopy:
 
     def begin(self) -> None:
         """Write the journal of a new copy, or take over that of an unfinished one; see `complete`."""
-        if self._overwrite:
+        if self._how.overwrite:
             self._destination.clear()
         if self._part is not None:
             self._begin_part(self._part)
@@ -167,7 +152,7 @@ class TreeCopy:
         else:
             into_group = not self._names
             self._done_before = done = self._place.check(
-                self.plan, self._small, resume=self._resume, into_group=into_group
+                self.plan, self._small, resume=self._how.resume, into_group=into_group
             )
             self._own = [] if done else self._place.free_names(self.plan.top_names())
             self._journal.begin()
@@ -284,7 +269,7 @@ class TreeCopy:
             if not self._journal.is_done(number, LARGE):
                 yield self._stages_of(crew, number, path, job)
         yield [self._small_stage(crew)]
-        if self._verify:  # whoever copied them may not have done it
+        if self._how.verify:  # whoever copied them may not have done it
             for at, number in self._done_before:
                 yield self._comparison(crew, at, number)
 
@@ -336,12 +321,12 @@ class TreeCopy:
         try:
             journal.write()
             job.check_passes([journal.fingerprint(at) for at in passes])
-            if self._verify:
+            if self._how.verify:
                 fence = self._fence(first)
                 yield from job.verify_stages(crew, fence, lambda nbytes: None, failed=distrust)
             job.check_source()
-            if not self._session or self._summed:
-                job.publish(journal.fingerprint(passes[-1]) if self._summed else None)
+            if not self._session or self._how.keep_fingerprint:
+                job.publish(journal.fingerprint(passes[-1]) if self._how.keep_fingerprint else None)
         except Exception as e:
             distrust(e)
             raise

@@ -22,10 +22,10 @@ from typing import Any, NamedTuple
 from chunkwise.copying.compressor import Compressor, compressor_to_json
 from chunkwise.copying.copy_arrays import Room
 from chunkwise.copying.copy_job import CopyJob, planned_job
+from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_source import tree_source
 from chunkwise.copying.losses import fitting_attributes
 from chunkwise.copying.named_sizes import SizesError, check_named, resolved_sizes
-from chunkwise.copying.narrowing import Cast
 from chunkwise.copying.small_arrays import SmallArray, location_below, small_array
 from chunkwise.core.base.binding import JSON, dump
 from chunkwise.core.driver.tree_format import FormatName
@@ -51,10 +51,7 @@ class ArrayOptions(NamedTuple):
     """Properties that all arrays of a copy get in place of their own, and how they are made."""
 
     fields: Mapping[str, JSON]
-    cast: Cast
-    strict: bool  # whether an array that the target can't hold is an error
-    sync: bool
-    summed: bool  # whether fingerprints are kept
+    how: CopyOptions
     room: Room
     intermediate: str  # name of the array between two passes over an array
 
@@ -165,7 +162,7 @@ class _Planning:
         try:
             node = tree.find(names, inside)
         except UNREADABLE as e:
-            if self._options.strict:
+            if self._options.how.strict:
                 raise
             return _Found(names, Node(tree.location(names), inside, "array"), why_not=e.message)
         return None if node is None else self._look(names, node)
@@ -181,7 +178,7 @@ class _Planning:
         try:
             job = self._job(names, node)
         except ChunkwiseError as e:
-            if self._options.strict or isinstance(e, SizesError) or not isinstance(e, UNREADABLE):
+            if self._options.how.strict or isinstance(e, SizesError) or not isinstance(e, UNREADABLE):
                 raise prefix(e, f"Error copying {node.location.text}") from None
             return found._replace(why_not=e.message)
         is_small = job.arrays.is_small(self._options.room)
@@ -189,7 +186,7 @@ class _Planning:
             try:
                 options = self._options
                 plan = job.arrays.plan(options.room)
-                job.follow(plan, summed=options.summed, intermediate=options.intermediate)
+                job.follow(plan, summed=options.how.keep_fingerprint, intermediate=options.intermediate)
             except InvalidArgumentError as e:  # there is too little memory
                 raise prefix(e, f"Error copying {node.location.text}") from None
         array = small_array(self._below(names), node, job) if is_small else job
@@ -209,8 +206,7 @@ class _Planning:
             where,
             self._target.format,
             resolved_sizes(source.template, fields),
-            cast=options.cast,
-            sync=options.sync,
+            options.how,
         )
 
     def _below(self, names: Sequence[str]) -> str:

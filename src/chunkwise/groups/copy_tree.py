@@ -6,6 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Any
 
+from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_report import CopyReport
 from chunkwise.copying.copy_source import check_apart
 from chunkwise.copying.destination import Destination
@@ -120,22 +121,18 @@ def copy_tree(
     (1, 48)
     """
     check_progress(progress)
-    work = prepare_tree_copy(
-        source,
-        destination,
-        executor=executor,
-        memory=memory,
-        format=format,
-        options=options,
-        cast=cast,
-        keep_fingerprint=keep_fingerprint,
-        verify=verify,
+    how = CopyOptions(
+        memory=as_nbytes(memory),
+        part=None if part is None else parse_part(part),
         strict=strict,
+        cast=cast,
+        verify=verify,
         resume=resume,
         overwrite=overwrite,
         sync=sync,
-        part=part,
+        keep_fingerprint=keep_fingerprint,
     )
+    work = prepare_tree_copy(source, destination, format, options, how, executor)
     work.begin()
     with shown_progress(progress, "copying", work.nbytes, work.nbytes_done, work.workers) as told:
         report = work.run(told)
@@ -146,17 +143,13 @@ def copy_tree(
 def prepare_tree_copy(
     source: LocationLike,
     destination: LocationLike,
-    *,
-    executor: Executor | Workers | None,
-    memory: int | str | None,
     format: str | None,
-    resume: bool,
-    overwrite: bool,
-    part: str | None = None,
-    **how: Any,
+    fields: dict[str, Any],
+    how: CopyOptions,
+    executor: Executor | Workers | None = None,
 ) -> TreeCopy:
     """Plan a copy, as `copy_tree` makes it."""
-    if part is not None and overwrite:
+    if how.part is not None and how.overwrite:
         raise InvalidArgumentError("overwrite would delete what other parts have done")
     here, there = locate(source), locate(destination)
     root = require_node(here)
@@ -164,24 +157,20 @@ def prepare_tree_copy(
     check_apart(here, there)
     tree = open_group(here, "r")
     found = find_node(there)
-    if found is not None and not (overwrite or resume or part is not None or found.key == JOURNAL):
+    if found is not None and not (how.overwrite or how.go_on or found.key == JOURNAL):
         what = f"an array already ({found.format})" if found.kind == "array" else "there already"
         raise AlreadyExistsError(f"{there.text} is {what}; overwrite=True, or --overwrite, replaces it")
-    go_on = resume or part is not None
-    to = Destination.choose(there, overwrite=overwrite, go_on=go_on, tree=True)
+    to = Destination.choose(there, overwrite=how.overwrite, go_on=how.go_on, tree=True)
     target = Tree(root=to.place, format=wanted, writable=True, non_finite="literal", open_other=_no_other)
     return TreeCopy(
         ResolvedNode(tree._tree, (), tree._node),
         target,
         (),
-        workers=workers_of(executor),
-        memory=as_nbytes(memory),
-        resume=resume,
-        overwrite=overwrite,
+        fields,
+        how,
         destination=to,
+        workers=workers_of(executor),
         consolidated=bool(target.rules.consolidated_key) and is_consolidated(root),
-        part=None if part is None else parse_part(part),
-        **how,
     )
 
 

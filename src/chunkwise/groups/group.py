@@ -163,6 +163,7 @@ class Group(WritableGroup):
         InvalidArgumentError
             If the copy would be inside what is copied.
         """
+        from chunkwise.copying.copy_options import CopyOptions
         from chunkwise.copying.tree_copy import TreeCopy  # many modules, which only copies need
 
         check_progress(progress)
@@ -170,20 +171,16 @@ class Group(WritableGroup):
         names = split_path(path, self.path)
         self._tree.check_writable()
         make_groups(self._tree, names[:-1])
-        work = TreeCopy(
-            found,
-            self._tree,
-            names,
-            options=options,
-            resume=resume,
-            verify=verify,
-            strict=strict,
-            sync=sync,
-            cast=cast,
-            keep_fingerprint=keep_fingerprint,
-            workers=workers_of(executor),
+        how = CopyOptions(
             memory=as_nbytes(memory),
+            strict=strict,
+            cast=cast,
+            verify=verify,
+            resume=resume,
+            sync=sync,
+            keep_fingerprint=keep_fingerprint,
         )
+        work = TreeCopy(found, self._tree, names, options or {}, how, workers=workers_of(executor))
         work.begin()
         with shown_progress(progress, "copying", work.nbytes, work.nbytes_done, work.workers) as told:
             report = work.run(told)

@@ -8,10 +8,12 @@ which viewers know an image, come last, and the XML file of BigDataViewer after 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from chunkwise.copying.array_copy import ArrayCopy
 from chunkwise.copying.array_template import template_options
+from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_plan import CopyPlan
 from chunkwise.copying.copy_report import CopyReport
 from chunkwise.copying.copy_source import CopySource, check_apart
@@ -82,42 +84,49 @@ class ImageCopy:
             self.nbytes += level.source.store.size * level.source.store.dtype.memory_dtype.itemsize
         self._data_type = array_data_type(self._options.get("dtype", first.source.store.dtype))
 
-    def begin(self, *, resume: bool, overwrite: bool) -> None:
+    def begin(self, how: CopyOptions) -> None:
         """Make the group, beside what it replaces; raise AlreadyExistsError if something is in the way."""
         where = self._where
-        if not (overwrite or resume):
+        if not (how.overwrite or how.resume):
             if self._xml is not None and self._xml[0].store.read(self._xml[1]).value is not None:
                 raise AlreadyExistsError(f"{self._xml[0].store.describe(self._xml[1])} is there already")
             there = find_node(where)
             if there is not None:
                 raise AlreadyExistsError(f"{where.text} is there already; --overwrite replaces it")
-        self._to = Destination.choose(where, overwrite=overwrite, go_on=resume, tree=True)
-        if overwrite:
+        self._to = Destination.choose(where, overwrite=how.overwrite, go_on=how.resume, tree=True)
+        if how.overwrite:
             self._to.clear()
         self._to.create_parents("n5")
         open_group(self._to.place, "a", format="n5")
 
-    def arrays(self, stack: Stack, **how: Any) -> Iterator[tuple[str, ArrayCopy]]:
-        """Yield the path and the copy of each level of a stack; `how` is as `ArrayCopy` takes it."""
+    def arrays(
+        self, stack: Stack, how: CopyOptions, workers: Workers | None
+    ) -> Iterator[tuple[str, ArrayCopy]]:
+        """Yield the path and the copy of each level of a stack."""
         for number in range(len(self._levels)):
             path = f"{stack.path}/s{number}".lstrip("/")
             source, where = self._stack_source(number, stack), self._to.place.child(path)
-            yield path, ArrayCopy(source, where, "n5", dict(self._options), **how)
+            yield (
+                path,
+                ArrayCopy(source, where, "n5", dict(self._options), array_options(how), workers=workers),
+            )
 
-    def plans(self, **how: Any) -> dict[str, CopyPlan]:
+    def plans(self, how: CopyOptions, workers: Workers) -> dict[str, CopyPlan]:
         """Return how each array is copied."""
-        return {path: work.plan for stack in self._stacks() for path, work in self.arrays(stack, **how)}
+        return {
+            path: work.plan for stack in self._stacks() for path, work in self.arrays(stack, how, workers)
+        }
 
-    def run(self, *, workers: Workers, verify: bool, progress: Progress, **how: Any) -> CopyReport:
-        """Copy everything into the group that `begin` has made; `how` is for `arrays`."""
+    def run(self, how: CopyOptions, *, workers: Workers, progress: Progress) -> CopyReport:
+        """Copy everything into the group that `begin` has made."""
         report = CopyReport()
         groups: dict[str, dict[str, JSON]] = {"": {}}
         named = [(f"s{number}", level) for number, level in enumerate(self._levels)]
         with kept_open(workers) as opened:
             for stack in self._stacks():
-                for path, work in self.arrays(stack, workers=opened, **how):
+                for path, work in self.arrays(stack, how, opened):
                     work.begin()
-                    copy_array(report, path, work, verify, progress)
+                    copy_array(report, path, work, how.verify, progress)
                 made = self._layout.group_attributes(
                     stack, self._axes, named, data_type=self._data_type, labels=self._image.labels
                 )
@@ -258,6 +267,11 @@ class ImageCopy:
             n_times=times,
         )
         self._xml[0].store.write(self._xml[1], document)
+
+
+def array_options(how: CopyOptions) -> CopyOptions:
+    """Return how an array of an image is copied: what the image replaces is no matter of its arrays."""
+    return replace(how, overwrite=False)
 
 
 def copy_array(report: CopyReport, path: str, work: ArrayCopy, verify: bool, progress: Progress) -> None:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from chunkwise.copying.array_copy import ArrayCopy
 from chunkwise.copying.array_template import template_options
+from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_plan import CopyPlan
 from chunkwise.copying.copy_report import CopyReport
 from chunkwise.copying.copy_source import CopySource, check_apart
@@ -33,7 +34,7 @@ from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.image_axes import AXIS_KINDS, ImageAxis, slowest_first
 from chunkwise.images.multiscale.label_votes import most_voted
 from chunkwise.images.multiscale.open import open_multiscale
-from chunkwise.images.pyramid.image_copy import copy_array
+from chunkwise.images.pyramid.image_copy import array_options, copy_array
 from chunkwise.images.pyramid.image_sources import OF_VIEWERS, images_of, level_source
 from chunkwise.images.pyramid.kept import Kept, kept_attributes
 from chunkwise.images.pyramid.ngff import check_ngff_axes, ngff_image
@@ -74,30 +75,30 @@ class NgffCopy:
             for one in part.sources
         )
 
-    def begin(self, *, resume: bool, overwrite: bool) -> None:
+    def begin(self, how: CopyOptions) -> None:
         """Make the group, beside what it replaces; raise AlreadyExistsError if something is in the way."""
-        there = None if overwrite or resume else find_node(self._where)
+        there = None if how.overwrite or how.resume else find_node(self._where)
         if there is not None:
             raise AlreadyExistsError(f"{self._where.text} is there already; --overwrite replaces it")
-        self._to = Destination.choose(self._where, overwrite=overwrite, go_on=resume, tree=True)
-        if overwrite:
+        self._to = Destination.choose(self._where, overwrite=how.overwrite, go_on=how.resume, tree=True)
+        if how.overwrite:
             self._to.clear()
         self._to.create_parents(self._format)
         for path in ("", *(part.path for part in self._parts if part.path)):
             open_group(self._group(path), "a", format=self._format)
 
-    def plans(self, **how: Any) -> dict[str, CopyPlan]:
+    def plans(self, how: CopyOptions, workers: Workers) -> dict[str, CopyPlan]:
         """Return how each array is copied."""
-        return {path: work.plan for part in self._parts for path, work in self._arrays(part, **how)}
+        return {path: work.plan for part in self._parts for path, work in self._arrays(part, how, workers)}
 
-    def run(self, *, workers: Workers, verify: bool, progress: Progress, **how: Any) -> CopyReport:
-        """Copy everything into the group that `begin` has made; `how` is as `ArrayCopy` takes it."""
+    def run(self, how: CopyOptions, *, workers: Workers, progress: Progress) -> CopyReport:
+        """Copy everything into the group that `begin` has made."""
         report = CopyReport()
         with kept_open(workers) as opened:
             for part in self._parts:
-                for path, work in self._arrays(part, workers=opened, **how):
+                for path, work in self._arrays(part, how, opened):
                     work.begin()
-                    copy_array(report, path, work, verify, progress)
+                    copy_array(report, path, work, how.verify, progress)
                 attributes = Attributes(require_node(self._group(part.path)))
                 attributes.update(self._attributes(part))
         report.n_groups = len({"", *(part.path for part in self._parts)})
@@ -114,11 +115,12 @@ class NgffCopy:
     def _group(self, path: str) -> Location:
         return self._to.place.child(path) if path else self._to.place
 
-    def _arrays(self, part: _Part, **how: Any) -> Iterator[tuple[str, ArrayCopy]]:
+    def _arrays(self, part: _Part, how: CopyOptions, workers: Workers) -> Iterator[tuple[str, ArrayCopy]]:
         for number, source in enumerate(part.sources):
             path = f"{part.path}/{number}".lstrip("/")
             where = self._to.place.child(path)
-            yield path, ArrayCopy(source, where, self._format, self._options_of(source), **how)
+            fields = self._options_of(source)
+            yield path, ArrayCopy(source, where, self._format, fields, array_options(how), workers=workers)
 
     def _options_of(self, source: CopySource) -> dict[str, Any]:
         """Return the options for an array; shapes for axes of space only have 1 in front of them."""

@@ -1,0 +1,82 @@
+"""``CopyOptions``: how a copy is made, one record from the command line and the functions down to the work.
+
+What the copy *has* other than its source is in the fields of an `ArrayTemplate`.  A field with a flag is an
+option of ``chunkwise cp`` as well: an option is added here, and where it does its work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import Field, dataclass, field, fields
+from typing import Any
+
+from chunkwise.copying.narrowing import CASTS, Cast
+from chunkwise.copying.part import Part
+from chunkwise.core.base.arguments import check_choice
+
+__all__ = ["CopyOptions", "flags_of_copies"]
+
+
+def _flag(flag: str, help: str, **how: Any) -> dict[str, Any]:
+    """Return the metadata of a field with a flag; `how` is for `argparse.ArgumentParser.add_argument`."""
+    return {"flag": flag, "help": help, **how}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CopyOptions:
+    """How an array, a tree or an image is copied."""
+
+    memory: int | None = None  # of a process that works on it; by default a share of what there is
+    part: Part | None = None  # of a copy that several processes make; by default all of it
+    strict: bool = False  # whether an array that the format can't hold is an error
+    cast: Cast = field(
+        default="error",
+        metadata=_flag(
+            "--cast",
+            "what becomes of values that --dtype can't hold: an error (the default), the nearest value that "
+            "it has, what is left of integers that wrap around, or all values scaled to its range",
+            choices=CASTS,
+        ),
+    )
+    verify: bool = field(
+        default=False,
+        metadata=_flag("--verify", "read everything again and compare", action="store_true"),
+    )
+    resume: bool = field(
+        default=False,
+        metadata=_flag("--resume", "go on with an interrupted copy, if there is one", action="store_true"),
+    )
+    overwrite: bool = field(
+        default=False,
+        metadata=_flag("--overwrite", "replace what is at DST, when the copy is whole", action="store_true"),
+    )
+    sync: bool = field(
+        default=True,
+        metadata=_flag(
+            "--no-sync",
+            "don't wait for the disk: faster, but after a power failure parts of the copy may be missing",
+            action="store_false",
+        ),
+    )
+    keep_fingerprint: bool = field(
+        default=False,
+        metadata=_flag(
+            "--keep-fingerprint",
+            "keep a fingerprint of the elements as an attribute, with which `chunkwise verify` finds also "
+            "chunks that are missing or were swapped",
+            action="store_true",
+        ),
+    )
+
+    def __post_init__(self) -> None:
+        check_choice(self.cast, "cast", CASTS)
+
+    @property
+    def go_on(self) -> bool:
+        """Whether a copy that was begun is gone on with."""
+        return self.resume or self.part is not None
+
+
+def flags_of_copies() -> Iterator[Field[Any]]:
+    """Yield the fields that have a flag."""
+    return (one for one in fields(CopyOptions) if "flag" in one.metadata)
