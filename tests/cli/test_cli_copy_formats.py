@@ -157,6 +157,17 @@ def test_what_a_format_cannot_hold_is_told(run: Run, tmp_path: Path) -> None:
     assert run("attrs", tmp_path / "b.n5", "--json").json == {"fine": 1, "n5": "2.0.0"}
 
 
+def test_an_array_that_a_format_cannot_hold(run: Run, tmp_path: Path) -> None:
+    group = cw.create_group(tmp_path / "a.zarr", format="zarr3")
+    group.create_array("fine", [1, 2])
+    group.create_array("complex", np.zeros(2, "c8"))
+    assert run("cp", "-r", tmp_path / "a.zarr", tmp_path / "b.n5").status == 3
+    assert list(cw.open_group(tmp_path / "b.n5")) == ["fine"]
+    refused = run("cp", "-r", tmp_path / "a.zarr", tmp_path / "c.n5", "--strict")
+    assert refused.status == 1 and "complex" in refused.err
+    assert not (tmp_path / "c.n5").exists()
+
+
 def test_a_compressor_is_translated(run: Run, tmp_path: Path) -> None:
     zstd = {"codecs": [{"name": "zstd", "configuration": {"level": 7}}]}
     make(tmp_path / "a", "zarr3", sample("u2"), (4, 4), metadata=zstd)

@@ -125,6 +125,10 @@ def _copy_image(arguments: argparse.Namespace, source: Location, destination: Lo
         raise UsageError(f"--layout {arguments.layout} is N5, not {arguments.format}")
     if arguments.cast == "scale":
         raise UsageError("--cast scale would scale each array by itself; it is for single arrays")
+    if arguments.strict:
+        raise UsageError(
+            "--strict is for trees; of an image, the levels are copied, and other arrays are named"
+        )
     from chunkwise.images.pyramid.image_copy import ImageCopy  # which not every copy needs
     from chunkwise.images.pyramid.ngff_copy import NgffCopy
 

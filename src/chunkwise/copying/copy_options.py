@@ -28,7 +28,14 @@ class CopyOptions:
 
     memory: int | None = None  # of a process that works on it; by default a share of what there is
     part: Part | None = None  # of a copy that several processes make; by default all of it
-    strict: bool = False  # whether an array that the format can't hold is an error
+    strict: bool = field(
+        default=False,
+        metadata=_flag(
+            "--strict",
+            "with -r, fail if the format can't hold an array, instead of leaving that out",
+            action="store_true",
+        ),
+    )
     cast: Cast = field(
         default="error",
         metadata=_flag(
