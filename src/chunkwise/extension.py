@@ -21,7 +21,7 @@ one version to the next; this one, and the public API, keep their names.
 
 from __future__ import annotations
 
-from chunkwise.cli.command import UsageError, message, show
+from chunkwise.core.base.command import UsageError, message, show
 from chunkwise.core.base.binding import (
     JSON,
     Members,
