@@ -6,19 +6,17 @@ import re
 from typing import Any
 from urllib.parse import quote, unquote_to_bytes
 
-from chunkwise.core.api.kvstore import KvStore
-from chunkwise.core.base.binding import JSON, Members
-from chunkwise.core.base.catalogue import kvstores
-from chunkwise.core.engine.background import in_background
-from chunkwise.core.engine.future import Future
+from chunkwise import Context, Future, KvStore
 from chunkwise.core.kvstore.adapter.ocdbt_database import Database
 from chunkwise.core.kvstore.ocdbt.config import format_config
 from chunkwise.core.kvstore.ocdbt.manifest import Manifest
 from chunkwise.core.kvstore.ocdbt.node import Inner, read_node
 from chunkwise.core.kvstore.ocdbt.places import DataFile, Place, is_inside
 from chunkwise.core.kvstore.ocdbt.versions import Statistics, Subtree, Version, parse_version_node
-from chunkwise.core.specs.context import Context, as_context
+from chunkwise.core.specs.context import as_context
 from chunkwise.errors import InvalidArgumentError, NotFoundError
+from chunkwise.extension import JSON, Members, kvstores
+from chunkwise.extension.inside import in_background
 
 __all__ = ["dump"]
 

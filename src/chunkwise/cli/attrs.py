@@ -5,17 +5,17 @@ from __future__ import annotations
 import argparse
 import json
 
+from chunkwise import Attributes
 from chunkwise.cli.command import UsageError, show
 from chunkwise.cli.options import parse_json
 from chunkwise.cli.servers import add_action_arguments
 from chunkwise.copying.source import find_array, find_source, what_is
-from chunkwise.core.base.binding import JSON, MISSING, dump
-from chunkwise.core.driver.n5.attribute_path import get_attribute, parse_attribute_path
-from chunkwise.core.trees.attributes import check_changeable, read_attributes
-from chunkwise.core.trees.location import Location, locate
-from chunkwise.core.trees.node import require_node
-from chunkwise.core.trees.node_attributes import Attributes, with_path
+from chunkwise.core.trees.attributes import check_changeable
+from chunkwise.core.trees.node_attributes import with_path
 from chunkwise.errors import NotFoundError
+from chunkwise.extension import JSON
+from chunkwise.extension.inside import MISSING, dump, get_attribute, parse_attribute_path
+from chunkwise.extension.trees import Location, locate, read_attributes, require_node
 
 __all__ = ["add_arguments", "run"]
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from chunkwise.core.base.command import UsageError, as_json, message, show
-from chunkwise.core.base.extras import needs
 from chunkwise.errors import ChunkwiseError
+from chunkwise.extension import UsageError, message, show
+from chunkwise.extension.inside import as_json, needs
 
 __all__ = [
     "FAILED",

@@ -33,10 +33,9 @@ from chunkwise.copying.prices import PRICES, Prices, parse_prices, price_json, p
 from chunkwise.copying.quantities import format_duration, format_nbytes, format_pace, format_ratio
 from chunkwise.copying.source import find_array, find_source, what_is
 from chunkwise.copying.stored_node import occupancy, stored_array
-from chunkwise.core.base.binding import JSON
-from chunkwise.core.specs.url import is_url
-from chunkwise.core.trees.location import Location, locate
-from chunkwise.core.trees.node import find_node, require_node
+from chunkwise.extension import JSON
+from chunkwise.extension.inside import is_url
+from chunkwise.extension.trees import Location, find_node, locate, require_node
 
 __all__ = ["add_arguments", "run"]
 

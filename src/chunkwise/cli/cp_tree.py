@@ -16,9 +16,8 @@ from chunkwise.copying.losses import array_left_out, is_loss
 from chunkwise.copying.part import parse_part
 from chunkwise.copying.quantities import format_nbytes, format_pace, plural
 from chunkwise.copying.tree_plan import TreePlan
-from chunkwise.core.base.binding import JSON
-from chunkwise.core.trees.location import Location
-from chunkwise.core.trees.node import require_node
+from chunkwise.extension import JSON
+from chunkwise.extension.trees import Location, require_node
 from chunkwise.groups.copy_tree import prepare_tree_copy
 
 __all__ = ["copy_options", "run_copy_tree", "run_copy_volume", "show_copy", "show_left"]

@@ -15,8 +15,7 @@ from chunkwise.cli.template_options import (
 from chunkwise.copying.array_template import ArrayTemplate
 from chunkwise.copying.new_array import create_array
 from chunkwise.copying.target import target_spec
-from chunkwise.core.trees.location import locate
-from chunkwise.core.trees.node import require_node
+from chunkwise.extension.trees import locate, require_node
 
 __all__ = ["add_arguments", "run"]
 

@@ -10,17 +10,13 @@ from chunkwise.cli.command import UsageError, message, rows_as_lines, show
 from chunkwise.cli.system_info import show_system
 from chunkwise.copying.quantities import format_chunks, format_nbytes, format_ratio, format_shape, plural
 from chunkwise.copying.source import find_source, open_source
-from chunkwise.copying.stack_report import report_stack
+from chunkwise.copying.stack_report import is_stack, report_stack
 from chunkwise.copying.stored_node import Occupancy, occupancy, stored_array
 from chunkwise.copying.summary import ArraySummary, file_format, summarize
-from chunkwise.core.api.spec_file import read_spec_file
-from chunkwise.core.arrays.stack import StackArray
-from chunkwise.core.base.binding import JSON
-from chunkwise.core.specs.unit import unit_text
-from chunkwise.core.trees.attributes import read_attributes
-from chunkwise.core.trees.node import Node, find_node, require_node
-from chunkwise.core.trees.walk import walk
 from chunkwise.errors import ChunkwiseError, UnlistedError
+from chunkwise.extension import JSON
+from chunkwise.extension.inside import read_spec_file, unit_text
+from chunkwise.extension.trees import Node, find_node, read_attributes, require_node, walk
 from chunkwise.groups.open_group import open_group
 from chunkwise.images.multiscale.describe import describe_images
 from chunkwise.images.multiscale.ome_groups import Options
@@ -91,7 +87,7 @@ def _stored_row(uncounted: str) -> list[tuple[str, str]]:
 def _spec(arguments: argparse.Namespace, spec: dict[str, JSON]) -> None:
     """Print what the array is; of a stack also how its layers lie, of which none is opened."""
     store = open_source(arguments.path)
-    stacked = isinstance(store._array, StackArray)
+    stacked = is_stack(store)
     layers = spec["layers"] if stacked else []
     drivers = Counter(_driver(layer) for layer in layers)
     report = report_stack(store) if stacked else None

@@ -17,9 +17,9 @@ from typing import Any
 from chunkwise.cli.command import FAILED, WRONG_USAGE, UsageError, add_json, message, text_of
 from chunkwise.cli.parser import CommandParser, grouped
 from chunkwise.cli.servers import add_server_arguments, with_servers
-from chunkwise.core.base.extras import MissingPackageError
 from chunkwise.core.base.interrupt import INTERRUPTED, loaded
 from chunkwise.errors import ChunkwiseError
+from chunkwise.extension.inside import MissingPackageError
 from chunkwise.version import __version__
 
 __all__ = ["COMMANDS", "main", "make_parser"]

@@ -9,8 +9,7 @@ from chunkwise.cli.command import as_json, message, show
 from chunkwise.copying.migrate import Migration, migrate
 from chunkwise.copying.migrate_tree import migrate_tree
 from chunkwise.copying.quantities import plural
-from chunkwise.core.trees.location import locate
-from chunkwise.core.trees.node import Node, find_node
+from chunkwise.extension.trees import Node, find_node, locate
 
 __all__ = ["add_arguments", "run"]
 

@@ -6,11 +6,17 @@ import argparse
 
 from chunkwise.cli.command import UsageError, show
 from chunkwise.core.trees.change import check_unused, relocate
-from chunkwise.core.trees.link import links_of
-from chunkwise.core.trees.location import Location, locate
-from chunkwise.core.trees.new_location import create_parents
-from chunkwise.core.trees.node import Node, find_documented, find_node, nothing_at
-from chunkwise.core.trees.node_name import check_new_names
+from chunkwise.extension.trees import (
+    Location,
+    Node,
+    check_new_names,
+    create_parents,
+    find_documented,
+    find_node,
+    links_of,
+    locate,
+    nothing_at,
+)
 from chunkwise.groups.open_group import open_group
 
 __all__ = ["add_arguments", "run"]

@@ -9,10 +9,8 @@ from chunkwise.cli.cp_tree import copy_options
 from chunkwise.cli.nwb import run_conversion as run_nwb_conversion
 from chunkwise.cli.template_options import choose_format
 from chunkwise.copying.copy_options import flags_of_copies
-from chunkwise.core.specs.url import is_url
-from chunkwise.core.trees.attributes import node_attributes
-from chunkwise.core.trees.location import Location, locate
-from chunkwise.core.trees.node import require_node
+from chunkwise.extension.inside import is_url
+from chunkwise.extension.trees import Location, locate, node_attributes, require_node
 
 __all__ = ["is_converted", "run_conversion"]
 

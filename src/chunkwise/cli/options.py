@@ -8,11 +8,11 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
+from chunkwise import Unit
 from chunkwise.cli.command import UsageError
 from chunkwise.copying.executors import Workers, named_workers, threads_here
-from chunkwise.core.base.arguments import as_nbytes
-from chunkwise.core.base.binding import JSON
-from chunkwise.core.specs.unit import Unit
+from chunkwise.extension import JSON
+from chunkwise.extension.inside import as_nbytes
 
 __all__ = [
     "add_memory",

@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont, PngImagePlugin
 
+from chunkwise import TensorStore
 from chunkwise.cli.command import UsageError
 from chunkwise.copying.quantities import format_shape
-from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.images.multiscale.grey import contrast_limits, round_levels, scale_levels, to_real
 from chunkwise.images.multiscale.image_axes import memory_order
 

@@ -7,6 +7,7 @@ import time
 import warnings
 from contextlib import ExitStack
 
+from chunkwise import TensorStore
 from chunkwise.cli.command import INCOMPLETE, UsageError, message, show
 from chunkwise.cli.options import (
     add_memory,
@@ -23,9 +24,8 @@ from chunkwise.cli.region import select
 from chunkwise.copying.executors import Workers
 from chunkwise.copying.quantities import format_pace, format_shape
 from chunkwise.copying.source import open_source, open_view
-from chunkwise.core.api.tensorstore import TensorStore
-from chunkwise.core.base.fork import new_lock
-from chunkwise.core.trees.location import Location, locate
+from chunkwise.extension.inside import new_lock
+from chunkwise.extension.trees import Location, locate
 from chunkwise.images.pyramid.convention import CONVENTIONS
 from chunkwise.images.pyramid.downsample_pyramid import DEFAULT_MEMORY, downsample_pyramid, prepare_pyramid
 from chunkwise.images.pyramid.pyramid import Pyramid, PyramidProgress

@@ -7,10 +7,9 @@ import re
 from types import EllipsisType
 from typing import Any, TypeAlias
 
+from chunkwise import TensorStore, d
 from chunkwise.cli.command import UsageError
 from chunkwise.copying.source import open_source
-from chunkwise.core.api.tensorstore import TensorStore
-from chunkwise.core.index_space import d
 from chunkwise.errors import OutOfBoundsError
 
 __all__ = ["Region", "add_view", "index_of", "parse_region", "select", "view_of"]

@@ -6,14 +6,23 @@ import argparse
 
 from chunkwise.cli.command import UsageError, message, show
 from chunkwise.copying.quantities import plural
-from chunkwise.core.base.binding import JSON
 from chunkwise.core.trees.change import delete_all
-from chunkwise.core.trees.link import links_of, remove_link
-from chunkwise.core.trees.location import Location, locate
-from chunkwise.core.trees.node import JOURNAL, Node, find_documented, find_node, nodes_below, nothing_at
+from chunkwise.core.trees.link import remove_link
+from chunkwise.core.trees.node import nodes_below
 from chunkwise.core.trees.own_keys import foreign_keys
-from chunkwise.core.trees.walk import walk
 from chunkwise.errors import PermissionDeniedError
+from chunkwise.extension import JSON
+from chunkwise.extension.trees import (
+    JOURNAL,
+    Location,
+    Node,
+    find_documented,
+    find_node,
+    links_of,
+    locate,
+    nothing_at,
+    walk,
+)
 
 __all__ = ["add_arguments", "run"]
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from chunkwise.cli.command import UsageError, add_json, message
-from chunkwise.core.base.binding import JSON
-from chunkwise.core.specs.context import default_resources
 from chunkwise.errors import SpecError
+from chunkwise.extension import JSON
+from chunkwise.extension.inside import default_resources
 
 __all__ = ["add_action_arguments", "add_server_arguments", "with_servers"]
 

@@ -9,14 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from chunkwise import IndexDomain, TensorStore
 from chunkwise.cli.command import UsageError, required, show, tell
 from chunkwise.cli.region import add_view, view_of
 from chunkwise.copying.quantities import format_nbytes
 from chunkwise.copying.spec_file import replacing
-from chunkwise.core.api.copy import divide
-from chunkwise.core.api.tensorstore import TensorStore
-from chunkwise.core.engine.blockwise import work_through
-from chunkwise.core.index_space import IndexDomain
+from chunkwise.extension.inside import divide, work_through
 from chunkwise.images.multiscale.grey import PERCENTILES
 
 __all__ = ["add_arguments", "run"]

@@ -9,21 +9,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from chunkwise import DataType, TensorStore, cast, concat, d, overlay, stack
 from chunkwise.cli.command import UsageError, message, show, text_of
 from chunkwise.cli.template_options import fill_value_of
 from chunkwise.copying.pictures import has_wildcard, is_picture, matching, stack_planes
 from chunkwise.copying.quantities import format_shape, plural
 from chunkwise.copying.source import open_source
 from chunkwise.copying.spec_file import write_spec_file
-from chunkwise.copying.stack_report import StackReport, report_stack
-from chunkwise.core.api.stack import concat, overlay, stack
-from chunkwise.core.api.tensorstore import TensorStore
-from chunkwise.core.api.views import cast
-from chunkwise.core.base.binding import JSON
-from chunkwise.core.dtypes.data_type import DataType
-from chunkwise.core.index_space import d
-from chunkwise.core.plan.coverage import Box
+from chunkwise.copying.stack_report import Box, StackReport, report_stack
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
+from chunkwise.extension import JSON
 
 __all__ = ["add_arguments", "run"]
 

@@ -9,9 +9,8 @@ from chunkwise.cli.command import message, show
 from chunkwise.copying.copy_status import CopyStatus, copy_status
 from chunkwise.copying.journal_document import owner_text
 from chunkwise.copying.quantities import plural
-from chunkwise.core.base.binding import JSON
-from chunkwise.core.trees.location import locate
-from chunkwise.core.trees.node import require_node
+from chunkwise.extension import JSON
+from chunkwise.extension.trees import locate, require_node
 
 __all__ = ["add_arguments", "run"]
 

@@ -11,11 +11,11 @@ from typing import Any
 
 from chunkwise.cli.command import rows_as_lines, show
 from chunkwise.copying.quantities import format_nbytes
-from chunkwise.core.base.binding import JSON
-from chunkwise.core.base.processors import memory_limit, n_processors
 from chunkwise.core.kvstore.platform import TRAITS
 from chunkwise.core.libraries import LIBRARIES
 from chunkwise.core.libraries.library import Library
+from chunkwise.extension import JSON
+from chunkwise.extension.inside import memory_limit, n_processors
 from chunkwise.version import __version__
 
 __all__ = ["show_system"]

@@ -6,15 +6,14 @@ import argparse
 import json
 from typing import Any
 
+from chunkwise import DataType
 from chunkwise.cli.command import UsageError
 from chunkwise.cli.options import parse_codec, parse_named_sizes, parse_names, parse_sizes, units_of
 from chunkwise.copying.compressor import Compressor, parse_compressor
-from chunkwise.core.base.binding import JSON
-from chunkwise.core.dtypes.data_type import DataType
-from chunkwise.core.dtypes.zarr3 import parse_fill_value_zarr3
-from chunkwise.core.trees.location import Location
-from chunkwise.core.trees.new_location import suggested_format
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.extension import JSON
+from chunkwise.extension.inside import parse_fill_value_zarr3
+from chunkwise.extension.trees import Location, suggested_format
 
 __all__ = [
     "FORMATS",

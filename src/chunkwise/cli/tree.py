@@ -7,20 +7,17 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from chunkwise import TensorStore
 from chunkwise.cli.command import UsageError, show
 from chunkwise.copying.quantities import format_chunks, format_nbytes, plural
 from chunkwise.copying.source import find_array, find_source
 from chunkwise.copying.stored_node import Occupancy, array_nbytes, occupancy, stored_array
 from chunkwise.copying.summary import file_format, shape_text, summarize
-from chunkwise.core.api.tensorstore import TensorStore
-from chunkwise.core.base.binding import JSON
-from chunkwise.core.trees.attributes import node_attributes
 from chunkwise.core.trees.link import parse_links, without_links
-from chunkwise.core.trees.location import Location, locate
-from chunkwise.core.trees.node import Node, node_or_file
-from chunkwise.core.trees.tree import Tree
-from chunkwise.core.trees.walk import walk
+from chunkwise.core.trees.node import node_or_file
 from chunkwise.errors import ChunkwiseError, UnavailableError
+from chunkwise.extension import JSON
+from chunkwise.extension.trees import Location, Node, Tree, locate, node_attributes, walk
 from chunkwise.groups.drawing import branch, rails
 from chunkwise.groups.open_group import open_group
 from chunkwise.images.multiscale.image import MultiscaleImage

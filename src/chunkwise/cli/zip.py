@@ -9,11 +9,9 @@ from chunkwise.cli.progress import add_quiet, progress_of
 from chunkwise.copying.quantities import format_duration, format_nbytes
 from chunkwise.core.kvstore.adapter.prefix import PrefixStore, whole_store
 from chunkwise.core.kvstore.adapter.zip_export import export_archive
-from chunkwise.core.kvstore.protocol import KvStoreDriver
-from chunkwise.core.trees.location import locate
-from chunkwise.core.trees.node import JOURNAL, require_node
-from chunkwise.core.trees.walk import walk
 from chunkwise.errors import FailedPreconditionError
+from chunkwise.extension import KvStoreDriver
+from chunkwise.extension.trees import JOURNAL, locate, require_node, walk
 
 __all__ = ["add_arguments", "run"]
 

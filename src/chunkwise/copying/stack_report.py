@@ -12,7 +12,7 @@ from chunkwise.core.index_space import IndexDomain
 from chunkwise.core.plan.coverage import Box, Overlap, overlaps, uncovered
 from chunkwise.errors import InvalidArgumentError
 
-__all__ = ["StackReport", "report_stack"]
+__all__ = ["Box", "StackReport", "is_stack", "report_stack"]
 
 _MOST_SHOWN = 1000
 
@@ -42,6 +42,11 @@ class StackReport(NamedTuple):
                 for o in self.overlaps
             ],
         }
+
+
+def is_stack(store: TensorStore) -> bool:
+    """Return True if an open array is a stack of layers."""
+    return isinstance(store._array, StackArray)
 
 
 def report_stack(store: TensorStore) -> StackReport:

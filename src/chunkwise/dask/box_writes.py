@@ -10,14 +10,13 @@ from uuid import uuid4
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.core.api.copy import BLOCK_NBYTES
-from chunkwise.core.base.extras import load
 from chunkwise.dask.boxes import Boxes
 from chunkwise.dask.convert import block_sizes, to_dask
 from chunkwise.dask.edges import aligned_sizes
 from chunkwise.dask.indexable import Indexable
 from chunkwise.dask.local_graph import LocalGraph, local_graph
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.extension.inside import BLOCK_NBYTES, load
 
 __all__ = ["BoxWrites"]
 

@@ -9,11 +9,11 @@ from uuid import uuid4
 
 import numpy as np
 
-from chunkwise.core.api.tensorstore import TensorStore
-from chunkwise.core.base.extras import load
+from chunkwise import TensorStore
 from chunkwise.dask.edges import aligned_sizes
 from chunkwise.dask.indexable import Indexable
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
+from chunkwise.extension.inside import load
 
 if TYPE_CHECKING:
     from dask.array import Array

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from chunkwise.core.api.tensorstore import TensorStore
-from chunkwise.core.grid.protocol import ChunkGrid
-from chunkwise.core.specs.layout_view import Link, one_to_one
+from chunkwise import TensorStore
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.extension.inside import ChunkGrid, DimensionLink, one_to_one
 
 __all__ = ["LARGEST_N_BLOCKS", "aligned_sizes"]
 
@@ -45,7 +44,7 @@ def aligned_sizes(view: TensorStore) -> tuple[tuple[int, ...] | None, ...]:
     return tuple(out)
 
 
-def _cut_by_grid(grid: ChunkGrid, link: Link, lo: int, hi: int) -> tuple[int, ...]:
+def _cut_by_grid(grid: ChunkGrid, link: DimensionLink, lo: int, hi: int) -> tuple[int, ...]:
     if grid.chunk_shape is not None:
         _check_count((hi - lo) * abs(link.stride) // grid.chunk_shape[link.dim])
     out = []

@@ -10,15 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from chunkwise import TensorStore, inf
 from chunkwise.copying.overlap import places
-from chunkwise.core.api.tensorstore import TensorStore
-from chunkwise.core.base.extras import load
-from chunkwise.core.index_space import inf
-from chunkwise.core.specs.layout_view import one_to_one
-from chunkwise.core.trees.location import Location
 from chunkwise.dask.indexable import Indexable
 from chunkwise.dask.reads import reads_of
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.extension.inside import load, one_to_one
+from chunkwise.extension.trees import Location
 
 __all__ = ["Written", "check_sources", "ranges_of"]
 

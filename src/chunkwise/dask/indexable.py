@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.core.api.tensorstore import TensorStore
+from chunkwise import TensorStore
 from chunkwise.errors import InvalidArgumentError, OutOfBoundsError
 
 __all__ = ["Indexable", "forward_slice"]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from chunkwise.core.base.extras import load
+from chunkwise.extension.inside import load
 
 __all__ = ["LocalGraph", "local_graph"]
 

@@ -6,19 +6,21 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from chunkwise.core.api.open import open as open_spec
-from chunkwise.core.api.tensorstore import TensorStore
-from chunkwise.core.base.binding import JSON
-from chunkwise.core.driver.tree_formats import FORMATS
-from chunkwise.core.specs.spec import Spec
-from chunkwise.core.trees.consolidated import update_consolidated
-from chunkwise.core.trees.location import Location, locate
-from chunkwise.core.trees.new_location import check_replaceable
-from chunkwise.core.trees.node import find_documented
-from chunkwise.core.trees.own_keys import delete_own
-from chunkwise.core.trees.replacement import replacing
+from chunkwise import Spec, TensorStore
+from chunkwise import open as open_spec
 from chunkwise.dask.reads import reads_of
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
+from chunkwise.extension import JSON
+from chunkwise.extension.trees import (
+    FORMATS,
+    Location,
+    check_replaceable,
+    delete_own,
+    find_documented,
+    locate,
+    replacing,
+    update_consolidated,
+)
 
 __all__ = ["create_and_write"]
 

@@ -13,11 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from chunkwise import TensorStore
 from chunkwise.copying.overlap import overlap, store_and_path
-from chunkwise.core.api.tensorstore import TensorStore
-from chunkwise.core.base.extras import is_of
-from chunkwise.core.kvstore.file import FileStore
-from chunkwise.core.trees.location import Location
+from chunkwise.extension.inside import FileStore, is_of
+from chunkwise.extension.trees import Location
 
 try:
     from cloudpickle import Pickler as _Pickler

@@ -16,19 +16,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 from uuid import uuid4
 
+from chunkwise import ChunkLayout, TensorStore
 from chunkwise.copying.overlap import places
-from chunkwise.core.api.open import SpecLike
-from chunkwise.core.api.tensorstore import TensorStore
-from chunkwise.core.base.extras import load
-from chunkwise.core.driver.tree_formats import DRIVERS
-from chunkwise.core.specs.chunk_layout import ChunkLayout
-from chunkwise.core.specs.url import is_url
-from chunkwise.core.trees.location import locate
 from chunkwise.dask.box_writes import BoxWrites
 from chunkwise.dask.in_place import Written, check_sources, ranges_of
 from chunkwise.dask.indexable import Indexable
 from chunkwise.dask.new_target import create_and_write
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.extension.inside import SpecLike, is_url, load
+from chunkwise.extension.trees import DRIVERS, locate
 
 if TYPE_CHECKING:
     from dask.array import Array

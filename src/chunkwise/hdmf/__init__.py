@@ -9,8 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from chunkwise.core.base.extras import needs
 from chunkwise.errors import LossWarning
+from chunkwise.extension.inside import needs
 
 if TYPE_CHECKING:
     from chunkwise.hdmf.backend.builder_references import RegionReference

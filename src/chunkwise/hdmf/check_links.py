@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from chunkwise.core.trees.attributes import node_attributes
-from chunkwise.core.trees.node import find_documented
 from chunkwise.errors import ChunkwiseError
+from chunkwise.extension.trees import find_documented, node_attributes
 from chunkwise.hdmf.model.attributes import references_in
 from chunkwise.hdmf.model.element import Element
 from chunkwise.hdmf.model.place import Place, place_of

@@ -6,13 +6,9 @@ import os
 import zipfile
 from typing import Literal
 
-from chunkwise.core.base.binding import load_json
-from chunkwise.core.driver.tree_formats import tree_format
-from chunkwise.core.engine.pool import Pool
-from chunkwise.core.kvstore.value_bound import read_bounded
-from chunkwise.core.specs.url import is_url
-from chunkwise.core.trees.location import Location
 from chunkwise.errors import ChunkwiseError, NotFoundError
+from chunkwise.extension.inside import Pool, is_url, load_json, read_bounded
+from chunkwise.extension.trees import Location, tree_format
 from chunkwise.hdmf.model.attributes import SPECLOC
 from chunkwise.hdmf.model.place import Place, place_of, source_name
 from chunkwise.hdmf.model.tree import Format, Tree, detect_format, read_tree

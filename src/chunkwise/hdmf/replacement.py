@@ -19,14 +19,11 @@ from typing import Any
 
 import numpy.typing as npt
 
-from chunkwise.core.base.binding import load_json
-from chunkwise.core.driver.tree_formats import tree_format
-from chunkwise.core.kvstore.key_range import KeyRange
-from chunkwise.core.kvstore.protocol import KvStoreDriver
 from chunkwise.core.trees.consolidated import with_copies
-from chunkwise.core.trees.document import change_document
-from chunkwise.core.trees.location import Location
 from chunkwise.errors import FailedPreconditionError, NotFoundError
+from chunkwise.extension import KvStoreDriver
+from chunkwise.extension.inside import KeyRange, load_json
+from chunkwise.extension.trees import Location, change_document, tree_format
 from chunkwise.hdmf.model.attributes import REPLACING
 from chunkwise.hdmf.model.codecs import Settings
 from chunkwise.hdmf.model.element import Element

@@ -6,7 +6,7 @@ from importlib import import_module
 from operator import itemgetter
 from typing import Any
 
-from chunkwise.core.base.stand_in import stand_in_for
+from chunkwise.extension.inside import stand_in_for
 
 __all__ = ["install_as_hdmf_zarr"]
 

@@ -24,16 +24,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.core.base.binding import JSON
-from chunkwise.core.chunk_key.key_encoding import KeyEncoding
 from chunkwise.core.codec import n5_varlength as blocks
 from chunkwise.core.codec.n5_compression import read_compression
 from chunkwise.core.codec.n5_header import parse_header
 from chunkwise.core.driver.n5.metadata import parse_metadata
 from chunkwise.core.kvstore.compare_and_swap import compare_and_swap
-from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.kvstore.protocol import Buffer
-from chunkwise.core.trees.location import Location
 from chunkwise.errors import (
     ChunkwiseError,
     DataCorruptionError,
@@ -41,6 +37,9 @@ from chunkwise.errors import (
     OutOfBoundsError,
     prefix,
 )
+from chunkwise.extension import JSON, KeyEncoding
+from chunkwise.extension.inside import KeyRange
+from chunkwise.extension.trees import Location
 from chunkwise.n5.block_values import BlockValues, Kind
 
 __all__ = ["N5Blocks"]

@@ -10,14 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from chunkwise import ChunkLayout, Context, IndexDomain, TensorStore, virtual_chunked
 from chunkwise.core.api.kvstore_values import TimestampedStorageGeneration
-from chunkwise.core.api.tensorstore import TensorStore
-from chunkwise.core.api.virtual_chunked import virtual_chunked
 from chunkwise.core.codec.n5_label_multiset import BACKGROUND
-from chunkwise.core.index_space import IndexDomain
-from chunkwise.core.specs.chunk_layout import ChunkLayout
-from chunkwise.core.specs.context import Context
-from chunkwise.core.trees.location import Location
+from chunkwise.extension.trees import Location
 from chunkwise.n5.blocks import N5Blocks
 from chunkwise.n5.open_blocks import open_n5_blocks
 

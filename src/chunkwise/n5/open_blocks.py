@@ -6,7 +6,6 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
-from chunkwise.core.base.arguments import check_choice
 from chunkwise.core.codec.n5_compression import parse_compression
 from chunkwise.core.driver.n5.document import (
     ATTRIBUTES_KEY,
@@ -15,11 +14,10 @@ from chunkwise.core.driver.n5.document import (
     is_marker,
     load_document,
 )
-from chunkwise.core.kvstore.protocol import MISSING_GENERATION
-from chunkwise.core.trees.container import check_container, mark_container
-from chunkwise.core.trees.location import Location, locate
-from chunkwise.core.trees.new_location import check_free, check_outside_arrays
+from chunkwise.core.trees.container import mark_container
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError, FailedPreconditionError, NotFoundError
+from chunkwise.extension.inside import MISSING_GENERATION, check_choice
+from chunkwise.extension.trees import Location, check_container, check_free, check_outside_arrays, locate
 from chunkwise.n5.block_values import Kind
 from chunkwise.n5.blocks import N5Blocks
 

@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from chunkwise import TensorStore
 from chunkwise.copying.source import find_source
-from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.dask.indexable import Indexable
 from chunkwise.errors import ChunkwiseError
 from chunkwise.groups.group import Group

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from chunkwise import TensorStore
 from chunkwise.cli.picture import encode_png
-from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.images.multiscale.grey import (
     NAN_COLOR,

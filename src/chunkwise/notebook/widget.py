@@ -12,7 +12,7 @@ from typing import Any
 import anywidget
 import traitlets
 
-from chunkwise.core.api.tensorstore import TensorStore
+from chunkwise import TensorStore
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.notebook.slices import Drawn, Slice, Slicer

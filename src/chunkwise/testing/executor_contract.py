@@ -27,8 +27,8 @@ import numpy.typing as npt
 import pytest
 
 import chunkwise as cw
-from chunkwise.core.trees.node import JOURNAL
 from chunkwise.errors import AbortedError, StorageError
+from chunkwise.extension.trees import JOURNAL
 from chunkwise.testing.executor_faults import (
     Around,
     Dying,

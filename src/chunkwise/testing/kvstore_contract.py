@@ -20,17 +20,10 @@ from typing import Any, ClassVar
 
 import pytest
 
-from chunkwise.core.kvstore.protocol import (
-    MISSING_GENERATION,
-    ByteRange,
-    Children,
-    KvStoreDriver,
-    ValueOpenable,
-    missing_members,
-    offers,
-)
-from chunkwise.core.kvstore.traits import StoreTraits, traits_of
+from chunkwise.core.kvstore.protocol import ValueOpenable, missing_members
 from chunkwise.errors import InvalidArgumentError, OutOfRangeError, PermissionDeniedError
+from chunkwise.extension import ByteRange, Children, KvStoreDriver, StoreTraits
+from chunkwise.extension.inside import MISSING_GENERATION, offers, traits_of
 from chunkwise.testing.kvstore_ranges import RangeContract
 
 __all__ = ["KvStoreContract"]

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from chunkwise.core.kvstore.protocol import (
-    MISSING_GENERATION,
-    ByteRange,
-    KvStoreDriver,
-    RangeReadable,
-    offers,
-)
+from chunkwise.core.kvstore.protocol import RangeReadable
 from chunkwise.errors import InvalidArgumentError, OutOfRangeError
+from chunkwise.extension import ByteRange, KvStoreDriver
+from chunkwise.extension.inside import MISSING_GENERATION, offers
 
 __all__ = ["RangeContract"]
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from hypothesis import strategies as st
 
-from chunkwise.core.index_space import newaxis
+from chunkwise import newaxis
 
 __all__ = ["Selection", "selections"]
 
@@ -84,7 +84,7 @@ def _transposed(draw: st.DrawFn, shape: tuple[int, ...]) -> Selection:
     axes = tuple(order)
 
     def of_store(store: Any) -> Any:
-        from chunkwise.core.index_space import d
+        from chunkwise import d
 
         return inner.of_store(store[d[axes].transpose[:]] if axes else store)
 

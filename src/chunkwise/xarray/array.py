@@ -9,7 +9,7 @@ import numpy.typing as npt
 from xarray.backends import BackendArray
 from xarray.core import indexing
 
-from chunkwise.core.api.tensorstore import TensorStore
+from chunkwise import TensorStore
 from chunkwise.dask.indexable import Indexable, forward_slice
 
 __all__ = ["LazyArray"]

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from chunkwise.core.driver.n5.members import DATASET_MEMBERS
+from chunkwise.extension.inside import DATASET_MEMBERS
 
 __all__ = ["hide_attributes", "restore_attributes", "without_nczarr"]
 

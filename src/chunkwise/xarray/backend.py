@@ -14,8 +14,8 @@ from typing import Any
 from xarray import Dataset, DataTree
 from xarray.backends import AbstractDataStore, BackendEntrypoint, StoreBackendEntrypoint
 
-from chunkwise.core.specs.storage_options import with_storage_options
-from chunkwise.core.trees.attributes import with_number_types
+from chunkwise.extension.inside import with_storage_options
+from chunkwise.extension.trees import with_number_types
 from chunkwise.groups.group import Group
 from chunkwise.xarray.attributes import without_nczarr
 from chunkwise.xarray.members import group_at, groups_below, is_of_netcdf, members_of

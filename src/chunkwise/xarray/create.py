@@ -9,15 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from chunkwise import DataType
+from chunkwise import open as open_spec
 from chunkwise.copying.array_template import NAMES, ArrayTemplate
 from chunkwise.copying.compressor import Compressor, parse_compressor
 from chunkwise.copying.target import Target, target_spec
-from chunkwise.core.api.open import open as open_spec
-from chunkwise.core.driver.tree_formats import tree_format
-from chunkwise.core.dtypes.data_type import DataType
-from chunkwise.core.dtypes.zarr3 import parse_fill_value_zarr3
-from chunkwise.core.trees.location import Location
 from chunkwise.errors import InvalidArgumentError, prefix
+from chunkwise.extension.inside import parse_fill_value_zarr3
+from chunkwise.extension.trees import Location, tree_format
 from chunkwise.xarray.encode import Encoded
 
 __all__ = ["plan_variable"]

@@ -14,13 +14,12 @@ import warnings
 from collections.abc import Hashable, Iterator, Mapping
 from typing import Any, Literal
 
+from chunkwise import TensorStore
 from chunkwise.copying.losses import finite_attributes
 from chunkwise.copying.overlap import places
-from chunkwise.core.api.tensorstore import TensorStore
-from chunkwise.core.driver.tree_formats import tree_format
-from chunkwise.core.trees.attribute_value import NonFinite, to_json_value
 from chunkwise.dask.in_place import Written
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.extension.trees import NonFinite, to_json_value, tree_format
 from chunkwise.xarray.coordinates import check_replaced, is_stored
 from chunkwise.xarray.create import plan_variable
 from chunkwise.xarray.encode import check_storable, encode_variable

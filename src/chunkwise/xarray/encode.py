@@ -9,11 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.core.base.extras import load
-from chunkwise.core.driver.tree_formats import tree_format
-from chunkwise.core.trees.attribute_value import NonFinite, to_json_value
-from chunkwise.core.trees.missing_marker import FILL_VALUE, marker_to_json
 from chunkwise.errors import InvalidArgumentError, prefix
+from chunkwise.extension.inside import load
+from chunkwise.extension.trees import FILL_VALUE, NonFinite, marker_to_json, to_json_value, tree_format
 from chunkwise.xarray.attributes import hide_attributes
 from chunkwise.xarray.encoding_check import EncodingCheck
 

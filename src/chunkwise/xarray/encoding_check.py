@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.core.trees.missing_marker import FILL_VALUE
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.extension.trees import FILL_VALUE
 
 __all__ = ["EncodingCheck"]
 

@@ -6,12 +6,9 @@ import warnings
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from chunkwise.core.api.tensorstore import TensorStore
-from chunkwise.core.trees.location import locate
-from chunkwise.core.trees.node import Node
-from chunkwise.core.trees.node_name import split_path
-from chunkwise.core.trees.walk import UNREADABLE
+from chunkwise import TensorStore
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError
+from chunkwise.extension.trees import UNREADABLE, Node, locate, split_path
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
 

@@ -6,15 +6,11 @@ from contextlib import suppress
 from itertools import accumulate
 from typing import Any
 
+from chunkwise import TensorStore
 from chunkwise.copying.new_array import create_array, open_array
 from chunkwise.copying.target import Target
-from chunkwise.core.api.tensorstore import TensorStore
-from chunkwise.core.trees.consolidated import update_consolidated
-from chunkwise.core.trees.location import Location
-from chunkwise.core.trees.node import find_node
-from chunkwise.core.trees.own_keys import delete_own
-from chunkwise.core.trees.replacement import Replacement
 from chunkwise.errors import ChunkwiseError
+from chunkwise.extension.trees import Location, Replacement, delete_own, find_node, update_consolidated
 
 __all__ = ["NewVariable"]
 

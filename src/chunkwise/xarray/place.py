@@ -7,8 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from chunkwise import TensorStore
 from chunkwise.copying.new_array import open_array
-from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.xarray.members import Member
 

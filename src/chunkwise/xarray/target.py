@@ -7,18 +7,23 @@ from contextlib import suppress
 from itertools import takewhile
 from typing import Any
 
-from chunkwise.core.api.tensorstore import TensorStore
-from chunkwise.core.base.arguments import check_choice
-from chunkwise.core.base.binding import dump
-from chunkwise.core.driver.tree_formats import tree_format
-from chunkwise.core.trees.attribute_value import NonFinite
-from chunkwise.core.trees.consolidated import update_consolidated
-from chunkwise.core.trees.location import Location, locate
-from chunkwise.core.trees.new_location import check_outside_arrays, suggested_format
-from chunkwise.core.trees.node import find_documented, find_node
-from chunkwise.core.trees.node_name import check_new_names, split_path
-from chunkwise.core.trees.replacement import Replacement
+from chunkwise import TensorStore
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError, InvalidArgumentError, NotFoundError
+from chunkwise.extension.inside import check_choice, dump
+from chunkwise.extension.trees import (
+    Location,
+    NonFinite,
+    Replacement,
+    check_new_names,
+    check_outside_arrays,
+    find_documented,
+    find_node,
+    locate,
+    split_path,
+    suggested_format,
+    tree_format,
+    update_consolidated,
+)
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
 from chunkwise.xarray.members import Member, member_of, members_of

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from chunkwise.core.trees.missing_marker import FILL_VALUE
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.extension.trees import FILL_VALUE
 from chunkwise.xarray.encode import LAYOUT, PACKING, Encoded, encode_by_cf, in_memory, with_check
 from chunkwise.xarray.encoding_check import EncodingCheck
 from chunkwise.xarray.members import Member

@@ -22,10 +22,8 @@ from xarray.core import indexing
 
 from chunkwise.copying.array_template import NAMES, compressor_of
 from chunkwise.copying.compressor import Compressor
-from chunkwise.core.driver.stored_array import StoredArray
-from chunkwise.core.trees.attributes import with_number_types
-from chunkwise.core.trees.missing_marker import FILL_VALUE, marker_from_json
-from chunkwise.core.trees.node import Node
+from chunkwise.extension.inside import StoredArray
+from chunkwise.extension.trees import FILL_VALUE, Node, marker_from_json, with_number_types
 from chunkwise.xarray.array import LazyArray
 from chunkwise.xarray.attributes import restore_attributes, without_nczarr
 from chunkwise.xarray.members import Member

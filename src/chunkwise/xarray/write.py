@@ -14,15 +14,12 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
-from chunkwise.core.api.copy import divide
-from chunkwise.core.api.tensorstore import TensorStore
-from chunkwise.core.base.arguments import check_choice
-from chunkwise.core.base.extras import load
-from chunkwise.core.specs.storage_options import with_storage_options
-from chunkwise.core.trees.attribute_value import NonFinite, check_non_finite
+from chunkwise import TensorStore
 from chunkwise.dask.in_place import Written, check_sources
 from chunkwise.dask.write import store_apart
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.extension.inside import check_choice, divide, load, with_storage_options
+from chunkwise.extension.trees import NonFinite, check_non_finite
 from chunkwise.xarray.dataset_write import DatasetWrite
 from chunkwise.xarray.target import DatasetTarget
 

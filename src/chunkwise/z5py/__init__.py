@@ -3,7 +3,7 @@
 `chunkwise.install_as_z5py` lets ``import z5py`` give these modules.
 """
 
-from chunkwise.core.base.public_names import name_members
+from chunkwise.extension.inside import name_members
 from chunkwise.z5py import attribute_manager, dataset, file, group
 from chunkwise.z5py.attribute_manager import AttributeManager, set_json_decoder, set_json_encoder
 from chunkwise.z5py.dataset import Dataset

@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from typing import Any
 
-from chunkwise.core.trees.node import Node
-from chunkwise.core.trees.node_attributes import Attributes
+from chunkwise import Attributes
+from chunkwise.extension.trees import Node
 
 __all__ = ["AttributeManager", "set_json_decoder", "set_json_encoder"]
 

@@ -21,8 +21,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from chunkwise.copying.compressor import SHUFFLES, Compressor, compressor_from_json, compressor_to_json
-from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.extension.trees import tree_format
 
 __all__ = ["DEFAULTS", "NAMES", "codec_json", "compression_of"]
 

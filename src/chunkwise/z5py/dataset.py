@@ -12,17 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.core.api.tensorstore import TensorStore
+from chunkwise import Context, IndexTransform, Spec, TensorStore
 from chunkwise.core.arrays.open_chunked import open_from_document
 from chunkwise.core.codec.n5_header import VARLENGTH
 from chunkwise.core.codec.n5_varlength import decode_elements, encode_elements
 from chunkwise.core.driver.chunked.spec import ChunkedSpec
-from chunkwise.core.driver.tree_formats import DRIVERS
-from chunkwise.core.index_space import IndexTransform
-from chunkwise.core.kvstore.protocol import UNKNOWN_GENERATION
-from chunkwise.core.specs.context import Context
-from chunkwise.core.specs.spec import Spec
 from chunkwise.core.trees.resolve import ResolvedNode
+from chunkwise.extension.inside import UNKNOWN_GENERATION
+from chunkwise.extension.trees import DRIVERS
 from chunkwise.n5.blocks import N5Blocks
 from chunkwise.z5py.attribute_manager import AttributeManager
 from chunkwise.z5py.compression import DEFAULTS, NAMES, compression_of

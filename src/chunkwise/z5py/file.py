@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import Any, ClassVar, Self
 
-from chunkwise.core.trees.location import locate
-from chunkwise.core.trees.node import find_node
-from chunkwise.core.trees.tree import Tree as NodeTree
 from chunkwise.errors import AlreadyExistsError, NodeNotFoundError, NotFoundError
+from chunkwise.extension.trees import Tree as NodeTree
+from chunkwise.extension.trees import find_node, locate
 from chunkwise.groups.group import Group as Tree
 from chunkwise.groups.open_group import Mode, open_group
 from chunkwise.z5py.group import Group

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.trees.resolve import ResolvedNode
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError
+from chunkwise.extension.trees import tree_format
 from chunkwise.groups.group import Group as Tree
 from chunkwise.z5py.attribute_manager import AttributeManager
 from chunkwise.z5py.compression import codec_json

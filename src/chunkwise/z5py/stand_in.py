@@ -6,7 +6,7 @@ from types import ModuleType
 from typing import Any
 
 from chunkwise import z5py
-from chunkwise.core.base.stand_in import stand_in_for
+from chunkwise.extension.inside import stand_in_for
 from chunkwise.z5py import attribute_manager, dataset, file, group
 
 __all__ = ["install_as_z5py"]

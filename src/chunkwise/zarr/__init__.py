@@ -3,8 +3,7 @@
 `Store` is a store of zarr-python over any kvstore, `CodecPipeline` hands arrays of zarr-python to chunkwise.
 """
 
-from chunkwise.core.base.extras import needs
-from chunkwise.core.base.public_names import name_members
+from chunkwise.extension.inside import name_members, needs
 
 try:
     import zarr as _zarr  # noqa: F401  (the package, not this one)

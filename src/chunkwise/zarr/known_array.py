@@ -22,12 +22,10 @@ from zarr.core.buffer import cpu, default_buffer_prototype
 from zarr.core.metadata import ArrayV2Metadata, ArrayV3Metadata
 from zarr.storage import StorePath
 
-from chunkwise.core.api.kvstore import KvStore
-from chunkwise.core.api.open import open
-from chunkwise.core.api.tensorstore import TensorStore
-from chunkwise.core.base.extras import is_of
-from chunkwise.core.trees.location import Location, locate
+from chunkwise import KvStore, TensorStore, open
 from chunkwise.errors import ChunkwiseError
+from chunkwise.extension.inside import is_of
+from chunkwise.extension.trees import Location, locate
 from chunkwise.zarr.store import Store
 
 __all__ = ["KnownArray", "Region", "known_array"]

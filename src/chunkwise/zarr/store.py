@@ -11,17 +11,21 @@ import zarr.abc.store
 from zarr.abc.store import OffsetByteRequest, RangeByteRequest, SuffixByteRequest
 from zarr.core.buffer import Buffer, default_buffer_prototype
 
-from chunkwise.core.engine.background import in_background
-from chunkwise.core.kvstore.atomic import answers_at_once
-from chunkwise.core.kvstore.byte_range import open_size, stored_nbytes
-from chunkwise.core.kvstore.key_range import KeyRange
-from chunkwise.core.kvstore.protocol import MISSING_GENERATION, ByteRange
-from chunkwise.core.kvstore.protocol import Buffer as Bytes
-from chunkwise.core.specs.context import Context
-from chunkwise.core.specs.kvstore_spec import KvStoreSpec, Locatable
-from chunkwise.core.specs.kvstores.object import ObjectKvStoreSpec
-from chunkwise.core.trees.location import Location, LocationLike, locate, location_of
+from chunkwise import Context
 from chunkwise.errors import OutOfRangeError
+from chunkwise.extension import Buffer as Bytes
+from chunkwise.extension import ByteRange, KvStoreSpec
+from chunkwise.extension.inside import (
+    MISSING_GENERATION,
+    KeyRange,
+    Locatable,
+    ObjectKvStoreSpec,
+    answers_at_once,
+    in_background,
+    open_size,
+    stored_nbytes,
+)
+from chunkwise.extension.trees import Location, LocationLike, locate, location_of
 
 __all__ = ["Store"]
 

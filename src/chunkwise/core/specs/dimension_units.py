@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 from chunkwise.core.base.binding import JSON, dump, parse_array
-from chunkwise.core.specs.layout_view import Link
+from chunkwise.core.specs.layout_view import DimensionLink
 from chunkwise.core.specs.unit import Unit
 from chunkwise.errors import InvalidArgumentError
 
@@ -58,14 +58,14 @@ def merge_dimension_units(
     return tuple(x if y is None else y for x, y in zip(a, b, strict=True))
 
 
-def view_units(units: DimensionUnits, links: Sequence[Link | None]) -> DimensionUnits:
+def view_units(units: DimensionUnits, links: Sequence[DimensionLink | None]) -> DimensionUnits:
     """Return the units of a view whose dimensions show those of the array that `links` names."""
     # One step of the view is as many steps of the array as the stride says.
     found = [(None if link is None else units[link.dim], link) for link in links]
     return tuple(None if u is None or link is None else u * abs(link.stride) for u, link in found)
 
 
-def inverse_view_units(units: DimensionUnits, links: Sequence[Link | None]) -> DimensionUnits:
+def inverse_view_units(units: DimensionUnits, links: Sequence[DimensionLink | None]) -> DimensionUnits:
     """Return the units of an array whose dimensions a view, of `units`, shows as `links` says."""
     used = {link.dim for link in links if link is not None}
     for dim, unit in enumerate(units):

@@ -21,10 +21,17 @@ from chunkwise.core.specs.constraint import Constraint, Vector, prefixed
 from chunkwise.core.specs.layout_constraints import GRID_USAGES
 from chunkwise.errors import InvalidArgumentError
 
-__all__ = ["Link", "inverse_view_domain", "inverse_view_layout", "one_to_one", "single_inputs", "view_layout"]
+__all__ = [
+    "DimensionLink",
+    "inverse_view_domain",
+    "inverse_view_layout",
+    "one_to_one",
+    "single_inputs",
+    "view_layout",
+]
 
 
-class Link(NamedTuple):
+class DimensionLink(NamedTuple):
     """A dimension on the other side of a transform, and how ``output = offset + stride * input``."""
 
     dim: int
@@ -32,13 +39,13 @@ class Link(NamedTuple):
     stride: int
 
 
-def one_to_one(transform: IndexTransform) -> list[Link | None]:
+def one_to_one(transform: IndexTransform) -> list[DimensionLink | None]:
     """Return for each input dimension the output dimension that is its only one; None if there is no such."""
-    found: list[list[Link | None]] = [[] for _ in range(transform.input_rank)]
+    found: list[list[DimensionLink | None]] = [[] for _ in range(transform.input_rank)]
     for o, m in enumerate(transform.output):
         if m.input_dimension is not None:
             assert m.stride is not None
-            found[m.input_dimension].append(Link(o, m.offset, m.stride))
+            found[m.input_dimension].append(DimensionLink(o, m.offset, m.stride))
         elif m.index_array is not None:
             for dim, size in enumerate(m.index_array.shape):
                 if size > 1:
@@ -46,15 +53,15 @@ def one_to_one(transform: IndexTransform) -> list[Link | None]:
     return [links[0] if len(links) == 1 else None for links in found]
 
 
-def single_inputs(transform: IndexTransform) -> list[Link | None]:
+def single_inputs(transform: IndexTransform) -> list[DimensionLink | None]:
     """Return for each output dimension the input dimension it depends on, if it is just one."""
-    out: list[Link | None] = []
+    out: list[DimensionLink | None] = []
     for m in transform.output:
         if m.input_dimension is None:
             out.append(None)
         else:
             assert m.stride is not None
-            out.append(Link(m.input_dimension, m.offset, m.stride))
+            out.append(DimensionLink(m.input_dimension, m.offset, m.stride))
     return out
 
 
@@ -117,18 +124,18 @@ def inverse_view_layout(layout: ChunkLayout, transform: IndexTransform) -> Chunk
     return out
 
 
-def _view_size(size: int, link: Link) -> int:
+def _view_size(size: int, link: DimensionLink) -> int:
     return size if size == -1 else size // gcd(link.stride, size)
 
 
-def _view_origin(origin: int, link: Link) -> int:
+def _view_origin(origin: int, link: DimensionLink) -> int:
     """Return the first index of the view whose element, and its successors, are at `origin` or beyond."""
     # With a negative stride a chunk is entered from its far end, which is one below the next origin.
     distance = origin - link.offset - (link.stride < 0)
     return -(-distance // link.stride)
 
 
-def _array_origin(origin: int, link: Link) -> int:
+def _array_origin(origin: int, link: DimensionLink) -> int:
     return link.offset + link.stride * (origin - (link.stride < 0))
 
 
@@ -137,7 +144,9 @@ def _completed(first: Sequence[int], rank: int) -> list[int]:
     return list(dict.fromkeys([*first, *range(rank)]))
 
 
-def _converted(vector: Vector, links: Sequence[Link | None], convert: Callable[[Any, Link], Any]) -> Vector:
+def _converted(
+    vector: Vector, links: Sequence[DimensionLink | None], convert: Callable[[Any, DimensionLink], Any]
+) -> Vector:
     """Return the constraints of linked dimensions, converted, in the order of `links`."""
     out: list[Constraint | None] = []
     for link in links:
@@ -163,7 +172,7 @@ def _set_origins(layout: ChunkLayout, origins: Vector) -> None:
 
 
 def _set_chunk_shapes(
-    layout: ChunkLayout, shapes: Sequence[Sizes | None] | None, links: Sequence[Link | None]
+    layout: ChunkLayout, shapes: Sequence[Sizes | None] | None, links: Sequence[DimensionLink | None]
 ) -> None:
     """Set the sizes of the cells of linked dimensions, without those of which elements are skipped."""
     if shapes is not None:

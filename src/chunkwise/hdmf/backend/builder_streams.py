@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.extension.trees import tree_format
 from chunkwise.hdmf.backend.builder_values import element_of_builder, with_references
 from chunkwise.hdmf.backend.h5_source import H5Source
 from chunkwise.hdmf.conventions.base import NewArray

@@ -11,9 +11,9 @@ from hdmf.backends.io import HDMFIO
 from hdmf.build import DatasetBuilder, GroupBuilder
 from hdmf.data_utils import AbstractDataChunkIterator, DataIO
 
-from chunkwise.core.base.extras import is_of
-from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, prefix
+from chunkwise.extension.inside import is_of
+from chunkwise.extension.trees import tree_format
 from chunkwise.hdmf.backend.builder_paths import identity_of, path_of, target_of
 from chunkwise.hdmf.backend.builder_references import BuilderReferences
 from chunkwise.hdmf.backend.builder_streams import BuilderStreams

@@ -18,10 +18,10 @@ from hdmf.spec import NamespaceCatalog
 
 from chunkwise.copying.executors import Workers, workers_of
 from chunkwise.copying.journal_document import read_journal
-from chunkwise.core.base.arguments import as_nbytes
 from chunkwise.core.kvstore.take_place import delete_all_below
-from chunkwise.core.trees.replacement import Replacement
 from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, NotFoundError
+from chunkwise.extension.inside import as_nbytes
+from chunkwise.extension.trees import Replacement
 from chunkwise.hdmf.backend.io import ZarrIO
 from chunkwise.hdmf.model.place import Place, place_of, source_name
 from chunkwise.hdmf.model.tree import detect_format

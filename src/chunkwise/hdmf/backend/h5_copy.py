@@ -14,8 +14,8 @@ import h5py
 import numpy as np
 from hdmf.spec import NamespaceCatalog
 
-from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.errors import InvalidArgumentError, LossWarning
+from chunkwise.extension.trees import tree_format
 from chunkwise.hdmf.backend.builder_streams import BuilderStreams
 from chunkwise.hdmf.backend.data_io import settings_of_h5
 from chunkwise.hdmf.backend.declared_types import declared_dtype

@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.core.trees.location import Location, locate
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
+from chunkwise.extension.trees import Location, locate
 from chunkwise.hdmf.backend.declared_types import DATE_WORDS, as_declared
 from chunkwise.hdmf.model.element import Element, bytes_, compound, number, reference, region, text
 from chunkwise.hdmf.model.logical import map_objects

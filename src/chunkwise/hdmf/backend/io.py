@@ -12,13 +12,10 @@ from hdmf.backends.utils import WriteStatusTracker
 from hdmf.build import BuildManager, TypeMap
 from hdmf.spec import NamespaceCatalog
 
-from chunkwise.core.base.arguments import check_choice
-from chunkwise.core.engine.pool import Pool
-from chunkwise.core.kvstore.protocol import Children, KvStoreDriver
-from chunkwise.core.specs.url import is_url
-from chunkwise.core.trees.location import Location
-from chunkwise.core.trees.replacement import Replacement
 from chunkwise.errors import AlreadyExistsError, FailedPreconditionError, InvalidArgumentError
+from chunkwise.extension import Children, KvStoreDriver
+from chunkwise.extension.inside import Pool, check_choice, is_url
+from chunkwise.extension.trees import Location, Replacement
 from chunkwise.hdmf.backend.builders import BuilderTree
 from chunkwise.hdmf.backend.new_store import NewStore
 from chunkwise.hdmf.backend.stored_group import StoredGroup
@@ -246,7 +243,7 @@ class ZarrIO(StoreWriting):
 
     def is_remote(self) -> bool:
         """Return True if the store is not in a local file system."""
-        from chunkwise.core.kvstore.file import FileStore
+        from chunkwise.extension.inside import FileStore
 
         kv = self.store.location.store
         return not isinstance(kv.base if isinstance(kv, UnsyncedStore) else kv, FileStore)

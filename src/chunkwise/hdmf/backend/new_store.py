@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from chunkwise.core.kvstore.staging import new_owner, staging_name
-from chunkwise.core.trees.location import Location
-from chunkwise.core.trees.replacement import Replacement
+from chunkwise.extension.trees import Location, Replacement
 from chunkwise.hdmf.opening import UNFINISHED
 from chunkwise.hdmf.storage.unsynced import UnsyncedStore
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from hdmf.build import BuildManager, DatasetBuilder, TypeMap
 
-from chunkwise.core.base.arguments import check_choice
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
+from chunkwise.extension.inside import check_choice
 from chunkwise.hdmf.backend.io import MODES, ZarrIO
 from chunkwise.hdmf.backend.manager import StoreBuildManager, StoreTypeMap
 from chunkwise.hdmf.backend.spec_cache import cached_versions

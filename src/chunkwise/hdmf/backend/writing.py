@@ -14,10 +14,9 @@ from hdmf.build import DatasetBuilder, GroupBuilder, ReferenceBuilder
 from hdmf.container import AbstractContainer
 from hdmf.spec import NamespaceCatalog
 
-from chunkwise.core.engine.pool import Pool
-from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.kvstore.request_limits import Slots
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
+from chunkwise.extension.inside import KeyRange, Pool
 from chunkwise.hdmf.backend.builder_paths import path_of
 from chunkwise.hdmf.backend.builder_writer import BuilderWriter, check_link_name
 from chunkwise.hdmf.backend.h5_builders import is_h5_io, unreadable

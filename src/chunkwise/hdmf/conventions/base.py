@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.core.dtypes.data_type import DataType
+from chunkwise import DataType
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.hdmf.model.codecs import Settings
 from chunkwise.hdmf.model.element import Element

@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from chunkwise.core.driver.n5.document import NUMERIC_VERSION
 from chunkwise.core.driver.n5.members import ITEM_NBYTES
-from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.errors import DataCorruptionError, InvalidArgumentError, UnsupportedError
+from chunkwise.extension.trees import tree_format
 from chunkwise.hdmf.conventions.base import Convention, NewArray
 from chunkwise.hdmf.conventions.zarr3 import text_of
 from chunkwise.hdmf.model.attributes import ATTR_DTYPES

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from chunkwise import DataType
 from chunkwise.core.codec.codec_json import codec_to_json
 from chunkwise.core.codec.json2 import Json2
-from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.dtypes.zarr2 import fill_value_to_zarr2, to_zarr2
 from chunkwise.errors import UnsupportedError
 from chunkwise.hdmf.conventions.base import Convention, NewArray, dump_json, fill_value

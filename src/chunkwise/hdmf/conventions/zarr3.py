@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from chunkwise import DataType
 from chunkwise.core.driver.zarr3.codec_constraints import as_written
-from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.dtypes.zarr3 import fill_value_to_zarr3, to_zarr3
 from chunkwise.core.trees.consolidated import EMPTY
 from chunkwise.errors import InvalidArgumentError

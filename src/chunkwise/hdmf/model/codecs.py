@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from chunkwise.core.codec.codec_json import codec_to_json, parse_codec
-from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.errors import (
     ChunkwiseError,
     InvalidArgumentError,
@@ -16,6 +15,7 @@ from chunkwise.errors import (
     UnknownExtensionError,
     UnsupportedError,
 )
+from chunkwise.extension.trees import tree_format
 from chunkwise.hdmf.model.element import Element
 from chunkwise.hdmf.model.tree import Format
 

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from chunkwise.core.dtypes.data_type import DataType
+from chunkwise import DataType
 from chunkwise.errors import DataCorruptionError, InvalidArgumentError
 
 __all__ = [

@@ -12,23 +12,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.core.base.binding import Members
+from chunkwise import Future
 from chunkwise.core.base.cached import put_bounded
 from chunkwise.core.codec.protocol import DecodeInto, PreparedChain
 from chunkwise.core.driver.chunked.metadata_cache import cached_metadata, layout_of
 from chunkwise.core.driver.n5.format import N5Format
-from chunkwise.core.driver.stored_array import StoredArray
-from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.driver.zarr2.format import Zarr2Format
 from chunkwise.core.driver.zarr3.format import Zarr3Format
 from chunkwise.core.engine.count_stored import delete_outside
-from chunkwise.core.engine.future import Future
-from chunkwise.core.engine.pool import Pool
 from chunkwise.core.engine.read import read_into
 from chunkwise.core.engine.write import write_from
-from chunkwise.core.trees.document import change_document
-from chunkwise.core.trees.location import Location
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError, UnsupportedError, prefix
+from chunkwise.extension import Members
+from chunkwise.extension.inside import Pool, StoredArray
+from chunkwise.extension.trees import Location, change_document, tree_format
 from chunkwise.hdmf.model.selection import Selection, parse_selection
 from chunkwise.hdmf.model.tree import Format, StoredNode
 from chunkwise.hdmf.pickles.codec import SafePickle

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit, urlunsplit
 
-from chunkwise.core.api.kvstore import KvStore
-from chunkwise.core.specs.context import Context
-from chunkwise.core.specs.storage_options import with_storage_options as spec_with_options
-from chunkwise.core.specs.url import is_url
-from chunkwise.core.trees.location import Location, locate
+from chunkwise import Context, KvStore
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.extension.inside import is_url
+from chunkwise.extension.inside import with_storage_options as spec_with_options
+from chunkwise.extension.trees import Location, locate
 from chunkwise.hdmf.model.zarr_python_stores import STORE_NAMES, kvstore_of, name_of, path_of_store
 
 __all__ = [

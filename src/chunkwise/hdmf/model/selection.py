@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.core.index_space import IndexDomain, IndexTransform
+from chunkwise import IndexDomain, IndexTransform
 from chunkwise.errors import OutOfBoundsError
 
 __all__ = ["Selection", "parse_selection", "split_names", "wrapped_index"]

@@ -9,20 +9,22 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Literal, TypeAlias, cast, get_args
 
-from chunkwise.core.base.binding import load_json
 from chunkwise.core.driver.n5.document import ATTRIBUTES_KEY
-from chunkwise.core.driver.tree_formats import tree_format
-from chunkwise.core.engine.pool import Pool
-from chunkwise.core.kvstore.protocol import UNKNOWN_GENERATION, Stamped
-from chunkwise.core.kvstore.value_bound import read_bounded
-from chunkwise.core.trees.attributes import node_attributes
 from chunkwise.core.trees.consolidated import with_copies
-from chunkwise.core.trees.document import read_document
-from chunkwise.core.trees.location import Location
-from chunkwise.core.trees.node import Node, find_documented, node_of
+from chunkwise.core.trees.node import node_of
 from chunkwise.core.trees.snapshot import parse_snapshot
-from chunkwise.core.trees.walk import walk
 from chunkwise.errors import FailedPreconditionError, NotFoundError, UnsupportedError
+from chunkwise.extension import Stamped
+from chunkwise.extension.inside import UNKNOWN_GENERATION, Pool, load_json, read_bounded
+from chunkwise.extension.trees import (
+    Location,
+    Node,
+    find_documented,
+    node_attributes,
+    read_document,
+    tree_format,
+    walk,
+)
 from chunkwise.hdmf.model.copies import COPIES, Proven, read_copies, read_names, read_values
 from chunkwise.hdmf.model.reference import canonical_path, join_path, parent_path
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from chunkwise.core.api.kvstore import KvStore
-from chunkwise.core.base.extras import is_of
+from chunkwise import KvStore
 from chunkwise.core.kvstore.fsspec import synchronous
 from chunkwise.core.kvstore.mapping import MappingStore
 from chunkwise.core.kvstore.zarr_python import is_zarr_python
+from chunkwise.extension.inside import is_of
 
 __all__ = [
     "STORE_NAMES",

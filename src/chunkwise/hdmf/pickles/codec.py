@@ -15,8 +15,9 @@ from typing import Any, ClassVar, NoReturn, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.core.codec.protocol import ArrayToBytes, Buffer, ChunkSpec, DecodeInto, Encode
+from chunkwise.core.codec.protocol import ChunkSpec, DecodeInto, Encode
 from chunkwise.errors import CodecError, UnsupportedError
+from chunkwise.extension import ArrayToBytes, Buffer
 from chunkwise.hdmf.pickles.safe_pickle import (
     ArrayStub,
     DtypeStub,

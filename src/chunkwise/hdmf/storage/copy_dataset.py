@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy.typing as npt
 
-from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.errors import ChunkwiseError
+from chunkwise.extension.trees import tree_format
 from chunkwise.hdmf.conventions.base import NewArray
 from chunkwise.hdmf.model.codecs import Settings, codec_document
 from chunkwise.hdmf.model.element import Element

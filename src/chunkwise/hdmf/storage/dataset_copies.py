@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from chunkwise import TensorStore
 from chunkwise.copying.copy_arrays import (
     CopyArrays,
     copy_arrays,
@@ -26,15 +27,13 @@ from chunkwise.copying.journal import Journal
 from chunkwise.copying.journal_document import read_journal
 from chunkwise.copying.new_array import open_array
 from chunkwise.copying.work import Crew, Work
-from chunkwise.core.api.tensorstore import TensorStore
-from chunkwise.core.driver.tree_formats import tree_format
-from chunkwise.core.trees.location import Location
 from chunkwise.errors import (
     ChunkwiseError,
     DataCorruptionError,
     FailedPreconditionError,
     prefix,
 )
+from chunkwise.extension.trees import Location, tree_format
 from chunkwise.hdmf.model.element import Element
 from chunkwise.hdmf.model.physical import PhysicalArray
 from chunkwise.hdmf.model.tree import Format

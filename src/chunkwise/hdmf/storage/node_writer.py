@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.core.driver.tree_formats import tree_format
-from chunkwise.core.kvstore.protocol import KvStoreDriver
-from chunkwise.core.kvstore.traits import Writer, traits_of
+from chunkwise.core.kvstore.traits import Writer
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError
+from chunkwise.extension import KvStoreDriver
+from chunkwise.extension.inside import traits_of
+from chunkwise.extension.trees import tree_format
 from chunkwise.hdmf.conventions.base import NewArray
 from chunkwise.hdmf.conventions.n5 import N5Convention
 from chunkwise.hdmf.conventions.zarr3 import is_utf8, longest_text

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
-from chunkwise.core.specs.url import is_url
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError, NotFoundError
+from chunkwise.extension.inside import is_url
 from chunkwise.hdmf.model.place import is_absolute, join_source
 from chunkwise.hdmf.model.reference import Reference, canonical_path, join_path, split_path
 from chunkwise.hdmf.storage.store import HdmfStore

@@ -9,9 +9,9 @@ from typing import Any
 import numpy.typing as npt
 
 from chunkwise.core.codec.protocol import DecodeInto, PreparedChain
-from chunkwise.core.engine.pool import Pool
-from chunkwise.core.trees.location import Location
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError, NotFoundError, prefix
+from chunkwise.extension.inside import Pool
+from chunkwise.extension.trees import Location
 from chunkwise.hdmf.conventions import convention_of
 from chunkwise.hdmf.conventions.base import Convention
 from chunkwise.hdmf.model.attributes import SPECLOC, load_attributes, object_id_of

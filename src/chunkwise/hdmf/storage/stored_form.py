@@ -7,9 +7,9 @@ from typing import Any
 import numcodecs
 
 from chunkwise.core.api.array_view import ArrayInfo
-from chunkwise.core.driver.tree_formats import tree_format
-from chunkwise.core.kvstore.byte_range import stored_nbytes as below_nbytes
 from chunkwise.errors import ChunkwiseError
+from chunkwise.extension.inside import stored_nbytes as below_nbytes
+from chunkwise.extension.trees import tree_format
 from chunkwise.hdmf.model.codecs import codec_document
 from chunkwise.hdmf.storage.dataset import Dataset
 

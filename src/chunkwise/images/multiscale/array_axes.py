@@ -13,14 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from chunkwise.core.api.tensorstore import TensorStore
+from chunkwise import OutputIndexMethod, TensorStore
 from chunkwise.core.arrays.chunked import ChunkedArray
-from chunkwise.core.base.binding import JSON
-from chunkwise.core.driver.tree_formats import tree_format
-from chunkwise.core.index_space import OutputIndexMethod
-from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.node import is_declared
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
+from chunkwise.extension import JSON
+from chunkwise.extension.trees import Location, tree_format
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
 from chunkwise.images.multiscale.image import MultiscaleImage

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.core.api.tensorstore import TensorStore
+from chunkwise import TensorStore
 from chunkwise.errors import UnsupportedError
 
 __all__ = [

@@ -9,13 +9,12 @@ from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
 
-from chunkwise.core.api.tensorstore import TensorStore
+from chunkwise import TensorStore, Unit
 from chunkwise.core.base import catalogue
-from chunkwise.core.base.binding import JSON
-from chunkwise.core.base.extras import load
 from chunkwise.core.base.html import brief, panel, table
-from chunkwise.core.specs.unit import Unit
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
+from chunkwise.extension import JSON
+from chunkwise.extension.inside import load
 from chunkwise.images.multiscale.image_axes import unit_in, unit_text
 from chunkwise.images.multiscale.metadata import Axis, Channel, ImageMetadata, LevelMetadata, Transformation
 

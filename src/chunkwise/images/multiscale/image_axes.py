@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
-from chunkwise.core.api.tensorstore import TensorStore
-from chunkwise.core.specs.unit import Unit, unit_text
+from chunkwise import TensorStore, Unit
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.extension.inside import unit_text
 
 __all__ = [
     "AXIS_KINDS",

@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from chunkwise.core.api.stack import overlay
-from chunkwise.core.api.tensorstore import TensorStore
-from chunkwise.core.base.binding import JSON
-from chunkwise.core.index_space import Dim, IndexDomain, d, newaxis
-from chunkwise.core.specs.unit import Unit
+from chunkwise import Dim, IndexDomain, TensorStore, Unit, d, newaxis, overlay
+from chunkwise.extension import JSON
 from chunkwise.images.multiscale.image import MultiscaleImage, placed
 from chunkwise.images.multiscale.metadata import Axis, LevelMetadata, Transformation
 

@@ -7,10 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.core.api.tensorstore import TensorStore
-from chunkwise.core.api.virtual_chunked import virtual_chunked
-from chunkwise.core.index_space import IndexDomain
-from chunkwise.core.specs.chunk_layout import ChunkLayout
+from chunkwise import ChunkLayout, IndexDomain, TensorStore, virtual_chunked
 
 __all__ = ["most_voted"]
 

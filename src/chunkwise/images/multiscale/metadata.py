@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from chunkwise.core.base.binding import JSON, dump
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.extension import JSON
+from chunkwise.extension.inside import dump
 
 __all__ = [
     "Axis",

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from chunkwise.core.api.tensorstore import TensorStore
-from chunkwise.core.base.binding import JSON, dump
+from chunkwise import TensorStore
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.extension import JSON
+from chunkwise.extension.inside import dump
 from chunkwise.images.multiscale.image_axes import axis_kind, symbol_of
 from chunkwise.images.multiscale.metadata import Axis, expect_numbers, expect_text
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from chunkwise.core.base.binding import JSON
-from chunkwise.core.kvstore.value_bound import read_bounded
-from chunkwise.core.trees.attributes import read_attributes
-from chunkwise.core.trees.location import Location
 from chunkwise.errors import InvalidArgumentError, NotFoundError
+from chunkwise.extension import JSON
+from chunkwise.extension.inside import read_bounded
+from chunkwise.extension.trees import Location, read_attributes
 from chunkwise.groups.group import Group
 from chunkwise.images.multiscale.bdv_file import NO_FILE, BdvFile, parse_bdv_file
 from chunkwise.images.multiscale.image import MultiscaleImage

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from chunkwise.core.api.tensorstore import TensorStore
-from chunkwise.core.base.binding import JSON
+from chunkwise import TensorStore
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError, UnsupportedError
+from chunkwise.extension import JSON
 from chunkwise.groups.group import Group
 from chunkwise.images.multiscale.bdv_file import BdvSetup
 from chunkwise.images.multiscale.image import MultiscaleImage

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from chunkwise.core.api.tensorstore import TensorStore
-from chunkwise.core.base.binding import JSON, dump
+from chunkwise import TensorStore
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
+from chunkwise.extension import JSON
+from chunkwise.extension.inside import dump
 from chunkwise.groups.group import Group
 from chunkwise.images.multiscale.bdv_file import BdvSetup
 from chunkwise.images.multiscale.image_axes import axis_kind

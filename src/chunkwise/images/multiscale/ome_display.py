@@ -12,8 +12,8 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from chunkwise.core.base.binding import dump
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.extension.inside import dump
 from chunkwise.images.multiscale.metadata import Channel, Window, expect_list, expect_members, expect_numbers
 
 __all__ = ["channels_of", "color_of", "label_colors_of"]

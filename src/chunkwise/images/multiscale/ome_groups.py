@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-from chunkwise.core.api.tensorstore import TensorStore
-from chunkwise.core.base.binding import JSON
+from chunkwise import TensorStore
 from chunkwise.errors import (
     ChunkwiseError,
     InvalidArgumentError,
@@ -14,6 +13,7 @@ from chunkwise.errors import (
     NotFoundError,
     UnsupportedError,
 )
+from chunkwise.extension import JSON
 from chunkwise.groups.group import Group
 from chunkwise.images.multiscale.image import Members, MultiscaleImage, placed
 from chunkwise.images.multiscale.metadata import ImageMetadata, expect_list, expect_text

@@ -13,8 +13,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from chunkwise.core.base.binding import JSON, dump
 from chunkwise.errors import UnsupportedError
+from chunkwise.extension import JSON
+from chunkwise.extension.inside import dump
 from chunkwise.images.multiscale.image_axes import axis_kind
 from chunkwise.images.multiscale.metadata import expect_members
 

@@ -14,8 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from chunkwise.core.base.binding import JSON, dump
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
+from chunkwise.extension import JSON
+from chunkwise.extension.inside import dump
 from chunkwise.images.multiscale.image_axes import axis_kind, symbol_of
 from chunkwise.images.multiscale.metadata import (
     Axis,

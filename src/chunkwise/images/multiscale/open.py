@@ -11,17 +11,15 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import TypeAlias
 
+from chunkwise import Context, TensorStore
 from chunkwise.copying.new_array import open_array
 from chunkwise.copying.pictures import natural
 from chunkwise.copying.source import open_source, open_view
-from chunkwise.core.api.tensorstore import TensorStore
-from chunkwise.core.base.binding import JSON
-from chunkwise.core.driver.tree_formats import tree_format
-from chunkwise.core.kvstore.value_bound import read_bounded
-from chunkwise.core.specs.context import Context
-from chunkwise.core.trees.location import Location, LocationLike, inside_file, locate
-from chunkwise.core.trees.node import find_node
+from chunkwise.core.trees.location import inside_file
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError
+from chunkwise.extension import JSON
+from chunkwise.extension.inside import read_bounded
+from chunkwise.extension.trees import Location, LocationLike, find_node, locate, tree_format
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
 from chunkwise.images.multiscale.image import MultiscaleImage

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 
-from chunkwise.core.api.open import open as open_spec
-from chunkwise.core.api.tensorstore import TensorStore
+from chunkwise import Context, TensorStore
+from chunkwise import open as open_spec
 from chunkwise.core.driver.neuroglancer_precomputed.members import INFO_KEY, parse_info
-from chunkwise.core.kvstore.value_bound import read_bounded
-from chunkwise.core.specs.context import Context
-from chunkwise.core.trees.location import Location
 from chunkwise.errors import InvalidArgumentError, prefix
+from chunkwise.extension.inside import read_bounded
+from chunkwise.extension.trees import Location
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.metadata import Axis, ImageMetadata, LevelMetadata, Transformation
 

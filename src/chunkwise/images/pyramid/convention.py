@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from chunkwise.core.base.arguments import check_choice
-from chunkwise.core.base.binding import JSON
-from chunkwise.core.driver.tree_format import FormatName
-from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.extension import JSON
+from chunkwise.extension.inside import check_choice
+from chunkwise.extension.trees import FormatName, tree_format
 from chunkwise.images.multiscale.image_axes import ImageAxis
 from chunkwise.images.pyramid.geometry import Level
 from chunkwise.images.pyramid.kept import NOTHING, Kept

@@ -11,19 +11,15 @@ from concurrent.futures import Executor
 from dataclasses import replace
 from typing import Any
 
+from chunkwise import Future, Promise, TensorStore, Unit
 from chunkwise.copying.executors import Workers, workers_of
 from chunkwise.copying.losses import warn_of_losses
 from chunkwise.copying.progress import check_progress, shown_progress
 from chunkwise.copying.source import open_source
-from chunkwise.core.api.tensorstore import TensorStore
-from chunkwise.core.base.arguments import as_nbytes
-from chunkwise.core.base.thread import start_thread
-from chunkwise.core.engine.future import Future, Promise
 from chunkwise.core.engine.unfinished import Change
-from chunkwise.core.specs.unit import Unit
-from chunkwise.core.trees.location import Location, LocationLike, locate
-from chunkwise.core.trees.node import require_node
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
+from chunkwise.extension.inside import as_nbytes, start_thread
+from chunkwise.extension.trees import Location, LocationLike, locate, require_node
 from chunkwise.images.multiscale.array_axes import ArrayImage, image_of_array
 from chunkwise.images.pyramid.convention import CONVENTIONS, Convention, find_convention
 from chunkwise.images.pyramid.kept import NOTHING, kept_attributes

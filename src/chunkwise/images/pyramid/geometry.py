@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import NamedTuple
 
-from chunkwise.core.specs.unit import Unit
+from chunkwise import Unit
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.images.multiscale.image_axes import ImageAxis, ngff_unit, unit_in, unit_symbol
 

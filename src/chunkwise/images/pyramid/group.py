@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from chunkwise.core.driver.tree_formats import tree_format
-from chunkwise.core.kvstore.protocol import MISSING_GENERATION
-from chunkwise.core.trees.consolidated import update_consolidated
-from chunkwise.core.trees.container import check_container, container_root, create_container
+from chunkwise import Attributes, create_container
+from chunkwise.core.trees.container import container_root
 from chunkwise.core.trees.document import dump_like
-from chunkwise.core.trees.location import Location
-from chunkwise.core.trees.new_location import check_outside_arrays, create_parents
-from chunkwise.core.trees.node import JOURNAL, find_node, require_node
-from chunkwise.core.trees.node_attributes import Attributes
 from chunkwise.errors import AlreadyExistsError
+from chunkwise.extension.inside import MISSING_GENERATION
+from chunkwise.extension.trees import (
+    JOURNAL,
+    Location,
+    check_container,
+    check_outside_arrays,
+    create_parents,
+    find_node,
+    require_node,
+    tree_format,
+    update_consolidated,
+)
 from chunkwise.images.multiscale.image_axes import ImageAxis
 from chunkwise.images.pyramid.convention import Convention
 from chunkwise.images.pyramid.geometry import Level

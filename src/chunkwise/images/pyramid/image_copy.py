@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from chunkwise import Unit
 from chunkwise.copying.array_copy import ArrayCopy
 from chunkwise.copying.array_template import template_options
 from chunkwise.copying.copy_options import CopyOptions
@@ -23,15 +24,12 @@ from chunkwise.copying.losses import fitting_attributes
 from chunkwise.copying.named_sizes import check_named, resolved_sizes
 from chunkwise.copying.target import target_spec
 from chunkwise.copying.tree_copy import Progress
-from chunkwise.core.base.binding import JSON
 from chunkwise.core.driver.n5.document import load_document
 from chunkwise.core.driver.n5.members import array_data_type
-from chunkwise.core.specs.unit import Unit
 from chunkwise.core.trees.container import container_root
-from chunkwise.core.trees.document import change_document
-from chunkwise.core.trees.location import Location
-from chunkwise.core.trees.node import find_node, require_node
 from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, UnsupportedError, prefix
+from chunkwise.extension import JSON
+from chunkwise.extension.trees import Location, change_document, find_node, require_node
 from chunkwise.groups.open_group import open_group
 from chunkwise.images.multiscale.image_axes import ImageAxis, slowest_first
 from chunkwise.images.pyramid.bdv_xml import bdv_xml

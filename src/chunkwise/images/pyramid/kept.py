@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from chunkwise.copying.losses import fitting_attributes
-from chunkwise.core.base.binding import JSON
-from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.errors import ChunkwiseError
+from chunkwise.extension import JSON
+from chunkwise.extension.trees import tree_format
 from chunkwise.images.multiscale.array_axes import ArrayImage
 from chunkwise.images.multiscale.grey import contrast_level, contrast_of
 from chunkwise.images.multiscale.image import MultiscaleImage
@@ -41,7 +41,7 @@ class Kept(NamedTuple):
     left_out: tuple[str, ...] = ()
 
 
-NOTHING = Kept()
+NOTHING: Kept = Kept()
 
 
 def kept_attributes(found: ArrayImage, format: str) -> Kept:

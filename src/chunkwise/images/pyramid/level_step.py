@@ -13,15 +13,13 @@ from typing import Any
 
 import numpy.typing as npt
 
+from chunkwise import IndexDomain, TensorStore, array, downsample
 from chunkwise.copying.fence import guard_of
 from chunkwise.copying.stored_node import check_array_visible
-from chunkwise.core.api.array import array
-from chunkwise.core.api.copy import BlockCopy, divide, item_nbytes
-from chunkwise.core.api.tensorstore import TensorStore
-from chunkwise.core.api.views import downsample
+from chunkwise.core.api.copy import BlockCopy, item_nbytes
 from chunkwise.core.dtypes.conversion import implicit_converter
-from chunkwise.core.index_space import IndexDomain
 from chunkwise.core.plan.blocks import Blocks, block_shape
+from chunkwise.extension.inside import divide
 
 __all__ = ["LevelStep", "blocks_of_levels"]
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from chunkwise import Context, TensorStore
+from chunkwise import open as open_spec
 from chunkwise.copying.array_template import ArrayTemplate
 from chunkwise.copying.destination import Destination
 from chunkwise.copying.fence import Fence
@@ -11,15 +13,9 @@ from chunkwise.copying.journal import Journal
 from chunkwise.copying.journal_document import read_journal
 from chunkwise.copying.new_array import open_array
 from chunkwise.copying.target import target_spec
-from chunkwise.core.api.open import open as open_spec
-from chunkwise.core.api.tensorstore import TensorStore
-from chunkwise.core.base.binding import JSON
-from chunkwise.core.driver.tree_formats import tree_format
-from chunkwise.core.specs.context import Context
 from chunkwise.core.trees.attributes import write_first_attributes
-from chunkwise.core.trees.location import Location
-from chunkwise.core.trees.new_location import check_free
-from chunkwise.core.trees.node import JOURNAL, find_documented
+from chunkwise.extension import JSON
+from chunkwise.extension.trees import JOURNAL, Location, check_free, find_documented, tree_format
 
 __all__ = ["LevelWriter"]
 

@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from chunkwise.core.base.binding import JSON
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.extension import JSON
 from chunkwise.images.multiscale.image_axes import ImageAxis
 from chunkwise.images.pyramid.geometry import Level
 from chunkwise.images.pyramid.n5_styles import check_one_unit, level_offset, n5_viewer_group, n5_viewer_level

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from chunkwise.core.base.binding import JSON
-from chunkwise.core.specs.unit import Unit
+from chunkwise import Unit
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.extension import JSON
 from chunkwise.images.multiscale.image_axes import ImageAxis, symbol_of, unit_in
 from chunkwise.images.pyramid.geometry import Level
 

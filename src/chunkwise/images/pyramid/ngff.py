@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from chunkwise.core.base.binding import JSON
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.extension import JSON
 from chunkwise.images.multiscale.image_axes import ImageAxis, ngff_unit
 from chunkwise.images.pyramid.geometry import Level
 from chunkwise.images.pyramid.kept import NOTHING, Kept

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from chunkwise import Attributes, Unit
 from chunkwise.copying.array_copy import ArrayCopy
 from chunkwise.copying.array_template import template_options
 from chunkwise.copying.copy_options import CopyOptions
@@ -21,13 +22,9 @@ from chunkwise.copying.executors import Workers, kept_open
 from chunkwise.copying.named_sizes import check_named, resolved_sizes
 from chunkwise.copying.target import target_spec
 from chunkwise.copying.tree_copy import Progress
-from chunkwise.core.base.binding import JSON
-from chunkwise.core.driver.tree_formats import tree_format
-from chunkwise.core.specs.unit import Unit
-from chunkwise.core.trees.location import Location
-from chunkwise.core.trees.node import find_node, require_node
-from chunkwise.core.trees.node_attributes import Attributes
 from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, prefix
+from chunkwise.extension import JSON
+from chunkwise.extension.trees import Location, find_node, require_node, tree_format
 from chunkwise.groups.open_group import open_group
 from chunkwise.images.multiscale.array_axes import ArrayImage
 from chunkwise.images.multiscale.image import MultiscaleImage

@@ -6,11 +6,9 @@ from collections.abc import Mapping
 from typing import NamedTuple, cast, get_args
 
 from chunkwise.copying.copy_source import CopySource, stored_source
-from chunkwise.core.base.binding import JSON
-from chunkwise.core.trees.attributes import node_attributes
-from chunkwise.core.trees.location import Location
-from chunkwise.core.trees.node import find_node, require_node
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
+from chunkwise.extension import JSON
+from chunkwise.extension.trees import Location, find_node, node_attributes, require_node
 from chunkwise.images.multiscale.image_axes import AxisKind, ImageAxis
 from chunkwise.images.multiscale.metadata import LevelMetadata
 from chunkwise.images.multiscale.ome_versions import ome_members

@@ -7,14 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from chunkwise import TensorStore, Unit
 from chunkwise.copying.array_template import ArrayTemplate
 from chunkwise.copying.compressor import parse_compressor
 from chunkwise.copying.named_sizes import check_named
-from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.driver.downsample.spec import check_method
-from chunkwise.core.driver.tree_formats import tree_format
-from chunkwise.core.specs.unit import Unit
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.extension.trees import tree_format
 from chunkwise.images.multiscale.array_axes import ArrayImage
 from chunkwise.images.multiscale.image_axes import ImageAxis, image_axes, slowest_first
 from chunkwise.images.pyramid.convention import Convention

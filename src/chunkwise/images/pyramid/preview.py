@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
+from chunkwise import TensorStore
 from chunkwise.copying.quantities import format_nbytes, format_shape, plural
 from chunkwise.core.api.copy import item_nbytes
-from chunkwise.core.api.tensorstore import TensorStore
-from chunkwise.core.base.binding import JSON
+from chunkwise.extension import JSON
 from chunkwise.images.pyramid.level_step import LevelStep
 from chunkwise.images.pyramid.plan import PyramidPlan
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from chunkwise.core.api.tensorstore import TensorStore
+from chunkwise import TensorStore
 
 __all__ = ["Pyramid", "PyramidProgress"]
 

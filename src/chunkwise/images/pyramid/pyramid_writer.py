@@ -13,23 +13,21 @@ import json
 from collections.abc import Callable
 from contextlib import suppress
 
+from chunkwise import TensorStore, downsample
 from chunkwise.copying.copy_work import CopyStep, StepResult
 from chunkwise.copying.executors import Workers
 from chunkwise.copying.journal import Journal
 from chunkwise.copying.journal_document import read_journal
 from chunkwise.copying.new_array import open_array
 from chunkwise.copying.work import Crew, Work
-from chunkwise.core.api.copy import BLOCK_NBYTES, divide, item_nbytes
-from chunkwise.core.api.tensorstore import TensorStore
-from chunkwise.core.api.views import downsample
-from chunkwise.core.base.binding import JSON
-from chunkwise.core.base.processors import memory_limit
+from chunkwise.core.api.copy import item_nbytes
 from chunkwise.core.index_space import align
 from chunkwise.core.plan.blocks import Blocks
 from chunkwise.core.specs.driver_spec import DriverSpec
-from chunkwise.core.trees.location import Location
-from chunkwise.core.trees.node import JOURNAL
 from chunkwise.errors import AbortedError, ChunkwiseError, DataCorruptionError, prefix
+from chunkwise.extension import JSON
+from chunkwise.extension.inside import BLOCK_NBYTES, divide, memory_limit
+from chunkwise.extension.trees import JOURNAL, Location
 from chunkwise.images.pyramid.group import PyramidGroup
 from chunkwise.images.pyramid.kept import Kept
 from chunkwise.images.pyramid.level_step import LevelStep, blocks_of_levels

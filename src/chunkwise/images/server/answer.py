@@ -10,8 +10,8 @@ from typing import NamedTuple
 import xxhash
 
 from chunkwise.core.base.binding import dump_bytes
-from chunkwise.core.kvstore.protocol import ByteRange
 from chunkwise.errors import OutOfRangeError
+from chunkwise.extension import ByteRange
 from chunkwise.images.server.content import JSON, Document, StoredValue, can_tell_size, stored_size
 
 __all__ = ["Answer", "Asked", "answer_bytes", "answer_stored", "failure"]

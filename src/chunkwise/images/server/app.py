@@ -9,9 +9,8 @@ from time import monotonic
 from typing import Any
 from urllib.parse import quote
 
-from chunkwise.core.base.arguments import as_nbytes
-from chunkwise.core.base.extras import load
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError, UnsupportedError
+from chunkwise.extension.inside import as_nbytes, load
 from chunkwise.images.server.answer import (
     Answer,
     Asked,

@@ -6,19 +6,11 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from chunkwise.core.kvstore.file import FileStore
 from chunkwise.core.kvstore.platform import extended_path
-from chunkwise.core.kvstore.protocol import (
-    MISSING_GENERATION,
-    Buffer,
-    ByteRange,
-    Children,
-    ListEntry,
-    Reader,
-    Stamped,
-)
-from chunkwise.core.kvstore.traits import DEFAULT_TRAITS, StoreTraits
+from chunkwise.core.kvstore.protocol import Buffer, ListEntry, Reader
 from chunkwise.errors import PermissionDeniedError, UnsupportedError
+from chunkwise.extension import DEFAULT_TRAITS, ByteRange, Children, Stamped, StoreTraits
+from chunkwise.extension.inside import MISSING_GENERATION, FileStore
 
 __all__ = ["ConfinedStore"]
 

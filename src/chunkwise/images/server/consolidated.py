@@ -13,9 +13,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeAlias
 
-from chunkwise.core.base.binding import JSON, dump_bytes
+from chunkwise.core.base.binding import dump_bytes
 from chunkwise.core.trees.consolidated import EMPTY
 from chunkwise.errors import ChunkwiseError
+from chunkwise.extension import JSON
 from chunkwise.images.server.content import Content, Document
 from chunkwise.images.server.sources import Sources
 from chunkwise.images.server.trees import KNOWN_FOR, Served, ServedGroup

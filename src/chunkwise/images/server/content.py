@@ -6,9 +6,9 @@ import os
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
-from chunkwise.core.kvstore.file import FileStore
 from chunkwise.core.kvstore.platform import extended_path
-from chunkwise.core.kvstore.protocol import EntryListable, KvStoreDriver, offers
+from chunkwise.extension import KvStoreDriver
+from chunkwise.extension.inside import EntryListable, FileStore, offers
 from chunkwise.images.server.confined import ConfinedStore
 
 __all__ = ["BINARY", "JSON", "Computed", "Content", "Document", "StoredValue", "can_tell_size", "stored_size"]

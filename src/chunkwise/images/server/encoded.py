@@ -8,18 +8,16 @@ from typing import Any
 
 import numpy as np
 
+from chunkwise import Schema, TensorStore, cast
 from chunkwise.copying.array_template import ArrayTemplate
 from chunkwise.copying.compressor import Compressor
 from chunkwise.copying.target import target_spec
-from chunkwise.core.api.tensorstore import TensorStore
-from chunkwise.core.api.views import cast
-from chunkwise.core.base.binding import Members
 from chunkwise.core.driver.chunked.format import Format
 from chunkwise.core.driver.n5.members import ITEM_NBYTES
-from chunkwise.core.driver.stored_array import StoredArray
 from chunkwise.core.engine.chunk_codec import open_fill_test
-from chunkwise.core.specs.schema import Schema
 from chunkwise.errors import UnsupportedError
+from chunkwise.extension import Members
+from chunkwise.extension.inside import StoredArray
 from chunkwise.images.server.content import Computed
 
 __all__ = ["EncodedArray", "for_browsers", "for_n5", "served_chunk_shape", "template_for"]

@@ -6,10 +6,11 @@ The stored blocks are passed through where every client can decode them; otherwi
 from __future__ import annotations
 
 from chunkwise.copying.compressor import Compressor
-from chunkwise.core.base.binding import JSON, dump_bytes
+from chunkwise.core.base.binding import dump_bytes
 from chunkwise.core.driver.n5.format import FORMAT
 from chunkwise.core.driver.n5.members import ITEM_NBYTES
-from chunkwise.core.driver.tree_formats import tree_format
+from chunkwise.extension import JSON
+from chunkwise.extension.trees import tree_format
 from chunkwise.images.server.content import Content, Document, StoredValue
 from chunkwise.images.server.encoded import EncodedArray, for_n5, template_for
 from chunkwise.images.server.trees import ServedArray, ServedGroup

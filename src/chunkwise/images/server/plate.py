@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.core.api.tensorstore import TensorStore
-from chunkwise.core.base.binding import JSON
+from chunkwise import TensorStore
 from chunkwise.errors import InvalidArgumentError, NotFoundError, UnsupportedError
+from chunkwise.extension import JSON
 from chunkwise.images.multiscale.ome_plates import Plate, Well
 from chunkwise.images.server.image import ServedImage, image_at, multiscale_at, shown_dims
 from chunkwise.images.server.sources import Sources

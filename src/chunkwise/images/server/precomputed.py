@@ -11,7 +11,7 @@ from math import prod
 
 import numpy as np
 
-from chunkwise.core.api.tensorstore import TensorStore
+from chunkwise import TensorStore
 from chunkwise.core.base.binding import dump_bytes
 from chunkwise.core.driver.neuroglancer_precomputed.chunk_keys import parse_chunk_name
 from chunkwise.core.driver.neuroglancer_precomputed.members import INFO_KEY, Encoding, Info, Scale, new_info

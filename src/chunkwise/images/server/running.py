@@ -9,9 +9,8 @@ import time
 from types import TracebackType
 from typing import Any, Self
 
-from chunkwise.core.base.extras import load
-from chunkwise.core.base.thread import start_thread
 from chunkwise.errors import InvalidArgumentError, StorageError
+from chunkwise.extension.inside import load, start_thread
 from chunkwise.images.server.app import MAX_MEMORY, MAX_REQUESTS, limits_of, make_app
 from chunkwise.images.server.limits import Limits
 from chunkwise.images.server.sources import Sources, sources_of

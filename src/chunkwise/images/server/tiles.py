@@ -13,12 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.core.api.tensorstore import TensorStore
-from chunkwise.core.api.views import downsample
+from chunkwise import TensorStore, downsample
 from chunkwise.core.arrays.chunked import ChunkedArray
 from chunkwise.core.grid.regular import RegularGrid
-from chunkwise.core.trees.location import Location
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, UnsupportedError
+from chunkwise.extension.trees import Location
 from chunkwise.images.multiscale.grey import to_real
 from chunkwise.images.server.content import can_tell_size, stored_size
 

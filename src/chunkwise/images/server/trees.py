@@ -11,25 +11,17 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any, Literal, NamedTuple, Protocol
 
+from chunkwise import Context, TensorStore, d
+from chunkwise import open as open_spec
 from chunkwise.copying.summary import summarize
-from chunkwise.core.api.open import open as open_spec
-from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.arrays.chunked import ChunkedArray
-from chunkwise.core.base.binding import JSON
-from chunkwise.core.base.cached import cached_property
-from chunkwise.core.base.fork import new_lock
-from chunkwise.core.driver.tree_formats import DRIVERS
-from chunkwise.core.index_space import d
-from chunkwise.core.kvstore.file import FileStore
-from chunkwise.core.specs.context import Context
-from chunkwise.core.trees.attributes import node_attributes
-from chunkwise.core.trees.location import Location
-from chunkwise.core.trees.node import Node, find_node
-from chunkwise.core.trees.walk import children
 from chunkwise.errors import (
     FailedPreconditionError,
     InvalidArgumentError,
 )
+from chunkwise.extension import JSON
+from chunkwise.extension.inside import FileStore, cached_property, new_lock
+from chunkwise.extension.trees import DRIVERS, Location, Node, children, find_node, node_attributes
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.server.confined import ConfinedStore
 

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.core.api.tensorstore import TensorStore
-from chunkwise.core.base.binding import JSON
+from chunkwise import TensorStore
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
+from chunkwise.extension import JSON
 from chunkwise.images.multiscale.grey import to_real
 from chunkwise.images.server.image import ServedImage, shown_dims
 from chunkwise.images.server.tiles import for_browsers

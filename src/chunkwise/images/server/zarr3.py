@@ -13,10 +13,11 @@ from typing import Any, cast
 from chunkwise.copying.array_template import inner_chain
 from chunkwise.copying.compressor import Compressor
 from chunkwise.copying.migrate import plan_migration
-from chunkwise.core.base.binding import JSON, dump_bytes
+from chunkwise.core.base.binding import dump_bytes
 from chunkwise.core.codec.chain import parse_codecs
 from chunkwise.core.driver.zarr3.format import FORMAT
 from chunkwise.errors import ChunkwiseError
+from chunkwise.extension import JSON
 from chunkwise.images.multiscale.image_axes import AxisKind, ImageAxis
 from chunkwise.images.multiscale.ome_versions import WITHOUT_SIZES
 from chunkwise.images.pyramid.kept import omero_of

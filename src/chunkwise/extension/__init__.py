@@ -21,7 +21,6 @@ one version to the next; this one, and the public API, keep their names.
 
 from __future__ import annotations
 
-from chunkwise.core.base.command import UsageError, message, show
 from chunkwise.core.base.binding import (
     JSON,
     Members,
@@ -30,6 +29,7 @@ from chunkwise.core.base.binding import (
     expect_string,
 )
 from chunkwise.core.base.catalogue import codecs, commands, data_types, key_encodings, kvstores
+from chunkwise.core.base.command import UsageError, message, show
 from chunkwise.core.chunk_key.key_encoding import KeyEncoding
 from chunkwise.core.codec.protocol import ArrayToArray, ArrayToBytes, Buffer, BytesToBytes
 from chunkwise.core.dtypes.extension import Extension as DataTypeExtension
