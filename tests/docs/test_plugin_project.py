@@ -49,11 +49,6 @@ def test_it_passes_the_suites(installed: dict[str, str]) -> None:
     assert "[100%]" in done.stdout
 
 
-def test_its_types_are_right(installed: dict[str, str]) -> None:
-    done = run(installed, "-m", "mypy", "--strict", "--cache-dir", "/dev/null", "src/chunkwise_squeeze")
-    assert done.returncode == 0, done.stdout
-
-
 def test_its_command(installed: dict[str, str], tmp_path: Path) -> None:
     group = chunkwise.create_group(tmp_path / "g")
     group.create_array("a/b", shape=[3, 4], dtype="uint8")

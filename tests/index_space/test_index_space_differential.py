@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-import chunkwise.index_space as index_space
+import chunkwise.core.index_space as index_space
 
 WORKER = Path(__file__).parent / "oracle_worker.py"
 spec = importlib.util.spec_from_file_location("index_space_oracle_worker", WORKER)

@@ -9,15 +9,18 @@ from pathlib import Path
 import chunkwise
 
 
-def test_a_typical_program_passes_mypy_strict(tmp_path: Path) -> None:
+def test_a_typical_program_and_plug_ins_pass_mypy_strict(tmp_path: Path) -> None:
+    """One run for both, since most of it is spent on the package itself."""
     program = Path(__file__).with_name("public_api.py")
+    plug_ins = Path(__file__).parents[1] / "plugin_project" / "src"
     source = Path(chunkwise.__file__).parent.parent
     done = subprocess.run(
         [
             *(sys.executable, "-m", "mypy", "--strict", "--config-file=", "--ignore-missing-imports"),
             *("--follow-imports=silent", f"--cache-dir={tmp_path}", str(program)),
+            str(plug_ins),
         ],
-        env={"MYPYPATH": str(source), "PATH": ""},
+        env={"MYPYPATH": f"{source}:{plug_ins}", "PATH": ""},
         capture_output=True,
         text=True,
         timeout=200,
