@@ -25,6 +25,30 @@ def children() -> Iterator[Children]:
         yield children
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of tests marked ``each_once``, leave to ``make test-all`` what shows no parameter first."""
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("each_once") is not None:
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for pending in cases.values():
+        seen: set[tuple[str, int]] = set()
+        while pending:
+            first = max(pending, key=lambda item: len(_parameters(item) - seen))
+            if not _parameters(first) - seen:
+                break
+            seen |= _parameters(first)
+            pending.remove(first)
+        for item in pending:
+            item.add_marker(pytest.mark.slow)
+
+
+def _parameters(item: pytest.Item) -> set[tuple[str, int]]:
+    """Return the parameters of a case; cases share the objects that are their values."""
+    return {(name, id(value)) for name, value in item.callspec.params.items()}  # type: ignore[attr-defined]
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """End the run when a worker has crashed: xdist, which would replace it, can wait for ever then."""

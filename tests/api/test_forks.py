@@ -51,6 +51,7 @@ def run(spec: dict[str, Any], action: str, log: Path) -> None:
     assert child_process.run(command, log=log) == 0, log.read_text()
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("name", ARRAYS)
 @pytest.mark.parametrize("action", ["write", "transaction"])
 def test_a_child_goes_on(tmp_path: Path, name: str, action: str) -> None:

@@ -230,6 +230,7 @@ def test_events_of_a_conversion(
     assert '"what": "repacking"' in err and '"event": "end"' in err
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("source", ["zarr2", "zarr3", "n5", "hdf5"])
 @pytest.mark.parametrize("target", ["zarr2", "zarr3", "n5"])
 def test_cp_makes_an_nwb_file_of_one(

@@ -47,6 +47,7 @@ def _check_readable(store: KvStoreDriver) -> None:
         assert np.array_equal(cw.read(place_in(store, f"t/{name}/")), VALUES)
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("plain", [True, False])
 @pytest.mark.parametrize("what", ["array", "tree", "consolidated tree"])
 def test_an_error_at_any_call(what: str, plain: bool) -> None:

@@ -52,6 +52,7 @@ def read_by_tensorstore(path: Path, driver: str = "zarr3") -> Any:
     return tensorstore.open(spec).result().read().result()
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("format", ["zarr3", "n5"])
 @pytest.mark.parametrize("order", [(1, 2, 3), (3, 1, 2)])
 def test_the_last_part_makes_the_array(

@@ -103,6 +103,7 @@ def _steps(most: int) -> Iterator[int]:
     yield from range(max(step, most - 12), most + 1)
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("always", [True, False])
 @pytest.mark.parametrize("kind", ["memory", pytest.param("file", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("format", ["zarr3", *(pytest.param(f, marks=pytest.mark.slow) for f in FORMATS[1:])])

@@ -48,7 +48,11 @@ def keys(kv: KvStoreDriver) -> list[str]:
 
 @pytest.mark.parametrize(
     ("format", "step"),
-    [("zarr3", 31), ("n5", 31), *(pytest.param(f, 11, marks=pytest.mark.slow) for f in ("zarr3", "zarr2", "n5"))],
+    [
+        ("zarr3", 31),
+        ("n5", 31),
+        *(pytest.param(f, 11, marks=pytest.mark.slow) for f in ("zarr3", "zarr2", "n5")),
+    ],
 )
 def test_the_driver_ends_at_any_request(format: str, step: int) -> None:
     source = make()

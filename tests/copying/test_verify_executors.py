@@ -118,6 +118,7 @@ def test_what_workers_do_not_see(array: Path, processes: Executor) -> None:
         list(cw.verify(source.kvstore, executor=processes))
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("command", ["verify", "diff"])
 def test_on(array: Path, command: str, capsys: pytest.CaptureFixture[str]) -> None:
     from chunkwise.cli.main import main

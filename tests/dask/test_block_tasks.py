@@ -66,6 +66,7 @@ NOT_LOCAL: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
 }
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("name", [*LOCAL, *NOT_LOCAL])
 @pytest.mark.parametrize("chunks", [(6, 5), (7, 8)])
 @pytest.mark.parametrize("rechunk", [False, True])

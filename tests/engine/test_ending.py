@@ -51,6 +51,7 @@ def _create(path: Path, codec: dict[str, Any]) -> Any:
     ).result()
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("codec", [ZSTD, GZIP, BLOSC], ids=["zstd", "gzip", "blosc"])
 @pytest.mark.parametrize("action", ["write", "read", "interrupt"])
 def test_ends_without_a_crash(tmp_path: Path, action: str, codec: dict[str, Any]) -> None:

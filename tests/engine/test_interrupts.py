@@ -78,6 +78,7 @@ def _wait_until_idle() -> None:
         time.sleep(0.001)
 
 
+@pytest.mark.each_once
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc to count open files")
 @pytest.mark.parametrize(
     ("name", "action"),

@@ -53,6 +53,7 @@ def index_transform(request: Any) -> IndexTransform:
     return IndexTransform(domain, output)
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("dtype", ["int16", "bool", "float64"])
 @pytest.mark.parametrize("codecs", CODECS)
 @settings(

@@ -42,6 +42,7 @@ def write(path: Path, kind: str, nwb: Any) -> None:
         io.write(nwb)
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("other", KINDS)
 @pytest.mark.parametrize("own", KINDS)

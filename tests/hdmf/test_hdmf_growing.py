@@ -40,7 +40,9 @@ def _add_unit(nwb: Any, n_spikes: int) -> None:
     )
 
 
-@pytest.mark.parametrize("format", ["zarr2", "zarr3", "n5"])
+@pytest.mark.parametrize(
+    "format", ["zarr2", *(pytest.param(f, marks=pytest.mark.slow) for f in ("zarr3", "n5"))]
+)
 def test_units_are_added_and_their_index_grows(format: str, tmp_path: Path) -> None:
     path = tmp_path / "a.nwb.zarr"
     with NWBZarrIO(path, mode="w", format=format) as io:

@@ -122,6 +122,7 @@ def _n_changes(place: Location, work: Callable[[Location], None]) -> int:
     return (1 << 20) - dying.store.left  # type: ignore[attr-defined, no-any-return]
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("where", ["memory", "files"])
 @pytest.mark.parametrize("format", FORMATS)
 def test_a_column_is_old_or_new_whenever_the_process_dies(format: str, where: str, tmp_path: Path) -> None:
@@ -282,7 +283,9 @@ with NWBZarrIO(place._replace(store=DyingStore(place.store, int(sys.argv[3]), di
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize(
+    "format", ["zarr2", *(pytest.param(f, marks=pytest.mark.slow) for f in ("zarr3", "n5"))]
+)
 def test_units_of_a_process_that_was_killed(format: str, tmp_path: Path, children: Children) -> None:
     path = tmp_path / "a.nwb.zarr"
     with NWBZarrIO(path, mode="w", format=format) as io:

@@ -139,6 +139,7 @@ def test_each_chunk_or_shard_is_written_once(
     np.testing.assert_array_equal(open_store(tmp_path / "a").dataset("/d").read(), array)
 
 
+@pytest.mark.each_once
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="there is one processor")
 @pytest.mark.parametrize(
     ("n_chunks", "length"), [(None, 1 << 18), (1, 1 << 12), (1, 1 << 18), (1, 1 << 20), (2, 1 << 18)]

@@ -146,6 +146,7 @@ NATIVE = [
 ]
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("values", NATIVE, ids=lambda values: str(values.dtype))
 def test_columns_of_all_native_types(tmp_path: Path, values: npt.NDArray[Any], format: str) -> None:

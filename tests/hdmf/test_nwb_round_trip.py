@@ -42,6 +42,7 @@ def write(nwb: NWBFile, path: Path, format: str, **options: Any) -> None:
         io.write(nwb)
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("name", CONTENT)
 def test_checklist_round_trip_of_content(tmp_path: Path, name: str, format: str) -> None:
@@ -74,6 +75,7 @@ def test_checklist_round_trip_of_every_mock_type(tmp_path: Path, format: str) ->
             assert_equal(io.read(), nwb, same_file=True)
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("name", CONTENT)
 def test_checklist_hdf5_to_chunkwise_to_hdf5(tmp_path: Path, name: str, format: str) -> None:

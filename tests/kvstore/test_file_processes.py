@@ -61,6 +61,7 @@ def start(children):
     return start
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("locking", ["os", "lockfile"])
 @pytest.mark.parametrize(
     "scripts", [[OURS] * 4, [OURS, OURS, TENSORSTORES, TENSORSTORES]], ids=["ours", "both"]

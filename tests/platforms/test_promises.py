@@ -51,6 +51,7 @@ print(conflicts)
 """
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("locking", ["os", "lockfile"])
 def test_no_update_of_a_value_is_lost(run_two: Any, tmp_path: Path, locking: str) -> None:
     (tmp_path / "a").mkdir()
@@ -75,6 +76,7 @@ print(start, time.monotonic())
 """
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("members", [{}, {"shards": [200]}, {"format": "n5"}], ids=["zarr3", "shards", "n5"])
 def test_no_part_of_a_chunk_is_lost(run_two: Any, run: Any, tmp_path: Path, members: dict[str, Any]) -> None:
     """Two processes write the elements of one chunk in turn, each every other one."""

@@ -38,9 +38,10 @@ SWEEP = {
 )
 def test_suites_pass(children: Any, environment: Any, tmp_path: Path, suites: dict[str, str]) -> None:
     quiet = ["-q", "-p", "no:xdist", "-p", "no:cacheprovider", "-m", "not slow"]
+    pytest_here = [sys.executable, "-m", "pytest", *quiet, "--basetemp", str(tmp_path / "t")]
+    chosen = " or ".join(map(_chosen, suites, suites.values()))
     process = children.start(
-        [sys.executable, "-m", "pytest", *quiet, "--basetemp", str(tmp_path / "t")]
-        + [*("-k", " or ".join(map(_chosen, suites, suites.values()))), *(str(TESTS / name) for name in suites)],
+        [*pytest_here, "-k", chosen, *(str(TESTS / name) for name in suites)],
         env=environment,
         cwd=TESTS.parent,
         stdout=subprocess.PIPE,

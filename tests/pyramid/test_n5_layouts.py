@@ -226,6 +226,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("layout", ["n5-viewer", "paintera", "bdv"])
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_no_viewer_takes_is_refused_before_anything_is_written(tmp_path, capsys, layout, case):

@@ -25,6 +25,7 @@ def _files(place):
     return {file.relative_to(place): file.read_bytes() for file in place.rglob("*") if file.is_file()}
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("convention", ["ome-ngff-0.5", "ome-ngff-0.4", "n5-viewer", "cosem"])
 @pytest.mark.parametrize("method", ["mean", "median", "mode", "max", "stride"])
 @pytest.mark.parametrize("dtype", ["uint8", "float32"])

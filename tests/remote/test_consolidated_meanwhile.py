@@ -45,6 +45,7 @@ def place(bucket: str, moto: str, request: Any, monkeypatch: pytest.MonkeyPatch)
     return url
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("how", ["listed", "read again", "copies below"])
 def test_changes(place: str, change: str, how: str, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:

@@ -20,6 +20,7 @@ CHUNKS = {"chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [8,
 POOL = {"cache_pool": {"total_bytes_limit": 3000}}
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("context", [{}, POOL], ids=["plain", "cache"])
 @pytest.mark.parametrize("kind", ["s3", "http"])
 def test_a_child_goes_on(

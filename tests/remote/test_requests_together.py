@@ -77,6 +77,7 @@ TREES: dict[str, tuple[Callable[[str], Any], Count]] = {
 }
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("format", ["zarr3", "zarr2", "n5"])
 @pytest.mark.parametrize("job", TREES)
 def test_trees(count: Callable[..., None], bucket: str, capsys: Any, format: str, job: str) -> None:
@@ -103,6 +104,7 @@ def test_consolidation(count: Callable[..., None], bucket: str, capsys: Any, for
     assert main(["consolidate", "--remove", place]) == 0
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("way", ["down", "up"])
 @pytest.mark.parametrize("format", ["zarr3", "zarr2", "n5"])
 def test_copies_of_trees(

@@ -103,6 +103,7 @@ REGIONS = [
 ]
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("chunks", [[6, 5], [4, 4], [8, 8], [1, 2]], ids=str)
 @pytest.mark.parametrize("kind", KINDS)
 def test_values(tmp_path, kind, chunks, opened):

@@ -75,6 +75,7 @@ def _shapes(path: Path, *, outer: bool = False) -> dict[str, tuple[int, ...]]:
     return {name: (one.write_chunk if outer else one.read_chunk).shape for name, one in layouts.items()}
 
 
+@pytest.mark.each_once
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
 @pytest.mark.parametrize("target", ["zarr3", "zarr2"])
 @pytest.mark.parametrize("kind", WRITERS)

@@ -164,6 +164,7 @@ def source(path: Path, engine: str, lazy: bool) -> xr.Dataset:
         return xr.open_dataset(path, engine=engine, **options)
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("mode", ["w", "a"])
 @pytest.mark.parametrize("lazy", [False, True])
 @pytest.mark.parametrize(
