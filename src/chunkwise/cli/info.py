@@ -85,7 +85,7 @@ def _stored_row(uncounted: str) -> list[tuple[str, str]]:
 
 
 def _spec(arguments: argparse.Namespace, spec: dict[str, JSON]) -> None:
-    """Print what the array is; of a stack also how its layers lie, of which none is opened."""
+    """Print what the array is; for a stack also how its layers lie.  No layer is opened."""
     store = open_source(arguments.path)
     stacked = is_stack(store)
     layers = spec["layers"] if stacked else []

@@ -155,7 +155,7 @@ def _add_plugins(commands: Any, wanted: Container[str]) -> None:
         if name not in COMMANDS:
             try:
                 module = plugins.find(name)
-            except Exception:  # of another distribution; who asks for others is not to suffer
+            except Exception:  # of another distribution; commands of others must still work
                 if name in wanted:
                     raise
                 continue

@@ -63,7 +63,7 @@ class _PictureAxis(NamedTuple):
 
 
 def plain_picture(view: TensorStore, title: str, percentiles: tuple[float, float], depth: int) -> bytes:
-    """Return the PNG file of a region with two dimensions, or three of which one is three colours."""
+    """Return the PNG file of a region with two dimensions, or with a third one of three colours."""
     channel = _channel_dim(view)
     if view.rank - (channel is not None) != 2 or 0 in view.shape:
         raise UsageError(

@@ -120,7 +120,5 @@ def _number(number: str, part: str, text: str) -> int | None:
         raise UsageError(f'"{part}" in region "{text}" is neither an index nor start:stop:step nor "..."')
     value = int(number)
     if abs(value) > _LARGEST:
-        raise UsageError(
-            f'"{part}" in region "{text}" is beyond any index, of which the largest is {_LARGEST}'
-        )
+        raise UsageError(f'"{part}" in region "{text}" is beyond the largest index, {_LARGEST}')
     return value

@@ -37,7 +37,7 @@ def add_server_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--token", help="first name of all paths (by default one is made up if --host is another machine's)"
     )
-    parser.add_argument("--no-token", action="store_true", help="let everybody in who reaches the port")
+    parser.add_argument("--no-token", action="store_true", help="let in everybody who reaches the port")
     parser.add_argument(
         "--max-requests",
         type=int,

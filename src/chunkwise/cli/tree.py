@@ -196,7 +196,7 @@ def _draw(title: str, walked: Sequence[_ShownNode], lines: Sequence[_Line]) -> I
 def _ends(names: Sequence[str]) -> list[tuple[bool, ...]]:
     """Return for each path, and each depth of it, True if no sibling follows; groups come before members."""
     is_last: dict[str, bool] = {}
-    followed: set[str] = set()  # groups of which a member has been met
+    followed: set[str] = set()  # groups with a member that has been met
     for name in reversed(names):
         while name and name not in is_last:
             group = name.rpartition("/")[0]

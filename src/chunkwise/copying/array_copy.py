@@ -7,7 +7,7 @@ interrupted copy can be resumed.
 1. The template of the source becomes the metadata of the destination.
 2. The passes are planned (`chunkwise.copying.copy_plan`).
 3. The journal is written, or read if the copy is resumed.
-4. Blocks are copied, several at a time; the journal follows.  A block of which nothing is stored needs no
+4. Blocks are copied, several at a time; the journal follows.  A block that stores nothing needs no
    copy, if the fill values are the same.
 5. Of two passes, the second has to have read what the first has: their fingerprints are the same.
 6. If asked for, every element is read again, the plain way, and compared with the source: bit for bit, or by

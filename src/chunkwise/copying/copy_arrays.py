@@ -159,7 +159,7 @@ class CopyArrays:
         return max(item_nbytes(self.target), item_nbytes(self.source))
 
     def steps(self, plan: CopyPlan, *, summed: bool, name: str) -> list[CopyStep]:
-        """Return the steps that copy, of which the last has fingerprints if they are wanted.
+        """Return the steps of the copy; the last one has fingerprints if they are wanted.
 
         `name` is that of the array between two.
         """

@@ -74,7 +74,7 @@ def stored_source(location: Location) -> CopySource:
 
 
 def tree_source(tree: Tree, names: Sequence[str], node: Node) -> CopySource:
-    """Return an array of a tree, of which nothing is read that hasn't been read already but attributes."""
+    """Return an array of a tree; only its attributes are read, unless they have been already."""
     store = open_node(tree, names, node)
     known = tree.known_attributes(names)
     template = template_of(store, node, node_attributes(node) if known is None else known)

@@ -39,7 +39,7 @@ class CopyStatus(NamedTuple):
     source: JSON
     owner: str | None  # process that writes the journal; None if none does
     owner_ended: bool  # whether that is a process of this machine that is no more
-    passes: list[TaskCount]  # of a tree, of which an array is one task or many, one for all
+    passes: list[TaskCount]  # of a tree one for all; an array in it is one task or many
     arrays: TaskCount | None  # of a tree
     parts: list[PartStatus]
 

@@ -100,7 +100,7 @@ class Tally:
 
 @dataclass(frozen=True)
 class Workers:
-    """Those who do tasks: how to reach them, how many they are, what each may use."""
+    """Workers: how to reach them, how many there are, what each may use."""
 
     open: Callable[[], AbstractContextManager[OpenExecutor]]
     n_workers: int

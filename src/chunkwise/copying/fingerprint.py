@@ -153,7 +153,7 @@ def kept_fingerprint(attributes: Mapping[str, JSON]) -> str | None:
 
 
 def fill_fingerprint(array: StoredArray) -> int:
-    """Return the fingerprint of an array of which nothing is stored."""
+    """Return the fingerprint of an array that stores nothing."""
     return fingerprint(np.broadcast_to(array.fill_value, array.shape), (0,) * len(array.shape))
 
 

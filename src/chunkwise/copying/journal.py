@@ -1,7 +1,7 @@
 """``Journal``: the progress of unfinished work, in a small document in its destination.
 
 It is written before the first chunk, now and then during the work, and deleted at the very end.  Each writing
-is conditional on the one before, so two processes can't both go on with the same work: who finds that
+is conditional on the one before, so two processes can't both go on with the same work: one that finds that
 somebody else has written stops.  Whoever takes a journal over waits first until its owner has been silent for
 some time; no clock but its own counts.
 """

@@ -1,4 +1,4 @@
-"""What differs between the task in a journal and that of who wants to go on with it, and by which option."""
+"""How the task in a journal differs from the one that is to go on with it, and by which option."""
 
 from __future__ import annotations
 

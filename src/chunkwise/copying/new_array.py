@@ -44,7 +44,7 @@ def open_array(location: Location, *, found: Node | None = None, **options: Any)
 
 
 def open_node(tree: Tree, names: Sequence[str], node: Node) -> TensorStore:
-    """Open an array of a tree, of which nothing is read that hasn't been read already."""
+    """Open an array of a tree; nothing is read that has been read already."""
     array = tree.open_array(node)
     return TensorStore._make(array, IndexTransform.identity(array.domain), None, tree.array_node(names, node))
 

@@ -51,7 +51,7 @@ class PartJournals:
         """
         document = whole.check_idle()
         own = self.of(part)
-        own.leave_out(document["done"])  # by somebody who has put parts together, and was killed then
+        own.leave_out(document["done"])  # by a process that had put parts together, and was killed then
         try:
             own.begin()
         except AlreadyExistsError:

@@ -106,7 +106,7 @@ def plan_blocks(
         raise InvalidArgumentError(
             f"a chunk of {list(chunk)} elements of the source, which is read as a whole, takes "
             f"{chunk_read:,} bytes of memory: {source.copies} times its {chunk_read // source.copies:,} "
-            f"bytes; {memory:,} may be used, of which a block that is written takes {least:,}"
+            f"bytes; {memory:,} may be used; a block that is written takes {least:,}"
         )
     n_at_once = max(1, min(n_at_once, memory // max(1, needed)))
     most = _most(memory // n_at_once, chunk_read, source.copies)
@@ -215,7 +215,7 @@ def _evened(block: Sequence[int], unit: Sequence[int], shape: Sequence[int]) -> 
 
 
 def _common(first: int, second: int, length: int) -> int:
-    """Return the length of inner chunks: a part of `first` of which `second` holds whole ones, or nearly."""
+    """Return the length of inner chunks: a part of `first`; `second` holds whole ones, or nearly."""
     if first >= length:
         return min(second, length) or 1
     if second >= length:

@@ -45,7 +45,7 @@ def shown_progress(
 
 
 def display(what: str, total: int | None, done: int = 0, workers: Workers | None = None) -> Progress:
-    """Return a display on stderr, of which `done` of the `total` bytes were done before."""
+    """Return a display on stderr; `done` of the `total` bytes were done before."""
     if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":  # which can't draw over a line
         try:
             return _Bar(what, total, done, workers)

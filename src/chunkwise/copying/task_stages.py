@@ -61,7 +61,7 @@ class Stage:
 
 
 Chain = Iterable[Stage]
-"""Stages of which each begins, and is asked for, when the one before has ended."""
+"""Stages, one after the other: each is asked for, and begins, when the one before has ended."""
 
 
 @dataclass(eq=False)

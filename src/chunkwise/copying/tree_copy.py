@@ -212,7 +212,7 @@ class TreeCopy:
         publish_groups(self.plan, self._place, self._target, self._names, consolidated=consolidated)
 
     def _run_part(self, crew: Crew) -> int | None:
-        """Do the share of a part, if it is one; return how many tasks are left, None for who goes on."""
+        """Do the share of a part, if it is one; return how many tasks are left, None to go on."""
         if self._part is None or self._parts is None:
             return None
         journal, beat = self._journal, self._journal.beat

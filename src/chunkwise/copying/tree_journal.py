@@ -1,6 +1,7 @@
 """The passes of a tree's journal: small arrays, larger ones that are whole, then the passes over these.
 
-Of a copy in parts each part does a share of every pass but the second, which is of who puts them together.
+In a copy in parts, each part does a share of every pass but the second; the process that puts the parts
+together does that.
 """
 
 from __future__ import annotations

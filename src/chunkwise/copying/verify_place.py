@@ -44,7 +44,7 @@ def verify(
     Returns
     -------
     list of NodeReport
-        Of each node, groups before what they hold; of a part, of those of which it has done something.
+        Of each node, groups before what they hold; of a part, those that it has worked on.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The work of verifying one array: ranges of its keys, of which each is listed, read and decoded.
+"""The work of verifying one array: ranges of its keys; each is listed, read and decoded.
 
 Chunks are read the plain way (`chunkwise.copying.plain_read`), several at a time where requests take long.
 """
@@ -83,7 +83,7 @@ class Found:
 
 @dataclass
 class VerifyStep:
-    """Ranges of the keys below an array, of which each is listed, read and decoded."""
+    """Ranges of the keys below an array; each is listed, read and decoded."""
 
     node: Node
     summed: bool = False  # whether fingerprints are wanted

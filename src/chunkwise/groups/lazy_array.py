@@ -1,4 +1,4 @@
-"""Arrays of which only the metadata document is known so far.
+"""Arrays whose metadata document alone is known so far.
 
 A tree that is opened from its consolidated metadata may have tens of thousands of arrays.  Each is a
 `chunkwise.TensorStore` as any other; but its metadata, codecs and all, are parsed when they are

@@ -58,7 +58,7 @@ def _instead(location: Location, source: str) -> str:
 
 
 def new_store(location: Location, source: str, format: Format, pool: Pool) -> HdmfStore:
-    """Return a store in which there is nothing but the root, of which nothing is stored."""
+    """Return a store that has only a root, and stores nothing."""
     store = HdmfStore(location, source, Tree(format), pool, replace_encoded)
     store.tree.add(store.convention.group("/", {}))
     return store

@@ -168,8 +168,8 @@ def _copy_keys(store: HdmfStore, path: str) -> None:
     for key in list(kv.list(*_bounds(store, path))):
         if key[len(target) :] not in names:
             kv.delete(key)
-    # Others, who know nothing of replacements, must not take old chunks for ones of the new type, which
-    # some don't notice if they are too short.  So documents are last, and the very last what makes a
+    # Other readers know nothing of replacements, and must not take old chunks for ones of the new type; some
+    # don't notice if those are too short.  So documents are last, and the very last is the one that makes a
     # group a dataset.
     for name in sorted(documents, key=lambda name: (-name.count("/"), name != ".zattrs", name)):
         _copy(kv, source + name, target + name)
@@ -191,12 +191,12 @@ def _bounds(store: HdmfStore, path: str) -> tuple[str, str]:
 
 
 # Zarr v3 and N5 have one document of the root, which is written at once.  Zarr v2 has two: ``.zattrs`` for
-# those who go through the nodes, ``.zmetadata`` for those who read consolidated metadata.  The first is
+# readers that go through the nodes, ``.zmetadata`` for readers of consolidated metadata.  The first is
 # marked before the second, and the second unmarked before the first: so whoever looks at ``.zattrs`` knows
 # whether the successor is needed.
 #
 # Only what concerns the dataset is changed.  Other members, be they changed in memory or out of date, are the
-# business of who closes the store.
+# business of the code that closes the store.
 
 
 def _mark(store: HdmfStore, path: str) -> None:

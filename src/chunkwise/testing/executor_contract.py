@@ -90,7 +90,7 @@ class ExecutorContract:
     ends_together: ClassVar[bool] = False
 
     def driver_code(self) -> str:
-        """Return `code`; for executors of which more is known only when tests run."""
+        """Return `code`; for executors that are known better only when tests run."""
         return self.code
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""``DatasetWrite``: a dataset on its way to a group, in steps of which all but the first change the store.
+"""``DatasetWrite``: a dataset on its way to a group, in steps; all but the first change the store.
 
 1. All is looked at: names, encodings, layouts, coordinates, sources.  What can't be is refused.
 2. `begin` makes the group and the new arrays, beside those that they replace.  Others grow.

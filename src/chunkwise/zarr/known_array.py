@@ -212,7 +212,7 @@ class KnownArray:
         return prefix, cells, fills.pop()
 
     def _is_plain(self, spec: Any) -> bool:
-        """Return True for a chunk of the grid, in memory of NumPy, of which nothing else is asked."""
+        """Return True for a plain request: a chunk of the grid, in memory of NumPy."""
         return (
             tuple(spec.shape) == self._chunk_shape
             and spec.dtype == self._metadata.dtype

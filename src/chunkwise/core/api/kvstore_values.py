@@ -39,7 +39,7 @@ def as_bytes(value: object, name: str) -> bytes:
 
 
 def as_text(value: object, name: str) -> str:
-    """Return the text of a key, of which other characters than ASCII stand for UTF-8."""
+    """Return the text of a key; characters beyond ASCII stand for UTF-8."""
     if not isinstance(value, str):
         return key_range.decode_key(as_bytes(value, name))
     if not value.isascii():

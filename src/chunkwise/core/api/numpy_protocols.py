@@ -50,7 +50,7 @@ class NumpyProtocols:
         return True  # as in TensorStore, however many elements there are
 
     def __iter__(self) -> Iterator[Any]:
-        """Yield views of the rows, of an array of rank 1 its elements, many of which are read at once."""
+        """Yield views of the rows, or the elements of an array of rank 1; many are read at once."""
         n = len(self)
         first = int(self.domain.inclusive_min[0])
         if self.domain.rank > 1:

@@ -191,7 +191,7 @@ def resize_request(
     expand_only: bool,
     shrink_only: bool,
 ) -> ResizeRequest:
-    """Map new bounds of a view, of which None leaves one as it is, to bounds of the array."""
+    """Map new bounds of a view to bounds of the array; None leaves one as it is."""
     rank = transform.input_rank
     lows = inclusive_min if inclusive_min is not None else [None] * rank
     highs = exclusive_max if exclusive_max is not None else [None] * rank

@@ -68,7 +68,7 @@ def cast(base: S, dtype: DTypeLike) -> S:
 
 
 def downsample(base: S, downsample_factors: Sequence[int], method: str) -> S:
-    """Return a read-only view of which each element stands for a cell of `base`.
+    """Return a read-only view; each element stands for a cell of `base`.
 
     Element ``i`` of a dimension stands for ``[i * f, (i + 1) * f)``, as far as that exists.
 

@@ -53,7 +53,7 @@ class Base:
 
     def part(self, request: IndexTransform) -> IndexTransform:
         """Return the transform of a request that lies in the domain of what is seen onto `array`."""
-        # As `bounded`, without a look at bounds of which it is known that they hold.
+        # As `bounded`, without a look at bounds that are known to hold.
         output = []
         for m in self.transform._output:
             if m._array is not None:

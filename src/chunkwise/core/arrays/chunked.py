@@ -329,11 +329,11 @@ class ChunkedArray:
         return Future.ready(self.domain)
 
     def refresh_after_commit(self) -> None:
-        """Have those who are outside the transaction, which was committed, see the metadata as it is now."""
+        """Let handles outside the transaction, which was committed, see the metadata as it is now."""
         outside = self._outside
         if outside is None:
             return
-        with outside._shared.lock, suppress(ChunkwiseError):  # who needs the metadata will ask again
+        with outside._shared.lock, suppress(ChunkwiseError):  # whatever needs the metadata will ask again
             known = outside._shared.opened
             outside._shared.opened = run(read_metadata(outside._request, known), outside._store)
 

@@ -51,7 +51,7 @@ class PrecomputedArray(ChunkedArray):
         self._chunks: KvStoreDriver = self._store
         if scale.sharding is not None:
             directory = self._request.path + scale_directory(scale.key)
-            # Chunks of which each value may be another: all have a header, and this is more than any needs.
+            # Chunks whose values may all differ: each has a header, and this is more than any needs.
             largest = 2 * self._stored.chain.item.nbytes + (1 << 20)
             self._chunks = ShardedStore(self._store, directory, Uint64Shards(scale.sharding, largest))
 

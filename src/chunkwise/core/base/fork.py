@@ -53,7 +53,7 @@ def new_rlock() -> Any:
 
 
 class KeyLocks:
-    """A fixed number of locks for any number of things, each of which always has the same one."""
+    """A fixed number of locks for any number of things; each thing always has the same one."""
 
     # Of 256: where 16 are held, another thing has one of them in one case of 16, and waits without need.
 

@@ -122,7 +122,7 @@ def _decode_linked(block: memoryview, history: bytes, most: int) -> Buffer:
 
 
 def _extended(block: memoryview, at: int, length: int) -> tuple[int, int]:
-    """Return a length of which a token has four bits, and where what is behind it starts."""
+    """Return a length that begins with four bits of a token, and where the bytes after it start."""
     if length == 15:
         while True:
             more = block[at]

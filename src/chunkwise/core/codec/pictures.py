@@ -45,7 +45,7 @@ def sniff(head: bytes) -> str | None:
 
 
 def read_picture(format: str, data: Buffer, decode: Callable[[Any], npt.NDArray[Any]]) -> npt.NDArray[Any]:
-    """Return what `decode` makes of Pillow's image, of which only the header is read before."""
+    """Return what `decode` makes of Pillow's image; only the header has been read before."""
     image = pillow(f'"{format}"')
     try:
         with image.open(BytesIO(data), formats=[format.upper()]) as picture:

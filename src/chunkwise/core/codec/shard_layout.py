@@ -116,7 +116,7 @@ class ShardLayout(NamedTuple):
         return None if start == MISSING else (start, start + size)
 
     def encode_shard(self, chunks: Mapping[int, Buffer]) -> bytes:
-        """Return the shard with the given encoded inner chunks, of which there may be few, by position."""
+        """Return the shard with the given encoded inner chunks, by position; there may be few."""
         index = np.full((self.n_chunks, 2), MISSING, np.uint64)
         end = 0 if self.at_end else self.index_nbytes
         parts = [chunks[position] for position in sorted(chunks)]

@@ -24,7 +24,7 @@ def decode_streams(
     padding: int = 0,
     magic: bytes = b"",
 ) -> bytes:
-    """Decode all streams in `data`, each of which begins with `magic`, and return their content, joined.
+    """Decode all streams in `data`, each beginning with `magic`, and return their content, joined.
 
     What lies behind and doesn't begin so is no stream, and ignored.
     """

@@ -25,7 +25,7 @@ class Batch:
     """Collects requests; none is made before `submit` or the end of the ``with`` block.
 
     What asks no store, such as a read of an array in memory, is done at once.
-    A batch of which nobody has a reference any more is submitted.
+    A batch without references left is submitted.
 
     Examples
     --------

@@ -1,10 +1,10 @@
 """The number of requests of a read, estimated before it is done.
 
-It follows what `chunkwise.core.engine.read` and `chunkwise.core.engine.shards` do.  An unsharded
-chunk is one request.  A shard of which most is wanted is one; any other is one for its index, unless that
-is cached, and one for each run of inner chunks that are close.  How many runs there are only the
-index says, so that without one there is a range from one run to a run for each inner chunk.  What a cache
-holds takes no request.
+It follows what `chunkwise.core.engine.read` and `chunkwise.core.engine.shards` do.  An unsharded chunk is
+one request.  A shard that is wanted for the most part is one; any other is one for its index, unless that
+is cached, and one for each run of inner chunks that are close.  How many runs there are only the index
+says, so that without one there is a range from one run to a run for each inner chunk.  What a cache holds
+takes no request.
 """
 
 from __future__ import annotations

@@ -202,7 +202,7 @@ def pages_of(out: npt.NDArray[Any]) -> ResultPages | None:
 
 
 class ResultPages:
-    """The pages of one result, between two addresses, not all of which the system has handed over yet."""
+    """The pages of one result, between two addresses; the system may not have handed over all of them yet."""
 
     def __init__(self, start: int, stop: int, advise: Advise) -> None:
         self._start = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE

@@ -1,7 +1,7 @@
 """Writes of inner chunks of shards; the unit is the shard.
 
 1. The plan is made on the grid of inner chunks and grouped by shard.
-2. A shard of which every inner chunk is overwritten entirely is put together from the source alone.
+2. If every inner chunk of a shard is overwritten entirely, the shard is made from the source alone.
    Any other is read first, and stored on condition that it is still the one that was read.
 3. Inner chunks that are not touched are copied as they are, undecoded; those touched in part are decoded
    and changed.  One that equals the fill value is left out, and a shard without any is deleted.

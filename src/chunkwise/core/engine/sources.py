@@ -120,7 +120,7 @@ class ManySource(StoreSource):
         self._ahead: dict[str, Buffer | None] = {}
 
     def expect(self, keys: Iterable[str]) -> list[str]:
-        """Return `keys`, of which batches will follow in this order."""
+        """Return `keys`; batches of them will follow in this order."""
         self._expected, self._next, self._ahead = list(keys), 0, {}
         return self._expected
 
@@ -214,5 +214,5 @@ def cache_source(array: StoredArray, store: Readable) -> CacheSource | None:
     """Return the source of decoded chunks, for all workers; None if they aren't cached decoded."""
     if not isinstance(store, CacheStore) or array.shard is not None:
         return None
-    decoding = decoding_of(array.chain)  # None for objects, of which the encoded values are cached
+    decoding = decoding_of(array.chain)  # None for objects, whose encoded values are cached
     return None if decoding is None else CacheSource(array, store, decoding)

@@ -150,7 +150,7 @@ class TransactionState:
             if begins:
                 self._make_changes().add_done_callback(lambda made: self._finish(made.exception()))
             return future
-        except BaseException as e:  # Ctrl-C, of which those who wait in other threads have to hear
+        except BaseException as e:  # Ctrl-C: threads that wait have to hear of it
             if begins:
                 self.phase = "committing"
                 give_up_since(n)

@@ -2,7 +2,7 @@
 
 The object is read, decoded, changed and stored on condition that its generation is still the one that was
 read; otherwise it is done again.  What makes an update safe is that generation.  A lock only saves the work
-of the loser, who would read, decode and encode again; so a holder that takes long is not waited for without
+of the loser, which would read, decode and encode again; so a holder that takes long is not waited for without
 end, and no order of locks can block anything.  Inside a transaction the update is done when that is
 committed, to the object as it is at that time.
 """
@@ -96,7 +96,7 @@ def aligned(error: UnsafeWriteError, shape: tuple[int, ...] | None) -> UnsafeWri
 
 def crop(chunk: npt.NDArray[Any], cell: tuple[int, ...], shape: tuple[int, ...]) -> tuple[slice, ...] | None:
     """Return the part of a chunk that lies inside the array; None if all of it is to be stored."""
-    # Nothing is cut off that is not zero to the bit: another writer, who knows a larger shape, may have put
+    # Nothing is cut off that is not zero to the bit: another writer, which knows a larger shape, may have put
     # it there.
     sizes = [min(size, n - i * size) for size, i, n in zip(chunk.shape, cell, shape, strict=True)]
     if list(chunk.shape) == sizes or any(size <= 0 for size in sizes):

@@ -1,7 +1,7 @@
 """Writes of the caller's memory to the chunks of a plan.
 
 1. The plan is made, and the source looked at in its order.
-2. A chunk of which every element is overwritten is encoded straight from the source and stored, without
+2. A chunk that is overwritten entirely is encoded straight from the source and stored, without
    a look at what was there; corrupt data is replaced that way.
 3. Any other chunk is read, decoded, changed and stored on condition that its generation is still the
    one that was read; otherwise it is done again.  So writers of different elements lose nothing.  What

@@ -187,7 +187,7 @@ def _continues(sizes: Sizes, other: Sizes) -> bool:
 
 
 def _merged(sizes: tuple[int | tuple[int, int], ...]) -> list[tuple[int, int]]:
-    """Return runs of which no two neighbours have cells of the same size."""
+    """Return runs; no two neighbours have cells of the same size."""
     out: list[tuple[int, int]] = []
     for item in sizes:
         size, count = (item, 1) if isinstance(item, int) else item

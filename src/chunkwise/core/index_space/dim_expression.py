@@ -284,7 +284,7 @@ def _index(
 def _index_with_new(
     m: M, selection: Sequence[SelectionItem], expression: Terms, mode: Mode
 ) -> tuple[M, list[int]]:
-    """Apply terms some of which are new axes: numbers in the selection are positions with those in place."""
+    """Apply terms, some of them new axes: numbers in the selection are positions with those in place."""
     labels = m._domain._labels
     n_new = sum(t is None for t in expression.terms)
     rank = len(labels) + n_new

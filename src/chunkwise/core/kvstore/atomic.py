@@ -73,7 +73,7 @@ class Modifiable(Protocol):
 
 
 class KeysChecked(Protocol):
-    """A store of which not every text is a key."""
+    """A store that doesn't take every text as a key."""
 
     def check_key(self, key: str) -> None:
         """Raise InvalidArgumentError for what is no key."""

@@ -88,7 +88,7 @@ def link_file(path: str, other: str) -> None:
 def exchange_directories(new: str, old: str, aside: str, *, sync: bool) -> bool:
     """Exchange two directories, with `aside` as by `exchange_paths`; return False if `old` is not there."""
     try:
-        with suppress(OSError):  # who may look into it stays the same
+        with suppress(OSError):  # its permissions stay the same
             shutil.copymode(old, new)
         exchange_paths(new, old, aside)
         if sync:

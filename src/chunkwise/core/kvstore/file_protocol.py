@@ -258,7 +258,7 @@ def _set_time(file: int | str) -> bytes:
 
 
 def _remove_unless_open(lock: str) -> None:
-    """Remove a lock file, or leave that to the one who waits with the file open."""
+    """Remove a lock file, or leave that to the writer that waits with the file open."""
     with suppress(FileNotFoundError, PermissionError):
         os.unlink(lock)
 

@@ -3,7 +3,7 @@
 With ``os`` and ``lockfile`` each write, conditional or not, holds the key's lock from before the
 generation is compared until the new value has its name.  The value is written to the lock file
 itself, which is then renamed over the key: readers see the old value or the new one, and so does
-who looks after a crash if ``sync`` is on, because the data is on disk before the name is.
+even after a crash if ``sync`` is on, because the data is on disk before the name is.
 
 ``none`` renames a file with a unique name, so values are whole, but a conditional write can lose a
 race.  ``non_atomic`` writes in place, for file systems that can't rename; readers may see parts.

@@ -6,7 +6,7 @@ TensorStore's ``http``, with its members ``base_url`` and ``headers``.
 
 Compatibility
 -------------
-The server need not know ranges: one that ignores them sends the whole value, of which the part is
+The server need not know ranges: one that ignores them sends the whole value, and the part is
 taken.  A generation is a zero byte and the ETag, or the date and size of a value without one, or a digest
 of a whole value without a date.  The server can't say which keys there are, so listing is an error, not an
 empty list.

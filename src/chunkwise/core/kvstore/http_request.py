@@ -31,7 +31,7 @@ __all__ = ["Answer", "Bounds", "NoAnswerError", "digits_in", "link_local_address
 _DIGITS = re.compile("[0-9]{1,18}")
 _MOST_REDIRECTS = 10  # as docs/remote.md says
 _REDIRECTS = (301, 302, 303, 307, 308)
-_MOST_CONNECTIONS = 4 * DEFAULT_CONCURRENCY  # kept open for each server, for those who raise that limit
+_MOST_CONNECTIONS = 4 * DEFAULT_CONCURRENCY  # kept open for each server, where that limit is raised
 # Bytes that are received between two looks at the clock and at the size: 64 MiB take 65 ms of processor time,
 # as with larger pieces; 80 ms with 64 KiB, 100 ms with 16 KiB.
 _PIECE = 1 << 18

@@ -8,7 +8,7 @@ mostly on S3, writing the same bytes again gives the same generation.
 Conditional writes are used only where a trial showed that the server keeps the promise; see
 `chunkwise.core.kvstore.object_probe`.  Elsewhere a value is created, but not replaced, after a look
 whether there is one.  A conditional delete looks at the generation and then deletes,
-because servers have no such request; the traits say so to those who must not rely on it.
+because servers have no such request; the traits say so.
 
 Keys with empty components, ``.``, ``..``, control characters, or that are not UTF-8 are refused.
 """

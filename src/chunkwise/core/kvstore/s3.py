@@ -124,7 +124,7 @@ class S3Bucket:
         return None
 
     def _asked_region(self) -> str:
-        """Return the region that the server names in a header for anybody who asks; empty if it doesn't."""
+        """Return the region that the server names in a header to any request; empty if it doesn't."""
         url = f"{(self._endpoint() or _AWS).rstrip('/')}/{self.bucket}"
         try:
             answer = send("HEAD", url, [("User-Agent", "chunkwise")], Retries(), Bounds())

@@ -10,7 +10,7 @@ others (object stores, stores of libraries)    the new data is declared complete
                                                documents copied; then the new data is deleted where it was
 =============================================  ========================================================
 
-So in the first two a reader, and who looks after a killed process, sees the old data or the new.  In the
+So in the first two a reader, also after a process was killed, sees the old data or the new.  In the
 others a killed process can leave neither; then all of the new data is where it was written.
 """
 

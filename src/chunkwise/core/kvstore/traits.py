@@ -84,7 +84,7 @@ class StoreTraits(NamedTuple):
     is_cached : IsCached or None
         None if every read is a request, or none is.
     shard_indexes : ShardIndexes or None
-        Cache for those who read parts of shards; None if asking again costs little.
+        Cache for reads of parts of shards; None if asking again costs little.
     open_writer : callable or None
         ``open_writer()`` is a faster way to write many values.
     open_into_reader : callable or None

@@ -51,7 +51,7 @@ class ZarrPythonRequests:
         self._wait = sync
         if not getattr(store, "_is_open", True):
             opening = store._ensure_open()
-            if in_memory:  # a coroutine of the loop may be who opens it
+            if in_memory:  # a coroutine of the loop may open it
                 with suppress(StopIteration):
                     opening.send(None)
             else:

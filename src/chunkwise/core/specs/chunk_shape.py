@@ -158,7 +158,7 @@ def nearest_multiple(number: int, size: int) -> int:
 
 
 def _reconcile(dim: int, read: int, write: int, read_hard: bool, write_hard: bool) -> tuple[int, int]:
-    """Return sizes of one dimension of which the second is a multiple of the first, where both are set."""
+    """Return sizes of one dimension; the second is a multiple of the first, where both are set."""
     if not read or not write or write % read == 0:
         return read, write
     if read_hard and write_hard:

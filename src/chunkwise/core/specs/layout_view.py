@@ -174,7 +174,7 @@ def _set_origins(layout: ChunkLayout, origins: Vector) -> None:
 def _set_chunk_shapes(
     layout: ChunkLayout, shapes: Sequence[Sizes | None] | None, links: Sequence[DimensionLink | None]
 ) -> None:
-    """Set the sizes of the cells of linked dimensions, without those of which elements are skipped."""
+    """Set the sizes of the cells of linked dimensions, except where elements are skipped."""
     if shapes is not None:
         layout.set_chunk_shapes([None if k is None or k.stride != 1 else shapes[k.dim] for k in links])
 

@@ -199,7 +199,7 @@ class Schema(SchemaConstraints, IndexingMixin):
         )
 
     def without_fill_value(self) -> Schema:
-        """Return the schema of an array of which there is no saying what is read where nothing is stored."""
+        """Return the schema of an array that has no value for what is not stored."""
         out = self.copy()
         out._fill, out._fill_is_json = None, False
         return out

@@ -59,7 +59,7 @@ def create_container(path: str | os.PathLike[str] | Location, *, text: bool = Fa
     path : str, path or Location
         The container, conventionally named ``*.n5``.
     text : bool, default False
-        Whether datasets of text will be in it: old readers, who don't know them, are then kept out.
+        Whether datasets of text will be in it: old readers, which don't know them, are then kept out.
 
     Raises
     ------

@@ -66,7 +66,7 @@ class Replacement:
         return cls(location, staging if resumable else staging.alone())
 
     def commit(self) -> None:
-        """Put the new data in the place of the old, of which what belongs to others stays."""
+        """Put the new data in the place of the old; what belongs to others stays."""
         location, staging = self.location, self.staging
         keep = [key for key in foreign_keys(location) if not key.startswith(staging.path)]
         take_place(location.store, staging.path, location.path, documents=DOCUMENTS, keep=keep)

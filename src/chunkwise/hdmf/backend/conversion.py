@@ -212,7 +212,7 @@ def _export(
     progress: Callable[[int], object] | None,
     options: dict[str, Any],
 ) -> None:
-    """Write what a source holds as a new store, of which nothing is left if that fails."""
+    """Write what a source holds as a new store; nothing is left of it if that fails."""
     counted = None if progress is None else _RowsAsBytes(progress)
     copies = options.get("copies")
     with ZarrIO(target, mode, BuildManager(src.manager.type_map), progress=counted, **options) as out:

@@ -199,7 +199,7 @@ class H5Copy:
                 continue
             try:
                 out |= attributes_of_h5(each.node, self._refer, [name])
-            except InvalidArgumentError:  # a broken reference, of which has been told
+            except InvalidArgumentError:  # a broken reference, which has been reported
                 continue
         return out
 

@@ -77,7 +77,7 @@ def _keep(new: Any, old: Any, spec: Any, after: dict[Any, Any], attributes_of: A
         if _has(spec, "get_link", name) is None and not _is_there(new, name):
             target = target_of(link)
             if is_typed(target.attributes) and _names_type(spec):
-                continue  # one of a container's children, of which the schema names only types
+                continue  # one of a container's children; the schema names only their types
             found = after.get(identity_of(target), target)
             new.set_link(LinkBuilder(found, name, source=link.source))
 

@@ -150,7 +150,7 @@ class PhysicalArray:
         single = self.single_key if self._is_simple(key) else None
         if single is not None:
             values = self._read_single(single)
-            if type(key) is int:  # an element of objects may be a list, of which NumPy would make an array
+            if type(key) is int:  # an element of objects may be a list, and NumPy would make an array of it
                 return values[key : key + 1 or None].reshape(())
             return values if key is Ellipsis else np.asarray(values[key])
         return self.read_selection(parse_selection(key, self.shape))

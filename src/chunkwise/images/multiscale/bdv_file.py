@@ -1,6 +1,6 @@
 """The XML file beside a container of BigDataViewer: its container, times, sizes and places of setups.
 
-The transformations of a view are a list, of which the last is applied first.  Together they take voxels of
+The transformations of a view are a list; the last is applied first.  Together they take voxels of
 full resolution to the world; those that turn or shear leave a setup with its voxel size alone.
 """
 

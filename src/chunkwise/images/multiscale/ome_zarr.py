@@ -1,7 +1,7 @@
 """Images in the attributes of OME-Zarr groups: 0.1 to 0.5, and drafts of 0.6.
 
 A level's own transformations are applied first, those of the whole image after them; both are scales and
-translations, of which the last may be missing.  In 0.6 a level leads to the intrinsic coordinate system,
+translations; the last may be missing.  In 0.6 a level leads to the intrinsic coordinate system,
 which has the axes; transformations from there to other systems are left in the metadata.  Versions before
 0.4 have no transformations: sizes of levels follow from their shapes.
 
@@ -204,7 +204,7 @@ def _axes(value: object, where: str) -> tuple[Axis, ...]:
 
 
 def _transformation(value: object, rank: int, where: str) -> Transformation:
-    """Return what a list of transformations, the first of which is applied first, does."""
+    """Return the combined effect of a list of transformations; the first is applied first."""
     out = Transformation((1.0,) * rank, (0.0,) * rank)
     for i, entry in enumerate(expect_list(value, where, "transformations", empty=True)):
         at = f"{where}[{i}]"

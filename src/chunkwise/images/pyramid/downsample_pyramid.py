@@ -220,7 +220,7 @@ def prepare_pyramid(
     verify: bool,
     progress: Callable[[PyramidProgress], object] | None = None,
 ) -> PyramidWriter:
-    """Return who writes a pyramid, before anything is written; see `downsample_pyramid`."""
+    """Return the writer of a pyramid, before anything is written; see `downsample_pyramid`."""
     if resume and overwrite:
         raise InvalidArgumentError(
             "resume goes on with an unfinished pyramid, overwrite starts again: choose one"

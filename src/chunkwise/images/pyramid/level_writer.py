@@ -73,7 +73,7 @@ class LevelWriter:
         return journal
 
     def begun(self) -> dict[str, JSON] | None:
-        """Return the task of a level of which there is a part."""
+        """Return the task of a level that is partly there."""
         found = read_journal(self._location)
         return None if found is None else dict(found["task"])
 

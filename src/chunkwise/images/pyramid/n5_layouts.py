@@ -2,7 +2,7 @@
 
 All of them show stacks of up to 3 axes, so each channel and each time has a group of its own:
 
-* n5-viewer: ``c0/t0/s0``, of which ``c0`` and ``t0`` are there if the image has these axes.
+* n5-viewer: ``c0/t0/s0``; ``c0`` and ``t0`` are there if the image has these axes.
 * Paintera: the same with ``data`` between, as in ``c0/t0/data/s0``, beside ``painteraData``.
 * BigDataViewer: ``setup0/timepoint0/s0`` always, and voxel sizes in an XML file
   (`chunkwise.images.pyramid.bdv_xml`).

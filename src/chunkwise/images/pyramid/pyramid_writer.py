@@ -300,7 +300,7 @@ def _stores(spec: DriverSpec) -> JSON:
     """Return the arrays that a source is made of, as JSON; of arrays in memory only that they are."""
     store = spec.key_value_store
     if store is not None:
-        # A store of another library is an object, of which a journal can hold no more than the kind.
+        # A store of another library is an object; a journal can hold no more of it than its kind.
         described = json.dumps(store.strip().to_json(), default=lambda one: type(one).__name__)
         return [spec.driver, json.loads(described)]
     return [spec.driver, *(_stores(part) for part in spec.parts() if isinstance(part, DriverSpec))]

@@ -96,7 +96,7 @@ def answer_document(asked: Asked, document: Document) -> Answer:
 
 
 def answer_stored(asked: Asked, value: StoredValue) -> Answer:
-    """Answer with a stored value, of which no more is read than is sent."""
+    """Answer with a stored value; no more of it is read than is sent."""
     kv, key, media_type = value
     if not can_tell_size(kv):
         body = kv.read(key).value

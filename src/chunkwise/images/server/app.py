@@ -126,7 +126,7 @@ class _Handler:
     def __init__(self, sources: Sources, token: str | None, limits: Limits) -> None:
         anyio = load("anyio", "a server")
         self._to_thread = anyio.to_thread.run_sync
-        self._threads: Any = None  # made in the loop, of which there is one for each application
+        self._threads: Any = None  # made in the loop, one for each application
         self._new_threads: Callable[[int], Any] = anyio.CapacityLimiter
         self._request = load("starlette.requests", "a server").Request
         self._response = load("starlette.responses", "a server").Response

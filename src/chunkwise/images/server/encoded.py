@@ -82,7 +82,7 @@ class EncodedArray:
 def for_browsers(view: TensorStore) -> TensorStore:
     """Return the array in a data type that neuroglancer has; raise UnsupportedError if there is none.
 
-    Floats become ``float32``, and ``int64`` becomes ``uint64``, of which negative numbers are the
+    Floats become ``float32``, and ``int64`` becomes ``uint64``, where negative numbers are the
     largest.
     """
     return _converted(view, _BROWSER_TYPES, "neuroglancer", {**_WIDER, "int64": "uint64"})

@@ -110,7 +110,7 @@ def _of_array(sources: Sources, path: tuple[str, ...], found: ServedArray) -> Se
 
 
 def _of_levels(found: ServedGroup) -> ServedImage:
-    """Return the image of arrays of which the first has the highest resolution."""
+    """Return the image of arrays, the first of which has the highest resolution."""
     levels = tuple(found.members.values())
     first = _single(levels[0])
     scales, translations = [], []

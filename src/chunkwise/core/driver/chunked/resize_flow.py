@@ -2,7 +2,7 @@
 
 The metadata is read, changed and written on condition that it is still what was read, so that two
 resizes, or a resize and a change of attributes, lose nothing.  Chunks that are then wholly outside are
-deleted afterwards: who opens the array in between sees the new shape, and never misses a chunk of it.
+deleted afterwards: a reader that opens the array in between sees the new shape, and misses no chunk of it.
 """
 
 from __future__ import annotations

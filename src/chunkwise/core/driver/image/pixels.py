@@ -23,7 +23,7 @@ _PNG_DEPTH = 24  # position of the number of bits of a sample
 
 
 def picture_shape(format: str, data: Buffer, page: int | None) -> tuple[int, ...]:
-    """Return the shape of a picture, of which no pixel is decoded."""
+    """Return the shape of a picture; no pixel is decoded."""
     return _read(format, data, page, lambda picture, shape: np.broadcast_to(np.uint8(0), shape)).shape
 
 

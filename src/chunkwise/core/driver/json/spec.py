@@ -67,7 +67,7 @@ class JsonSpec(SingleValueSpec):
         return replace(self, schema=own)
 
     def of_url(self) -> Self:
-        """Return a spec of which rank and type are not told, as in TensorStore."""
+        """Return a spec without rank and type, as in TensorStore."""
         return replace(self, schema=Schema(), of_a_url=True)
 
     @property

@@ -39,7 +39,7 @@ def parse_chunk_name(name: str) -> tuple[tuple[int, ...], tuple[int, ...]] | Non
 
 
 class ClippedGrid(NamedTuple):
-    """A regular grid from the origin on, of which the last cells end with the array."""
+    """A regular grid from the origin on; its last cells end with the array."""
 
     cell_shape: tuple[int, ...]
     shape: tuple[int, ...]

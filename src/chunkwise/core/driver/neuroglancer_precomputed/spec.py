@@ -62,7 +62,7 @@ class PrecomputedSpec(ChunkedSpec):
         return None if self.of_a_url else 4
 
     def of_url(self) -> Self:
-        """Return a spec of which the rank is not told, as in TensorStore."""
+        """Return a spec without a rank, as in TensorStore."""
         return replace(self, of_a_url=True)
 
     @cached_property

@@ -23,7 +23,7 @@ __all__ = ["ChainAxes", "Shard", "chain_axes", "chain_layout"]
 
 
 class Shard(NamedTuple):
-    """A ``sharding_indexed`` codec of which the inner chunks are boxes of the array."""
+    """A ``sharding_indexed`` codec whose inner chunks are boxes of the array."""
 
     axes: tuple[int, ...]  # for each dimension that the codec sees, the dimension of the array
     # Of the inner chunks, in the order of the array's dimensions; None if it is left open.

@@ -140,7 +140,7 @@ def parse_constraints(value: JSON) -> Zarr3Constraints:
 
 
 def _parse_dtype(value: JSON) -> tuple[DataType, JSON]:
-    """Return the type and its JSON: the same type may have several names, of which the given one is kept."""
+    """Return the type and its JSON: the same type may have several names, and the given one is kept."""
     dtype = parse_zarr3(value)
     if isinstance(value, Mapping) and not value.get("configuration"):
         return dtype, value["name"]

@@ -33,7 +33,7 @@ class NewChunks(NamedTuple):
 
     grid: dict[str, JSON]  # the member ``chunk_grid``
     shape: tuple[int, ...]  # of a cell, the first one of a grid of unequal cells
-    chain: list[dict[str, JSON]]  # the codecs, of which options may still be open
+    chain: list[dict[str, JSON]]  # the codecs; some options may still be open
 
 
 def choose_chunks(

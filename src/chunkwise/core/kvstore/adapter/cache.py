@@ -36,7 +36,7 @@ class CacheStore(SameKeysStore):
     ) -> None:
         super().__init__(base)
         self._cache = cache
-        # Gives the earliest time, in seconds since the epoch, of which a value is used unasked.
+        # Gives the earliest time, in seconds since the epoch, from which on a value is used unasked.
         self._oldest = oldest
         self._prefix = prefix  # of all keys that this store is used for
         self._identity = base.identity

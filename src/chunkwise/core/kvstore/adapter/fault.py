@@ -56,7 +56,7 @@ class Fault:
 
 
 class FaultStore(SameKeysStore):
-    """A store of which some requests fail; of several faults that match one, all happen in order."""
+    """A store that fails some requests; if several faults match one, all happen in order."""
 
     def __init__(self, base: KvStoreDriver, *faults: Fault) -> None:
         super().__init__(base)

@@ -189,7 +189,7 @@ class Committer:
         self._database = database
         self._storage = storage
         manifests = database.manifests
-        self._lock = _lock_of((manifests.store.identity, manifests.directory))  # of the one who commits
+        self._lock = _lock_of((manifests.store.identity, manifests.directory))  # of the committing process
         self._queue_lock = new_lock()
         self._queue: list[Request] = []
         self._doubtful: list[tuple[Config, Version, list[DataFile]]] = []  # commits that failed

@@ -215,7 +215,7 @@ class Database:
                 generation = self._write_numbered(manifest) and generation
         if generation is None:
             return None
-        # Not the time before: who looked meanwhile may have seen the old one.
+        # Use the later time: a reader in between may have seen the old value.
         return self.remember(State(manifest, generation, time.time()))
 
     def _write_numbered(self, manifest: Manifest) -> bytes | None:

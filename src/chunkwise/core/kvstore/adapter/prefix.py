@@ -1,4 +1,4 @@
-"""The part of a store whose keys begin with a prefix, as a store; and the whole of which a store is a part.
+"""The part of a store whose keys begin with a prefix, as a store; and the store that a part belongs to.
 
 The prefix is put in front as it is: with ``a/b`` the key ``c`` is ``a/bc`` of the base.  Generations,
 messages and errors are the base's.

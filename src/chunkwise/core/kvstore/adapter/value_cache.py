@@ -47,7 +47,7 @@ class _Record:
 
 
 class ValueCache:
-    """Values of any number of stores, the least recently used of which are evicted first."""
+    """Values of any number of stores; the least recently used are evicted first."""
 
     def __init__(self, total_bytes_limit: int) -> None:
         # Of all values and of what was decoded from them, with some bytes for each key.
@@ -120,7 +120,7 @@ class ValueCache:
     def evict_range(self, store: Hashable, keys: KeyRange) -> None:
         """Forget all keys of a range, and what is being read of them now."""
         for lock in self._key_locks:
-            with lock:  # who has it may be about to keep something older
+            with lock:  # its holder may be about to keep something older
                 pass
         with self._lock:
             for name in [p for p in self._entries if p[0] == store and p[1] in keys]:

@@ -271,7 +271,7 @@ class ZipStore:
                 self._known = self._directory(tail, self._nbytes())
 
     def _nbytes(self) -> int:
-        """Return the size of the file, of which a store tells only that there is nothing beyond it."""
+        """Return the size of the file; a store tells only that there is nothing beyond it."""
         low, high = TAIL_SIZE, 2 * TAIL_SIZE
         while self._reaches(high):
             low, high = high, 2 * high

@@ -167,7 +167,7 @@ def attributes_of(node: h5py.HLObject, conventions: Conventions) -> Attributes:
         if dtype is not None and dtype.kind in "iuf" and dtype.itemsize <= 8:
             out.number_types[name] = dtype.newbyteorder("=")
         if isinstance(value, h5py.RegionReference):
-            out.left_out[name] = "it refers to a region, of which only the object is kept"
+            out.left_out[name] = "it refers to a region, and only the object is kept"
     return out
 
 

@@ -79,7 +79,7 @@ class Hdf5Files:
         self._others: dict[str, Hdf5File] = {}
 
     def leave(self, nodes: Clearable) -> None:
-        """Leave the objects of h5py, here and in `nodes`, to the next one who opens a file.
+        """Leave the objects of h5py, here and in `nodes`, to the next thread that opens a file.
 
         To free them takes h5py's lock.  Who collects garbage may be a thread that another one waits for with
         that lock held.

@@ -276,7 +276,7 @@ class Hdf5Table:
                 yield from self._below(front + name, keys)
 
     def _listed(self, path: str) -> _Node | None:
-        """Return a node; None for one of a group that can't be described, of which there are no keys."""
+        """Return a node; None, without keys, for a member of a group that can't be described."""
         try:
             return self._node(path)
         except (DataCorruptionError, UnsupportedError):

@@ -241,7 +241,7 @@ def _decoded(
     )
     out = np.zeros(chunks, stored)
     if found is not None:
-        # tifffile gives depth, length, width and samples, of which a page may have less.
+        # tifffile gives depth, length, width and samples; a page may have fewer.
         extents = dict(zip(page.axes[-len(chunks) :], chunks, strict=True))
         target = out.reshape([extents.get(letter, 1) for letter in "ZYXS"])
         if found.ndim != 4 or any(a > b for a, b in zip(found.shape, target.shape, strict=True)):

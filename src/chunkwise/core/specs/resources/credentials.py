@@ -1,4 +1,4 @@
-"""``aws_credentials``, ``azure_credentials``, ``gcs_user_project``: identities and who pays."""
+"""``aws_credentials``, ``azure_credentials``, ``gcs_user_project``: identities, and the project that pays."""
 
 from __future__ import annotations
 
