@@ -98,6 +98,8 @@ def test_each_pane_fits_by_itself_and_units_are_written_as_people_do(tmp_path: P
             "zy at x 150 (75 µm)",
             "xz at y 60 (30 µm), z stretched 1.6:1",
         ]
+        sliders = page.locator("label:has(input[type=range])")  # which are in voxels, so without a unit
+        assert [text.strip() for text in sliders.all_inner_texts()] == ["x", "y", "z"]
         page.keyboard.press("+")
         assert page.evaluate(used) == pytest.approx([0.94 * 1.25] * 3)
         page.keyboard.press("0")

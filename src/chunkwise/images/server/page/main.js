@@ -245,7 +245,7 @@ function slider(dim) {
   input.addEventListener("input", () => set(input.value));
   out.addEventListener("change", () => set(out.value));
   view.sliders.set(dim, [input, out]);
-  return make("label", {}, make("span", { textContent: axis.unit ? `${axis.name} (${axis.unit})` : axis.name }), input, out);
+  return make("label", {}, make("span", { textContent: axis.name }), input, out);
 }
 
 function moveTo(dim, value) {
