@@ -35,7 +35,6 @@ from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.core.kvstore.value_bound import read_bounded
 from chunkwise.core.specs.context import default_resources
 from chunkwise.core.specs.kvstore_spec import Locatable
-from chunkwise.core.specs.kvstores.object import ObjectKvStoreSpec
 from chunkwise.core.specs.layout_view import DimensionLink, one_to_one
 from chunkwise.core.specs.storage_options import with_storage_options
 from chunkwise.core.specs.unit import unit_text
@@ -54,7 +53,6 @@ __all__ = [
     "KeyRange",
     "Locatable",
     "MissingPackageError",
-    "ObjectKvStoreSpec",
     "Pool",
     "SpecLike",
     "StoredArray",

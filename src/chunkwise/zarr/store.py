@@ -14,12 +14,11 @@ from zarr.core.buffer import Buffer, default_buffer_prototype
 from chunkwise import Context
 from chunkwise.errors import OutOfRangeError
 from chunkwise.extension import Buffer as Bytes
-from chunkwise.extension import ByteRange, KvStoreSpec
+from chunkwise.extension import ByteRange, KvStoreSpec, Members, kvstores
 from chunkwise.extension.inside import (
     MISSING_GENERATION,
     KeyRange,
     Locatable,
-    ObjectKvStoreSpec,
     answers_at_once,
     in_background,
     open_size,
@@ -82,7 +81,10 @@ class Store(zarr.abc.store.Store, Locatable):
 
     def _bound_spec(self) -> KvStoreSpec:
         """Return the spec of the keys, or of this very object, which refuses writes."""
-        return ObjectKvStoreSpec(store=self) if self.read_only else self._location.kvstore()
+        if not self.read_only:
+            return self._location.kvstore()
+        spec: KvStoreSpec = kvstores.find("object").parse(Members({"object": self}))
+        return spec
 
     def with_read_only(self, read_only: bool = False) -> Store:
         """Return a store of the same keys that refuses writes, or doesn't."""
