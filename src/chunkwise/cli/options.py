@@ -36,7 +36,7 @@ def add_on(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--on",
         metavar="WORKERS",
-        help="who does it: threads:N, processes:N, or the address of a Dask scheduler, such as tcp://host:8786",
+        help="the workers: threads:N, processes:N, or the address of a Dask scheduler, such as tcp://host:8786",
     )
 
 

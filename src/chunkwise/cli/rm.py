@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-r", "--recursive", action="store_true", help="delete groups with all that is in them"
     )
-    parser.add_argument("-f", "--force", action="store_true", help="what doesn't exist is no error")
+    parser.add_argument("-f", "--force", action="store_true", help="ignore what doesn't exist")
     parser.add_argument("-n", "--dry-run", action="store_true", help="say what would be deleted")
 
 
