@@ -32,6 +32,7 @@ __all__ = [
     "OutOfBoundsError",
     "OutOfRangeError",
     "PermissionDeniedError",
+    "ResizedError",
     "SpecError",
     "StorageError",
     "ThrottledError",
@@ -153,6 +154,13 @@ class FailedPreconditionError(ChunkwiseError, ValueError):
     """
 
     status = "FAILED_PRECONDITION"
+
+
+class ResizedError(FailedPreconditionError):
+    """Another writer has resized an array since its size was looked at.
+
+    The text has both sizes.  Nothing was written: do it again, with the size that the array has now.
+    """
 
 
 class UnsupportedError(ChunkwiseError, NotImplementedError):

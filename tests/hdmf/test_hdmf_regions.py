@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from chunkwise.core.kvstore.reference.hdf5_regions import region_json
 from chunkwise.hdmf import RegionReference, ZarrIO, open_store
-from chunkwise.hdmf.backend.h5_source import region_of_h5
 from chunkwise.hdmf.model.region import normalize_region, parse_region, select_region
 
 FORMATS = ("zarr2", "zarr3", "n5")
@@ -166,7 +166,7 @@ def test_checklist_regions_from_hdf5(tmp_path: Path) -> None:
         stored = f.create_dataset("regions", (len(references),), h5py.regionref_dtype)
         for i, reference in enumerate(references):
             stored[i] = reference
-            region = region_of_h5(f, reference, DATA.shape)
+            region = region_json(f, reference, DATA.shape)
             assert parse_region(region)["type"] in ("hyperslab", "all", "blocks", "points")
             np.testing.assert_array_equal(
                 np.sort(select_region(DATA, region), axis=None), np.sort(dataset[reference], axis=None)

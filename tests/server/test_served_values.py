@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import time
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -206,6 +207,28 @@ def test_trees_of_many_nodes_and_damaged_ones_are_looked_at_node_by_node(tmp_pat
         inner = zarr.open_array(f"{server.url}zarr3/damaged/a", mode="r")
         assert inner[...].tolist() == [1, 1, 1]
         assert "consolidated_metadata" in json.loads(ask(f"{server.url}zarr3/many/7/zarr.json").body)
+
+
+def test_groups_that_are_stored_with_consolidated_metadata_have_them_whatever_their_size(
+    tmp_path: Path, ask
+) -> None:
+    many = chunkwise.open_group(tmp_path / "many", "w")
+    for number in range(210):
+        many.create_group(str(number))
+    records = np.zeros(2, [("a", "i4"), ("b", "f8")])  # a type that not all clients know
+    many.create_array("records", records)
+    many.consolidate()
+    with chunkwise.serve(tmp_path / "many") as server:
+        url = f"{server.url}zarr3/many"
+        document = json.loads(ask(f"{url}/zarr.json").body)
+        assert len(document["consolidated_metadata"]["metadata"]) == 211
+        served = chunkwise.open_group(url)
+        assert len(list(served)) == 211
+        assert served["records"].read().result().tolist() == records.tolist()
+        many.create_group("later")
+        many.consolidate()
+        time.sleep(2.1)  # for so long nodes are known
+        assert len(list(chunkwise.open_group(url))) == 212
 
 
 @pytest.fixture(scope="module")

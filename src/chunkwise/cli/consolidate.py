@@ -6,14 +6,9 @@ import argparse
 
 from chunkwise.cli.command import UsageError, message, show
 from chunkwise.copying.quantities import plural
-from chunkwise.core.trees.consolidated_tree import (
-    check_consolidated,
-    consolidate,
-    is_consolidated,
-    remove_consolidated,
-)
+from chunkwise.core.trees.consolidated_tree import check_consolidated, consolidate, remove_consolidated
 from chunkwise.extension import JSON
-from chunkwise.extension.trees import Node, locate, require_node
+from chunkwise.extension.trees import Node, is_consolidated, locate, require_node
 
 __all__ = ["add_arguments", "run"]
 

@@ -22,6 +22,7 @@ from chunkwise.copying.value_difference import as_json, compare_values, same_jso
 from chunkwise.copying.work import Crew
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.binding import JSON, MISSING, dump
+from chunkwise.core.base.catalogue import hooks
 from chunkwise.core.dtypes.fill_value import same_fill
 from chunkwise.core.trees.attributes import node_attributes
 from chunkwise.core.trees.link import Link, parse_links, without_links
@@ -30,7 +31,7 @@ from chunkwise.core.trees.node import Node, require_node
 from chunkwise.core.trees.walk import walk
 from chunkwise.errors import FailedPreconditionError
 
-__all__ = ["Difference", "diff", "differences"]
+__all__ = ["Difference", "attribute_differences", "diff", "differences", "layout_differences"]
 
 Progress: TypeAlias = Callable[[int], object]
 
@@ -138,7 +139,14 @@ def differences(
 ) -> Iterator[Difference]:
     """Yield what `diff` returns, each when it is found."""
     with Crew(workers_of(executor)) as crew:
-        nodes = [_nodes(place) for place in (left, right)]
+        places = [_found(place) for place in (left, right)]
+        if not any(isinstance(place, CopySource) for place in places):
+            compare = hooks.find("differences of HDMF files")
+            of_hdmf = compare(*places, attributes, values, layout, crew, progress)
+            if of_hdmf is not None:
+                yield from of_hdmf
+                return
+        nodes = list(map(_nodes, places))
         for name in sorted({*nodes[0], *nodes[1]}, key=lambda name: name.split("/")):
             a, b = nodes[0].get(name), nodes[1].get(name)
             if a is None or b is None or _kind(a) != _kind(b):
@@ -151,15 +159,19 @@ def differences(
                 found = [_group_attributes(node) for node in (a, b)]
                 yield from _links(name, *map(parse_links, found))
                 if attributes:
-                    yield from _attributes(name, *map(without_links, found))
+                    yield from attribute_differences(name, *map(without_links, found))
 
 
-def _nodes(place: LocationLike) -> dict[str, Node | CopySource]:
+def _found(place: LocationLike) -> Node | CopySource:
     array = find_array(place)
-    if array is not None:
-        return {"": view_source("", array)}
+    return require_node(find_source(place)) if array is None else view_source("", array)
+
+
+def _nodes(root: Node | CopySource) -> dict[str, Node | CopySource]:
+    if isinstance(root, CopySource):
+        return {"": root}
     nodes: dict[str, Node | CopySource] = {}
-    for name, node in walk(require_node(find_source(place))):
+    for name, node in walk(root):
         if node.error:
             where = node.location.describe(node.key)
             raise FailedPreconditionError(f"{where}: {node.error}")
@@ -205,14 +217,15 @@ def _arrays(
             yield Difference(name, "dimension_names", x.names, y.names)
         if any((*x.units, *y.units)) and _units(x) != _units(y):
             yield Difference(name, "dimension_units", _units(x), _units(y))
-        yield from _attributes(name, x.attributes, y.attributes)
+        yield from attribute_differences(name, x.attributes, y.attributes)
     if layout:
-        yield from _layouts(name, x, y)
+        yield from layout_differences(name, x, y)
     if values and x.shape == y.shape and x.dtype == y.dtype:
         yield from _values(name, sources[0].store, sources[1].store, crew, progress)
 
 
-def _layouts(name: str, x: ArrayTemplate, y: ArrayTemplate) -> Iterator[Difference]:
+def layout_differences(name: str, x: ArrayTemplate, y: ArrayTemplate) -> Iterator[Difference]:
+    """Yield how two arrays are stored differently."""
     if x.format != y.format:
         yield Difference(name, "format", x.format, y.format)
     for what in ("chunks", "shards"):
@@ -232,7 +245,8 @@ def _fill(template: ArrayTemplate) -> npt.NDArray[Any]:
     return template.dtype.zero() if template.fill_value is None else template.fill_value
 
 
-def _attributes(name: str, a: Mapping[str, JSON], b: Mapping[str, JSON]) -> Iterator[Difference]:
+def attribute_differences(name: str, a: Mapping[str, JSON], b: Mapping[str, JSON]) -> Iterator[Difference]:
+    """Yield the attributes of a node that differ."""
     for key in sorted({*a, *b}):
         left, right = a.get(key, MISSING), b.get(key, MISSING)
         if left is MISSING or right is MISSING or not same_json(left, right):

@@ -19,7 +19,7 @@ from chunkwise.core.dtypes.fill_value import same_fill, same_object
 from chunkwise.core.plan.blocks import Blocks
 from chunkwise.errors import UnsupportedError
 
-__all__ = ["FirstDifference", "ValueDifferences", "as_json", "compare_values", "same_json"]
+__all__ = ["FirstDifference", "ValueDifferences", "as_json", "compare_values", "different", "same_json"]
 
 
 class FirstDifference(NamedTuple):
@@ -89,12 +89,12 @@ class _DiffStep:
                 continue
             x, y = map(read_plainly, views)
             nbytes += x.nbytes
-            different = _different(x, y)
-            n = int(np.count_nonzero(different))
+            found = different(x, y)
+            n = int(np.count_nonzero(found))
             if not n:
                 continue
             n_different += n
-            at = np.unravel_index(int(np.argmax(different)), different.shape)
+            at = np.unravel_index(int(np.argmax(found)), found.shape)
             where = [int(i) + lo for i, lo in zip(at, block.inclusive_min, strict=True)]
             if first is None or where < first.where:
                 first = FirstDifference(where, as_json(x[at]), as_json(y[at]))
@@ -108,17 +108,18 @@ def _is_not_stored(view: TensorStore) -> bool:
         return False
 
 
-def _different(x: npt.NDArray[Any], y: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+def different(x: npt.NDArray[Any], y: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Return which elements of two arrays of the same shape and type differ; NaN is NaN."""
     if x.dtype.names is not None or (x.dtype.kind == "V" and not _is_number(x.dtype)):
         bits = [np.ascontiguousarray(v).reshape(-1).view(np.uint8).reshape(v.size, -1) for v in (x, y)]
         return np.asarray((bits[0] != bits[1]).any(axis=1)).reshape(x.shape)
     if x.dtype.hasobject and y.dtype.hasobject:
         pairs = zip(x.ravel().tolist(), y.ravel().tolist(), strict=True)
         return np.array([not same_json(a, b) for a, b in pairs], bool).reshape(x.shape)
-    different = np.asarray(x != y, bool).reshape(x.shape)
+    unequal = np.asarray(x != y, bool).reshape(x.shape)
     if x.dtype.kind in "fcmMV":
-        different &= ~(np.asarray(x != x) & np.asarray(y != y))
-    return different
+        unequal &= ~(np.asarray(x != x) & np.asarray(y != y))
+    return unequal
 
 
 def _is_number(dtype: np.dtype[Any]) -> bool:

@@ -31,6 +31,7 @@ from chunkwise.core.kvstore.byte_range import open_size, stored_nbytes
 from chunkwise.core.kvstore.file import FileStore
 from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.kvstore.protocol import MISSING_GENERATION, UNKNOWN_GENERATION, EntryListable, offers
+from chunkwise.core.kvstore.reference.hdf5_regions import region_json
 from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.core.kvstore.value_bound import read_bounded
 from chunkwise.core.specs.context import default_resources
@@ -82,6 +83,7 @@ __all__ = [
     "parse_fill_value_zarr3",
     "read_bounded",
     "read_spec_file",
+    "region_json",
     "stand_in_for",
     "start_thread",
     "stored_nbytes",

@@ -10,6 +10,7 @@ from chunkwise.core.driver.tree_formats import DRIVERS, FORMATS, tree_format
 from chunkwise.core.trees.attribute_value import NonFinite, check_non_finite, to_json_value
 from chunkwise.core.trees.attributes import node_attributes, read_attributes, with_number_types
 from chunkwise.core.trees.consolidated import update_consolidated
+from chunkwise.core.trees.consolidated_tree import is_consolidated
 from chunkwise.core.trees.container import check_container
 from chunkwise.core.trees.document import change_document, read_document
 from chunkwise.core.trees.link import links_of
@@ -55,6 +56,7 @@ __all__ = [
     "delete_own",
     "find_documented",
     "find_node",
+    "is_consolidated",
     "links_of",
     "locate",
     "location_of",

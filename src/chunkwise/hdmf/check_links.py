@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,14 +15,11 @@ from chunkwise.hdmf.model.place import Place, place_of
 from chunkwise.hdmf.model.reference import Reference
 from chunkwise.hdmf.model.region import parse_region
 from chunkwise.hdmf.model.tree import detect_format
-from chunkwise.hdmf.opening import open_store
+from chunkwise.hdmf.opening import is_root_of_hdmf, open_store
 from chunkwise.hdmf.storage.dataset import Dataset
 from chunkwise.hdmf.storage.resolve import StoreSet
 
 __all__ = ["BrokenLink", "broken_links", "check_links"]
-
-_SIGNS = ("neurodata_type", "data_type", ".specloc")
-"""Attributes of the root that say that HDMF wrote a store."""
 
 
 class BrokenLink(NamedTuple):
@@ -50,16 +47,12 @@ def broken_links(place: Place) -> list[BrokenLink]:
         return []
     root = find_documented(location)
     # Of Zarr the root's attributes alone say so, without a look at all else.
-    if root is not None and not root.rules.has_containers and not _is_signed(node_attributes(root)):
+    if root is not None and not root.rules.has_containers and not is_root_of_hdmf(node_attributes(root)):
         return []
     store = open_store(location, consolidated=False)
-    if not _is_signed(store.tree.nodes["/"].attributes):
+    if not is_root_of_hdmf(store.tree.nodes["/"].attributes):
         return []
     return list(check_links(StoreSet(store, open_store)))
-
-
-def _is_signed(attributes: Mapping[str, Any]) -> bool:
-    return any(sign in attributes for sign in _SIGNS)
 
 
 def check_links(stores: StoreSet) -> Iterator[BrokenLink]:

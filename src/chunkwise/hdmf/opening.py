@@ -4,21 +4,34 @@ from __future__ import annotations
 
 import os
 import zipfile
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
 
 from chunkwise.errors import ChunkwiseError, NotFoundError
 from chunkwise.extension.inside import Pool, is_url, load_json, read_bounded
-from chunkwise.extension.trees import Location, tree_format
+from chunkwise.extension.trees import Location, Node, find_documented, node_attributes, tree_format
 from chunkwise.hdmf.model.attributes import SPECLOC
 from chunkwise.hdmf.model.place import Place, place_of, source_name
 from chunkwise.hdmf.model.tree import Format, Tree, detect_format, read_tree
 from chunkwise.hdmf.replacement import read_replacement, replace_encoded
 from chunkwise.hdmf.storage.store import HdmfStore
 
-__all__ = ["UNFINISHED", "is_hdf5", "new_store", "no_store", "open_store"]
+__all__ = [
+    "UNFINISHED",
+    "Enclosing",
+    "enclosing_store",
+    "is_hdf5",
+    "is_root_of_hdmf",
+    "new_store",
+    "no_store",
+    "open_store",
+]
 
 UNFINISHED = ".chunkwise-unfinished"
 """Key that says that a new store is being written, or that its writing was interrupted."""
+
+_SIGNS = ("neurodata_type", "data_type", SPECLOC)
+"""Attributes of the root that say that HDMF wrote a store."""
 
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 
@@ -101,3 +114,49 @@ def open_store(
         if isinstance(own, dict) and SPECLOC in own:
             root.attributes[SPECLOC] = own[SPECLOC]
     return HdmfStore(location, source_name(place), tree, pool, replace_encoded)
+
+
+def is_root_of_hdmf(attributes: Mapping[str, Any]) -> bool:
+    """Return True if the attributes of a root say that HDMF wrote the store."""
+    return any(sign in attributes for sign in _SIGNS)
+
+
+class Enclosing(NamedTuple):
+    """An HDMF store, and the path of an object in it."""
+
+    store: HdmfStore
+    path: str
+
+
+def enclosing_store(node: Node) -> Enclosing | None:
+    """Return the HDMF store that a node is in, or is the root of; None if it is in none."""
+    root: Node | None = None
+    at: Node | None = node
+    while at is not None and not at.implicit:
+        if _may_be_root(at):
+            root = at
+        above = at.location.parent
+        at = None if above is None else find_documented(above, at.format)
+    if root is None:
+        return None
+    store = open_store(root.location, consolidated=False)
+    if not is_root_of_hdmf(store.tree.nodes["/"].attributes):
+        return None
+    store.source = _name_of(root.location)
+    path = "/" + node.location.path[len(root.location.path) :].rstrip("/")
+    return Enclosing(store, path) if path in store.tree.nodes else None
+
+
+def _may_be_root(node: Node) -> bool:
+    if node.kind != "group" or node.error:
+        return False
+    # Where attributes are members of the document, it says whether there is a store.
+    return "hdmf_n5" in node.document if node.rules.has_containers else is_root_of_hdmf(node_attributes(node))
+
+
+def _name_of(location: Location) -> str:
+    """Return the local path of a store or of the HDF5 file that is one; what it is called, if it has none."""
+    kvstore = location.kvstore_json()
+    if kvstore["driver"] == "hdf5" and isinstance(kvstore.get("base"), dict):
+        kvstore = kvstore["base"]
+    return os.path.realpath(str(kvstore["path"])) if kvstore["driver"] == "file" else location.text

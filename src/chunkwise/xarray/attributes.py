@@ -6,7 +6,8 @@ attributes with such names, and those that are null, which N5 software takes for
 object in the attribute ``xarray``.
 
 Attributes whose names begin with ``_nc`` are NCZarr's own (``_nczarr_attr``, ``_NCProperties``), and no
-dataset has them, as in xarray's own engine.
+dataset has them, as in xarray's own engine.  The same goes for a kept fingerprint: it is that of the elements
+of one array, and would be wrong for what is computed of them.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from chunkwise.copying.array_template import FINGERPRINT
 from chunkwise.extension.inside import DATASET_MEMBERS
 
-__all__ = ["hide_attributes", "restore_attributes", "without_nczarr"]
+__all__ = ["hide_attributes", "restore_attributes", "without_fingerprint", "without_nczarr"]
 
 _MEMBER = "xarray"
 _TAKEN = (*DATASET_MEMBERS, "compressionType", "codecs", "n5", _MEMBER)
@@ -25,6 +27,11 @@ _TAKEN = (*DATASET_MEMBERS, "compressionType", "codecs", "n5", _MEMBER)
 def without_nczarr(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """Return attributes without those that NCZarr keeps for itself, such as ``_nczarr_array``."""
     return {name: value for name, value in attributes.items() if not name.lower().startswith("_nc")}
+
+
+def without_fingerprint(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return attributes without the fingerprint that a copy keeps."""
+    return {name: value for name, value in attributes.items() if name != FINGERPRINT}
 
 
 def hide_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:

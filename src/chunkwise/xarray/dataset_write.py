@@ -119,6 +119,9 @@ class DatasetWrite:
 
     def views(self) -> list[tuple[Any, TensorStore]]:
         """Make room for the variables, and return them with the views that they are to be written to."""
+        # In the same order in all writers that append at the same time: of these one gets the room.
+        for _, _, place in sorted(self.added, key=lambda added: added[0]):
+            place.view()
         made = [(new.variable, new.view(self.at.place)) for new in self.new]
         return [*made, *((variable, place.view()) for _, variable, place in self.added)]
 

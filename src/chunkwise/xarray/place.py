@@ -9,7 +9,7 @@ from typing import Any
 
 from chunkwise import TensorStore
 from chunkwise.copying.new_array import open_array
-from chunkwise.errors import ChunkwiseError, InvalidArgumentError
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError, ResizedError
 from chunkwise.xarray.members import Member
 
 __all__ = ["Place", "place_in"]
@@ -29,10 +29,13 @@ class Place:
         """Return the view of the box, after making room for it."""
         store = self.store
         if self.axis is not None and self._grown is None:
-            bounds: list[int | None] = [None] * store.rank
-            bounds[self.axis] = self.box[self.axis].stop
+            room = self.box[self.axis]
             self._grows = True
-            self._grown = store.resize(exclusive_max=bounds, expand_only=True).result()
+            try:
+                self._grown = store._resize_from(self.axis, room.start, room.stop).result()
+            except ResizedError:  # the room is another writer's
+                self._grows = False
+                raise
         store = self._grown or store
         return store[self.box] if self.box else store
 
@@ -43,10 +46,8 @@ class Place:
             return
         with suppress(ChunkwiseError):  # the store may have failed for good
             now = open_array(node.location)  # the growth may be what has failed, when it was stored already
-            if now.shape[self.axis] == self.box[self.axis].stop:
-                bounds: list[int | None] = [None] * now.rank
-                bounds[self.axis] = self.box[self.axis].start
-                now.resize(exclusive_max=bounds, shrink_only=True).result()
+            room = self.box[self.axis]
+            now._resize_from(self.axis, room.stop, room.start).result()
         self._grown, self._grows = None, False
 
 

@@ -25,7 +25,7 @@ from chunkwise.copying.compressor import Compressor
 from chunkwise.extension.inside import StoredArray
 from chunkwise.extension.trees import FILL_VALUE, Node, marker_from_json, with_number_types
 from chunkwise.xarray.array import LazyArray
-from chunkwise.xarray.attributes import restore_attributes, without_nczarr
+from chunkwise.xarray.attributes import restore_attributes, without_fingerprint, without_nczarr
 from chunkwise.xarray.members import Member
 
 __all__ = ["open_variable"]
@@ -37,7 +37,7 @@ _NCZARR = {"_nczarr_array": "dimension_references", "_NCZARR_ARRAY": "dimrefs"}
 def open_variable(name: str, member: Member, fill_value_as_mask: bool | None) -> Variable:
     """Return the variable of an array, as it is stored."""
     array = LazyArray(member.store)
-    attributes = with_number_types(member.node, without_nczarr(member.attributes))
+    attributes = with_number_types(member.node, without_fingerprint(without_nczarr(member.attributes)))
     names, hidden = _dimension_names(name, len(array.shape), member.node, member.attributes)
     attributes = {key: value for key, value in attributes.items() if key not in hidden}
     if not member.node.rules.keeps_null:

@@ -20,6 +20,7 @@ from chunkwise.dask.write import store_apart
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension.inside import check_choice, divide, load, with_storage_options
 from chunkwise.extension.trees import NonFinite, check_non_finite
+from chunkwise.xarray.concurrent_append import again_if_grown
 from chunkwise.xarray.dataset_write import DatasetWrite
 from chunkwise.xarray.target import DatasetTarget
 
@@ -161,18 +162,22 @@ def write_dataset(
     if append_dim is not None and append_dim not in dataset.sizes:
         there = ", ".join(map(repr, dataset.sizes))
         raise InvalidArgumentError(f"append_dim: the dataset has no dimension {append_dim!r}, but {there}")
-    write = DatasetWrite(
-        xr,
-        dataset,
-        DatasetTarget(target, group, format, mode, non_finite),
-        mode=mode,
-        encoding=encoding,
-        consolidated=consolidated,
-        append_dim=append_dim,
-        region=region,
-        non_finite=non_finite,
-    )
-    return _write([write], compute=compute)
+
+    def plan() -> list[DatasetWrite]:
+        write = DatasetWrite(
+            xr,
+            dataset,
+            DatasetTarget(target, group, format, mode, non_finite),
+            mode=mode,
+            encoding=encoding,
+            consolidated=consolidated,
+            append_dim=append_dim,
+            region=region,
+            non_finite=non_finite,
+        )
+        return [write]
+
+    return again_if_grown(lambda: _write(plan(), compute=compute))
 
 
 def write_datatree(
@@ -230,26 +235,30 @@ def write_datatree(
         _check_encoding(dataset, encodings.get(path))
     if append_dim is not None and not any(append_dim in dataset.sizes for dataset in datasets.values()):
         raise InvalidArgumentError(f"append_dim: no node has a dimension {append_dim!r}")
-    root: DatasetTarget | None = None
-    writes = []
-    for path, dataset in datasets.items():
-        whole = "/".join(part for part in ((group or "").strip("/"), path) if part)
-        at = DatasetTarget(target, whole, format, mode, non_finite, root)
-        root = root or at
-        grows = append_dim is not None and append_dim in dataset.sizes
-        write = DatasetWrite(
-            xr,
-            dataset,
-            at,
-            mode=mode,
-            encoding=encodings.get(path),
-            consolidated=consolidated if at is root else False,
-            append_dim=append_dim if grows else None,
-            region=region if dataset.variables else None,
-            non_finite=non_finite,
-        )
-        writes.append(write)
-    _write(writes, compute=True)
+
+    def plan() -> list[DatasetWrite]:
+        root: DatasetTarget | None = None
+        writes = []
+        for path, dataset in datasets.items():
+            whole = "/".join(part for part in ((group or "").strip("/"), path) if part)
+            at = DatasetTarget(target, whole, format, mode, non_finite, root)
+            root = root or at
+            grows = append_dim is not None and append_dim in dataset.sizes
+            write = DatasetWrite(
+                xr,
+                dataset,
+                at,
+                mode=mode,
+                encoding=encodings.get(path),
+                consolidated=consolidated if at is root else False,
+                append_dim=append_dim if grows else None,
+                region=region if dataset.variables else None,
+                non_finite=non_finite,
+            )
+            writes.append(write)
+        return writes
+
+    again_if_grown(lambda: _write(plan(), compute=True))
 
 
 def _check_encoding(dataset: Dataset, encoding: Mapping[str, Any] | None) -> None:

@@ -105,11 +105,7 @@ class StoredView(ArrayView):
         try:
             if any(bounds is not None and len(bounds) != rank for bounds in (lows, highs)):
                 raise InvalidArgumentError(f"inclusive_min and exclusive_max must have rank {rank}")
-            if not self._array.writable:
-                raise InvalidArgumentError("Destination does not support writing.")
-            check_open(self._transaction)
-            if not self._array.resizable:
-                raise UnsupportedError("Resize not supported")
+            self._check_resizable()
             request = resize_request(
                 self._transform,
                 self._array.domain,
@@ -122,7 +118,37 @@ class StoredView(ArrayView):
             )
         except ChunkwiseError as e:
             return Future.failed(e)
+        return self._resize(request)
 
+    def _resize_from(self, dim: int, before: int, after: int) -> Future[Self]:
+        """Move the upper bound of a dimension; fail with `ResizedError` if it isn't `before` by then."""
+        try:
+            self._check_resizable()
+            was, request = (
+                resize_request(
+                    self._transform,
+                    self._array.domain,
+                    None,
+                    [bound if d == dim else None for d in range(self._transform.input_rank)],
+                    metadata_only=False,
+                    tied=False,
+                    expand_only=False,
+                    shrink_only=False,
+                )
+                for bound in (before, after)
+            )
+        except ChunkwiseError as e:
+            return Future.failed(e)
+        return self._resize(request._replace(expected=was.exclusive_max))
+
+    def _check_resizable(self) -> None:
+        if not self._array.writable:
+            raise InvalidArgumentError("Destination does not support writing.")
+        check_open(self._transaction)
+        if not self._array.resizable:
+            raise UnsupportedError("Resize not supported")
+
+    def _resize(self, request: ResizeRequest) -> Future[Self]:
         refresh_after_commit = getattr(self._array, "refresh_after_commit", None)
         if self._transaction is not None and refresh_after_commit is not None:
             self._transaction._state.after_commit(refresh_after_commit)

@@ -311,6 +311,7 @@ class ChunkedArray:
                         request.exclusive_max[:rank],
                         expand_only=request.expand_only,
                         shrink_only=request.shrink_only,
+                        expected=None if request.expected is None else request.expected[:rank],
                         at_once=self._wrap is None and is_slow(self._store),
                     ),
                     self._store,

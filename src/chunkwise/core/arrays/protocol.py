@@ -34,6 +34,7 @@ class ResizeRequest(NamedTuple):
     expand_only: bool = False
     shrink_only: bool = False
     tied: bool = False  # True if what is not part of the array, other fields of its records, may be affected
+    expected: Sequence[int | None] | None = None  # upper bounds that the array must have until then
 
 
 class StorageStatistics(NamedTuple):

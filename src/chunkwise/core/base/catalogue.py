@@ -283,10 +283,11 @@ METADATA_OBSERVERS: dict[str, Entry] = {
 }
 
 HOOKS: dict[str, Entry] = {
+    "differences of HDMF files": Entry("chunkwise.hdmf.difference:differences_of_nodes"),
     "dask token": Entry("chunkwise.dask.convert:token_of"),
     "notebook widget": Entry("chunkwise.notebook.widget:SliceWidget"),
 }
-"""What methods of `TensorStore` and `MultiscaleImage` do by a layer above their own."""
+"""What `chunkwise.diff` and methods of `TensorStore` and `MultiscaleImage` do by a layer above their own."""
 
 arrays = Registry("open function of driver", ARRAYS, "chunkwise.core.arrays")
 metadata_observers = Registry("metadata observer", METADATA_OBSERVERS, "chunkwise.metadata_observers")

@@ -35,6 +35,7 @@ from chunkwise.errors import (
 )
 
 __all__ = [
+    "EMPTY",
     "Gathered",
     "check_consolidated",
     "consolidate",

@@ -12,9 +12,9 @@ from hdmf.build import DatasetBuilder, GroupBuilder, ReferenceBuilder
 from hdmf.container import AbstractContainer
 
 from chunkwise.errors import InvalidArgumentError, LossWarning
-from chunkwise.extension.inside import is_url
+from chunkwise.extension.inside import is_url, region_json
 from chunkwise.hdmf.backend.builder_paths import CopiedObjects, identity_of, path_of, target_of, top_of
-from chunkwise.hdmf.backend.h5_source import h5_dataset_of, region_of_h5
+from chunkwise.hdmf.backend.h5_source import h5_dataset_of
 from chunkwise.hdmf.model.attributes import data_type_of, object_id_of
 from chunkwise.hdmf.model.place import canonical_source, relative_source
 from chunkwise.hdmf.model.reference import Reference
@@ -217,7 +217,7 @@ class BuilderReferences:
         """Return the region of an hdmf 3 ``RegionBuilder``, which may be one of h5py."""
         shape = shape_of(target.data)
         if type(given).__name__ == "RegionReference":
-            return region_of_h5(h5_dataset_of(target.data).file, given, shape)
+            return region_json(h5_dataset_of(target.data).file, given, shape)
         return normalize_region(given, shape)
 
     def of_h5(self, target: Any, value: Reference) -> Reference:

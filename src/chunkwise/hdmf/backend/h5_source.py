@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
+from chunkwise.extension.inside import region_json
 from chunkwise.extension.trees import Location, locate
 from chunkwise.hdmf.backend.declared_types import DATE_WORDS, as_declared
 from chunkwise.hdmf.model.element import Element, bytes_, compound, number, reference, region, text
@@ -24,7 +25,6 @@ __all__ = [
     "attributes_of_h5",
     "h5_dataset_of",
     "reference_of_h5",
-    "region_of_h5",
 ]
 
 Convert: TypeAlias = Callable[[Any, Reference], Reference]
@@ -50,28 +50,6 @@ def attribute_of_h5(value: Any) -> Any:
     if (type(value).__module__, type(value).__name__) != ("h5py._hl.base", "Empty"):
         return value
     return "" if value.dtype.kind in "SUO" else np.empty(0, value.dtype)
-
-
-def region_of_h5(file: Any, value: Any, shape: tuple[int, ...]) -> dict[str, Any]:
-    """Return the canonical region of an HDF5 region reference."""
-    from h5py import h5r, h5s
-
-    space = h5r.get_region(value, file.id)
-    kind = space.get_select_type()
-    head = {"shape": list(shape)}
-    if kind == h5s.SEL_ALL:
-        return {"type": "all", **head}
-    if kind == h5s.SEL_NONE:
-        return {"type": "none", "ndim": len(shape), **head}
-    if kind == h5s.SEL_POINTS:
-        points = [[int(i) for i in point] for point in space.get_select_elem_pointlist()]
-        return {"type": "points", "points": points, **head}
-    if space.is_regular_hyperslab():
-        names = ("start", "stride", "count", "block")
-        numbers = [[int(i) for i in part] for part in space.get_regular_hyperslab()]
-        return {"type": "hyperslab", **dict(zip(names, numbers, strict=True)), **head}
-    blocks = [[[int(i) for i in corner] for corner in box] for box in space.get_select_hyper_blocklist()]
-    return {"type": "blocks", "blocks": blocks, **head}
 
 
 class H5Source:
@@ -196,7 +174,7 @@ def reference_of_h5(holder: Any, value: Any, convert: Convert | None = None) -> 
         raise InvalidArgumentError(f"a reference in {holder.name} leads to an object without a name")
     found = None
     if isinstance(value, h5py.RegionReference):
-        found = region_of_h5(file, value, tuple(target.shape))
+        found = region_json(file, value, tuple(target.shape))
     object_id = target.attrs.get("object_id")
     root_id = file.attrs.get("object_id")
     record = Reference(target.name, ".", _text(object_id), _text(root_id), found)

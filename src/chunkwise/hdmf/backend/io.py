@@ -243,10 +243,7 @@ class ZarrIO(StoreWriting):
 
     def is_remote(self) -> bool:
         """Return True if the store is not in a local file system."""
-        from chunkwise.extension.inside import FileStore
-
-        kv = self.store.location.store
-        return not isinstance(kv.base if isinstance(kv, UnsyncedStore) else kv, FileStore)
+        return self.store.location.base.get("driver") != "file"
 
     # -- opening and closing ----------------------------------------------------------------------
 

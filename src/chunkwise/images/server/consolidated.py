@@ -2,7 +2,9 @@
 
 They are made of the documents as they are served, when the group's is asked for, and kept as long as nodes
 are; `chunkwise.core.trees.consolidated` says what they are.  A tree of which they would be large, or of which
-a member can't be listed or served, or has an unusual data type, has none: clients look at each node then.
+a member can't be listed or served, or has an unusual data type, has none: clients look at each node then.  A
+group that is stored with consolidated metadata is opened by these alone where keys can't be listed, such as
+an NWB file, so it always has them.
 """
 
 from __future__ import annotations
@@ -11,12 +13,13 @@ import json
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from chunkwise.core.base.binding import dump_bytes
 from chunkwise.core.trees.consolidated import EMPTY
 from chunkwise.errors import ChunkwiseError
 from chunkwise.extension import JSON
+from chunkwise.extension.trees import is_consolidated
 from chunkwise.images.server.content import Content, Document
 from chunkwise.images.server.sources import Sources
 from chunkwise.images.server.trees import KNOWN_FOR, Served, ServedGroup
@@ -27,10 +30,22 @@ __all__ = ["FindContent", "group_with_copies"]
 FindContent: TypeAlias = Callable[[Sources, tuple[str, ...], Served, str], Content | None]
 """Returns what a key of the node at a path holds."""
 
+
+class _Limits(NamedTuple):
+    """How large copies may be, how long they may take, and whether all clients must know all data types."""
+
+    nodes: int
+    nbytes: int
+    seconds: float
+    known_types: bool
+
+
+_LIMITS = _Limits(200, 1 << 20, 1.0, True)
+_STORED_LIMITS = _Limits(100_000, 1 << 26, 30.0, False)
 _KNOWN_TYPES = (*DATA_TYPES, "string")
-_MOST_NODES = 200
-_MOST_NBYTES = 1 << 20
-_MOST_SECONDS = 1.0
+_IDLE_SHARE = 20
+"""How many times as long as they took to make copies are kept at least."""
+
 _LARGE_FOR = 300.0
 """Seconds after which a large tree is looked at again."""
 
@@ -39,11 +54,13 @@ def group_with_copies(
     sources: Sources, path: tuple[str, ...], group: ServedGroup, find: FindContent
 ) -> Document:
     """Return the document of a group, with copies of those below it that `find` gives, if they are few."""
-    when, kept = group.made.get(("copies", find), (float("-inf"), None))
+    until, kept = group.made.get(("copies", find), (float("-inf"), None))
     now = time.monotonic()
-    if now - when > (_LARGE_FOR if kept is None else KNOWN_FOR):
+    if now > until:
         kept = _copies(sources, path, group, find)
-        group.made["copies", find] = now, kept
+        took = time.monotonic() - now
+        until = now + (_LARGE_FOR if kept is None else max(KNOWN_FOR, _IDLE_SHARE * took))
+        group.made["copies", find] = until, kept
     document = _document(find(sources, path, group, KEY))
     if kept is not None:
         document["consolidated_metadata"] = {**EMPTY, "metadata": kept}
@@ -54,7 +71,10 @@ def _copies(
     sources: Sources, path: tuple[str, ...], group: ServedGroup, find: FindContent
 ) -> dict[str, JSON] | None:
     """Return the documents of all nodes below a group by path; None if they are many, or one can't be had."""
-    stop = time.monotonic() + _MOST_SECONDS
+    limits = _LIMITS
+    if group.node is not None and is_consolidated(group.node):
+        limits = _STORED_LIMITS
+    stop = time.monotonic() + limits.seconds
     copies: dict[str, JSON] = {}
     nbytes = 0
     waiting = deque([(path, group)])
@@ -68,13 +88,13 @@ def _copies(
                 if not isinstance(content, Document):
                     return None
                 nbytes += len(content.body)
-                if nbytes > _MOST_NBYTES or len(copies) == _MOST_NODES or time.monotonic() > stop:
+                if nbytes > limits.nbytes or len(copies) == limits.nodes or time.monotonic() > stop:
                     return None
                 copies["/".join(names[len(path) :])] = document = _document(content)
                 if isinstance(node, ServedGroup):
                     document["consolidated_metadata"] = EMPTY
                     waiting.append((names, node))
-                elif document["data_type"] not in _KNOWN_TYPES:
+                elif limits.known_types and document["data_type"] not in _KNOWN_TYPES:
                     return None  # a client that doesn't know one would open none of the others either
     except ChunkwiseError:  # which a client that looks at the node is told
         return None

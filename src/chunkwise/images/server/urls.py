@@ -10,6 +10,7 @@ from chunkwise.images.server.image import image_at
 from chunkwise.images.server.precomputed import PrecomputedVolume
 from chunkwise.images.server.sources import Sources
 from chunkwise.images.server.trees import ServedArray, ServedGroup
+from chunkwise.images.server.zarr3 import KEY
 
 __all__ = ["neuroglancer_sources", "ready_urls"]
 
@@ -36,7 +37,19 @@ def ready_urls(url: str, sources: Sources) -> dict[str, str]:
         "N5": f'ts.open({{"driver": "n5", "kvstore": "{array.replace("/zarr3/", "/n5/", 1)}/"}})',
         "fsspec": f'fsspec.get_mapper("{base}")',
     }
+    if _is_nwb(sources, name):
+        out["pynwb"] = f'chunkwise.hdmf.read_nwb("{base}")'
     return out
+
+
+def _is_nwb(sources: Sources, name: str) -> bool:
+    try:
+        node = sources.find((name,))
+    except ChunkwiseError:
+        return False
+    # Other formats have HDMF's types and references in forms that are none of Zarr v3's.
+    is_stored = isinstance(node, ServedGroup) and node.node is not None and node.node.key == KEY
+    return is_stored and isinstance(node, ServedGroup) and "nwb_version" in node.attributes
 
 
 def neuroglancer_sources(url: str, sources: Sources) -> list[tuple[str, str, str]]:

@@ -18,7 +18,13 @@ from chunkwise.core.driver.chunked.open_flow import Opened, OpenRequest, read_me
 from chunkwise.core.driver.flow import Flow, Put
 from chunkwise.core.kvstore.compare_and_swap import Losses
 from chunkwise.core.kvstore.protocol import UNKNOWN_GENERATION
-from chunkwise.errors import ChunkwiseError, FailedPreconditionError, InvalidArgumentError, prefix
+from chunkwise.errors import (
+    ChunkwiseError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    ResizedError,
+    prefix,
+)
 
 __all__ = ["new_shape", "replaced", "resize_array"]
 
@@ -75,10 +81,13 @@ def resize_array(
     *,
     expand_only: bool = False,
     shrink_only: bool = False,
+    expected: Sequence[int | None] | None = None,
     at_once: bool = False,
 ) -> Flow[tuple[Opened, tuple[int, ...]]]:
     """Write metadata with a new shape; return it, and the shape before.
 
+    With `expected` it is written only if the array has these sizes: who else resizes it at the same time, to
+    the same shape even, makes it fail with `ResizedError`.
     With `at_once` it is written on condition of the generation that is known, and read only if that fails.
     The store must compare the generations when it writes, not later as in a transaction.
     """
@@ -93,6 +102,7 @@ def resize_array(
         now = time.time()
         shape = before = known.metadata.shape
         with suppress(ChunkwiseError):  # what is stored may have a shape that makes no error
+            _check_expected(request, before, expected)
             shape = wanted(before)
         if shape != before:
             written = yield from _write(request, known._replace(time=now), shape)
@@ -104,6 +114,7 @@ def resize_array(
         if not request.format.same_but_resized(known.metadata, current.metadata):
             raise replaced(request, known.metadata, current.metadata)
         before = current.metadata.shape
+        _check_expected(request, before, expected)
         try:
             shape = wanted(before)
         except ChunkwiseError as e:
@@ -114,6 +125,17 @@ def resize_array(
         if written is not None:
             return written, before
         losses.add(current.generation)
+
+
+def _check_expected(
+    request: OpenRequest, shape: tuple[int, ...], expected: Sequence[int | None] | None
+) -> None:
+    for dim, (size, wanted) in enumerate(zip(shape, expected or shape, strict=True)):
+        if wanted is not None and size != wanted:
+            raise ResizedError(
+                f"Error writing {request.name}: dimension {dim} has size {size}, no longer {wanted}: another "
+                "writer has resized the array"
+            )
 
 
 def _write(request: OpenRequest, current: Opened, shape: tuple[int, ...]) -> Flow[Opened | None]:

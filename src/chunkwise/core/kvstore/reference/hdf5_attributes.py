@@ -16,6 +16,7 @@ import numpy as np
 
 from chunkwise.core.base.binding import JSON
 from chunkwise.core.kvstore.reference.hdf5_paths import ObjectPaths
+from chunkwise.core.kvstore.reference.hdf5_regions import region_json
 
 if TYPE_CHECKING:
     import h5py
@@ -33,6 +34,7 @@ __all__ = [
 ]
 
 _OF_NETCDF = {"_NCProperties", "_Netcdf4Coordinates", "_Netcdf4Dimid", "_nc3_strict"}
+_GONE = "(an object that is gone)"  # path of what HDF5 has no name for any more
 _OF_SCALES = {"CLASS", "NAME", "REFERENCE_LIST"}  # in a dataset that is one
 _SCALES, _LABELS = "DIMENSION_LIST", "DIMENSION_LABELS"
 _MERE_DIMENSION = b"This is a netCDF dimension but not a netCDF variable"
@@ -144,7 +146,6 @@ def _hidden(node: h5py.HLObject, netcdf: bool) -> set[str]:
 
 def attributes_of(node: h5py.HLObject, conventions: Conventions) -> Attributes:
     """Return the attributes of an h5py group or dataset that the tree doesn't have in another way."""
-    import h5py
 
     out = Attributes({}, {}, {})
     hidden = _hidden(node, conventions.netcdf)
@@ -166,8 +167,6 @@ def attributes_of(node: h5py.HLObject, conventions: Conventions) -> Attributes:
         dtype = getattr(value, "dtype", None)
         if dtype is not None and dtype.kind in "iuf" and dtype.itemsize <= 8:
             out.number_types[name] = dtype.newbyteorder("=")
-        if isinstance(value, h5py.RegionReference):
-            out.left_out[name] = "it refers to a region, and only the object is kept"
     return out
 
 
@@ -238,8 +237,14 @@ def _path_of(file: h5py.File, reference: h5py.Reference, paths: ObjectPaths) -> 
 
 
 def reference_json(file: h5py.File, reference: h5py.Reference, paths: ObjectPaths) -> JSON:
-    """Return a reference to an object of the same file, as HDMF has it in Zarr v2."""
+    """Return a reference to an object of the same file, or to a region of it, as HDMF has it in Zarr v2."""
+    import h5py
+
     if not reference:
         return None
     path = _path_of(file, reference, paths)
-    return {"path": path, "source": ".", **_identity(file, file[reference] if path else None)}
+    target = file[reference] if path else None
+    out: dict[str, JSON] = {"path": path or _GONE, "source": ".", **_identity(file, target)}
+    if isinstance(reference, h5py.RegionReference) and target is not None:
+        out["region"] = region_json(file, reference, target.shape)
+    return out

@@ -1,0 +1,329 @@
+"""Differences of two HDMF files, whatever their formats: what each means is compared, not how it is stored.
+
+Cached specifications are compared by content.  What only the storage needs is no difference: types that are
+noted in attributes, the form of references, links and scalars, text of fixed or variable length.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from chunkwise import TensorStore
+from chunkwise.copying.copy_source import CopySource, stored_source
+from chunkwise.copying.difference import (
+    Difference,
+    Progress,
+    attribute_differences,
+    layout_differences,
+)
+from chunkwise.copying.value_difference import FirstDifference, as_json, compare_values, different
+from chunkwise.copying.work import Crew
+from chunkwise.extension import JSON
+from chunkwise.extension.trees import Node
+from chunkwise.hdmf.model.element import Element
+from chunkwise.hdmf.model.reference import Reference, join_path
+from chunkwise.hdmf.opening import enclosing_store, is_hdf5, open_store
+from chunkwise.hdmf.storage.dataset import Dataset
+from chunkwise.hdmf.storage.meaning import Meaning, kind_of
+from chunkwise.hdmf.storage.resolve import StoreSet, Target
+from chunkwise.hdmf.storage.store import HdmfStore
+
+__all__ = ["differences_of_nodes"]
+
+_NAMES = "_ARRAY_DIMENSIONS"
+_SCALES = "DIMENSION_LIST"
+_UNNAMED = "phony_dim_"
+"""How the names of dimensions of HDF5 begin that have none."""
+
+_ROWS_NBYTES = 1 << 23
+_FEW_NBYTES = 1 << 16
+"""Datasets of so few bytes are compared here, without workers."""
+
+
+def differences_of_nodes(
+    left: Node,
+    right: Node,
+    attributes: bool,
+    values: bool,
+    layout: bool,
+    crew: Crew,
+    progress: Progress,
+) -> Iterator[Difference] | None:
+    """Yield the differences of two HDMF files, or of parts of them; None if one is none."""
+    found = [enclosing_store(node) for node in (left, right)]
+    if found[0] is None or found[1] is None:
+        return None
+    comparison = _Comparison(found[0].store, found[1].store, attributes, values, layout, crew, progress)
+    return comparison.run(found[0].path, found[1].path)
+
+
+def _open_other(source: str) -> HdmfStore:
+    store = open_store(f"{source}|hdf5:" if is_hdf5(source) else source)
+    store.source = source
+    return store
+
+
+@dataclass
+class _Comparison:
+    """Two stores that are compared, and what is compared of them."""
+
+    left: HdmfStore
+    right: HdmfStore
+    attributes: bool
+    values: bool
+    layout: bool
+    crew: Crew
+    progress: Progress
+
+    def __post_init__(self) -> None:
+        self.meanings = [Meaning(StoreSet(store, _open_other)) for store in (self.left, self.right)]
+
+    def run(self, left: str, right: str) -> Iterator[Difference]:
+        """Yield the differences of what lies at two paths."""
+        if self.layout and self.left.format != self.right.format:
+            yield Difference("", "format", self.left.format, self.right.format)
+        yield from self._objects("", Target(self.left, left), Target(self.right, right))
+        if left == right == "/":
+            yield from self._specifications()
+
+    def _objects(self, name: str, a: Target, b: Target) -> Iterator[Difference]:
+        x, y = (at.store.is_dataset(at.path) for at in (a, b))
+        if x != y:
+            yield Difference(
+                name, "structure", *("dataset" if is_dataset else "group" for is_dataset in (x, y))
+            )
+            return
+        if self.attributes:
+            found = [self._attributes(meaning, at) for meaning, at in zip(self.meanings, (a, b), strict=True)]
+            yield from attribute_differences(name, *found)
+        if x:
+            yield from self._datasets(name, a.store.dataset(a.path), b.store.dataset(b.path))
+        else:
+            yield from self._groups(name, a, b)
+
+    def _attributes(self, meaning: Meaning, at: Target) -> dict[str, Any]:
+        attributes = at.store.attributes(at.path)
+        hidden = _of_dimensions(attributes) if at.store.is_dataset(at.path) else ()
+        return {
+            name: meaning.value(value, at.store) for name, value in attributes.items() if name not in hidden
+        }
+
+    # -- groups -----------------------------------------------------------------------------------
+
+    def _groups(self, name: str, a: Target, b: Target) -> Iterator[Difference]:
+        members = [_members(at) for at in (a, b)]
+        for child in sorted({*members[0], *members[1]}):
+            at = f"{name}/{child}" if name else child
+            x, y = (found.get(child) for found in members)
+            yield from self._children(at, x, y, a, b)
+
+    def _children(
+        self, name: str, x: str | Reference | None, y: str | Reference | None, a: Target, b: Target
+    ) -> Iterator[Difference]:
+        """Compare what two groups have by the same name: objects, links, or nothing."""
+        left, right = self.meanings
+        if isinstance(x, Reference) and isinstance(y, Reference):
+            told = left.object(x, a.store), right.object(y, b.store)
+            if told[0] != told[1]:
+                yield Difference(name, "link", told[0], told[1])
+            return
+        at, there = self._target(left, a, x), self._target(right, b, y)
+        if at is not None and there is not None:
+            yield from self._objects(name, at, there)
+        else:
+            yield Difference(name, "structure", _describe(left, a, x), _describe(right, b, y))
+
+    def _target(self, meaning: Meaning, at: Target, found: str | Reference | None) -> Target | None:
+        """Return an object; of a link to another file, of which a conversion has a copy, what it leads to."""
+        if found is None or isinstance(found, str):
+            return None if found is None else Target(at.store, found)
+        target = meaning.target(found, at.store)
+        return None if target is None or target.store is at.store else target
+
+    # -- datasets ---------------------------------------------------------------------------------
+
+    def _datasets(self, name: str, x: Dataset, y: Dataset) -> Iterator[Difference]:
+        if x.shape != y.shape:
+            yield Difference(name, "shape", list(x.shape), list(y.shape))
+        kinds = [kind_of(dataset.element) for dataset in (x, y)]
+        untold = any(not dataset.size and dataset.declaration.element is None for dataset in (x, y))
+        if kinds[0] != kinds[1] and not untold:
+            yield Difference(name, "dtype", *kinds)
+        names = _dimension_names(x), _dimension_names(y)
+        if self.attributes and any(m and n and m != n for m, n in zip(*names, strict=False)):
+            yield Difference(name, "dimension_names", *names)
+        if self.layout and x.is_array and y.is_array:
+            yield from layout_differences(name, *(_stored(dataset).template for dataset in (x, y)))
+        if self.values and x.shape == y.shape and kinds[0] == kinds[1]:
+            yield from self._values(name, x, y)
+
+    def _values(self, name: str, x: Dataset, y: Dataset) -> Iterator[Difference]:
+        stores = [_large_array(dataset) for dataset in (x, y)]
+        if stores[0] is not None and stores[1] is not None:
+            found = compare_values(stores[0], stores[1], self.crew, self.progress)
+            n_different, first = found.n_different, found.first
+        else:
+            n_different, first = self._rows(x, y)
+        if first is not None:
+            where, left, right = first
+            detail = f"({n_different:,} of {x.size:,} differ; the first at {where})"
+            yield Difference(name, "values", left, right, detail)
+
+    def _rows(self, x: Dataset, y: Dataset) -> tuple[int, FirstDifference | None]:
+        """Compare two datasets some rows at a time; return how many elements differ, and the first."""
+        n_different = 0
+        first: FirstDifference | None = None
+        if not x.size:
+            return 0, None
+        for start, stop in _row_ranges(x, y):
+            key: Any = slice(start, stop) if x.shape else ...
+            a, b = x.read(key), y.read(key)
+            mask = self._mask(a, b, x.element, y.element, x.store, y.store)
+            n_different += int(np.count_nonzero(mask))
+            if first is None and mask.any():
+                at = np.unravel_index(int(np.argmax(mask)), mask.shape)
+                where = [int(i) + (start if dim == 0 else 0) for dim, i in enumerate(at)]
+                shown = [
+                    as_json(meaning.value(part[at], dataset.store))
+                    for meaning, part, dataset in zip(self.meanings, (a, b), (x, y), strict=True)
+                ]
+                first = FirstDifference(where, shown[0], shown[1])
+            self.progress(a.nbytes)
+        return n_different, first
+
+    def _mask(
+        self, a: Any, b: Any, x: Element, y: Element, left: HdmfStore, right: HdmfStore
+    ) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        if x.kind == "number":
+            return different(a, b)
+        if x.kind == "compound":
+            mask = np.zeros(a.shape, bool)
+            for m, n in zip(x.members, y.members, strict=True):
+                mask |= self._mask(a[m.name], b[n.name], m.element, n.element, left, right)
+            return mask
+        columns = self.meanings[0].column(a, left), self.meanings[1].column(b, right)
+        return np.asarray(columns[0] != columns[1], bool).reshape(a.shape)
+
+    # -- cached specifications --------------------------------------------------------------------
+
+    def _specifications(self) -> Iterator[Difference]:
+        found = [_specifications(store) for store in (self.left, self.right)]
+        if any(of is None for of in found):
+            x, y = (None if of is None else "cached specifications" for of in found)
+            if x != y:
+                yield Difference("specifications", "structure", x, y)
+            return
+        a, b = (of or {} for of in found)
+        for name in sorted({*a, *b}):
+            at = f"specifications/{name}"
+            if name not in a or name not in b:
+                x, y = ("cached specification" if name in of else None for of in (a, b))
+                yield Difference(at, "structure", x, y)
+            elif self.values and a[name] != b[name]:
+                yield Difference(at, "values", *_first_other(a[name], b[name]))
+
+
+def _members(at: Target) -> dict[str, str | Reference]:
+    """Return what is in a group: paths of objects, and links."""
+    out: dict[str, str | Reference] = dict(at.store.links(at.path))
+    skip = at.store.specloc
+    for name in at.store.names(at.path):
+        path = join_path(at.path, name)
+        if path != skip:
+            out[name] = path
+    return out
+
+
+def _describe(meaning: Meaning, at: Target, found: str | Reference | None) -> str | None:
+    if found is None:
+        return None
+    if isinstance(found, Reference):
+        return f"link to {meaning.object(found, at.store)['object']}"
+    return _kind(Target(at.store, found))
+
+
+def _kind(at: Target) -> str:
+    return "dataset" if at.store.is_dataset(at.path) else "group"
+
+
+def _of_dimensions(attributes: Mapping[str, Any]) -> set[str]:
+    """Return the attributes of a dataset by which HDF5 or Zarr names its dimensions."""
+    scale = {"CLASS", "NAME", "REFERENCE_LIST"} if attributes.get("CLASS") == "DIMENSION_SCALE" else set()
+    return {_NAMES, _SCALES, *scale}
+
+
+def _dimension_names(dataset: Dataset) -> list[str | None]:
+    """Return the names of the dimensions: of HDF5's scales if there are any, as its files are read."""
+    node = dataset.store.tree.nodes[dataset.path]
+    found = node.attributes.get(_NAMES) or node.document.get("dimension_names")
+    names = [*found] if isinstance(found, list) else []
+    scales = dataset.attributes.get(_SCALES)
+    if isinstance(scales, list) and len(scales) == len(dataset.shape):
+        names += [None] * (len(scales) - len(names))
+        for dim, listed in enumerate(scales):
+            if listed and isinstance(listed, list) and isinstance(listed[0], Reference):
+                names[dim] = listed[0].path.rpartition("/")[2]
+    return [n if isinstance(n, str) and n and not n.startswith(_UNNAMED) else None for n in names]
+
+
+def _stored(dataset: Dataset) -> CopySource:
+    return stored_source(dataset.store.location.at(dataset.physical.prefix))
+
+
+def _large_array(dataset: Dataset) -> TensorStore | None:
+    """Return the array that a dataset is stored as, if workers can compare it; None of others."""
+    if dataset.scalar or not dataset.is_array or dataset.nbytes < _FEW_NBYTES:
+        return None
+    if dataset.element.kind != "number" or dataset.physical.dtype != dataset.element.dtype:
+        return None
+    array = _stored(dataset).store
+    return array.transpose() if dataset.physical.rules.reversed_axes else array
+
+
+def _row_ranges(x: Dataset, y: Dataset) -> Iterator[tuple[int, int]]:
+    """Yield ranges of rows that are compared at a time: whole chunks, if these are not large."""
+    if not x.shape:
+        yield 0, 1
+        return
+    row = max(1, max(dataset.nbytes for dataset in (x, y)) // x.shape[0])
+    n = max(1, _ROWS_NBYTES // row)
+    unit = max(chunks[0] if (chunks := dataset.chunks) else 1 for dataset in (x, y))
+    n = max(n // unit * unit, min(unit, n)) if unit else n
+    for start in range(0, x.shape[0], n):
+        yield start, min(start + n, x.shape[0])
+
+
+def _specifications(store: HdmfStore) -> dict[str, Any] | None:
+    """Return the cached specifications as JSON, by namespace, version and source; None if there are none."""
+    path = store.specifications()
+    if path is None:
+        return None
+    out: dict[str, Any] = {}
+    for at in store.walk(path, specifications=True):
+        if store.is_dataset(at):
+            value = store.dataset(at).read().reshape(-1)[0]
+            text = value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)
+            try:
+                out[at[len(path) + 1 :]] = json.loads(text)
+            except (ValueError, RecursionError):
+                out[at[len(path) + 1 :]] = text
+    return out
+
+
+def _first_other(a: JSON, b: JSON) -> tuple[JSON, JSON]:
+    """Return the innermost parts of two JSON values in which alone they differ."""
+    while True:
+        if isinstance(a, Mapping) and isinstance(b, Mapping) and a.keys() == b.keys():
+            other = [name for name in a if a[name] != b[name]]
+            x, y = a[other[0]], b[other[0]]
+        elif isinstance(a, list) and isinstance(b, list) and len(a) == len(b):
+            other = [i for i in range(len(a)) if a[i] != b[i]]
+            x, y = a[other[0]], b[other[0]]
+        else:
+            return a, b
+        a, b = x, y

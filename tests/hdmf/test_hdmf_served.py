@@ -1,0 +1,61 @@
+"""NWB files that `chunkwise.serve` serves, read by HTTP as any other file."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from nwb_content import ecephys, intervals, new_file, ophys, series, tables
+
+import chunkwise
+from chunkwise.hdmf import NWBZarrIO, read_nwb
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+READ = """
+import sys, warnings
+warnings.simplefilter("ignore")
+from chunkwise.hdmf import NWBZarrIO, open_store
+with NWBZarrIO(sys.argv[1]) as io:
+    nwb = io.read()
+    assert nwb.acquisition["raw"].data.shape == (21, 3), nwb.acquisition["raw"].data
+    assert nwb.acquisition["raw"].data[-1].tolist() == [7, 8, 9]
+    assert nwb.trials["timeseries"][3][0].timeseries is nwb.acquisition["ts"]
+    assert nwb.trials["cond"][:].tolist() == ["c0", "c1", "c2", "new"]
+    assert nwb.electrodes["group"][1] is nwb.electrode_groups["shank1"]
+    assert nwb.electrode_groups["shank1"].position.tolist() == (1.0, 2.0, 3.0)
+assert open_store(sys.argv[1]).names("/intervals") == ["epochs", "trials"]
+print("read")
+"""
+
+
+def test_a_served_file_is_read_in_another_process(tmp_path: Path) -> None:
+    nwb = new_file()
+    for add in (ecephys, intervals, ophys, tables, series):
+        add(nwb)
+    with NWBZarrIO(tmp_path / "a.nwb.zarr", mode="w") as io:
+        io.write(nwb)
+    with chunkwise.serve(tmp_path / "a.nwb.zarr") as server:
+        urls = server.urls()
+        url = f"{server.url}zarr3/a.nwb.zarr"
+        assert urls["pynwb"] == f'chunkwise.hdmf.read_nwb("{url}")'
+        assert read_nwb(url).acquisition["raw"].data.shape == (20, 3)
+        with NWBZarrIO(tmp_path / "a.nwb.zarr", mode="r+") as io:
+            nwb = io.read()
+            nwb.acquisition["raw"].data.append([7, 8, 9])
+            ts = nwb.acquisition["ts"]
+            nwb.add_trial(start_time=9.0, stop_time=9.5, cond="new", tags=["x"], timeseries=[ts])
+            io.write(nwb)
+        done = subprocess.run(
+            [sys.executable, "-c", f"import time; time.sleep(2.1){READ}", url],
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert done.stdout == "read\n", done.stderr
+        assert chunkwise.diff(tmp_path / "a.nwb.zarr", url) == []
+    with chunkwise.serve({"x": np.arange(2)}) as server:
+        assert "pynwb" not in server.urls()
