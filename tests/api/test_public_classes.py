@@ -5,8 +5,10 @@ from __future__ import annotations
 import inspect
 import pickle
 import weakref
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import chunkwise as ts
@@ -59,3 +61,15 @@ def test_everything_can_be_referred_to_weakly() -> None:
         ts.virtual_chunked(print, dtype="uint8", shape=[4]).spec(),
     ]
     assert [value for value in values if weakref.ref(value)() is not value] == []
+
+
+def test_what_calls_give_back_is_shown_in_a_line(tmp_path: Path) -> None:
+    """As a report of a copy is: no spec of an array is in it, and no table of numbers."""
+    array = ts.create_array(tmp_path / "a.zarr", np.zeros((64, 96), "u2"), chunks=(32, 32))
+    made = ts.downsample_pyramid(array, tmp_path / "p.zarr", levels=2).result()
+    copied = ts.copy(tmp_path / "a.zarr", tmp_path / "b.zarr")
+    for found in (made, made.levels, array.explain(), array[0].explain(), copied, copied.plan):
+        assert len(repr(found)) < 300 and "\n" not in repr(found)
+    shapes = ((64, 96), (32, 48), (16, 24))
+    assert repr(made.levels) == f"({', '.join(f'TensorStore {shape} uint16' for shape in shapes)})"
+    assert repr(array[0].explain()).startswith("<Explanation of a read: 3 chunks, 3 requests, 6,144 bytes")

@@ -20,7 +20,9 @@ def public_names():
             continue
         names.append(name)
         if inspect.isclass(value) and value.__module__.startswith("chunkwise"):
-            names += [f"{name}.{member}" for member in dir(value) if not member.startswith("_")]
+            # Names of other libraries, whose errors say what to write instead, are not had.
+            members = [m for m in dir(value) if not m.startswith("_") and hasattr(value, m)]
+            names += [f"{name}.{member}" for member in members]
         if inspect.ismodule(value):
             names += [f"{name}.{member}" for member in value.__all__]
     return sorted(names)

@@ -64,3 +64,43 @@ def test_in_a_batch(store):
         future = store.read(batch=batch, out=out)
     assert future.result() is out
     assert out[5, 6] == 41
+
+
+int16 = np.dtype("int16")  # which a tensor's module has
+
+
+class Tensor:
+    """What is used of a tensor of PyTorch that is of a type which NumPy lacks."""
+
+    def __init__(self, bits, dtype, why=""):
+        self.bits, self.dtype, self.why = bits, dtype, why
+
+    def __dlpack__(self, **options):
+        raise BufferError("NumPy can't take it")
+
+    def __dlpack_device__(self):
+        return 1, 0
+
+    def view(self, dtype):
+        return Tensor(self.bits, str(dtype))
+
+    def numpy(self):
+        if self.why:
+            raise RuntimeError(self.why)
+        if self.dtype != "int16":
+            raise TypeError(f"Got unsupported ScalarType {self.dtype}")
+        return self.bits
+
+
+def test_tensors_of_types_that_numpy_lacks(tmp_path):
+    store = ts.create_array(tmp_path / "a", shape=(2, 3), dtype="bfloat16")
+    store[...] = 1.5
+    out = Tensor(np.zeros((2, 3), "int16"), "torch.bfloat16")
+    assert store.read(out=out).result() is out
+    assert (out.bits == 0x3FC0).all()
+    other = ts.create_array(tmp_path / "b", np.zeros((2, 3), "f4"))
+    with pytest.raises(ValueError, match="bfloat16"):
+        other.read(out=out).result()
+    for wrong in (Tensor(out.bits, "torch.qint8"), Tensor(out.bits, "torch.int16", "it requires grad")):
+        with pytest.raises(ValueError, match=r"gives no memory to write: .*(qint8|requires grad)"):
+            store.read(out=wrong).result()

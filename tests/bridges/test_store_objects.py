@@ -14,11 +14,12 @@ import fsspec
 import numpy as np
 import obstore
 import pytest
+import tifffile
 import zarr
 from zarr.storage import FsspecStore, LocalStore, MemoryStore, ObjectStore, WrapperStore, ZipStore
 
 import chunkwise as ts
-from chunkwise.errors import UnsupportedError
+from chunkwise.errors import FailedPreconditionError, InvalidArgumentError, UnsupportedError
 
 VALUES = np.arange(64, dtype="int32").reshape(8, 8)
 
@@ -200,3 +201,31 @@ def test_the_table_of_the_page_has_every_store() -> None:
     page = (Path(__file__).parents[2] / "docs" / "bridges.md").read_text()
     rows = re.findall(r"^\| `([\w.]+)` \| yes \| yes \| (\w+)", page, flags=re.MULTILINE)
     assert dict(rows) == {name: "yes" if promised else "only" for name, (_, promised) in STORES.items()}
+
+
+def test_stores_of_tifffile_with_an_array_and_with_a_pyramid(tmp_path: Path) -> None:
+    """`aszarr=True` gives a store of one or the other; the error of the wrong call names the right one."""
+    values = np.arange(2 * 32 * 48, dtype="u2").reshape(2, 32, 48)
+    with tifffile.TiffWriter(tmp_path / "a.tif") as file:
+        file.write(values, tile=(16, 16), subifds=1, photometric="minisblack")
+        file.write(values[:, ::2, ::2], tile=(16, 16), subfiletype=1, photometric="minisblack")
+    with tifffile.imread(tmp_path / "a.tif", aszarr=True) as store:
+        assert [level.shape for level in ts.open_multiscale(store).levels] == [(2, 32, 48), (2, 16, 24)]
+        np.testing.assert_array_equal(ts.open_group(store)["1"], values[:, ::2, ::2])
+        for function in (ts.open_array, lambda store: ts.open(store).result()):
+            with pytest.raises(FailedPreconditionError, match=r'is a group.*open_group\(\.\.\.\)\["0"\]'):
+                function(store)
+        with pytest.raises(InvalidArgumentError, match=r"is a group.*chunkwise\.open_group"):
+            ts.read(store)
+    with tifffile.imread(tmp_path / "a.tif", aszarr=True, level=0) as store:
+        np.testing.assert_array_equal(ts.open_array(store), values)
+        np.testing.assert_array_equal(ts.read(store), values)
+        with pytest.raises(InvalidArgumentError, match=r"is an array.*chunkwise\.open_array"):
+            ts.open_group(store)
+
+
+@pytest.mark.parametrize("format", ["zarr2", "zarr3", "n5"])
+def test_a_group_opened_as_an_array_is_told(format: Any, tmp_path: Path) -> None:
+    ts.create_group(tmp_path / "g", format=format).create_array("a", [1])
+    with pytest.raises(FailedPreconditionError, match=r"is a group, which open_group opens; .*g/a"):
+        ts.open_array(tmp_path / "g")

@@ -33,3 +33,29 @@ def test_the_option_is_named(tmp_path: Path, format: str, option: str) -> None:
         cw.copy(here, there, format=format, resume=True, **{**given, **OTHER[option]})
     assert option in str(e.value)
     assert [name for name in ("--codec", "--chunk", "--dtype") if name in str(e.value)] in ([option], [])
+
+
+@pytest.mark.parametrize("format", ["zarr3", "zarr2", "n5"])
+@pytest.mark.parametrize("option", [*OTHER, "--cast", "--keep-fingerprint"])
+def test_the_option_of_a_tree_is_named(tmp_path: Path, format: str, option: str) -> None:
+    """Of small arrays and of large ones, and where an option is left out."""
+    if option == "--fill-value" and format == "n5":
+        option = "--chunk"
+    other = {**OTHER, "--cast": {"cast": "clamp"}, "--keep-fingerprint": {"keep_fingerprint": True}}[option]
+    source = cw.create_group(tmp_path / "a", format="zarr3")
+    source.create_array("small", np.arange(24, dtype="f4").reshape(6, 4), chunks=(2, 4))
+    given = {"codec": "gzip:1", "chunks": (2, 4), "format": format}
+
+    def stop(path: str, nbytes: int) -> None:
+        raise RuntimeError("stopped")
+
+    for number, (begun, now) in enumerate(((given, {**given, **other}), ({**given, **other}, given))):
+        there = tmp_path / f"b{number}"
+        with pytest.raises(RuntimeError, match="stopped"):
+            cw.copy_tree(tmp_path / "a", there, progress=stop, **begun)
+        with pytest.raises(ValueError, match="was begun and not finished: --resume goes on with it"):
+            cw.copy_tree(tmp_path / "a", there, **begun)
+        with pytest.raises(ValueError, match="can't be resumed") as e:
+            cw.copy_tree(tmp_path / "a", there, resume=True, **now)
+        assert option in str(e.value)
+        assert cw.copy_tree(tmp_path / "a", there, resume=True, **begun).n_arrays == 1

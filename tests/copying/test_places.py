@@ -16,7 +16,7 @@ from PIL import Image
 
 import chunkwise as cw
 from chunkwise.cli.main import main
-from chunkwise.errors import InvalidArgumentError
+from chunkwise.errors import InvalidArgumentError, NotFoundError
 from chunkwise.images.server.image import first_image
 from chunkwise.images.server.sources import sources_of
 from chunkwise.napari.reader import get_reader
@@ -88,6 +88,12 @@ def test_all_entries_take_all_places(folder, tmp_path, name, monkeypatch):
     for path in ("b.zarr/0", "c.zarr/0"):
         np.testing.assert_array_equal(zarr.open_array(path, mode="r")[...], whole)
     assert made.levels[1].shape[-1] == 15
+    np.testing.assert_array_equal(cw.read(place), expected)
+    assert cw.plan_copy(place, "f.zarr", format="zarr3").nbytes == VALUES.nbytes
+    assert cw.copy(place, "f.zarr", format="zarr3", verify=True).verified
+    np.testing.assert_array_equal(zarr.open_array("f.zarr", mode="r")[...], expected)
+    assert cw.diff(place, place) == []
+    assert not any(report.bad for report in cw.verify(place))
     (layer,) = get_reader(place)(place)
     data = layer[0][0] if isinstance(layer[0], list) else layer[0]
     assert sorted(np.asarray(data).shape)[-3:] == [4, 20, 30]
@@ -125,6 +131,12 @@ def _test_reading_commands(place, name, tmp_path):
         else:
             with pytest.raises(InvalidArgumentError, match=r"not a group.*chunkwise\.open"):
                 function(place)
+
+    if in_file:
+        assert cw.copy_tree(place, "g.zarr", format="zarr3").n_arrays == 1
+    else:
+        with pytest.raises(InvalidArgumentError, match=r"not a group; chunkwise\.copy copies arrays"):
+            cw.copy_tree(place, "g.zarr", format="zarr3")
 
 
 def _open_datatree(place):
@@ -213,12 +225,66 @@ def test_functions_take_stores_and_specs(folder, tmp_path, kind):
     np.testing.assert_array_equal(image.levels[0].view, VALUES)
 
 
+@pytest.mark.parametrize("name", ["a.zarr", "a.tif", "a.ome.tif", "a.h5|hdf5:d", "a.zip", "view.json"])
+def test_layers_are_places_that_open_takes(folder, name):
+    """As text, as a path, as the JSON of a spec."""
+    place = f"{folder}/{name}"
+    given = [place, folder / name, cw.open(place).result().spec().to_json()]
+    for layer in given:
+        np.testing.assert_array_equal(cw.stack([layer, place]), [VALUES, VALUES])
+        np.testing.assert_array_equal(cw.concat([layer, place], axis=0), np.concatenate([VALUES] * 2))
+        np.testing.assert_array_equal(cw.overlay([layer]), VALUES)
+
+
+def test_wrong_layers_say_what_is_expected(folder):
+    with pytest.raises(TypeError, match=r"several layers.*one place"):
+        cw.stack(f"{folder}/a.zarr")
+    with pytest.raises(ValueError, match=r"Layer 1: .*missing"):
+        cw.stack([f"{folder}/a.zarr", f"{folder}/missing"])
+    with pytest.raises(TypeError, match="TensorStore, a Spec, a path"):
+        cw.stack([VALUES])
+    for function in (lambda place: cw.cast(place, "f4"), lambda place: cw.downsample(place, [1], "mean")):
+        with pytest.raises(TypeError, match=r"open it first, with chunkwise\.open"):
+            function(f"{folder}/a.zarr")
+    with pytest.raises(TypeError, match=r"which chunkwise\.open opens"):
+        cw.to_dask(f"{folder}/a.zarr")
+
+
+def test_a_place_of_another_kind_says_what_to_call(folder, tmp_path):
+    """Of functions that copy, read and migrate."""
+    cw.create_group(tmp_path / "g.zarr")
+    view = {"driver": "cast", "dtype": "float32", "base": f"file://{folder}/a.zarr"}
+    np.testing.assert_array_equal(cw.read(view), VALUES)
+    assert cw.copy(view, tmp_path / "v.zarr").array.dtype == cw.float32
+    with pytest.raises(InvalidArgumentError, match=r"is a group.*chunkwise\.open_group"):
+        cw.read(tmp_path / "g.zarr")
+    with pytest.raises(InvalidArgumentError, match=r"is a group.*chunkwise\.copy_tree"):
+        cw.copy(tmp_path / "g.zarr", tmp_path / "h.zarr")
+    with pytest.raises(TypeError, match=r"create_array\(destination"):
+        cw.copy(cw.open(folder / "a.zarr").result(), tmp_path / "h.zarr")
+    with pytest.raises(InvalidArgumentError, match="view of an array"):
+        cw.open_group(view)
+    with pytest.raises(NotFoundError, match="open_multiscale"):
+        cw.open_array(f"{folder}/planes/*.tif")
+    cw.create_array(tmp_path / "two.zarr", [1, 2], format="zarr2")
+    (tmp_path / "two.json").write_text(
+        json.dumps({"driver": "zarr", "kvstore": f"file://{tmp_path}/two.zarr/"})
+    )
+    assert cw.migrate(tmp_path / "two.json", apply=True).applied
+    np.testing.assert_array_equal(
+        zarr.open_array(tmp_path / "two.zarr", mode="r", zarr_format=3)[...], [1, 2]
+    )
+
+
 def test_files_of_several_arrays_say_which(tmp_path, capsys):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["one"], file["g/two"] = VALUES, VALUES
     assert main(["slice", str(tmp_path / "a.h5")]) == 1
     error = capsys.readouterr().err
     assert "a.h5|hdf5:one" in error and "a.h5|hdf5:g/two" in error
+    for function in (cw.read, partial(cw.copy, destination=tmp_path / "b.zarr")):
+        with pytest.raises(InvalidArgumentError, match=r"a\.h5\|hdf5:one"):
+            function(tmp_path / "a.h5")
 
 
 def test_pictures_are_planes(tmp_path, capsys):
@@ -228,10 +294,10 @@ def test_pictures_are_planes(tmp_path, capsys):
     layers = [str(tmp_path / f"z{z}.png") for z in range(8, 12)]
     for given in ([str(tmp_path / "z*.png")], layers, [str(tmp_path)]):
         assert main(["stack", str(tmp_path / "s.json"), *given, "--check"]) == 0
-        assert "4 × 20 × 30 × 1" in capsys.readouterr().out
+        assert "4 × 20 × 30 from" in capsys.readouterr().out
     store = cw.open_multiscale(tmp_path / "z*.png").levels[0]
-    assert store.domain.labels == ("z", "y", "x", "c")
-    np.testing.assert_array_equal(store[..., 0], VALUES.astype("uint8"))
+    assert store.domain.labels == ("z", "y", "x")
+    np.testing.assert_array_equal(store, VALUES.astype("uint8"))
     Image.fromarray(VALUES[0, :5].astype("uint8")).save(tmp_path / "z12.png")
     assert main(["slice", str(tmp_path)]) == 1 and "z12.png" in capsys.readouterr().err
     tifffile.imwrite(tmp_path / "a.tif", VALUES[0])
@@ -243,3 +309,61 @@ def test_nothing_to_verify_is_no_good_news(tmp_path, capsys):
     cw.create_group(tmp_path / "a.zarr")
     assert main(["verify", str(tmp_path / "a.zarr"), "--quiet"]) == 1
     assert "nothing to verify" in capsys.readouterr().out
+
+
+def _grey_planes(path, kind):
+    """Write grey planes of `uint8`; return the place and its values."""
+    values = np.resize(VALUES.astype("uint8"), (5, 20, 30))
+    if kind == "pages":
+        tifffile.imwrite(path / "a.tif", values)
+        return path / "a.tif", values
+    if kind == "pages of Pillow":
+        first, *rest = map(Image.fromarray, values)
+        first.save(path / "a.tif", save_all=True, append_images=rest)
+        return path / "a.tif", values
+    if kind == "one page":
+        tifffile.imwrite(path / "a.tif", values[0])
+        return path / "a.tif", values[0]
+    (path / "planes").mkdir()
+    for z, plane in enumerate(values):
+        Image.fromarray(plane).save(path / f"planes/z{z}.{kind}")
+    return path / "planes", values
+
+
+@pytest.mark.parametrize("kind", ["pages", "pages of Pillow", "one page", "tif", "png"])
+def test_grey_planes_have_no_channel(tmp_path, kind, capsys):
+    """In a pyramid of them, whose axes are z, y and x."""
+    place, values = _grey_planes(tmp_path, kind)
+    units = ",".join(["2 um", "0.5 um", "0.5 um"][-values.ndim :])
+    to = str(tmp_path / "b.zarr")
+    assert main(["pyramid", str(place), to, "--levels", "1", "--units", units, "--quiet"]) == 0
+    image = cw.open_multiscale(to)
+    assert [axis.name for axis in image.axes] == ["z", "y", "x"][-values.ndim :]
+    assert image.scales[0][-2:] == (0.5, 0.5)
+    np.testing.assert_array_equal(image.levels[0], values)
+    made = cw.downsample_pyramid(place, tmp_path / "c.zarr", levels=1).result()
+    assert made.levels[0].shape == values.shape
+    wrong = ["pyramid", str(place), to, "--overwrite", "--units", "1 um"]
+    assert main(wrong) == 1
+    axes = ", ".join(["z", "y", "x"][-values.ndim :])
+    assert f"one for each of the axes {axes}, but received 1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("unit", ["none", "None", "", "1"])
+def test_voxels_without_a_unit(folder, tmp_path, unit):
+    to = str(tmp_path / "a.zarr")
+    assert (
+        main(["pyramid", f"{folder}/a.zarr", to, "--levels", "1", "--units", f"{unit},1,2", "--quiet"]) == 0
+    )
+    image = cw.open_multiscale(to)
+    assert [axis.unit for axis in image.axes] == ["", "", ""] and image.scales[0] == (1.0, 1.0, 2.0)
+    copied = ["cp", f"{folder}/a.zarr", str(tmp_path / "b.zarr"), "--units", f"4 nm,{unit},4 nm", "--quiet"]
+    assert main(copied) == 0
+    found = cw.open_array(tmp_path / "b.zarr").dimension_units[1]
+    assert found is None or found == cw.Unit(1, "")
+
+
+def test_colour_planes_have_channels(tmp_path):
+    for z in range(3):
+        Image.fromarray(np.full((8, 9, 3), z, "uint8")).save(tmp_path / f"{z}.png")
+    assert cw.open_multiscale(tmp_path).levels[0].domain.labels == ("z", "y", "x", "c")

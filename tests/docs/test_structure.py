@@ -20,7 +20,7 @@ INNER_MODULES = {
     "cli": 13,
     "copying": 97,
     "dask": 0,
-    "groups": 37,
+    "groups": 38,
     "hdmf": 30,
     "images": 30,
     "n5": 10,

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import dask.array
 import pytest
+import xarray
 
 import chunkwise
 from chunkwise.core.specs.storage_options import with_storage_options
@@ -51,6 +53,17 @@ ENTRIES: dict[str, Any] = {
     "open_group": lambda place, **o: chunkwise.open_group(place, **o),
     "create_group": lambda place, **o: chunkwise.create_group(place, **o),
     "create_array": lambda place, **o: chunkwise.create_array(place, [1], **o),
+    "open_array": lambda place, **o: chunkwise.open_array(place, **o),
+    "read": lambda place, **o: chunkwise.read(place, **o),
+    "copy": lambda place, **o: chunkwise.copy(place, "/local/b", **o),
+    "copy to": lambda place, **o: chunkwise.copy("/local/b", place, **o),
+    "plan_copy": lambda place, **o: chunkwise.plan_copy(place, "/local/b", **o),
+    "copy_tree": lambda place, **o: chunkwise.copy_tree(place, "/local/b", **o),
+    "diff": lambda place, **o: chunkwise.diff(place, "/local/b", **o),
+    "verify": lambda place, **o: chunkwise.verify(place, **o),
+    "from_dask": lambda place, **o: chunkwise.from_dask(dask.array.zeros(3), place, **o),
+    "open_dataset": lambda place, **o: xarray.open_dataset(place, engine="chunkwise", **o),
+    "write_dataset": lambda place, **o: chunkwise.xarray.write_dataset(xarray.Dataset(), place, **o),
 }
 REFUSED: list[tuple[str, Any, str]] = [
     ("s3://bucket/a", {"key": "k", "secret": "s"}, '"key" is a secret.*AWS_ACCESS_KEY_ID'),
@@ -58,7 +71,7 @@ REFUSED: list[tuple[str, Any, str]] = [
     ("gs://bucket/a", {"token": "/key.json"}, '"token" is a secret.*GOOGLE_APPLICATION_CREDENTIALS'),
     ("az://container/a", {"account_key": "k"}, '"account_key" is a secret.*AZURE_STORAGE_ACCOUNT_KEY'),
     ("s3://bucket/a", {"endpoint": "http://h"}, '"endpoint" is not known for s3.*endpoint_url'),
-    ("/local/a", {"anon": True}, r"storage_options \\['anon'\\]: they go with a URL, not with /local/a"),
+    ("/local/a", {"anon": True}, r"storage_options \\['anon'\\]: they go with a URL, not with /local/[ab]"),
     ("s3://bucket/a", ["anon"], "storage_options: expected a dict, not list"),
 ]
 

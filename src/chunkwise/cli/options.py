@@ -12,7 +12,7 @@ from chunkwise import Unit
 from chunkwise.cli.command import UsageError
 from chunkwise.copying.executors import Workers, named_workers, threads_here
 from chunkwise.extension import JSON
-from chunkwise.extension.inside import as_nbytes
+from chunkwise.extension.inside import as_nbytes, parse_unit
 
 __all__ = [
     "add_memory",
@@ -60,7 +60,7 @@ def sizes(name: str, *, lowest: int = 1) -> Callable[[str], tuple[int, ...]]:
 def units_of(arguments: argparse.Namespace) -> tuple[Unit | None, ...] | None:
     """Return the units that --units names, if it is given."""
     names = None if arguments.units is None else parse_names(arguments.units)
-    return None if names is None else tuple(Unit(name) if name else None for name in names)
+    return None if names is None else tuple(map(parse_unit, names))
 
 
 def parse_sizes(text: str, name: str, *, lowest: int = 1) -> tuple[int, ...]:

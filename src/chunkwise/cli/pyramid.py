@@ -22,6 +22,7 @@ from chunkwise.cli.options import (
 from chunkwise.cli.progress import Progress, add_quiet, progress_of
 from chunkwise.cli.region import select
 from chunkwise.copying.executors import Workers
+from chunkwise.copying.pictures import without_channel
 from chunkwise.copying.quantities import format_pace, format_shape
 from chunkwise.copying.source import open_source, open_view
 from chunkwise.extension.inside import new_lock
@@ -88,7 +89,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--axes", metavar="NAMES", type=parse_names, help="names of the dimensions, such as z,y,x"
     )
-    parser.add_argument("--units", metavar="UNITS", help="sizes of a voxel, such as '40 nm,4 nm,4 nm'")
+    parser.add_argument(
+        "--units", metavar="UNITS", help="sizes of a voxel, such as '40 nm,4 nm,4 nm', or none"
+    )
     parser.add_argument(
         "--chunk",
         metavar="SIZES",
@@ -126,7 +129,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("a pyramid of a --region needs a DST")
     source: TensorStore | Location
     if view is not None or arguments.region is not None:
-        source = select(view or open_source(arguments.source), arguments.region or "...")
+        whole = without_channel(view or open_source(arguments.source))
+        source = select(whole, arguments.region or "...")
     else:
         source = locate(arguments.source)
     started = time.monotonic()

@@ -38,12 +38,13 @@ def run(arguments: argparse.Namespace) -> int:
     show(arguments, _as_json(arguments.path, status), *_lines(status))
     if arguments.json:
         return 1
+    goes_on = f"the same command, `{status.command}`, with --resume goes on with the copy"
     if status.parts:
         message("parts go on when they are run again; --resume does what they have left")
     elif status.owner is None:
-        message("nobody is at work; the same command with --resume goes on with it")
+        message(f"nobody is at work; {goes_on}")
     elif status.owner_ended:
-        message(f"{owner_text(status.owner)} has ended; the same command with --resume goes on with the copy")
+        message(f"{owner_text(status.owner)} has ended; {goes_on}")
     else:
         message(f"{owner_text(status.owner)} was at work when the journal was written")
     return 1
@@ -55,6 +56,7 @@ def _as_json(path: str, status: CopyStatus) -> dict[str, JSON]:
         out |= {"arrays": status.arrays.tasks, "arrays_done": status.arrays.done}
     out["passes"] = [each._asdict() for each in status.passes]
     out |= {"owner": status.owner, "owner_ended": status.owner_ended, "source": status.source}
+    out["command"] = status.command
     if status.parts:
         out["parts"] = [
             {

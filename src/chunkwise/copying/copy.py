@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from typing import Any, NamedTuple
 
@@ -11,14 +11,14 @@ from chunkwise.copying.array_copy import ArrayCopy
 from chunkwise.copying.array_template import template_options
 from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_plan import CopyPlan
-from chunkwise.copying.copy_source import stored_source
+from chunkwise.copying.copy_source import source_at
 from chunkwise.copying.executors import workers_of
 from chunkwise.copying.losses import is_loss, warn_of_losses
 from chunkwise.copying.narrowing import Cast
 from chunkwise.copying.progress import check_progress, shown_progress
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.arguments import as_nbytes
-from chunkwise.core.trees.location import LocationLike, locate
+from chunkwise.core.trees.location import LocationLike, locate, located
 from chunkwise.core.trees.new_location import suggested_format
 
 __all__ = ["ArrayCopyReport", "copy", "plan_copy"]
@@ -60,13 +60,14 @@ def plan_copy(
     executor: Executor | None = None,
     format: str | None = None,
     cast: Cast = "error",
+    storage_options: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> CopyPlan:
     """Return how `copy` would copy an array; nothing is written.
 
     Parameters
     ----------
-    source, destination, memory, executor, format, cast, **options
+    source, destination, memory, executor, format, cast, storage_options, **options
         As for `copy`.
 
     Returns
@@ -92,6 +93,7 @@ def plan_copy(
     >>> plan == chunkwise.CopyPlan.from_json(plan.to_json())
     True
     """
+    source, destination = located(storage_options, source, destination)
     how = CopyOptions(memory=as_nbytes(memory), cast=cast)
     return _prepare(source, destination, executor, format, options, how).plan
 
@@ -111,6 +113,7 @@ def copy(
     sync: bool = True,
     keep_fingerprint: bool = False,
     progress: Callable[[int], object] | bool = False,
+    storage_options: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> ArrayCopyReport:
     """Copy an array to another place, format, chunking or compression.
@@ -121,7 +124,9 @@ def copy(
 
     Parameters
     ----------
-    source, destination : str, path-like, Spec, KvStore, KvStore.Spec or JSON
+    source : str, path-like, Spec, KvStore, KvStore.Spec or JSON
+        What `chunkwise.open` takes, a file with one array or image, or a folder or glob of pictures.
+    destination : str, path-like, Spec, KvStore, KvStore.Spec or JSON
     executor : concurrent.futures.Executor, optional
         Who does it: threads, processes, ``distributed.Client(...).get_executor()`` or any other.  All its
         workers must see source and destination under the same names.  By default threads of this process.
@@ -148,6 +153,8 @@ def copy(
         `chunkwise.verify` finds any change, also chunks that are missing or were swapped.
     progress : callable or bool
         Is told the bytes of blocks that are done, in the calling thread; True shows a bar on stderr.
+    storage_options : mapping, optional
+        As for `open_group`; for each of the two that is a URL of an object store or a web server.
     **options
         What the copy is to have other than the source: ``chunks``, ``shards``, ``codec``, ``checksum``,
         ``fill_value``, ``dtype``.  ``chunks`` and ``shards`` may be by dimension name: ``{"time": 90}``
@@ -187,6 +194,7 @@ def copy(
     """
     started = time.monotonic()
     check_progress(progress)
+    source, destination = located(storage_options, source, destination)
     how = CopyOptions(
         memory=as_nbytes(memory),
         cast=cast,
@@ -220,7 +228,7 @@ def _prepare(
     how: CopyOptions,
     plan: CopyPlan | None = None,
 ) -> ArrayCopy:
-    found, there = stored_source(locate(source)), locate(destination)
+    found, there = source_at(source), locate(destination)
     return ArrayCopy(
         found,
         there,

@@ -11,17 +11,19 @@ from typing import NamedTuple
 from chunkwise.copying.array_template import ArrayTemplate, template_of
 from chunkwise.copying.new_array import open_array, open_node
 from chunkwise.copying.overlap import store_and_path, uses
+from chunkwise.copying.source import find_array, find_source, open_source
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.binding import JSON
+from chunkwise.core.driver.tree_formats import FORMATS
 from chunkwise.core.index_space import d, newaxis
 from chunkwise.core.specs.url import is_url
 from chunkwise.core.trees.attributes import node_attributes
-from chunkwise.core.trees.location import Location
+from chunkwise.core.trees.location import Location, LocationLike, locate
 from chunkwise.core.trees.node import Node, require_node
 from chunkwise.core.trees.tree import Tree
 from chunkwise.errors import InvalidArgumentError
 
-__all__ = ["CopySource", "check_apart", "stored_source", "tree_source", "view_source"]
+__all__ = ["CopySource", "check_apart", "source_at", "stored_source", "tree_source", "view_source"]
 
 
 class CopySource(NamedTuple):
@@ -65,6 +67,29 @@ class CopySource(NamedTuple):
         return uses(self.store._array.spec(), location, below=below)
 
 
+def source_at(place: LocationLike) -> CopySource:
+    """Return the array that `place` names: stored, or made by a spec, pictures, or the driver of a file."""
+    if isinstance(place, TensorStore):
+        raise TypeError(
+            "expected where an array is stored, got an open TensorStore; "
+            "chunkwise.create_array(destination, data=array) writes what it has"
+        )
+    text = os.fspath(place) if isinstance(place, str | os.PathLike) else ""
+    view = find_array(place)
+    if view is not None:
+        return view_source(text, view)
+    location = find_source(place)
+    if require_node(location).kind == "array":
+        return stored_source(location)
+    if location.text == locate(place).text:
+        raise InvalidArgumentError(
+            f"{location.text} is a group, not an array; chunkwise.copy_tree copies it with all that is in it"
+        )
+    view = open_source(place)  # the only array or image of a file
+    node = view._find_node().node if view.spec()._driver.driver in FORMATS else None
+    return view_source(text, view) if node is None else stored_source(node.location)
+
+
 def stored_source(location: Location) -> CopySource:
     """Return the array that is stored at `location`."""
     node = require_node(location)
@@ -83,7 +108,9 @@ def tree_source(tree: Tree, names: Sequence[str], node: Node) -> CopySource:
 
 def view_source(path: str, store: TensorStore) -> CopySource:
     """Return the array that `path` names, which is no node; its bounds begin at 0 in the copy."""
+    # Without a path, its spec stands for it.
     spec = store.spec().to_json()
+    location = path if is_url(path) else os.path.abspath(path) if path else spec
     store = store.translate_to[(0,) * store.rank] if store.rank else store
     chunks = store.chunk_layout.read_chunk.shape
     template = ArrayTemplate(
@@ -94,7 +121,7 @@ def view_source(path: str, store: TensorStore) -> CopySource:
         names=tuple(label or None for label in store.domain.labels),
         units=tuple(store.dimension_units),
     )
-    return CopySource(store, template, path if is_url(path) else os.path.abspath(path), _digest(spec), None)
+    return CopySource(store, template, location, _digest(spec), None)
 
 
 def check_apart(source: Location, destination: Location) -> None:

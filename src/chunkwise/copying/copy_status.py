@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from chunkwise.copying.destination import begun_at
 from chunkwise.copying.journal import may_live
-from chunkwise.copying.journal_document import JournalDocument, Ranges
+from chunkwise.copying.journal_document import JournalDocument, Ranges, read_journal
 from chunkwise.copying.part import Part
 from chunkwise.copying.parts import PartJournals, n_parts
 from chunkwise.copying.tree_journal import LARGE, SMALL, is_tree_journal
@@ -40,8 +40,9 @@ class CopyStatus(NamedTuple):
     owner: str | None  # process that writes the journal; None if none does
     owner_ended: bool  # whether that is a process of this machine that is no more
     passes: list[TaskCount]  # of a tree one for all; an array in it is one task or many
-    arrays: TaskCount | None  # of a tree
+    arrays: TaskCount | None  # of a tree or an image
     parts: list[PartStatus]
+    command: str  # which goes on with it, when it has its arguments and --resume
 
 
 def copy_status(location: Location) -> CopyStatus | None:
@@ -57,6 +58,8 @@ def copy_status(location: Location) -> CopyStatus | None:
     if is_tree_journal(journal):
         arrays = _sum(passes[SMALL], passes[LARGE])
         passes = [_sum(passes[SMALL], *passes[LARGE + 1 :])]
+    elif isinstance(journal["task"].get("levels"), dict):
+        arrays, passes = passes[0], _level_passes(location, journal)
     return CopyStatus(
         journal["task"].get("source"),
         journal["owner"],
@@ -64,7 +67,26 @@ def copy_status(location: Location) -> CopyStatus | None:
         passes,
         arrays,
         [PartStatus(part, list(_passes(own)), own["owner"], _has_ended(own)) for part, own in parts.items()],
+        _command(journal),
     )
+
+
+def _level_passes(location: Location, journal: JournalDocument) -> list[TaskCount]:
+    """Return the passes of the level of an image that is being made; none between two levels."""
+    for path in journal["task"]["levels"]:
+        level = read_journal(location.child(path))
+        if level is not None:
+            return list(_passes(level))
+    return []
+
+
+def _command(journal: JournalDocument) -> str:
+    task = journal["task"]
+    if "steps" in task:
+        return "chunkwise pyramid"
+    if is_tree_journal(journal) or "levels" in task:
+        return "chunkwise cp -r"
+    return "chunkwise cp"
 
 
 def _has_ended(journal: JournalDocument) -> bool:

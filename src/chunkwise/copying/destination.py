@@ -22,9 +22,9 @@ from chunkwise.core.trees.new_location import create_parents
 from chunkwise.core.trees.node import JOURNAL, Node, find_documented, find_node, nodes_below
 from chunkwise.core.trees.replacement import Replacement
 from chunkwise.core.trees.walk import walk
-from chunkwise.errors import FailedPreconditionError
+from chunkwise.errors import AlreadyExistsError, FailedPreconditionError
 
-__all__ = ["Destination", "begun_at"]
+__all__ = ["Destination", "begun_at", "unfinished"]
 
 
 @dataclass(frozen=True)
@@ -97,6 +97,14 @@ def begun_at(location: Location) -> tuple[Location, JournalDocument] | None:
         if journal is not None:
             return at, journal
     return None
+
+
+def unfinished(location: Location) -> AlreadyExistsError:
+    """Return the error that there is an unfinished copy where another one is to be."""
+    return AlreadyExistsError(
+        f"a copy to {location.text} was begun and not finished: --resume goes on with it, --overwrite starts "
+        "again"
+    )
 
 
 def _replaceable(location: Location, *, tree: bool) -> Node | None:

@@ -26,7 +26,7 @@ from chunkwise.core.base.catalogue import hooks
 from chunkwise.core.dtypes.fill_value import same_fill
 from chunkwise.core.trees.attributes import node_attributes
 from chunkwise.core.trees.link import Link, parse_links, without_links
-from chunkwise.core.trees.location import LocationLike
+from chunkwise.core.trees.location import LocationLike, located
 from chunkwise.core.trees.node import Node, require_node
 from chunkwise.core.trees.walk import walk
 from chunkwise.errors import FailedPreconditionError
@@ -74,6 +74,7 @@ def diff(
     layout: bool = False,
     executor: Executor | Workers | None = None,
     progress: Callable[[int], object] | bool = False,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> list[Difference]:
     """Compare two arrays or trees, whatever their formats.
 
@@ -88,6 +89,8 @@ def diff(
         Who compares values, as for `chunkwise.copy`.  By default threads of this process.
     progress : callable or bool
         Is told the bytes that were compared, in the calling thread; True shows a bar on stderr.
+    storage_options : mapping, optional
+        As for `open_group`; for each of the two that is a URL of an object store or a web server.
 
     Returns
     -------
@@ -114,6 +117,7 @@ def diff(
     values
     """
     check_progress(progress)
+    left, right = located(storage_options, left, right)
     with shown_progress(progress, "comparing", None) as told:
         found = differences(
             left,

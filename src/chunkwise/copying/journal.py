@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
-from chunkwise.copying.journal_difference import other_members
+from chunkwise.copying.journal_difference import difference
 from chunkwise.copying.journal_document import JournalDocument, Ranges, owner_text, parse_journal
 from chunkwise.copying.part import Part
 from chunkwise.core.base.binding import JSON
@@ -101,14 +101,12 @@ class Journal:
     def check(self) -> JournalDocument:
         """Return what the journal says; raise FailedPreconditionError if it is that of other work."""
         document = self._read()
-        for name, value in self._task.items():
-            begun = document["task"].get(name)
-            if begun != value:
-                how = "; ".join(other_members(begun, value))
-                raise FailedPreconditionError(
-                    f"the unfinished copy can't be resumed: its {name} is another one{how and f' ({how})'}; "
-                    "use the same source and options, or --overwrite to start again"
-                )
+        different = difference(document["task"], self._task)
+        if different:
+            raise FailedPreconditionError(
+                f"the unfinished copy can't be resumed: {different}; "
+                "use the same source and options, or --overwrite to start again"
+            )
         return document
 
     def _read(self) -> JournalDocument:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from chunkwise.core.base.binding import JSON, MISSING, dump
 
-__all__ = ["other_members"]
+__all__ = ["INFORMATIVE", "difference", "other_members", "told_options"]
 
 _OPTIONS = {
     **dict.fromkeys(("codecs", "compressor", "filters", "compression"), "--codec"),
@@ -14,8 +14,55 @@ _OPTIONS = {
     **dict.fromkeys(("data_type", "dtype", "dataType"), "--dtype"),
     "fill_value": "--fill-value",
     "driver": "--format",
+    "format": "--format",
+    "shards": "--shard",
+    "codec": "--codec",
+    "checksum": "--checksum",
+    "names": "--dimension-names",
+    "units": "--units",
+    "cast": "--cast",
+    "fingerprint": "--keep-fingerprint",
+    "method": "--method",
+    "convention": "--convention",
+    "steps": "--levels or --factors",
+    "axes": "--axes or --units",
+    "part": "--region",
+    "number of parts": "--part",
 }
+INFORMATIVE = "options"
+"""Member of a task that is no part of it, but says from what options the rest comes."""
+
 _LONGEST = 80  # characters of a value
+
+
+def difference(begun: Mapping[str, JSON], now: Mapping[str, JSON]) -> str:
+    """Return in words what differs between two tasks; the empty string if nothing does.
+
+    >>> difference({"method": "mean"}, {"method": "max"})
+    'its method is another one (was "mean", now "max": --method)'
+    """
+    for name in [*now, *(name for name in begun if name not in now)]:
+        then, here = begun.get(name, MISSING), now.get(name, MISSING)
+        if then == here or name == INFORMATIVE:
+            continue
+        members = list(other_members(then, here))
+        if not members and name in _OPTIONS:
+            members = [f"was {_text(then)}, now {_text(here)}: {_OPTIONS[name]}"]
+        # A digest says nothing; the options do, if they differ.
+        members = members or list(other_members(begun.get(INFORMATIVE), now.get(INFORMATIVE)))
+        how = "; ".join(dict.fromkeys(members))
+        is_other = "are others" if name == "levels" else "is another one"
+        return f"its {name} {is_other}{how and f' ({how})'}"
+    return ""
+
+
+def told_options(fields: Mapping[str, object]) -> dict[str, JSON]:
+    """Return options in a form that JSON has."""
+    plain = (dict, list, int, float, str, type(None))
+    return {
+        name: list(value) if type(value) is tuple else value if isinstance(value, plain) else str(value)
+        for name, value in fields.items()
+    }
 
 
 def other_members(begun: JSON, now: JSON) -> Iterator[str]:

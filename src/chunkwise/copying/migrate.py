@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from chunkwise.copying.array_template import regular_grid
 from chunkwise.copying.losses import finite_attributes
+from chunkwise.copying.source import find_source
 from chunkwise.core.base.binding import JSON, dump, load_json
 from chunkwise.core.codec.bytes import Bytes
 from chunkwise.core.codec.codec_json import codec_to_json
@@ -30,7 +31,7 @@ from chunkwise.core.kvstore.atomic import AtomicWritable
 from chunkwise.core.kvstore.protocol import MISSING_GENERATION, KvStoreDriver, offers
 from chunkwise.core.trees.attributes import node_attributes
 from chunkwise.core.trees.consolidated import update_consolidated
-from chunkwise.core.trees.location import Location, locate
+from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.node import Node, find_documented, require_node
 from chunkwise.errors import (
     AlreadyExistsError,
@@ -115,7 +116,7 @@ def migrate(
     >>> chunkwise.open({"driver": "zarr3", "kvstore": f"file://{place}/"}).result().read().result()
     array([7, 8], dtype=uint8)
     """
-    location = locate(place)
+    location = find_source(place)
     planned = plan_migration(old_node(require_node(location)), keep_old=keep_old)
     planned = planned._replace(notes=(*planned.notes, *notes_above(location)), applied=apply)
     if apply:

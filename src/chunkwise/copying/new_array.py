@@ -38,7 +38,9 @@ def open_array(location: Location, *, found: Node | None = None, **options: Any)
         if node.implicit and (why := interrupted_instead(location.store, location.path, location.text)):
             raise NotFoundError(f"there is no array at {location.text}: {why}")
         what = "a directory" if node.implicit else f"{node.format} group"
-        raise InvalidArgumentError(f"{location.text} is a group, not an array ({what})")
+        raise InvalidArgumentError(
+            f"{location.text} is a group, not an array ({what}); chunkwise.open_group opens it"
+        )
     spec = {"driver": DRIVERS[node.format], "kvstore": location.kvstore(), "open": True}
     return open_spec(spec, **options).result()
 

@@ -23,6 +23,7 @@ __all__ = [
     "open_pictures",
     "pictures_at",
     "stack_planes",
+    "without_channel",
 ]
 
 _DRIVERS = ("png", "jpeg", "tiff", "webp", "avif", "bmp")
@@ -82,6 +83,7 @@ def open_pictures(paths: Sequence[str]) -> TensorStore:
 
 def stack_planes(planes: Sequence[TensorStore]) -> TensorStore:
     """Return arrays of the same shape as one, with a first dimension z, or t if they have a z."""
+    planes = list(map(without_channel, planes))
     labels = planes[0].domain.labels
     free = next((name for name in ("z", "t") if name not in labels), "")
     from chunkwise.core.api.stack import stack  # which a single picture, or an array, does not need
@@ -105,6 +107,12 @@ def _opened(paths: Sequence[str]) -> Iterator[TensorStore]:
                 f"{first.dtype.name} of {list(first.shape)}"
             )
         yield store
+
+
+def without_channel(store: TensorStore) -> TensorStore:
+    """Return a grey picture without its only channel; others as they are."""
+    is_grey = store.rank == 3 and store.shape[2] == 1 and store.spec()._driver.driver in _DRIVERS
+    return store[..., 0] if is_grey else store
 
 
 def named_axes(store: TensorStore) -> TensorStore:

@@ -22,10 +22,11 @@ from chunkwise.copying.copy_job import CopyJob
 from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_report import CopyReport
 from chunkwise.copying.copy_work import LostBlockError, StepResult
-from chunkwise.copying.destination import Destination
+from chunkwise.copying.destination import Destination, unfinished
 from chunkwise.copying.executors import Workers, workers_of
 from chunkwise.copying.fence import Fence
 from chunkwise.copying.journal import Journal
+from chunkwise.copying.journal_difference import INFORMATIVE, told_options
 from chunkwise.copying.journal_document import read_journal
 from chunkwise.copying.narrowing import MisfitError, Narrowing
 from chunkwise.copying.part import Part
@@ -87,10 +88,7 @@ class TreeCopy:
         # An unfinished copy in its place is deleted when this one begins.
         self._begun = None if how.overwrite else read_journal(top)
         if self._begun is not None and not how.go_on:
-            raise AlreadyExistsError(
-                f"a copy to {top.text} was begun and not finished: --resume goes on with it, --overwrite "
-                "starts again"
-            )
+            raise unfinished(top)
         self._follow()
         self._place = Place(top, target.format, self._destination.location)
         self._own: list[Location] = []  # what is deleted if values don't fit
@@ -121,6 +119,7 @@ class TreeCopy:
             **({"cast": how.cast} if how.cast != "error" else {}),
             **({"fingerprint": "kept"} if how.keep_fingerprint else {}),
             **({} if parts is None else {"number of parts": parts}),
+            INFORMATIVE: told_options(self._fields),
         }
         n_tasks = self._passes.n_tasks
         self._whole = self._journal = Journal(self._journal_at, task, n_tasks, command=_COMMAND)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
+from typing import Any
 
 from chunkwise.copying.executors import Workers, workers_of
 from chunkwise.copying.part import Part, parse_part
@@ -12,6 +13,7 @@ from chunkwise.copying.source import Place, find_array, find_source
 from chunkwise.copying.verify import NodeReport, verify_nodes
 from chunkwise.copying.verify_view import verify_view
 from chunkwise.core.api.tensorstore import TensorStore
+from chunkwise.core.trees.location import located
 from chunkwise.core.trees.node import Node, node_or_file
 
 __all__ = ["reports_of", "verify"]
@@ -23,6 +25,7 @@ def verify(
     executor: Executor | None = None,
     progress: Callable[[int], object] | bool = False,
     part: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> list[NodeReport]:
     """Read and decode every stored chunk of an array, or of all arrays of a tree.
 
@@ -40,6 +43,8 @@ def verify(
     part : str, optional
         ``"I/N"``: a share of the keys.  N processes that each do one of them do all.  A fingerprint that was
         kept is of all elements, so a part doesn't compare it; a note says so.
+    storage_options : mapping, optional
+        As for `open_group`.
 
     Returns
     -------
@@ -68,6 +73,7 @@ def verify(
     """
     check_progress(progress)
     own = None if part is None else parse_part(part)
+    (place,) = located(storage_options, place)
     array, root = find_array(place), None
     if array is None:
         assert not isinstance(place, TensorStore)

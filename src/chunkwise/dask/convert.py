@@ -68,7 +68,7 @@ def to_dask(
     """
     da = load("dask.array", "to_dask")
     if not isinstance(array, TensorStore):
-        raise TypeError(f"expected a TensorStore, got {type(array).__name__}")
+        raise TypeError(f"expected a TensorStore, which chunkwise.open opens, got {type(array).__name__}")
     if not array.readable:
         raise InvalidArgumentError("Source does not support reading.")
     source = Indexable(array)

@@ -10,20 +10,19 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 from uuid import uuid4
 
-from chunkwise import ChunkLayout, TensorStore
+from chunkwise import ChunkLayout, Spec, TensorStore
 from chunkwise.copying.overlap import places
 from chunkwise.dask.box_writes import BoxWrites
 from chunkwise.dask.in_place import Written, check_sources, ranges_of
 from chunkwise.dask.indexable import Indexable
 from chunkwise.dask.new_target import create_and_write
 from chunkwise.errors import InvalidArgumentError
-from chunkwise.extension.inside import SpecLike, is_url, load
+from chunkwise.extension.inside import SpecLike, load, url_with_storage_options
 from chunkwise.extension.trees import DRIVERS, locate
 
 if TYPE_CHECKING:
@@ -255,6 +254,7 @@ def from_dask(
     chunk_layout: ChunkLayout | None = None,
     delete_existing: bool = False,
     scheduler: Any = None,
+    storage_options: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> TensorStore | tuple[TensorStore, Delayed]:
     """Make an array that is like a dask array, and store that in it.
@@ -276,6 +276,8 @@ def from_dask(
         `compute`, the new array takes its place at once, and a source that reads the old one is refused.
     scheduler : str or callable, optional
         For dask's ``compute``.
+    storage_options : mapping, optional
+        As for `chunkwise.open`.
     **options
         For `chunkwise.open`: ``codec``, ``fill_value``, ``context``, ...
 
@@ -316,7 +318,7 @@ def from_dask(
 
     target = create_and_write(
         source,
-        _with_format(spec),
+        _with_format(spec, storage_options),
         write if compute else None,
         delete_existing=delete_existing,
         dtype=source.dtype,
@@ -327,11 +329,12 @@ def from_dask(
     return target if compute else (target, store_apart([source], [target], rechunk=True))
 
 
-def _with_format(spec: SpecLike) -> Any:
-    if isinstance(spec, str) and is_url(spec):
-        return spec
-    if not isinstance(spec, str | os.PathLike):
-        return spec
+def _with_format(spec: SpecLike, storage_options: Mapping[str, Any] | None) -> Any:
+    url = url_with_storage_options(spec, storage_options)
+    if url is not None:
+        return url
+    if isinstance(spec, Spec) or (isinstance(spec, Mapping) and not hasattr(spec, "fs")):
+        return spec  # a mapper of fsspec is a place
     location = locate(spec)
     format = "n5" if location.name.endswith(".n5") else "zarr3"
     return {"driver": DRIVERS[format], "kvstore": location.kvstore_json()}

@@ -37,8 +37,8 @@ from chunkwise.core.kvstore.value_bound import read_bounded
 from chunkwise.core.specs.context import default_resources
 from chunkwise.core.specs.kvstore_spec import Locatable
 from chunkwise.core.specs.layout_view import DimensionLink, one_to_one
-from chunkwise.core.specs.storage_options import with_storage_options
-from chunkwise.core.specs.unit import unit_text
+from chunkwise.core.specs.storage_options import url_with_storage_options, with_storage_options
+from chunkwise.core.specs.unit import parse_unit, unit_text
 from chunkwise.core.specs.url import is_url
 
 __all__ = [
@@ -81,6 +81,7 @@ __all__ = [
     "open_size",
     "parse_attribute_path",
     "parse_fill_value_zarr3",
+    "parse_unit",
     "read_bounded",
     "read_spec_file",
     "region_json",
@@ -89,6 +90,7 @@ __all__ = [
     "stored_nbytes",
     "traits_of",
     "unit_text",
+    "url_with_storage_options",
     "with_storage_options",
     "work_through",
 ]

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from typing import Any
 
 from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_report import CopyReport
 from chunkwise.copying.copy_source import check_apart
-from chunkwise.copying.destination import Destination
+from chunkwise.copying.destination import Destination, begun_at, unfinished
 from chunkwise.copying.executors import Workers, workers_of
 from chunkwise.copying.losses import warn_of_losses
 from chunkwise.copying.narrowing import Cast
 from chunkwise.copying.part import parse_part
 from chunkwise.copying.progress import check_progress, shown_progress
+from chunkwise.copying.source import find_array, find_source, what_is
 from chunkwise.copying.tree_copy import TreeCopy
 from chunkwise.core.base.arguments import as_nbytes
 from chunkwise.core.trees.consolidated_tree import is_consolidated
-from chunkwise.core.trees.location import Location, LocationLike, locate
+from chunkwise.core.trees.location import Location, LocationLike, locate, located
 from chunkwise.core.trees.new_location import suggested_format
-from chunkwise.core.trees.node import JOURNAL, find_node, require_node
+from chunkwise.core.trees.node import Node, find_node, require_node
 from chunkwise.core.trees.resolve import ResolvedNode
 from chunkwise.core.trees.tree import Tree, check_format
 from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, UnsupportedError
@@ -45,6 +46,7 @@ def copy_tree(
     sync: bool = True,
     part: str | None = None,
     progress: Callable[[str, int], object] | bool = False,
+    storage_options: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> CopyReport:
     """Copy a group with all groups, arrays, attributes and links in it to another place, format or store.
@@ -82,6 +84,8 @@ def copy_tree(
     progress : callable or bool
         Called with the path of an array, from the top of the copy, and a number of bytes copied; True shows a
         bar on stderr.
+    storage_options : mapping, optional
+        As for `open_group`; for each of the two that is a URL of an object store or a web server.
     **options
         Properties of the arrays that differ from the source: ``chunks``, ``shards``, ``codec``, ``checksum``,
         ``fill_value``, ``dtype``.  ``chunks`` and ``shards`` are by dimension name: ``{"time": 90, "x": 8}``
@@ -121,6 +125,7 @@ def copy_tree(
     (1, 48)
     """
     check_progress(progress)
+    source, destination = located(storage_options, source, destination)
     how = CopyOptions(
         memory=as_nbytes(memory),
         part=None if part is None else parse_part(part),
@@ -151,13 +156,15 @@ def prepare_tree_copy(
     """Plan a copy, as `copy_tree` makes it."""
     if how.part is not None and how.overwrite:
         raise InvalidArgumentError("overwrite would delete what other parts have done")
-    here, there = locate(source), locate(destination)
-    root = require_node(here)
-    wanted = check_format(format or suggested_format(there, root.format) or "zarr3", group=True)
+    here, there = find_source(source), locate(destination)
     check_apart(here, there)
+    root = _group_at(source, here)
+    wanted = check_format(format or suggested_format(there, root.format) or "zarr3", group=True)
     tree = open_group(here, "r")
+    if not (how.overwrite or how.go_on) and begun_at(there) is not None:
+        raise unfinished(there)
     found = find_node(there)
-    if found is not None and not (how.overwrite or how.go_on or found.key == JOURNAL):
+    if found is not None and not (how.overwrite or how.go_on):
         what = f"an array already ({found.format})" if found.kind == "array" else "there already"
         raise AlreadyExistsError(f"{there.text} is {what}; overwrite=True, or --overwrite, replaces it")
     to = Destination.choose(there, overwrite=how.overwrite, go_on=how.go_on, tree=True)
@@ -172,6 +179,17 @@ def prepare_tree_copy(
         workers=workers_of(executor),
         consolidated=bool(target.rules.consolidated_key) and is_consolidated(root),
     )
+
+
+def _group_at(place: LocationLike, location: Location) -> Node:
+    """Return the group at a location; raise InvalidArgumentError for an array."""
+    root = find_node(location)
+    array = find_array(place) if root is None or root.undeclared else None
+    root = None if array is not None else require_node(location)
+    if root is not None and (root.kind == "group" or root.is_container):
+        return root
+    what = what_is(array) if array is not None else "an array"
+    raise InvalidArgumentError(f"{location.text} is {what}, not a group; chunkwise.copy copies arrays")
 
 
 def _no_other(location: Location, tree: Tree) -> Tree:

@@ -212,7 +212,7 @@ def _opened(node: Node, wanted: FormatName | None, options: dict[str, Any], *, w
     holds_nodes = node.is_container and not writable  # a container, as found
     if node.kind == "array" and not holds_nodes:
         raise InvalidArgumentError(
-            f"{location.text} is an array, not a group ({node.format}); chunkwise.open is for arrays"
+            f"{location.text} is an array, not a group ({node.format}); chunkwise.open_array opens it"
         )
     check_group(node)
     if node.is_container:

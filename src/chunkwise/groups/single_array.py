@@ -9,9 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.copying.new_array import open_array as open_at
+from chunkwise.copying.source import Place, open_source
 from chunkwise.core.api.open import open as open_spec
 from chunkwise.core.api.tensorstore import TensorStore
+from chunkwise.core.base.habits import parameters_of_others
 from chunkwise.core.driver.auto.detect import NoFormatError
+from chunkwise.core.driver.auto.found_instead import group_instead
 from chunkwise.core.specs.context import Context
 from chunkwise.core.specs.storage_options import with_storage_options
 from chunkwise.core.trees.attribute_value import NonFinite
@@ -24,12 +27,13 @@ from chunkwise.core.trees.new_location import (
 from chunkwise.core.trees.node import nothing_at
 from chunkwise.core.trees.node_name import check_new_names
 from chunkwise.core.trees.tree import check_format
-from chunkwise.errors import InvalidArgumentError
+from chunkwise.errors import FailedPreconditionError, InvalidArgumentError
 from chunkwise.groups.new_array import new_array
 
 __all__ = ["create_array", "open_array", "read"]
 
 
+@parameters_of_others("create_array")
 def create_array(
     place: LocationLike,
     data: Any = None,
@@ -184,18 +188,30 @@ def open_array(
     try:
         return open_spec(spec, read=True, write=mode == "r+", context=context).result()
     except NoFormatError:
-        raise nothing_at(locate(spec, context), "array") from None
+        location = locate(spec, context)
+        text = "" if location.base.get("driver") == "object" else location.text
+        group = group_instead(location.store, location.path, text)
+        if group:
+            raise FailedPreconditionError(f"there is no array at {location.text}: {group}") from None
+        raise nothing_at(location, "array") from None
 
 
-def read(place: LocationLike, *, context: Context | None = None) -> npt.NDArray[Any]:
+def read(
+    place: Place,
+    *,
+    context: Context | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> npt.NDArray[Any]:
     """Read a whole array, of whatever format; `chunkwise.open` opens one to read parts of it.
 
     Parameters
     ----------
-    place : str, path-like, Spec, KvStore, KvStore.Spec or JSON
-        Location of the array.
+    place : str, path-like, Spec, KvStore, KvStore.Spec, TensorStore or JSON
+        What `chunkwise.open` takes, a file with one array or image, or a folder or glob of pictures.
     context : Context, optional
         Source of the resources of a spec.
+    storage_options : mapping, optional
+        As for `open_group`.
 
     Returns
     -------
@@ -207,7 +223,7 @@ def read(place: LocationLike, *, context: Context | None = None) -> npt.NDArray[
     NotFoundError
         If there is nothing.
     InvalidArgumentError
-        If it is a group.
+        If it is a group, or a file of several arrays.
 
     Examples
     --------
@@ -219,4 +235,4 @@ def read(place: LocationLike, *, context: Context | None = None) -> npt.NDArray[
     >>> chunkwise.read(path)
     array([1.5, 2.5])
     """
-    return np.asarray(open_at(locate(place, context), read=True).read().result())
+    return np.asarray(open_source(with_storage_options(place, storage_options), context).read().result())

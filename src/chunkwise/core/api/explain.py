@@ -46,14 +46,25 @@ class Explanation(NamedTuple):
             "strategies": [strategy._asdict() for strategy in self.strategies],
         }
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
+        count = self.requests
+        return (
+            f"<Explanation of a read: {count.n_chunks:,} chunks, {self._requests} requests, "
+            f"{count.n_decoded_bytes:,} bytes decoded, {self.n_result_bytes:,} bytes of result, from "
+            f"{self.storage}>"
+        )
+
+    @property
+    def _requests(self) -> str:
         count = self.requests
         if count.n_requests == count.n_requests_at_most:
-            requests = f"{count.n_requests:,}"
-        else:
-            requests = (
-                f"{count.n_requests:,} to {count.n_requests_at_most:,}, as the shards' indexes will tell"
-            )
+            return f"{count.n_requests:,}"
+        return f"{count.n_requests:,} to {count.n_requests_at_most:,}"
+
+    def __str__(self) -> str:
+        count, requests = self.requests, self._requests
+        if count.n_requests != count.n_requests_at_most:
+            requests += ", as the shards' indexes will tell"
         chunks = f"{count.n_chunks:,}"
         if count.n_shards:
             chunks += f" in {count.n_shards:,} shards, of which {count.n_indexes_known:,} indexes are known"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from abc import abstractmethod
 from collections.abc import Iterator
 from numbers import Number
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from chunkwise.core.dtypes.data_type import dtypes
 from chunkwise.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -109,9 +111,26 @@ def writable_view(out: Any) -> npt.NDArray[Any]:
             f"out: the {type(out).__name__} is on device {device}, expected memory of the processor; "
             "read into that and copy"
         )
-    shared = getattr(out, "numpy", None)  # PyTorch's, since NumPy takes its DLPack for read-only
-    view: npt.NDArray[Any] = shared() if callable(shared) else np.from_dlpack(out)
+    # PyTorch's own way, since NumPy takes its DLPack for read-only.
+    shared = _shared_by_torch if callable(getattr(out, "numpy", None)) else np.from_dlpack
+    try:
+        view: npt.NDArray[Any] = shared(out)
+    except (TypeError, RuntimeError, BufferError) as e:  # such as a tensor that requires a gradient
+        raise InvalidArgumentError(f"out: the {type(out).__name__} gives no memory to write: {e}") from None
     return view
+
+
+def _shared_by_torch(out: Any) -> Any:
+    """Return the memory of a tensor; of types that NumPy lacks, such as bfloat16, with those of ml_dtypes."""
+    try:
+        return out.numpy()
+    except TypeError:
+        found = dtypes.get(str(out.dtype).removeprefix("torch."))
+        if found is None:
+            raise
+    dtype = found.memory_dtype
+    bits = getattr(sys.modules[type(out).__module__], f"int{8 * dtype.itemsize}")
+    return out.view(bits).numpy().view(dtype)
 
 
 _PROCESSOR = (1, 3, 11)  # of DLPack's devices: also memory that CUDA and ROCm have pinned

@@ -46,7 +46,7 @@ from chunkwise.errors import (
     prefix,
 )
 
-__all__ = ["SpecLike", "open", "open_spec", "spec_of"]
+__all__ = ["SpecLike", "is_place", "open", "open_spec", "spec_of"]
 
 SpecLike: TypeAlias = "Spec | JSON | str | os.PathLike[str]"
 """A spec, its JSON, a URL, the path of a local array, or a store object of another library."""
@@ -69,6 +69,13 @@ def spec_of(spec: SpecLike) -> Spec:
     if hint:
         raise TypeError(f"expected a path, a URL, a spec or a store, got {type(spec).__name__}{hint}")
     return Spec(spec)
+
+
+def is_place(value: object) -> bool:
+    """Return True for what `open` takes, but a Spec: a path, a URL, JSON, or a store of any library."""
+    if isinstance(value, str | os.PathLike | Mapping | Locatable):
+        return not isinstance(value, TensorStore)
+    return not isinstance(value, Spec) and is_kvstore_object("kvstore", value) and _is_store_object(value)
 
 
 def _is_store_object(spec: object) -> bool:

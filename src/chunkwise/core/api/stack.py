@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from chunkwise.core.api.open import is_place
+from chunkwise.core.api.open import open as open_place
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.api.transaction import Transaction, check_transaction, wrap_of
 from chunkwise.core.arrays.based import Base
@@ -15,25 +18,28 @@ from chunkwise.core.arrays.resources import pool_under
 from chunkwise.core.arrays.stack import StackArray
 from chunkwise.core.arrays.stack_layer import Layer, StackLayers
 from chunkwise.core.base.arguments import as_flag, as_text, is_text
+from chunkwise.core.base.binding import JSON
 from chunkwise.core.driver.stack.combine import combine_layers, final_domain
 from chunkwise.core.driver.stack.spec import StackSpec, check_options
 from chunkwise.core.dtypes.as_array import as_array
 from chunkwise.core.dtypes.data_type import DataType, DTypeLike
+from chunkwise.core.engine.future import Future
 from chunkwise.core.index_space import IndexDomain, IndexTransform, d, newaxis
 from chunkwise.core.index_space.label import find_dimension
 from chunkwise.core.specs.context import Context, as_context
 from chunkwise.core.specs.schema import Schema
 from chunkwise.core.specs.spec import Spec
 from chunkwise.core.specs.unit import Unit
-from chunkwise.errors import InvalidArgumentError, OutOfBoundsError, as_value_error
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OutOfBoundsError, as_value_error, prefix
 
 __all__ = ["concat", "overlay", "stack"]
 
 AnyLayer: TypeAlias = "TensorStore | Spec"
+LayerLike: TypeAlias = "TensorStore | Spec | str | os.PathLike[str] | Mapping[str, JSON]"
 
 
 def overlay(
-    layers: Iterable[AnyLayer],
+    layers: Iterable[LayerLike],
     *,
     read: bool | None = None,
     write: bool | None = None,
@@ -51,8 +57,9 @@ def overlay(
 
     Parameters
     ----------
-    layers : iterable of TensorStore or Spec
-        A Spec must have a domain; it is opened by each read and write that needs it.
+    layers : iterable of TensorStore, Spec, str, path-like or JSON
+        A Spec must have a domain; it is opened by each read and write that needs it.  A path, a URL or the
+        JSON of a spec is opened now, as by `chunkwise.open`.
     read, write : bool, optional
         Access to open it for; by default all that any layer allows.
     context : Context, optional
@@ -89,15 +96,15 @@ def overlay(
         "dimension_units": dimension_units,
         "schema": schema,
     }
-    return _overlay(_listed(layers), read, write, context, transaction, options, fill_value)
+    return _overlay(_opened(layers, context), read, write, context, transaction, options, fill_value)
 
 
-def stack(layers: Iterable[AnyLayer], axis: int = 0, **options: Any) -> TensorStore:
+def stack(layers: Iterable[LayerLike], axis: int = 0, **options: Any) -> TensorStore:
     """Return one array of several, with a new dimension along which they follow each other.
 
     Parameters
     ----------
-    layers : iterable of TensorStore or Spec
+    layers : iterable of TensorStore, Spec, str, path-like or JSON
         At least one.
     axis : int
         Position of the new dimension in the result; negative counts from the end.
@@ -121,7 +128,7 @@ def stack(layers: Iterable[AnyLayer], axis: int = 0, **options: Any) -> TensorSt
     array([[1, 3],
            [2, 4]])
     """
-    given = _some(_listed(layers), "stack")
+    given = _some(_opened(layers, options.get("context")), "stack")
     rank = _domain(given[0]).rank + 1
     if not -rank <= axis < rank:
         raise InvalidArgumentError(f"Dimension index {axis} is outside valid range [{-rank}, {rank})")
@@ -130,12 +137,12 @@ def stack(layers: Iterable[AnyLayer], axis: int = 0, **options: Any) -> TensorSt
     return overlay(moved, **options)
 
 
-def concat(layers: Iterable[AnyLayer], axis: int | str, **options: Any) -> TensorStore:
+def concat(layers: Iterable[LayerLike], axis: int | str, **options: Any) -> TensorStore:
     """Return one array of several that follow each other along a dimension that they have.
 
     Parameters
     ----------
-    layers : iterable of TensorStore or Spec
+    layers : iterable of TensorStore, Spec, str, path-like or JSON
         At least one; the first stays where it is.
     axis : int or str
         The dimension, by number or label; a negative number counts from the end.
@@ -158,7 +165,7 @@ def concat(layers: Iterable[AnyLayer], axis: int | str, **options: Any) -> Tenso
     >>> chunkwise.concat([chunkwise.array([1, 2]), chunkwise.array([3, 4])], axis=0).read().result()
     array([1, 2, 3, 4])
     """
-    given = _some(_listed(layers), "concat")
+    given = _some(_opened(layers, options.get("context")), "concat")
     domains = [_domain(layer) for layer in given]
     labels = [next(filter(None, same), "") for same in zip(*(one.labels for one in domains), strict=True)]
     dim = _dimension(axis, labels)
@@ -170,11 +177,21 @@ def concat(layers: Iterable[AnyLayer], axis: int | str, **options: Any) -> Tenso
     return overlay(moved, **options)
 
 
-def _listed(layers: Iterable[AnyLayer]) -> list[AnyLayer]:
-    """Return the layers; raise TypeError for an array, whose rows nobody means."""
-    if isinstance(layers, TensorStore):
-        raise TypeError("layers: expected several layers, such as a list, but received one array")
-    return list(layers)
+def _opened(layers: Iterable[LayerLike], context: Context | None) -> list[AnyLayer]:
+    """Return the layers, of which places are opened; raise TypeError for one array or place alone."""
+    if isinstance(layers, TensorStore | str | os.PathLike | Mapping):
+        what = "array" if isinstance(layers, TensorStore) else "place"
+        raise TypeError(f"layers: expected several layers, such as a list, but received one {what}")
+    pending: list[Any] = [
+        open_place(layer, context=context) if is_place(layer) else layer for layer in layers
+    ]
+    found: list[AnyLayer] = []
+    for i, layer in enumerate(pending):
+        try:
+            found.append(layer.result() if isinstance(layer, Future) else layer)
+        except ChunkwiseError as e:
+            raise prefix(e, f"Layer {i}") from None
+    return found
 
 
 def _dimension(axis: int | str, labels: Sequence[str]) -> int:
@@ -219,7 +236,10 @@ def _check_agreement(layers: list[AnyLayer], dtype: DataType | None) -> None:
 def _check_types(layers: Sequence[Any]) -> None:
     for layer in layers:
         if not isinstance(layer, TensorStore | Spec):
-            raise TypeError(f"a layer must be a TensorStore or a Spec, not {type(layer).__name__}")
+            raise TypeError(
+                "a layer must be a TensorStore, a Spec, a path or the JSON of a spec, "
+                f"not {type(layer).__name__}"
+            )
 
 
 def _overlay(

@@ -13,6 +13,7 @@ from chunkwise.core.api.transaction import check_open, not_open
 from chunkwise.core.arrays import protocol
 from chunkwise.core.arrays.protocol import ResizeRequest
 from chunkwise.core.base.arguments import as_flag
+from chunkwise.core.base.habits import instead_of, parameters_of_others
 from chunkwise.core.engine.background import in_background
 from chunkwise.core.engine.batch import Batch, check_batch
 from chunkwise.core.engine.combine import map_future
@@ -26,6 +27,7 @@ from chunkwise.errors import (
     OutOfBoundsError,
     UnsupportedError,
     as_value_error,
+    noted,
 )
 
 __all__ = ["StoredView"]
@@ -70,6 +72,7 @@ class StoredView(ArrayView):
             remote = self._array.spec().is_remote
         return in_background(lambda: work().result(), writes=writes) if remote else work()
 
+    @parameters_of_others("resize")
     def resize(
         self,
         inclusive_min: Iterable[int | None] | None = None,
@@ -117,7 +120,8 @@ class StoredView(ArrayView):
                 shrink_only=shrink_only,
             )
         except ChunkwiseError as e:
-            return Future.failed(e)
+            is_shape = lows is not None and highs is None
+            return Future.failed(noted(e, instead_of("resize", "shape")[2:] if is_shape else ""))
         return self._resize(request)
 
     def _resize_from(self, dim: int, before: int, after: int) -> Future[Self]:

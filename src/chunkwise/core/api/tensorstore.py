@@ -24,6 +24,7 @@ from chunkwise.core.arrays.protocol import OpenArray
 from chunkwise.core.base import catalogue
 from chunkwise.core.base.arguments import as_flag
 from chunkwise.core.base.extras import load
+from chunkwise.core.base.habits import with_habits
 from chunkwise.core.base.metrics import Counter
 from chunkwise.core.dtypes.as_array import as_array
 from chunkwise.core.dtypes.data_type import DataType, DTypeLike
@@ -54,6 +55,7 @@ _count_read = Counter("/tensorstore/cache/chunk_cache/reads").add
 _count_write = Counter("/tensorstore/cache/chunk_cache/writes").add
 
 
+@with_habits("TensorStore")
 class TensorStore(StoredView, NumpyProtocols):
     """An open array, or a lazy view of one.
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.arrays.based import Base
 from chunkwise.core.arrays.downsample import DownsampleArray
-from chunkwise.core.base.arguments import as_int64
+from chunkwise.core.base.arguments import as_int64, open_first
 from chunkwise.core.driver.based_spec import constrained
 from chunkwise.core.driver.cast.spec import CastSpec
 from chunkwise.core.driver.downsample.spec import DownsampleSpec, check_factors, check_method
@@ -63,7 +63,7 @@ def cast(base: S, dtype: DTypeLike) -> S:
             )
         return Spec._of(spec, transform)
     if not isinstance(base, TensorStore):
-        raise TypeError(f"cast takes a TensorStore or a Spec, not {type(base).__name__}")
+        raise TypeError(f"cast takes a TensorStore or a Spec, not {_called(base)}")
     return base.astype(target)
 
 
@@ -101,7 +101,9 @@ def downsample(base: S, downsample_factors: Sequence[int], method: str) -> S:
     array([2, 6, 8])
     """
     if not isinstance(base, TensorStore | Spec):
-        raise TypeError(f"downsample takes a TensorStore or a Spec, not {type(base).__name__}")
+        raise TypeError(
+            f"downsample takes a TensorStore or a Spec, not {type(base).__name__}{open_first(base)}"
+        )
     factors = check_factors([as_int64(f, "downsample_factors") for f in downsample_factors], base.rank)
     check_method(method)
     schema = Schema(rank=len(factors))
@@ -111,3 +113,7 @@ def downsample(base: S, downsample_factors: Sequence[int], method: str) -> S:
         return Spec._of(spec, None if domain is None else IndexTransform.identity(domain))
     array = DownsampleArray(Base(base._array, base._transform), factors, method, base._array.pool)
     return TensorStore._make(array, IndexTransform.identity(array.domain), base._transaction)
+
+
+def _called(base: object) -> str:
+    return type(base).__name__ + open_first(base)

@@ -81,6 +81,8 @@ def _text(kvstore: KvStoreSpec, described: Callable[[], str]) -> str:
     """Return what a user would write for a kvstore."""
     if kvstore.driver == "file":
         return kvstore.path
+    if kvstore.driver == "object":
+        return ""
     if kvstore.base is not None and kvstore.base.driver == "file":
         scheme = kvstore.driver.replace("_", "-")
         return f"{kvstore.base.path}|{scheme}:{kvstore.path}"

@@ -6,8 +6,9 @@ An object of another kind is a TypeError that names the argument.
 from __future__ import annotations
 
 import operator
+import os
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import NoReturn, SupportsFloat, SupportsIndex, TypeVar, overload
 
 from chunkwise.errors import InvalidArgumentError
@@ -22,6 +23,7 @@ __all__ = [
     "check_choice",
     "check_same_type",
     "is_text",
+    "open_first",
 ]
 
 T = TypeVar("T")
@@ -32,6 +34,12 @@ _NBYTES = re.compile(r"([0-9]+\.?[0-9]*)\s*([kKMGT]?)(i?)B?")
 def is_text(value: object) -> bool:
     """Return True if `value` is text, or bytes that stand for text."""
     return isinstance(value, str | bytes)
+
+
+def open_first(value: object) -> str:
+    """Return what opens a place that was given instead of an array; the empty string for anything else."""
+    is_place = isinstance(value, str | os.PathLike | Mapping)
+    return "; open it first, with chunkwise.open(...).result()" if is_place else ""
 
 
 def as_text(value: object, name: str) -> str:

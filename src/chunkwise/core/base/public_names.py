@@ -8,6 +8,7 @@ from importlib import import_module
 from types import FunctionType
 from typing import Any
 
+from chunkwise.core.base.habits import instead_of
 from chunkwise.core.base.html import record_html, record_text
 
 __all__ = ["Later", "name_members"]
@@ -35,7 +36,8 @@ class Later:
         if name in self._packages:
             return import_module(f"{own}.{name}")
         if name not in self._home:
-            raise AttributeError(f"module {own!r} has no attribute {name!r}")
+            instead = instead_of("chunkwise", name) if own == "chunkwise" else ""
+            raise AttributeError(f"module {own!r} has no attribute {name!r}{instead}")
         import_module(self._home[name])
         for home, names in self._names.items():
             defined = vars(sys.modules[home]) if home in sys.modules else {}

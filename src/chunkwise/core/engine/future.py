@@ -16,6 +16,7 @@ from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast
 
 from chunkwise.core.base.fork import in_child
+from chunkwise.core.base.habits import with_habits
 from chunkwise.core.base.html import brief
 from chunkwise.core.engine.waiting import seconds_left, wait
 from chunkwise.errors import ChunkwiseError
@@ -48,6 +49,7 @@ class BrokenPromiseError(ChunkwiseError, ValueError):
     status = "UNKNOWN"
 
 
+@with_habits("Future")
 class Future(Generic[T]):
     """Handle of a result, perhaps of one that is still being computed.
 

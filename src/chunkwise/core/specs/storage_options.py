@@ -25,7 +25,7 @@ from chunkwise.core.base.binding import JSON, dump
 from chunkwise.core.specs.url import is_url, spec_json_from_url
 from chunkwise.errors import InvalidArgumentError, hint
 
-__all__ = ["with_storage_options"]
+__all__ = ["each_with_storage_options", "url_with_storage_options", "with_storage_options"]
 
 _SECRETS = {
     "s3": (
@@ -77,6 +77,39 @@ def with_storage_options(place: Any, options: Mapping[str, Any] | None) -> Any:
         return place
     root.update(members)
     return {**spec, "kvstore": kvstore} if "kvstore" in spec else kvstore
+
+
+def each_with_storage_options(options: Mapping[str, Any] | None, *places: Any) -> list[Any]:
+    """Return the places, of which those on servers have the options; raise if there are options and no such.
+
+    >>> local, remote = each_with_storage_options({"anon": True}, "a.zarr", "s3://bucket/a.zarr")
+    >>> local, remote["kvstore"]["driver"]
+    ('a.zarr', 's3')
+    """
+    takes = [_is_on_server(place) for place in places]
+    if not any(takes):
+        return [with_storage_options(places[0], options), *places[1:]]
+    return [
+        with_storage_options(place, options) if takes_them else place
+        for place, takes_them in zip(places, takes, strict=True)
+    ]
+
+
+def url_with_storage_options(place: Any, options: Mapping[str, Any] | None) -> Any:
+    """Return a URL, with its options; None for what is no URL, which has none."""
+    found = with_storage_options(place, options)
+    return found if isinstance(place, str) and is_url(place) else None
+
+
+def _is_on_server(place: Any) -> bool:
+    text = os.fspath(place) if isinstance(place, str | os.PathLike) else None
+    if not isinstance(text, str) or not is_url(text):
+        return False
+    spec = spec_json_from_url(text)
+    root: JSON = spec.get("kvstore", spec)
+    while isinstance(root.get("base"), Mapping):
+        root = root["base"]
+    return root.get("driver") in _SECRETS
 
 
 def _members(driver: str, given: Mapping[str, Any]) -> dict[str, JSON]:

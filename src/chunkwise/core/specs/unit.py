@@ -10,7 +10,7 @@ from chunkwise.core.base.binding import JSON, dump, expect_number, expect_string
 from chunkwise.core.index_space.label import escape
 from chunkwise.errors import SpecError
 
-__all__ = ["Unit", "unit_text"]
+__all__ = ["Unit", "parse_unit", "unit_text"]
 
 _SPACE = " \t\n\v\f\r"
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -211,6 +211,11 @@ def _divide(number: float, divisor: float) -> float:
 
 def _refuse(name: str) -> NoReturn:
     raise AttributeError(f"Unit is immutable: {name!r} can't be set")
+
+
+def parse_unit(text: str) -> Unit | None:
+    """Return the unit that is called `text`; None for ``none`` and for nothing."""
+    return None if text.strip().lower() in ("", "none") else Unit(text)
 
 
 def unit_text(unit: str) -> str:

@@ -28,10 +28,11 @@ from chunkwise.core.specs.kvstores.adapter import AdapterKvStoreSpec
 from chunkwise.core.specs.public_kvstore_spec import Spec as StoreSpec
 from chunkwise.core.specs.spec import Spec
 from chunkwise.core.specs.spec_members import kvstore_from_url
+from chunkwise.core.specs.storage_options import each_with_storage_options
 from chunkwise.core.specs.url import is_url, spec_json_from_path, spec_json_from_url
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, noted
 
-__all__ = ["Location", "LocationLike", "inside_file", "instead_of", "locate", "location_of"]
+__all__ = ["Location", "LocationLike", "inside_file", "instead_of", "locate", "located", "location_of"]
 
 LocationLike: TypeAlias = (
     "str | os.PathLike[str] | Mapping[str, JSON] | Spec | StoreSpec | Locatable | KvStoreDriver | Location"
@@ -173,6 +174,14 @@ def locate(place: LocationLike, context: Context | None = None) -> Location:
     return _of_json(spec, text, context)
 
 
+def located(options: Mapping[str, Any] | None, *places: Any) -> list[Any]:
+    """Return the places, those on servers as locations with the storage options, if there are any."""
+    return [
+        place if given is place else _of_json(given, os.fspath(place), None)
+        for place, given in zip(places, each_with_storage_options(options, *places), strict=True)
+    ]
+
+
 def instead_of(place: object) -> str:
     """Return what to give in place of an array or a group of zarr-python."""
     if not is_of(place, "zarr"):
@@ -195,7 +204,8 @@ def _of_json(members: Mapping[str, JSON], text: str, context: Context | None) ->
             raise noted(e, 'to keep data in memory, give a URL such as "memory://name/"') from None
     kvstore = members.get("kvstore", members)
     if kvstore is members and members.get("driver") in DRIVERS:
-        if hasattr(Spec(members)._driver, "kvstore"):
+        driver = Spec(members)._driver
+        if hasattr(driver, "kvstore") and not driver.parts():
             raise kvstore_missing()
         raise InvalidArgumentError(f'"{text}" names a view of an array, not where one is stored')
     spec = parse_kvstore_spec(kvstore, kvstore_from_url)

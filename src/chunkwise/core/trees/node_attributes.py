@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMappin
 from typing import Any
 
 from chunkwise.core.base.binding import JSON, MISSING, dump
+from chunkwise.core.base.habits import with_habits
 from chunkwise.core.driver.n5.attribute_path import (
     get_attribute,
     parse_attribute_path,
@@ -30,6 +31,7 @@ __all__ = ["ArrayNode", "Attributes", "array_node", "with_path"]
 _NO_DEFAULT: Any = object()
 
 
+@with_habits("Attributes")
 class Attributes(MutableMapping[str, Any]):
     """The attributes of an array or group.
 

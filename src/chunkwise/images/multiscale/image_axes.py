@@ -69,9 +69,10 @@ def image_axes(
 ) -> list[ImageAxis]:
     """Return the axis of each dimension of `store`; names and units are by default those of the store."""
     rank = store.rank
-    for what, values in (("axes", names), ("units", units)):
-        if values is not None and len(values) != rank:
-            raise InvalidArgumentError(f"{what}: expected {rank} values, but received {len(values)}")
+    if names is not None and len(names) != rank:
+        raise InvalidArgumentError(
+            f"axes: expected {rank} values, for an array of shape {store.shape}, but received {len(names)}"
+        )
     known = list(store.domain.labels if names is None else names)
     free = [name for name in _DEFAULT_NAMES if name not in known]
     for dim in reversed(memory_order(store)):
@@ -84,6 +85,11 @@ def image_axes(
         known[dim] = free.pop(0)
     if len(set(known)) < rank:
         raise InvalidArgumentError(f"axes: names must be unique, but received {', '.join(known)}")
+    if units is not None and len(units) != rank:
+        raise InvalidArgumentError(
+            f"units: expected {rank} values, one for each of the axes {', '.join(known)}, "
+            f"but received {len(units)}"
+        )
     axes = []
     for name, unit in zip(known, store.dimension_units if units is None else units, strict=True):
         scale, base = (1.0, "") if unit is None else (unit.multiplier, unit.base_unit)

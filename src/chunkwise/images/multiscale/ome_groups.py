@@ -112,6 +112,11 @@ def image_of(
         store = attempt(lambda: group.get(path))
         return store.shape if isinstance(store, TensorStore) else None
 
+    def labels_of(path: str) -> tuple[str, ...]:
+        store = attempt(lambda: group.get(path))
+        names = store.attrs.get("_ARRAY_DIMENSIONS") if isinstance(store, TensorStore) else None
+        return tuple(map(str, names)) if isinstance(names, list) else ()
+
     metadata = parse_ome_image(
         attributes,
         metadata_file(group),
@@ -119,6 +124,7 @@ def image_of(
         number=number,
         drafts=options.drafts,
         shape_of=shape_of,
+        labels_of=labels_of,
     )
     return MultiscaleImage(
         metadata,

@@ -19,7 +19,10 @@ from chunkwise.extension.inside import dump
 from chunkwise.images.multiscale.image_axes import axis_kind
 from chunkwise.images.multiscale.metadata import expect_members
 
-__all__ = ["WITHOUT_SIZES", "check_version", "image_version", "named_axes", "ome_members"]
+__all__ = ["WITHOUT_AXES", "WITHOUT_SIZES", "check_version", "image_version", "named_axes", "ome_members"]
+
+WITHOUT_AXES = ("0.1", "0.2")
+"""Versions that have five axes, without names."""
 
 WITHOUT_SIZES = ("0.1", "0.2", "0.3")
 """Versions that have no sizes of voxels."""
@@ -64,7 +67,7 @@ def check_version(version: object, where: str, *, drafts: bool = False) -> str:
 
 def named_axes(value: Any, version: str) -> Any:
     """Return axes as 0.4 has them: of older versions only the names are known."""
-    if value is None and version in ("0.1", "0.2"):
+    if value is None and version in WITHOUT_AXES:
         value = list("tczyx")
     if not isinstance(value, list):
         return value

@@ -31,7 +31,13 @@ from chunkwise.images.multiscale.metadata import (
     level_factor,
 )
 from chunkwise.images.multiscale.ome_display import channels_of, label_colors_of
-from chunkwise.images.multiscale.ome_versions import WITHOUT_SIZES, image_version, named_axes, ome_members
+from chunkwise.images.multiscale.ome_versions import (
+    WITHOUT_AXES,
+    WITHOUT_SIZES,
+    image_version,
+    named_axes,
+    ome_members,
+)
 
 __all__ = ["ShapeOf", "image_entry", "parse_ome_image"]
 
@@ -58,6 +64,7 @@ def parse_ome_image(
     number: int | None = None,
     drafts: bool = False,
     shape_of: ShapeOf = lambda _: None,
+    labels_of: Callable[[str], Sequence[str]] = lambda _: (),
 ) -> ImageMetadata:
     """Return the image that the attributes of a group tell of.
 
@@ -72,6 +79,8 @@ def parse_ome_image(
         Whether drafts of 0.6 are read.
     shape_of : callable
         Asked for the shapes of levels of versions that have no sizes of voxels.
+    labels_of : callable
+        Asked for the dimensions of the first level where a version that names no axes is of others than five.
     """
     own, at = ome_members(attributes, where)
     number, image = image_entry(attributes, where, name, number)
@@ -81,7 +90,8 @@ def parse_ome_image(
     if version == "0.6":
         axes_json, axes_at, system = _intrinsic(image, here)
     else:
-        axes_json, axes_at, system = named_axes(image.get("axes"), version), f"{here}axes", None
+        axes_json = named_axes(image.get("axes") or _labels(image, version, labels_of), version)
+        axes_at, system = f"{here}axes", None
     axes = _axes(axes_json, axes_at)
     rank = len(axes)
     whole = _identity(rank)
@@ -133,6 +143,19 @@ def _whole(value: object, rank: int, where: str, problems: list[str]) -> Transfo
     except (InvalidArgumentError, UnsupportedError) as e:
         problems.append(f"{e.message}; the image is left in its own system of coordinates")
         return _identity(rank)
+
+
+def _labels(
+    image: Mapping[str, JSON], version: str, labels_of: Callable[[str], Sequence[str]]
+) -> list[str] | None:
+    """Return the dimensions of the first level in place of axes that have no names; None for the usual."""
+    # tifffile writes images of any rank as 0.1, whose arrays have five dimensions.
+    datasets = image.get("datasets")
+    if "axes" in image or version not in WITHOUT_AXES or not isinstance(datasets, list) or not datasets:
+        return None
+    path = datasets[0].get("path") if isinstance(datasets[0], dict) else None
+    names = [name.lower() for name in labels_of(path)] if isinstance(path, str) else []
+    return names if len(set(names)) == len(names) and all(names) and len(names) not in (0, 5) else None
 
 
 def _sized(axes: Sequence[Axis], levels: list[LevelMetadata], shape_of: ShapeOf) -> list[LevelMetadata]:

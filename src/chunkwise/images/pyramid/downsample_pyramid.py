@@ -14,11 +14,12 @@ from typing import Any
 from chunkwise import Future, Promise, TensorStore, Unit
 from chunkwise.copying.executors import Workers, workers_of
 from chunkwise.copying.losses import warn_of_losses
+from chunkwise.copying.pictures import without_channel
 from chunkwise.copying.progress import check_progress, shown_progress
 from chunkwise.copying.source import open_source
 from chunkwise.core.engine.unfinished import Change
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
-from chunkwise.extension.inside import as_nbytes, start_thread
+from chunkwise.extension.inside import as_nbytes, parse_unit, start_thread
 from chunkwise.extension.trees import Location, LocationLike, locate, require_node
 from chunkwise.images.multiscale.array_axes import ArrayImage, image_of_array
 from chunkwise.images.pyramid.convention import CONVENTIONS, Convention, find_convention
@@ -237,7 +238,7 @@ def prepare_pyramid(
         factors=factors,
         levels=levels,
         axes=axes,
-        units=None if units is None else [Unit(u) if isinstance(u, str) else u for u in units],
+        units=None if units is None else [parse_unit(u) if isinstance(u, str) else u for u in units],
         chunks=chunks,
         shards=shards,
         codec=codec,
@@ -294,7 +295,7 @@ def _places(
             raise InvalidArgumentError("an open array needs a destination for its pyramid")
         store = array
     else:
-        store = open_source(array)
+        store = without_channel(open_source(array))
         if destination is None:
             place = locate(array)
             group = place.parent

@@ -29,11 +29,12 @@ from chunkwise.core.driver.n5.members import array_data_type
 from chunkwise.core.trees.container import container_root
 from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, UnsupportedError, prefix
 from chunkwise.extension import JSON
-from chunkwise.extension.trees import Location, change_document, find_node, require_node
+from chunkwise.extension.trees import Location, change_document, require_node
 from chunkwise.groups.open_group import open_group
 from chunkwise.images.multiscale.image_axes import ImageAxis, slowest_first
 from chunkwise.images.pyramid.bdv_xml import bdv_xml
 from chunkwise.images.pyramid.geometry import Level
+from chunkwise.images.pyramid.image_journal import beating, begin_image, check_vacant, saved
 from chunkwise.images.pyramid.image_sources import names_beside, read_image
 from chunkwise.images.pyramid.n5_layouts import LAYOUTS, Stack
 from chunkwise.images.pyramid.ngff_image import ImageLevel, NgffImage
@@ -70,15 +71,16 @@ class ImageCopy:
             )
         self._levels = [self._level(level) for level in image.levels]
         self._xml = self._xml_location() if layout == "bdv" else None
-        self.nbytes = 0
+        self.nbytes, self._targets = 0, dict[str, JSON]()
         for number, level in enumerate(image.levels):
             template = self._stack_source(number, next(iter(self._stacks()))).template
             check_named(self._options, template.names, "the image")
             chosen = resolved_sizes(template, self._options)
             try:
-                target_spec(template.replaced(chosen), "n5", list(chosen))
+                target = target_spec(template.replaced(chosen), "n5", list(chosen))
             except InvalidArgumentError as e:
                 raise prefix(e, f"{source.text}: level {level.path}") from None
+            self._targets[f"s{number}"] = dict(target.spec)
             self.nbytes += level.source.store.size * level.source.store.dtype.memory_dtype.itemsize
         self._data_type = array_data_type(self._options.get("dtype", first.source.store.dtype))
 
@@ -88,14 +90,14 @@ class ImageCopy:
         if not (how.overwrite or how.resume):
             if self._xml is not None and self._xml[0].store.read(self._xml[1]).value is not None:
                 raise AlreadyExistsError(f"{self._xml[0].store.describe(self._xml[1])} is there already")
-            there = find_node(where)
-            if there is not None:
-                raise AlreadyExistsError(f"{where.text} is there already; --overwrite replaces it")
+            check_vacant(where)
         self._to = Destination.choose(where, overwrite=how.overwrite, go_on=how.resume, tree=True)
         if how.overwrite:
             self._to.clear()
         self._to.create_parents("n5")
         open_group(self._to.place, "a", format="n5")
+        n_arrays = len(self._levels) * len(list(self._stacks()))
+        self._journal = begin_image(self._to, self._source, self._layout.name, self._targets, n_arrays)
 
     def arrays(
         self, stack: Stack, how: CopyOptions, workers: Workers | None
@@ -117,6 +119,10 @@ class ImageCopy:
 
     def run(self, how: CopyOptions, *, workers: Workers, progress: Progress) -> CopyReport:
         """Copy everything into the group that `begin` has made."""
+        with saved(self._journal):
+            return self._run(how, workers, beating(self._journal, progress))
+
+    def _run(self, how: CopyOptions, workers: Workers, progress: Progress) -> CopyReport:
         report = CopyReport()
         groups: dict[str, dict[str, JSON]] = {"": {}}
         named = [(f"s{number}", level) for number, level in enumerate(self._levels)]
@@ -125,6 +131,7 @@ class ImageCopy:
                 for path, work in self.arrays(stack, how, opened):
                     work.begin()
                     copy_array(report, path, work, how.verify, progress)
+                    self._journal.mark(report.n_arrays - 1)
                 made = self._layout.group_attributes(
                     stack, self._axes, named, data_type=self._data_type, labels=self._image.labels
                 )
@@ -141,8 +148,11 @@ class ImageCopy:
             self._write_attributes(path, attributes)
         report.n_groups = len({"", *(above for path in groups for above in _with_groups_above(path))})
         if self._to.replacement is not None:
+            self._journal.delete()
             self._to.commit()
         self._write_xml()
+        if self._to.replacement is None:
+            self._journal.delete()
         return report
 
     def _stacks(self) -> Iterable[Stack]:

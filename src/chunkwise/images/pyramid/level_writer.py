@@ -33,7 +33,7 @@ class LevelWriter:
         sync: bool,
         replaces: bool,
     ) -> None:
-        self._format, self._task = format, task
+        self._format = format
         # What is there stays until all levels are whole: they may be made of it.
         self._to = Destination.replacing(location) if replaces else Destination(location, location)
         self._location = location = self._to.place
@@ -41,6 +41,8 @@ class LevelWriter:
         if separator := tree_format(format).separator_member:
             target.spec["metadata"][separator] = "/"
         self._attributes = target.attributes
+        self.target_json: JSON = dict(target.spec)
+        self._task = {**task, "target": self.target_json}
         # A bound kvstore has its own ways with the disk; one that is JSON takes those of the context.
         in_files = location.base.get("driver") == "file"
         kvstore = location.kvstore_json() if in_files else location.kvstore()

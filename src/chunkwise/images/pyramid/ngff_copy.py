@@ -22,9 +22,9 @@ from chunkwise.copying.executors import Workers, kept_open
 from chunkwise.copying.named_sizes import check_named, resolved_sizes
 from chunkwise.copying.target import target_spec
 from chunkwise.copying.tree_copy import Progress
-from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, prefix
+from chunkwise.errors import InvalidArgumentError, prefix
 from chunkwise.extension import JSON
-from chunkwise.extension.trees import Location, find_node, require_node, tree_format
+from chunkwise.extension.trees import Location, require_node, tree_format
 from chunkwise.groups.open_group import open_group
 from chunkwise.images.multiscale.array_axes import ArrayImage
 from chunkwise.images.multiscale.image import MultiscaleImage
@@ -32,6 +32,7 @@ from chunkwise.images.multiscale.image_axes import AXIS_KINDS, ImageAxis, slowes
 from chunkwise.images.multiscale.label_votes import most_voted
 from chunkwise.images.multiscale.open import open_multiscale
 from chunkwise.images.pyramid.image_copy import array_options, copy_array
+from chunkwise.images.pyramid.image_journal import beating, begin_image, check_vacant, saved
 from chunkwise.images.pyramid.image_sources import OF_VIEWERS, images_of, level_source
 from chunkwise.images.pyramid.kept import Kept, kept_attributes
 from chunkwise.images.pyramid.ngff import check_ngff_axes, ngff_image
@@ -62,7 +63,8 @@ class NgffCopy:
             raise InvalidArgumentError(f"OME-Zarr is Zarr v3 or v2, not {format}")
         self._where, self._version, self._format = destination, rules.ngff_version, rules.name
         self._to = Destination(destination, destination)
-        self._options = template_options(options)
+        self._options, self._source = template_options(options), source
+        self._targets: dict[str, JSON] = {}
         found = open_multiscale(source, drafts=True)
         self._problems = list(found.problems) if not isinstance(found, MultiscaleImage) else []
         self._parts = [self._part(*one) for one in images_of(found, source)]
@@ -74,15 +76,16 @@ class NgffCopy:
 
     def begin(self, how: CopyOptions) -> None:
         """Make the group, beside what it replaces; raise AlreadyExistsError if something is in the way."""
-        there = None if how.overwrite or how.resume else find_node(self._where)
-        if there is not None:
-            raise AlreadyExistsError(f"{self._where.text} is there already; --overwrite replaces it")
+        if not (how.overwrite or how.resume):
+            check_vacant(self._where)
         self._to = Destination.choose(self._where, overwrite=how.overwrite, go_on=how.resume, tree=True)
         if how.overwrite:
             self._to.clear()
         self._to.create_parents(self._format)
         for path in ("", *(part.path for part in self._parts if part.path)):
             open_group(self._group(path), "a", format=self._format)
+        n_arrays = sum(len(part.sources) for part in self._parts)
+        self._journal = begin_image(self._to, self._source, self._format, self._targets, n_arrays)
 
     def plans(self, how: CopyOptions, workers: Workers) -> dict[str, CopyPlan]:
         """Return how each array is copied."""
@@ -90,12 +93,17 @@ class NgffCopy:
 
     def run(self, how: CopyOptions, *, workers: Workers, progress: Progress) -> CopyReport:
         """Copy everything into the group that `begin` has made."""
+        with saved(self._journal):
+            return self._run(how, workers, beating(self._journal, progress))
+
+    def _run(self, how: CopyOptions, workers: Workers, progress: Progress) -> CopyReport:
         report = CopyReport()
         with kept_open(workers) as opened:
             for part in self._parts:
                 for path, work in self._arrays(part, how, opened):
                     work.begin()
                     copy_array(report, path, work, how.verify, progress)
+                    self._journal.mark(report.n_arrays - 1)
                 attributes = Attributes(require_node(self._group(part.path)))
                 attributes.update(self._attributes(part))
         report.n_groups = len({"", *(part.path for part in self._parts)})
@@ -105,6 +113,7 @@ class NgffCopy:
             for part in self._parts
             for note in part.kept.left_out
         ]
+        self._journal.delete()
         if self._to.replacement is not None:
             self._to.commit()
         return report
@@ -172,9 +181,10 @@ class NgffCopy:
             source = source._replace(template=template)
             options = self._options_of(source)
             try:
-                target_spec(template.replaced(options), self._format, list(options))
+                target = target_spec(template.replaced(options), self._format, list(options))
             except InvalidArgumentError as e:
                 raise prefix(e, f"{image.location}: level {image.paths[number]}") from None
+            self._targets[f"{path}/{number}".lstrip("/")] = dict(target.spec)
             sources.append(source)
         return _Part(path, image, axes, order, tuple(sources), kept)
 

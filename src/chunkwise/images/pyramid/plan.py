@@ -22,6 +22,9 @@ from chunkwise.images.pyramid.n5_styles import in_one_unit
 
 __all__ = ["PyramidOptions", "PyramidPlan", "plan_pyramid"]
 
+_PLANES = ("q", "i")
+"""What tifffile calls an axis along which planes follow each other."""
+
 _CHUNKS = {1: 65536, 2: 512, 3: 64}  # by the number of axes of space
 
 
@@ -111,6 +114,8 @@ def _axes(
 ) -> tuple[list[ImageAxis], list[float]]:
     """Return the axis of each dimension and the position of its index 0, as options or the image say."""
     labels = [axis.name or label for axis, label in zip(known.axes, array.domain.labels, strict=True)]
+    if "z" not in labels:  # of a stack of planes in a TIFF file
+        labels = ["z" if name in _PLANES and labels.count(name) == 1 else name for name in labels]
     units = options.units
     if units is None:
         units = [

@@ -6,7 +6,17 @@ from typing import NamedTuple
 
 from chunkwise import TensorStore
 
-__all__ = ["Pyramid", "PyramidProgress"]
+__all__ = ["Pyramid", "PyramidProgress", "WrittenLevels"]
+
+
+class WrittenLevels(tuple[TensorStore, ...]):
+    """The arrays of a pyramid, shown by their shapes and data types."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        shown = [f"TensorStore {level.shape} {level.dtype.name}" for level in self]
+        return f"({', '.join(shown)}{',' * (len(shown) == 1)})"
 
 
 class PyramidProgress(NamedTuple):

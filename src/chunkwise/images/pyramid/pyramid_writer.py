@@ -15,6 +15,7 @@ from contextlib import suppress
 
 from chunkwise import TensorStore, downsample
 from chunkwise.copying.copy_work import CopyStep, StepResult
+from chunkwise.copying.destination import begun_at, unfinished
 from chunkwise.copying.executors import Workers
 from chunkwise.copying.journal import Journal
 from chunkwise.copying.journal_document import read_journal
@@ -34,7 +35,7 @@ from chunkwise.images.pyramid.level_step import LevelStep, blocks_of_levels
 from chunkwise.images.pyramid.level_writer import LevelWriter
 from chunkwise.images.pyramid.plan import PyramidPlan
 from chunkwise.images.pyramid.preview import PyramidPreview, preview_levels
-from chunkwise.images.pyramid.pyramid import Pyramid, PyramidProgress
+from chunkwise.images.pyramid.pyramid import Pyramid, PyramidProgress, WrittenLevels
 
 __all__ = ["PyramidWriter"]
 
@@ -101,6 +102,9 @@ class PyramidWriter:
             )
             for number, (own, template) in enumerate(zip(plan.names, plan.templates, strict=True))
         ]
+        task["levels"] = {
+            name: writer.target_json for name, writer in zip(plan.names, self._writers, strict=True)
+        }
         self._journal = Journal(location, task, len(plan.levels), command="chunkwise pyramid --resume")
         self._start = 0 if first is None else 1
         self.nbytes = sum(writer.nbytes for writer in self._writers[self._start :]) * (2 if verify else 1)
@@ -138,6 +142,8 @@ class PyramidWriter:
         self._group.check()
         if self._resume and location.store.read(location.path + JOURNAL).value is not None:
             return True
+        if not self._overwrite and begun_at(location) is not None:
+            raise unfinished(location)
         for writer in self._writers[self._start :]:
             writer.check()
         return False
@@ -189,7 +195,7 @@ class PyramidWriter:
             plan.convention.name,
             self._location.text,
             plan.names,
-            tuple(arrays),
+            WrittenLevels(arrays),
             tuple(level.factors for level in plan.levels),
             self._left_out,
         )

@@ -75,12 +75,17 @@ def found_instead(kv: KvStoreDriver, path: str, text: str) -> str:
     if interrupted := interrupted_instead(kv, path, text):
         return interrupted
     if not names:
-        return _inside_file(kv, path, text) or f"nothing is there{_near(kv, path)}"
+        return _inside_file(kv, path, text) or f"nothing is there{_near(kv, path)}{_of_glob(text)}"
     if JOURNAL in names:
         return "it is an unfinished copy: its command goes on with --resume"
     are_pictures = all(name.lower().endswith(PICTURE_SUFFIXES) for name in names)
     hint = "; open_multiscale opens pictures as a stack" if are_pictures else ""
     return f"it is a directory of something else: {_some(names)}{hint}"
+
+
+def _of_glob(text: str) -> str:
+    is_glob = any(sign in text for sign in "*[") and text.rstrip("/").lower().endswith(PICTURE_SUFFIXES)
+    return "; open_multiscale opens the pictures that a glob matches as a stack" if is_glob else ""
 
 
 def _near(kv: KvStoreDriver, path: str) -> str:
@@ -142,7 +147,11 @@ def group_instead(kv: KvStoreDriver, path: str, text: str) -> str:
         return ""
     children = _attempt(lambda: kv.list_children(path))
     names = [] if children is None else [name[len(path) :].rstrip("/") for name in children.prefixes]
-    inside = f"; its members have paths of their own, such as {_below(text, names[0])}" if names else ""
+    inside = ""
+    if names and text:
+        inside = f"; its members have paths of their own, such as {_below(text, names[0])}"
+    elif names:  # in a store that is an object
+        inside = f'; it has members, such as open_group(...)["{names[0]}"]'
     return f"it is a group, which open_group opens{inside}"
 
 

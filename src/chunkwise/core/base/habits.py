@@ -1,0 +1,241 @@
+"""What users of zarr-python, h5py and z5py write, and what to write instead: one table, shown by errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any, Literal, NamedTuple, NoReturn, ParamSpec, TypeAlias, TypeVar
+
+__all__ = ["HABITS", "Instead", "Owner", "instead_of", "parameters_of_others", "with_habits"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+C = TypeVar("C", bound=type)
+Owner: TypeAlias = Literal[
+    "chunkwise", "Future", "TensorStore", "Group", "Attributes", "create_array", "resize"
+]
+
+
+class Instead(NamedTuple):
+    """What to write instead of a name, as Python code, and a remark."""
+
+    code: str = ""  # nothing, if it is to be left out
+    why: str = ""
+
+    def __str__(self) -> str:
+        text = f"did you mean {self.code}?" if self.code else "leave it out"
+        return f"{text} ({self.why})" if self.why else text
+
+
+_CODEC = Instead("array.codec.to_json()")
+_NO_CLOSE = Instead(why="there is nothing to close: what is written is stored when the write is done")
+_N_CHUNKS = Instead("array.explain().requests.n_chunks", "of the view")
+_BLOCKS = Instead("chunkwise.to_dask(array).blocks[block]")
+_NUMBLOCKS = Instead("chunkwise.to_dask(array).numblocks")
+_BASIC = Instead("array[selection].read().result()")
+_SET_BASIC = Instead("array[selection] = values")
+_VINDEX = Instead("array.vindex[indices].read().result()")
+_SET_VINDEX = Instead("array.vindex[indices] = values")
+_APPEND = Instead("array.resize(exclusive_max=shape).result()[size:] = values", "size: rows there were")
+_RESIZABLE = Instead(why="every array can be resized: array.resize(exclusive_max=shape).result()")
+_FILLED = "group.create_array(path, shape=shape, dtype=dtype, fill_value={})"
+_NEW_FILLED = "chunkwise.create_array(path, shape=shape, dtype=dtype, fill_value={})"
+_UPDATE = "attrs.update(attributes)"
+_CODECS = Instead('codec=[{"name": "bytes"}, {"name": "gzip"}]', "all codecs of Zarr v3, in their order")
+
+HABITS: Mapping[Owner, Mapping[str, Instead]] = {
+    "chunkwise": {
+        "File": Instead('chunkwise.open_group(path, "a")'),
+        "consolidate_metadata": Instead('chunkwise.open_group(path, "r+").consolidate()'),
+        "copy_all": Instead("chunkwise.copy_tree(source, destination)"),
+        "copy_store": Instead("chunkwise.copy_tree(source, destination)"),
+        "create": Instead("chunkwise.create_array(path, shape=shape, dtype=dtype)"),
+        "empty": Instead("chunkwise.create_array(path, shape=shape, dtype=dtype)"),
+        "from_array": Instead("chunkwise.create_array(path, values)"),
+        "full": Instead(_NEW_FILLED.format("value")),
+        "group": Instead('chunkwise.open_group(path, "a")'),
+        "imread": Instead("chunkwise.read(path)"),
+        "load": Instead("chunkwise.read(path)"),
+        "ones": Instead(_NEW_FILLED.format(1)),
+        "open_consolidated": Instead("chunkwise.open_group(path, consolidated=True)"),
+        "save": Instead("chunkwise.create_array(path, values)"),
+        "save_array": Instead("chunkwise.create_array(path, values)"),
+        "tree": Instead("chunkwise.open_group(path).tree()"),
+        "write": Instead("chunkwise.create_array(path, values)"),
+        "zeros": Instead(_NEW_FILLED.format(0)),
+    },
+    "Future": {
+        name: Instead(f"future.result().{name}", "opening and reading give a Future")
+        for name in ("T", "astype", "attrs", "chunks", "domain", "dtype", "max", "mean", "min", "ndim",
+                     "read", "resize", "shape", "sum", "tolist", "write")
+    },
+    "TensorStore": {
+        "append": _APPEND,
+        "basename": Instead('array.path.rpartition("/")[2]'),
+        "blocks": _BLOCKS,
+        "cdata_shape": _NUMBLOCKS,
+        "chunk_store": Instead("array.kvstore"),
+        "chunks_per_dimension": _NUMBLOCKS,
+        "compression": _CODEC,
+        "compression_options": _CODEC,
+        "compression_opts": _CODEC,
+        "compressor": _CODEC,
+        "compressors": _CODEC,
+        "dims": Instead("array.domain.labels"),
+        "fillvalue": Instead("array.fill_value"),
+        "filters": _CODEC,
+        "flush": _NO_CLOSE,
+        "get_basic_selection": _BASIC,
+        "get_block_selection": _BLOCKS,
+        "get_coordinate_selection": _VINDEX,
+        "get_mask_selection": _VINDEX,
+        "get_orthogonal_selection": Instead("array.oindex[indices].read().result()"),
+        "info_complete": Instead("array.nbytes_stored()", "array.info() has the rest"),
+        "itemsize": Instead("array.dtype.numpy_dtype.itemsize"),
+        "iter_chunks": Instead("chunkwise.to_dask(array).blocks.ravel()"),
+        "len": Instead("len(array)"),
+        "maxshape": _RESIZABLE,
+        "metadata": Instead('array.spec().to_json()["metadata"]'),
+        "nchunks": _N_CHUNKS,
+        "number_of_chunks": _N_CHUNKS,
+        "order": Instead("array.chunk_layout.inner_order"),
+        "read_direct": Instead("array[selection].read(out=out).result()"),
+        "read_only": Instead("not array.writable"),
+        "refresh": Instead("array.resolve().result()"),
+        "result": Instead("array", "it is open already"),
+        "serializer": _CODEC,
+        "set_basic_selection": _SET_BASIC,
+        "set_coordinate_selection": _SET_VINDEX,
+        "set_mask_selection": _SET_VINDEX,
+        "set_orthogonal_selection": Instead("array.oindex[indices] = values"),
+        "shards": Instead("array.chunk_layout.write_chunk.shape"),
+        "store": Instead("array.kvstore"),
+        "store_path": Instead("array.kvstore"),
+        "update_attributes": Instead(f"array.{_UPDATE}"),
+        "value": Instead("array.read().result()"),
+        "write_direct": _SET_BASIC,
+    },
+    "Group": {
+        "__enter__": Instead("group = chunkwise.open_group(path, mode)", "there is nothing to close"),
+        "__setitem__": Instead("group.create_array(path, values)"),
+        "array": Instead("group.create_array(path, values)"),
+        "array_keys": Instead("[name for name, _ in group.arrays()]"),
+        "array_values": Instead("[array for _, array in group.arrays()]"),
+        "close": _NO_CLOSE,
+        "create": Instead("group.create_array(path, shape=shape, dtype=dtype)"),
+        "empty": Instead("group.create_array(path, shape=shape, dtype=dtype)"),
+        "file": Instead("group.root"),
+        "filename": Instead("group.root.location.url"),
+        "flush": _NO_CLOSE,
+        "full": Instead(_FILLED.format("value")),
+        "group_keys": Instead("[name for name, _ in group.groups()]"),
+        "group_values": Instead("[child for _, child in group.groups()]"),
+        "info": Instead("group.tree()"),
+        "is_zarr": Instead('group.format != "n5"'),
+        "members": Instead("group.items()"),
+        "nmembers": Instead("len(group)"),
+        "ones": Instead(_FILLED.format(1)),
+        "read_only": Instead('group.mode == "r"'),
+        "rename": Instead("group.move(path, destination)"),
+        "store": Instead("group.location.url"),
+        "store_path": Instead("group.location.url"),
+        "update_attributes": Instead(f"group.{_UPDATE}"),
+        "visitkeys": Instead("[path for path, _ in group.walk()]"),
+        "visitvalues": Instead("[member for _, member in group.walk()]"),
+        "zeros": Instead(_FILLED.format(0)),
+    },
+    "Attributes": {
+        "create": Instead("attrs[name] = value"),
+        "modify": Instead("attrs[name] = value"),
+        "update_attributes": Instead(_UPDATE),
+    },
+    "create_array": {
+        "attrs": Instead('attributes={"unit": "mV"}'),
+        "axes": Instead('dimension_names=["y", "x"]'),
+        "chunk_key_encoding": Instead('metadata={"chunk_key_encoding": {"name": "v2"}}'),
+        "chunk_shape": Instead("chunks=(4, 4)"),
+        "clobber": Instead("overwrite=True"),
+        "compression": Instead('codec="gzip"'),
+        "compression_opts": Instead('codec="gzip:5"'),
+        "compressor": Instead('codec="zstd:5"'),
+        "compressors": Instead('codec="zstd:5"'),
+        "dims": Instead('dimension_names=["y", "x"]'),
+        "fillvalue": Instead("fill_value=0"),
+        "filters": _CODECS,
+        "fletcher32": Instead("checksum=True"),
+        "maxshape": _RESIZABLE,
+        "object_codec": Instead('dtype="ustring"'),
+        "serializer": _CODECS,
+        "shard_shape": Instead("shards=(8, 8)"),
+        "shuffle": Instead('codec="blosc:zstd:5:shuffle"'),
+        "synchronizer": Instead(why="writers of parts of one chunk lose nothing"),
+        "unit": Instead('dimension_units=["4 nm", "4 nm"]'),
+        "units": Instead('dimension_units=["4 nm", "4 nm"]'),
+        "zarr_format": Instead('format="zarr2"'),
+        "zarr_version": Instead('format="zarr2"'),
+    },
+    "resize": {
+        "axis": Instead("array.resize(exclusive_max=[size, None])", "None leaves a size as it is"),
+        "new_shape": Instead("array.resize(exclusive_max=shape)"),
+        "shape": Instead("array.resize(exclusive_max=shape)"),
+        "size": Instead("array.resize(exclusive_max=[size, None])", "None leaves a size as it is"),
+    },
+}  # fmt: skip
+"""By what has the name, in the order of the names; of functions they are those of arguments."""
+
+
+def instead_of(owner: Owner, name: str) -> str:
+    """Return what to write instead of `name`, to be put behind a message; the empty string if unknown."""
+    found = HABITS[owner].get(name)
+    return "" if found is None else f"; {found}"
+
+
+class _Missing:
+    """An attribute that a class does not have, whose error says what to write instead."""
+
+    # A method `__getattr__` would make each look-up of the others slower.
+
+    def __init__(self, owner: str, name: str, instead: Instead) -> None:
+        self._owner, self._name, self._instead = owner, name, instead
+
+    def __get__(self, instance: object, owner: type | None = None) -> NoReturn:
+        text = f"{self._owner!r} object has no attribute {self._name!r}; {self._instead}"
+        raise AttributeError(text, name=self._name, obj=instance)
+
+
+def with_habits(owner: Owner) -> Callable[[C], C]:
+    """Return a decorator of a class, with which errors about the names in `HABITS` say what to write."""
+
+    def decorate(cls: C) -> C:
+        names = HABITS[owner]
+        for name, instead in names.items():
+            if not hasattr(cls, name):
+                setattr(cls, name, _Missing(owner, name, instead))
+        listed: Any = cls.__dir__
+        setattr(cls, "__dir__", lambda self: [name for name in listed(self) if name not in names])  # noqa: B010
+        return cls
+
+    return decorate
+
+
+def parameters_of_others(owner: Owner) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Return a decorator of a function that refuses the arguments in `HABITS`, with what to write instead."""
+
+    def decorate(function: Callable[P, T]) -> Callable[P, T]:
+        known: Any = function
+        code = known.__code__
+        taken = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        refused = {name: instead for name, instead in HABITS[owner].items() if name not in taken}
+
+        @wraps(function)
+        def call(*arguments: P.args, **keywords: P.kwargs) -> T:
+            for name in keywords:
+                if name in refused:
+                    raise TypeError(
+                        f"{function.__name__} got an unexpected argument {name!r}; {refused[name]}"
+                    )
+            return function(*arguments, **keywords)
+
+        return call
+
+    return decorate

@@ -1,0 +1,150 @@
+"""Names of other libraries: each error says what to write instead, which is run here; the page lists all."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import chunkwise
+from chunkwise.core.base.habits import HABITS, Instead
+
+PAGE = Path(__file__).parents[2] / "docs" / "coming-from.md"
+ROWS = [(owner, name) for owner, names in HABITS.items() for name in names]
+VALUES = np.arange(48.0).reshape(8, 6)
+
+
+def named(path: Path, owner: str, name: str) -> dict[str, Any]:
+    """Return what the code in the table calls by name: a tree with an array, and places."""
+    group = chunkwise.open_group(path / "g.zarr", mode="w", format="zarr3")
+    array = group.create_array("a", VALUES, chunks=(4, 3), dimension_names=["y", "x"])
+    chunkwise.create_group(path / "s.zarr", format="zarr2").create_array("b", VALUES)
+    chunkwise.create_array(path / "there.zarr", VALUES)
+    if name in ("open_consolidated", "consolidate_metadata", "copy_all", "copy_store"):
+        chunkwise.open_group(path / "s.zarr", mode="r+").consolidate()
+    place: Any = path / ("there.zarr" if name in ("load", "imread", "result") else "new.zarr")
+    if name in ("open_consolidated", "consolidate_metadata", "tree", "__enter__"):
+        place = path / "s.zarr"
+    elif owner == "Group":
+        place = "a" if name == "rename" else "new"
+    indices = (np.array([0, 3]), np.array([1, 2])) if "mask" not in name else (VALUES % 2 == 0,)
+    return {
+        "chunkwise": chunkwise,
+        "array": array,
+        "group": group,
+        "attrs": array.attrs,
+        "future": array.read() if name in ("max", "mean", "min", "sum", "tolist", "astype", "T") else
+        chunkwise.open(path / "there.zarr"),
+        "path": place,
+        "source": path / "s.zarr",
+        "destination": "b" if name == "rename" else path / "copy.zarr",
+        "mode": "r+",
+        "selection": (slice(0, 3), 2),
+        "indices": indices,
+        "block": (1, 0),
+        "values": VALUES if name not in ("append", "write_direct") and "set_" not in name else 1.5,
+        "value": 2,
+        "name": "unit",
+        "attributes": {"unit": "mV"},
+        "shape": (10, 6),
+        "size": 8,
+        "dtype": "float64",
+        "out": np.empty(3),
+    }  # fmt: skip
+
+
+def owner_of(owner: str, scope: dict[str, Any]) -> Any:
+    """Return the object that lacks a name."""
+    found = {"TensorStore": "array", "Group": "group", "Attributes": "attrs", "Future": "future"}
+    return scope[found.get(owner, owner)]
+
+
+@pytest.mark.parametrize(("owner", "name"), [row for row in ROWS if row[0] not in ("create_array", "resize")])
+def test_an_attribute_of_others(owner: Any, name: str, tmp_path: Path) -> None:
+    scope = named(tmp_path, owner, name)
+    lacks = owner_of(owner, scope)
+    instead = HABITS[owner][name]
+    assert not hasattr(lacks, name) and name not in dir(lacks)
+    with pytest.raises(AttributeError, match=re.escape(str(instead))):
+        getattr(lacks, name)
+    exec(instead.code, scope)
+
+
+@pytest.mark.parametrize("name", HABITS["create_array"])
+def test_an_argument_of_others(name: str, tmp_path: Path) -> None:
+    instead = HABITS["create_array"][name]
+    group = chunkwise.open_group(tmp_path / "g.zarr", mode="w", format="zarr3")
+    calls: list[Callable[..., Any]] = [
+        lambda **options: chunkwise.create_array(tmp_path / "a.zarr", **options),
+        lambda **options: group.create_array("a", **options),
+        lambda **options: group.require_array("a", **options),
+    ]
+    if name not in ("compression", "compression_opts", "fillvalue"):  # which h5py's calls have
+        calls += [
+            lambda **options: group.create_dataset("a", **options),
+            lambda **options: group.require_dataset("a", **options),
+        ]
+    for call in calls:
+        with pytest.raises(TypeError, match=f"unexpected argument '{name}'; {re.escape(str(instead))}"):
+            call(shape=(8, 8), dtype="float64", **{name: 1})
+    assert list(group) == []
+    dtype = "" if "dtype" in instead.code else "dtype='float64', "
+    code = f"chunkwise.create_array(path, shape=(8, 8), {dtype}{instead.code})"
+    exec(code, {"chunkwise": chunkwise, "path": tmp_path / "a.zarr"})
+
+
+@pytest.mark.parametrize("name", HABITS["resize"])
+def test_resizing_as_others(name: str, tmp_path: Path) -> None:
+    scope = named(tmp_path, "resize", name)
+    array, instead = scope["array"], HABITS["resize"][name]
+    with pytest.raises(TypeError, match=re.escape(str(instead))):
+        array.resize(**{name: 0})
+    exec(f"({instead.code}).result()", {**scope, "size": 9})
+    assert chunkwise.open_array(tmp_path / "g.zarr/a").shape[0] in (9, 10)
+
+
+def test_a_shape_is_no_lower_bound(tmp_path: Path) -> None:
+    array = named(tmp_path, "", "")["array"]
+    with pytest.raises(ValueError) as caught:
+        array.resize((10, 6)).result()
+    assert caught.value.__notes__ == [str(HABITS["resize"]["shape"])]
+
+
+def test_statements_of_others(tmp_path: Path) -> None:
+    group = named(tmp_path, "", "")["group"]
+    with pytest.raises(AttributeError, match="nothing to close"), group:
+        pass
+    with pytest.raises(AttributeError, match=r"group\.create_array"):
+        group["k"] = VALUES
+    with pytest.raises(AttributeError, match=r"has no attribute 'nonsense'$"):
+        group.nonsense
+
+
+def rows() -> list[str]:
+    """Return the rows of the table on the page, those with the same meaning as one."""
+    called = {"TensorStore": "array", "Group": "group", "Attributes": "attrs", "Future": "future"}
+    found: dict[tuple[str, Instead], list[str]] = {}
+    for owner, names in HABITS.items():
+        for name, instead in names.items():
+            found.setdefault((owner, instead), []).append(name)
+    out = []
+    for (owner, instead), names in found.items():
+        if owner == "Future":
+            continue
+        if owner in ("create_array", "resize"):
+            written = [f"`{owner}({name}=)`" for name in names]
+        else:
+            written = [f"`{called.get(owner, owner)}.{name}`" for name in names]
+        text = f"`{instead.code}`" if instead.code else "leave it out"
+        out.append(f"| {', '.join(written)} | {text}{f'; {instead.why}' if instead.why else ''} |")
+    return out
+
+
+def test_the_page_has_the_table() -> None:
+    section = PAGE.read_text().partition("\n## Names that are not here\n")[2].partition("\n## ")[0]
+    table = [line for line in section.splitlines() if line.startswith("|")][2:]
+    assert table == rows()
