@@ -418,3 +418,14 @@ def test_a_reference_to_what_is_gone_is_a_difference(
     assert (gone.name, gone.what) == (MASK, "structure")
     assert (broken.name, broken.what) == (f"{MASK}_index", "attribute")
     assert "that is gone" in str(broken)
+
+
+@pytest.mark.parametrize("format", ["zarr2", "zarr3", "n5"])
+def test_other_trees_with_an_attribute_of_that_name_are_no_files_of_hdmf(tmp_path: Path, format: Any) -> None:
+    for name in ("a", "b"):
+        group = chunkwise.open_group(tmp_path / name, "w", format=format)
+        group.attrs["data_type"] = "image"
+        group.create_array("x", np.arange(3.0))
+        group["x"].attrs["_DTYPE"] = name  # which means nothing here
+    (found,) = chunkwise.diff(tmp_path / "a", tmp_path / "b")
+    assert (found.name, found.what) == ("x", "attribute")

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
 import pytest
 from nwb_content import ecephys, intervals, new_file, ophys, series, tables
+from pynwb import NWBHDF5IO
 
 import chunkwise
+from chunkwise.errors import NotFoundError, UnsupportedError
 from chunkwise.hdmf import NWBZarrIO, read_nwb
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -57,5 +62,26 @@ def test_a_served_file_is_read_in_another_process(tmp_path: Path) -> None:
         )
         assert done.stdout == "read\n", done.stderr
         assert chunkwise.diff(tmp_path / "a.nwb.zarr", url) == []
+        with (
+            pytest.raises(UnsupportedError, match="web server, which can only be read: mode 'r\\+'"),
+            NWBZarrIO(url, mode="r+"),
+        ):
+            pass
     with chunkwise.serve({"x": np.arange(2)}) as server:
         assert "pynwb" not in server.urls()
+
+
+def test_an_hdf5_file_on_a_web_server_is_named_with_the_url_that_opens_it(tmp_path: Path) -> None:
+    with NWBHDF5IO(tmp_path / "a.nwb", "w") as io:
+        io.write(new_file("remote"))
+    handler = partial(SimpleHTTPRequestHandler, directory=str(tmp_path))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_address[1]}/a.nwb"
+        try:
+            with pytest.raises(NotFoundError, match=r"it is an HDF5 file.*a\.nwb\|hdf5:") as e:
+                read_nwb(url)
+            assert f'"{url}|hdf5:"' in str(e.value)
+            assert read_nwb(f"{url}|hdf5:").identifier == "remote"
+        finally:
+            server.shutdown()

@@ -11,6 +11,7 @@ import pytest
 
 import chunkwise as cw
 from chunkwise.cli.main import main
+from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.executors import workers_of
 from chunkwise.core.trees.location import locate
 from chunkwise.images.pyramid.image_copy import ImageCopy
@@ -59,9 +60,9 @@ def _killed(path: Path, kind: str, level: int) -> list[str]:
         with pytest.raises(Killed):
             cw.downsample_pyramid(path / "a.zarr/0", path / "b", **options).result()
         return ["pyramid", str(path / "a.zarr/0"), str(path / "b"), "--levels", "2"]
-    copy.begin(resume=False, overwrite=False)
+    copy.begin(CopyOptions())
     with pytest.raises(Killed):
-        copy.run(workers=workers_of(None), verify=False, progress=_stop_at(at))
+        copy.run(CopyOptions(), workers=workers_of(None), progress=_stop_at(at))
     return command
 
 
@@ -97,9 +98,9 @@ def test_an_image_that_replaces_another_is_told_too(
     _image(tmp_path, name="a.n5", convention="n5-viewer")
     cw.create_group(tmp_path / "b", format="zarr3").create_array("old", [1, 2])
     copy = NgffCopy(locate(tmp_path / "a.n5"), locate(tmp_path / "b"), "zarr3", {})
-    copy.begin(resume=False, overwrite=True)
+    copy.begin(CopyOptions(overwrite=True))
     with pytest.raises(Killed):
-        copy.run(workers=workers_of(None), verify=False, progress=_stop_at("1"))
+        copy.run(CopyOptions(), workers=workers_of(None), progress=_stop_at("1"))
     command = ["cp", "-r", str(tmp_path / "a.n5"), str(tmp_path / "b"), "--format", "zarr3", "--quiet"]
     assert main(["status", str(tmp_path / "b")]) == 1
     assert main(command) == 1

@@ -112,3 +112,7 @@ def test_a_kept_fingerprint_is_no_attribute_of_a_dataset(tmp_path: Path) -> None
     xr.testing.assert_identical(copied.load(), days(0, 4))
     write_dataset(copied.isel(time=[0, 1]), tmp_path / "c")  # of other elements
     assert all(not report.bad for report in chunkwise.verify(tmp_path / "c"))
+    write_dataset(days(4), tmp_path / "b", append_dim="time")
+    reasons = [bad.reason for report in chunkwise.verify(tmp_path / "b") for bad in report.bad]
+    assert len(reasons) == 3
+    assert all("written after that" in reason for reason in reasons)

@@ -17,6 +17,7 @@ from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
+from chunkwise.copying.array_template import FINGERPRINT
 from chunkwise.copying.executors import Workers, workers_of
 from chunkwise.copying.fingerprint import fill_fingerprint, kept_fingerprint
 from chunkwise.copying.part import Part
@@ -215,7 +216,10 @@ def _verify_array(
         found = f"{total & _MASK:016x}"
         report.fingerprint = found == kept
         if found != kept:
-            reason = f"its elements have the fingerprint {found}, not {kept}, which was kept"
+            reason = (
+                f"its elements have the fingerprint {found}, not {kept}, which was kept: they are damaged, "
+                f"or were written after that; then copy again, or remove the attribute {FINGERPRINT}"
+            )
             report.bad.append(BadKey(location.path + node.key, reason))
     report.bad.sort()
     return report

@@ -7,6 +7,7 @@ import zipfile
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
+from chunkwise.core.trees.node import what_is_at
 from chunkwise.errors import ChunkwiseError, NotFoundError
 from chunkwise.extension.inside import Pool, is_url, load_json, read_bounded
 from chunkwise.extension.trees import Location, Node, find_documented, node_attributes, tree_format
@@ -32,6 +33,9 @@ UNFINISHED = ".chunkwise-unfinished"
 
 _SIGNS = ("neurodata_type", "data_type", SPECLOC)
 """Attributes of the root that say that HDMF wrote a store."""
+
+_SURE_SIGNS = ({"neurodata_type"}, {"data_type", "namespace"}, {SPECLOC})
+"""The same, those of a set together, that nobody else's trees have."""
 
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 
@@ -67,6 +71,9 @@ def _instead(location: Location, source: str) -> str:
         unfinished = False
     if unfinished:
         return f"its writing was interrupted or goes on (it has {UNFINISHED})"
+    found = what_is_at(location) if is_url(source) else ""
+    if found.startswith("it is "):  # a file, which has a URL of its own
+        return found
     return "no zarr.json, .zgroup or attributes.json with hdmf_n5"
 
 
@@ -121,6 +128,10 @@ def is_root_of_hdmf(attributes: Mapping[str, Any]) -> bool:
     return any(sign in attributes for sign in _SIGNS)
 
 
+def _is_surely_of_hdmf(attributes: Mapping[str, Any]) -> bool:
+    return any(signs <= attributes.keys() for signs in _SURE_SIGNS)
+
+
 class Enclosing(NamedTuple):
     """An HDMF store, and the path of an object in it."""
 
@@ -137,10 +148,10 @@ def enclosing_store(node: Node) -> Enclosing | None:
             root = at
         above = at.location.parent
         at = None if above is None else find_documented(above, at.format)
-    if root is None:
+    if root is None or detect_format(root.location) is None:
         return None
     store = open_store(root.location, consolidated=False)
-    if not is_root_of_hdmf(store.tree.nodes["/"].attributes):
+    if not _is_surely_of_hdmf(store.tree.nodes["/"].attributes):
         return None
     store.source = _name_of(root.location)
     path = "/" + node.location.path[len(root.location.path) :].rstrip("/")
@@ -151,7 +162,9 @@ def _may_be_root(node: Node) -> bool:
     if node.kind != "group" or node.error:
         return False
     # Where attributes are members of the document, it says whether there is a store.
-    return "hdmf_n5" in node.document if node.rules.has_containers else is_root_of_hdmf(node_attributes(node))
+    return (
+        "hdmf_n5" in node.document if node.rules.has_containers else _is_surely_of_hdmf(node_attributes(node))
+    )
 
 
 def _name_of(location: Location) -> str:

@@ -42,6 +42,7 @@ __all__ = [
     "node_or_file",
     "nodes_below",
     "require_node",
+    "what_is_at",
 ]
 
 DOCUMENTS = tuple(key for format in TREE_FORMATS.values() for key in format.documents)
@@ -153,9 +154,14 @@ def require_node(location: Location) -> Node:
 
 def nothing_at(location: Location, what: str = "array or group") -> NotFoundError:
     """Return the error that there is nothing to be opened at `location`; it says what there is."""
-    found = found_instead(location.store, location.path, location.text)
+    found = what_is_at(location)
     looked = "no zarr.json, .zarray, .zgroup, attributes.json or meta"
     return NotFoundError(f"there is no {what} at {location.text}: {found or looked}")
+
+
+def what_is_at(location: Location) -> str:
+    """Return what there is in the place of a node, and how to open it; empty if nobody knows."""
+    return found_instead(location.store, location.path, location.text)
 
 
 def node_of(location: Location, key: str, found: Stamped) -> Node:

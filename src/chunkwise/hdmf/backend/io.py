@@ -12,7 +12,13 @@ from hdmf.backends.utils import WriteStatusTracker
 from hdmf.build import BuildManager, TypeMap
 from hdmf.spec import NamespaceCatalog
 
-from chunkwise.errors import AlreadyExistsError, FailedPreconditionError, InvalidArgumentError
+from chunkwise.errors import (
+    AlreadyExistsError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    UnlistedError,
+    UnsupportedError,
+)
 from chunkwise.extension import Children, KvStoreDriver
 from chunkwise.extension.inside import Pool, check_choice, is_url
 from chunkwise.extension.trees import Location, Replacement
@@ -283,7 +289,13 @@ class ZarrIO(StoreWriting):
                 raise FailedPreconditionError(f"{self._source} is an array, not a group with HDMF data")
             self._store, store.source = store, self._source
             if self.writable:
-                finish_replacement(store)
+                try:
+                    finish_replacement(store)
+                except UnlistedError:
+                    raise UnsupportedError(
+                        f"{self._source} is on a web server, which can only be read: mode {self._mode!r} is "
+                        "impossible"
+                    ) from None
         self._stores = StoreSet(self._store, self._open_other, self.external_links, self._roots)
         self._tree = BuilderTree(self, self._stores, strict=self._strict)
         if self.writable:
