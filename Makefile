@@ -11,7 +11,7 @@ TESTED := $(VENV)/.ready-test
 LINTED := $(VENV)/.ready-lint
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-# The tests start hundreds of processes; where this is set, each of them compiles what it imports.
+# Three workers for two processors: some tests wait.  They start hundreds of processes; where this is set, each of them compiles what it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
 # Of the folders in docs/architecture.md, those that everything else is built on.
@@ -24,10 +24,10 @@ demo: $(READY)
 	$(BIN)/python demo/demo.py
 
 test: $(TESTED)
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
+	$(BIN)/python -m pytest -n 3 --dist loadfile -m "not slow"
 
 test-core: $(TESTED)
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" $(addprefix tests/,$(CORE))
+	$(BIN)/python -m pytest -n 3 --dist loadfile -m "not slow" $(addprefix tests/,$(CORE))
 
 test-all: $(TESTED)
 	$(PIP) -r requirements-test-all.txt
