@@ -31,7 +31,7 @@ from chunkwise.core.kvstore.atomic import AtomicWritable
 from chunkwise.core.kvstore.protocol import MISSING_GENERATION, KvStoreDriver, offers
 from chunkwise.core.trees.attributes import node_attributes
 from chunkwise.core.trees.consolidated import update_consolidated
-from chunkwise.core.trees.location import Location
+from chunkwise.core.trees.location import Location, located
 from chunkwise.core.trees.node import Node, find_documented, require_node
 from chunkwise.errors import (
     AlreadyExistsError,
@@ -68,7 +68,11 @@ class Migration(NamedTuple):
 
 
 def migrate(
-    place: str | os.PathLike[str] | Location, *, apply: bool = False, keep_old: bool = False
+    place: str | os.PathLike[str] | Location,
+    *,
+    apply: bool = False,
+    keep_old: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Migration:
     """Give a Zarr v1 or v2 array the metadata of Zarr v3; no chunk is read or written.
 
@@ -81,6 +85,8 @@ def migrate(
     keep_old : bool, default False
         Whether the old documents stay beside the new one, so that the array can be opened as either.  A
         change of one is not seen in the other.
+    storage_options : mapping, optional
+        As for `open_group`.
 
     Returns
     -------
@@ -116,7 +122,7 @@ def migrate(
     >>> chunkwise.open({"driver": "zarr3", "kvstore": f"file://{place}/"}).result().read().result()
     array([7, 8], dtype=uint8)
     """
-    location = find_source(place)
+    location = find_source(*located(storage_options, place))
     planned = plan_migration(old_node(require_node(location)), keep_old=keep_old)
     planned = planned._replace(notes=(*planned.notes, *notes_above(location)), applied=apply)
     if apply:

@@ -14,7 +14,7 @@ from chunkwise.core.trees.consolidated_tree import is_consolidated
 from chunkwise.core.trees.container import check_container
 from chunkwise.core.trees.document import change_document, read_document
 from chunkwise.core.trees.link import links_of
-from chunkwise.core.trees.location import Location, LocationLike, locate, location_of
+from chunkwise.core.trees.location import Location, LocationLike, locate, located, location_of
 from chunkwise.core.trees.missing_marker import FILL_VALUE, marker_from_json, marker_to_json
 from chunkwise.core.trees.new_location import (
     check_free,
@@ -59,6 +59,7 @@ __all__ = [
     "is_consolidated",
     "links_of",
     "locate",
+    "located",
     "location_of",
     "marker_from_json",
     "marker_to_json",

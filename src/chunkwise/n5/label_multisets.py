@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ def open_label_multisets(
     *,
     default: Sequence[Sequence[int]] = ((BACKGROUND, 1),),
     context: Context | None = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> TensorStore:
     """Open a dataset of label multisets as an array of data type ``json``.
 
@@ -36,6 +37,8 @@ def open_label_multisets(
         Value of the elements of a block that is not stored; as in Paintera once the background.
     context : Context, optional
         Source of threads and the cache pool.
+    storage_options : mapping, optional
+        As for `open_group`.
 
     Returns
     -------
@@ -61,7 +64,7 @@ def open_label_multisets(
     >>> labels[0:3].read().result().tolist()
     [[[0, 1]], [[7, 3], [8, 5]], [[0, 1]]]
     """
-    blocks = open_n5_blocks(place, kind="label_multiset")
+    blocks = open_n5_blocks(place, kind="label_multiset", storage_options=storage_options)
     missing = [list(map(int, entry)) for entry in default]
 
     def read(domain: IndexDomain, array: npt.NDArray[Any], params: Any) -> TimestampedStorageGeneration:

@@ -17,7 +17,14 @@ from chunkwise.core.driver.n5.document import (
 from chunkwise.core.trees.container import mark_container
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError, FailedPreconditionError, NotFoundError
 from chunkwise.extension.inside import MISSING_GENERATION, check_choice
-from chunkwise.extension.trees import Location, check_container, check_free, check_outside_arrays, locate
+from chunkwise.extension.trees import (
+    Location,
+    check_container,
+    check_free,
+    check_outside_arrays,
+    locate,
+    located,
+)
 from chunkwise.n5.block_values import Kind
 from chunkwise.n5.blocks import N5Blocks
 
@@ -26,7 +33,12 @@ __all__ = ["create_n5_blocks", "open_n5_blocks"]
 _KINDS = get_args(Kind)
 
 
-def open_n5_blocks(place: str | os.PathLike[str] | Location, *, kind: Kind | None = None) -> N5Blocks:
+def open_n5_blocks(
+    place: str | os.PathLike[str] | Location,
+    *,
+    kind: Kind | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> N5Blocks:
     """Open the blocks of an N5 dataset.
 
     Parameters
@@ -35,6 +47,8 @@ def open_n5_blocks(place: str | os.PathLike[str] | Location, *, kind: Kind | Non
         The dataset: a path or a URL.
     kind : {"numbers", "strings", "object", "label_multiset"}, optional
         Kind of values; by default from its data type and the attribute ``isLabelMultiset``.
+    storage_options : mapping, optional
+        As for `open_group`.
 
     Returns
     -------
@@ -63,7 +77,7 @@ def open_n5_blocks(place: str | os.PathLike[str] | Location, *, kind: Kind | Non
     """
     if kind is not None:
         check_choice(kind, "kind", _KINDS)
-    location = locate(place)
+    location = locate(*located(storage_options, place))
     key = location.path + ATTRIBUTES_KEY
     raw = location.store.read(key).value
     where = location.store.describe(key)
@@ -88,6 +102,7 @@ def create_n5_blocks(
     data_type: str,
     compression: Mapping[str, Any] | None = None,
     attributes: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> N5Blocks:
     """Create a dataset for blocks of any length.
 
@@ -103,6 +118,8 @@ def create_n5_blocks(
         The ``compression`` member; by default ``{"type": "gzip"}``.
     attributes : mapping, optional
         Further members of the document; for label multisets ``{"isLabelMultiset": True}``.
+    storage_options : mapping, optional
+        As for `open_group`.
 
     Returns
     -------
@@ -128,7 +145,7 @@ def create_n5_blocks(
     >>> chunkwise.open_n5_blocks(path)[0, 1].tolist()
     [7, 8, 9]
     """
-    location = locate(place)
+    location = locate(*located(storage_options, place))
     document: dict[str, Any] = {
         **(attributes or {}),
         "dimensions": list(dimensions),

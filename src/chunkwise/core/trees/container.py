@@ -8,7 +8,9 @@ Specification: N5 README, "File-system specification", item 3.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from itertools import chain
+from typing import Any
 
 from chunkwise.core.base.binding import JSON
 from chunkwise.core.driver.n5.document import (
@@ -21,7 +23,7 @@ from chunkwise.core.driver.n5.document import (
 from chunkwise.core.driver.n5.tree import N5Tree
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.trees.document import change_document, read_document
-from chunkwise.core.trees.location import Location, locate
+from chunkwise.core.trees.location import Location, locate, located
 from chunkwise.errors import FailedPreconditionError, PermissionDeniedError, SpecError
 
 __all__ = ["CONTAINER_FORMAT", "check_container", "container_root", "create_container", "mark_container"]
@@ -49,7 +51,12 @@ def container_root(location: Location) -> Location | None:
     return named
 
 
-def create_container(path: str | os.PathLike[str] | Location, *, text: bool = False) -> None:
+def create_container(
+    path: str | os.PathLike[str] | Location,
+    *,
+    text: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+) -> None:
     """Make an N5 container, or make sure that what is there is one.
 
     A version that is there already is kept; so are all other attributes.
@@ -60,6 +67,8 @@ def create_container(path: str | os.PathLike[str] | Location, *, text: bool = Fa
         The container, conventionally named ``*.n5``.
     text : bool, default False
         Whether datasets of text will be in it: old readers, which don't know them, are then kept out.
+    storage_options : mapping, optional
+        As for `open_group`.
 
     Raises
     ------
@@ -78,7 +87,7 @@ def create_container(path: str | os.PathLike[str] | Location, *, text: bool = Fa
     >>> chunkwise.open_group(path).format
     'n5'
     """
-    location = locate(path)
+    location = locate(*located(storage_options, path))
 
     def mark(document: JSON) -> JSON:
         document = {} if document is None else document

@@ -9,7 +9,7 @@ import posixpath
 import warnings
 from collections.abc import Mapping
 from itertools import islice
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from chunkwise import Context, TensorStore
 from chunkwise.copying.new_array import open_array
@@ -18,7 +18,7 @@ from chunkwise.copying.source import open_source, open_view
 from chunkwise.core.trees.location import inside_file
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError
 from chunkwise.extension import JSON
-from chunkwise.extension.inside import read_bounded
+from chunkwise.extension.inside import read_bounded, with_storage_options
 from chunkwise.extension.trees import Location, LocationLike, find_node, locate, tree_format
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
@@ -49,6 +49,7 @@ def open_multiscale(
     drafts: bool = False,
     format: str | None = None,
     context: Context | None = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Multiscale:
     """Open an image at several resolutions, or what holds such images.
 
@@ -74,6 +75,8 @@ def open_multiscale(
         Of a directory without a document of its own; see `open_group`.
     context : Context, optional
         Where the resources of a spec, and of arrays, come from.
+    storage_options : mapping, optional
+        As for `open_group`.
 
     Returns
     -------
@@ -105,6 +108,7 @@ def open_multiscale(
     (1, 'um')
     """
     options = Options(strict, drafts)
+    place = with_storage_options(place, storage_options)
     view = None if isinstance(place, Group) else open_view(place, context)
     if view is not None:
         return single_array(view)

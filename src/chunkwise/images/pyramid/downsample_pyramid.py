@@ -20,7 +20,7 @@ from chunkwise.copying.source import open_source
 from chunkwise.core.engine.unfinished import Change
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.extension.inside import as_nbytes, parse_unit, start_thread
-from chunkwise.extension.trees import Location, LocationLike, locate, require_node
+from chunkwise.extension.trees import Location, LocationLike, locate, located, require_node
 from chunkwise.images.multiscale.array_axes import ArrayImage, image_of_array
 from chunkwise.images.pyramid.convention import CONVENTIONS, Convention, find_convention
 from chunkwise.images.pyramid.kept import NOTHING, kept_attributes
@@ -56,6 +56,7 @@ def downsample_pyramid(
     overwrite: bool = False,
     verify: bool = False,
     progress: Callable[[PyramidProgress], object] | bool | None = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Future[Pyramid]:
     """Write a multiscale pyramid of an image.
 
@@ -121,6 +122,8 @@ def downsample_pyramid(
     progress : callable or bool, optional
         Called with a `PyramidProgress` after each block, one at a time; of levels that are made together
         `level` is the first.  True shows a bar on stderr.
+    storage_options : mapping, optional
+        As for `open_group`; for each of the two that is a URL of an object store or a web server.
 
     Returns
     -------
@@ -152,6 +155,8 @@ def downsample_pyramid(
     [(64, 96), (32, 48), (16, 24)]
     """
     check_progress(progress)
+    if storage_options is not None:
+        array, destination = located(storage_options, array, destination)
     workers = workers_of(executor)
     if executor is None:
         workers = replace(workers, memory=DEFAULT_MEMORY)
