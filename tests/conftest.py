@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,6 +43,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             pending.remove(first)
         for item in pending:
             item.add_marker(pytest.mark.slow)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Keep the objects of the collected tests, which are very many, out of later garbage collections."""
+    gc.collect()
+    gc.freeze()
 
 
 def _parameters(item: pytest.Item) -> set[tuple[str, int]]:
