@@ -115,7 +115,7 @@ def test_resumed_after_a_failure(tmp_path):
     assert "ome" not in (path / "zarr.json").read_text()
     assert not (path / "0/zarr.json").exists()
     whole, counts = _counting(image, [16, 16])
-    with pytest.raises(ValueError, match="unfinished copy"):
+    with pytest.raises(ValueError, match="begun and not finished"):
         ts.downsample_pyramid(whole, path, **options)
     with pytest.raises(ValueError, match="its method is another one"):
         ts.downsample_pyramid(whole, path, resume=True, method="max", **options)

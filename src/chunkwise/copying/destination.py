@@ -14,7 +14,7 @@ from chunkwise.copying.journal_document import JournalDocument, read_journal
 from chunkwise.copying.sessions import is_session
 from chunkwise.core.driver.n5.document import is_marker
 from chunkwise.core.driver.tree_formats import tree_format
-from chunkwise.core.kvstore.take_place import delete_all_below
+from chunkwise.core.kvstore.take_place import delete_all_below, staging_path
 from chunkwise.core.trees.consolidated import update_consolidated
 from chunkwise.core.trees.container import container_root, create_container
 from chunkwise.core.trees.location import Location
@@ -91,7 +91,9 @@ class Destination:
 
 def begun_at(location: Location) -> tuple[Location, JournalDocument] | None:
     """Return where an unfinished copy to a location is, and what its journal says; None if there is none."""
-    beside = [] if is_session(location.store) else [Destination.replacing(location).place]
+    beside = (
+        [] if is_session(location.store) else [location.at(staging_path(location.store, location.path, ""))]
+    )
     for at in (location, *beside):
         journal = read_journal(at)
         if journal is not None:

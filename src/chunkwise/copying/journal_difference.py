@@ -29,7 +29,7 @@ _OPTIONS = {
     "part": "--region",
     "number of parts": "--part",
 }
-INFORMATIVE = "options"
+INFORMATIVE = "given options"
 """Member of a task that is no part of it, but says from what options the rest comes."""
 
 _LONGEST = 80  # characters of a value
@@ -41,7 +41,7 @@ def difference(begun: Mapping[str, JSON], now: Mapping[str, JSON]) -> str:
     >>> difference({"method": "mean"}, {"method": "max"})
     'its method is another one (was "mean", now "max": --method)'
     """
-    for name in [*now, *(name for name in begun if name not in now)]:
+    for name in [*now, *(name for name in begun if name in _OPTIONS and name not in now)]:
         then, here = begun.get(name, MISSING), now.get(name, MISSING)
         if then == here or name == INFORMATIVE:
             continue

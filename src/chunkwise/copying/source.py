@@ -25,7 +25,7 @@ from chunkwise.core.specs.context import Context
 from chunkwise.core.specs.spec import Spec
 from chunkwise.core.trees.attributes import node_attributes
 from chunkwise.core.trees.location import Location, LocationLike, inside_file, locate
-from chunkwise.core.trees.node import Node, find_documented, find_node, nothing_at
+from chunkwise.core.trees.node import Node, find_documented, find_node, nothing_at, what_is_at
 from chunkwise.core.trees.walk import walk
 from chunkwise.errors import (
     ChunkwiseError,
@@ -163,8 +163,8 @@ def open_source(place: Place, context: Context | None = None) -> TensorStore:
     try:
         return _open_detected(location, node, context)
     except ChunkwiseError as e:
-        if node is not None:
+        if node is not None and not what_is_at(location):
             raise InvalidArgumentError(f"{location.text} is a group, not an array (a directory)") from None
-        if inside is None:
+        if node is not None or inside is None:
             raise nothing_at(location) from None
         raise e

@@ -114,7 +114,7 @@ def _axes(
 ) -> tuple[list[ImageAxis], list[float]]:
     """Return the axis of each dimension and the position of its index 0, as options or the image say."""
     labels = [axis.name or label for axis, label in zip(known.axes, array.domain.labels, strict=True)]
-    if "z" not in labels:  # of a stack of planes in a TIFF file
+    if "z" not in labels and options.units is not None:  # planes of a TIFF file may be anything else
         labels = ["z" if name in _PLANES and labels.count(name) == 1 else name for name in labels]
     units = options.units
     if units is None:
