@@ -27,7 +27,9 @@ import chunkwise as ts
 path, action = sys.argv[1:]
 array = ts.open({"driver": "zarr3", "kvstore": "file://" + path, "context": {"file_io_sync": False}}).result()
 values = np.random.default_rng(0).integers(0, 60, array.shape).astype("u2")
-future = array.write(values) if action == "write" else array.read()
+future = array.read() if action == "read" else array.write(values)
+if action == "interrupt":
+    future.result()  # all modules are loaded by now: Python ignores an interrupt in the lock of an import
 time.sleep(0.02)
 print("under way", flush=True)
 if action == "interrupt":
