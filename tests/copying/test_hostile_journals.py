@@ -180,5 +180,7 @@ def test_an_owner_that_no_process_can_be(tmp_path: Path) -> None:
         host = journal.owner.partition(":")[0]
         for text in (owner, owner.replace("h", host)):
             path.write_text(json.dumps({**document, "owner": text}))
-            Journal(locate(tmp_path), {"a": 1}, [10], silence=0.01).resume()
+            taken = Journal(locate(tmp_path), {"a": 1}, [10], silence=0.01)
+            taken.resume()
+            assert json.loads(path.read_text())["owner"] == taken.owner
         path.unlink()

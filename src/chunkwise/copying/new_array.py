@@ -97,7 +97,7 @@ class NewArray:
                 update_consolidated(place.store, place.path)
             if self.data is not None:
                 self._alone(store, place).write(self.data).result()
-        except BaseException:
+        except BaseException:  # an interrupt too: no half array is to stay
             with suppress(ChunkwiseError):  # the store may have failed for good
                 if made or find_documented(place) is None:  # else somebody was faster
                     delete_own(place)

@@ -97,7 +97,7 @@ class Work:
         guard = Guard(self.fence, step, start, stop)
         try:
             return self.steps[step].run(Tasks(numbers, guard))
-        except BaseException:
+        except BaseException:  # an interrupt too: what the tasks have written may have to go
             with suppress(ChunkwiseError):  # what went wrong is said by the first error
                 guard.check()
             raise
