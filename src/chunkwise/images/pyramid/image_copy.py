@@ -34,7 +34,7 @@ from chunkwise.groups.open_group import open_group
 from chunkwise.images.multiscale.image_axes import ImageAxis, slowest_first
 from chunkwise.images.pyramid.bdv_xml import bdv_xml
 from chunkwise.images.pyramid.geometry import Level
-from chunkwise.images.pyramid.image_journal import beating, begin_image, check_vacant, saved
+from chunkwise.images.pyramid.image_journal import beating, begin_image, check_nothing_begun, saved
 from chunkwise.images.pyramid.image_sources import names_beside, read_image
 from chunkwise.images.pyramid.n5_layouts import LAYOUTS, Stack
 from chunkwise.images.pyramid.ngff_image import ImageLevel, NgffImage
@@ -90,7 +90,7 @@ class ImageCopy:
         if not (how.overwrite or how.resume):
             if self._xml is not None and self._xml[0].store.read(self._xml[1]).value is not None:
                 raise AlreadyExistsError(f"{self._xml[0].store.describe(self._xml[1])} is there already")
-            check_vacant(where)
+            check_nothing_begun(where)
         self._to = Destination.choose(where, overwrite=how.overwrite, go_on=how.resume, tree=True)
         if how.overwrite:
             self._to.clear()

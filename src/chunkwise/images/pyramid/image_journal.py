@@ -18,10 +18,10 @@ from chunkwise.errors import AlreadyExistsError, ChunkwiseError
 from chunkwise.extension import JSON
 from chunkwise.extension.trees import Location, find_node
 
-__all__ = ["beating", "begin_image", "check_vacant", "saved"]
+__all__ = ["beating", "begin_image", "check_nothing_begun", "saved"]
 
 
-def check_vacant(where: Location) -> None:
+def check_nothing_begun(where: Location) -> None:
     """Raise AlreadyExistsError if an image, perhaps an unfinished one, or anything else is there."""
     if begun_at(where) is not None:
         raise unfinished(where)

@@ -32,7 +32,7 @@ from chunkwise.images.multiscale.image_axes import AXIS_KINDS, ImageAxis, slowes
 from chunkwise.images.multiscale.label_votes import most_voted
 from chunkwise.images.multiscale.open import open_multiscale
 from chunkwise.images.pyramid.image_copy import array_options, copy_array
-from chunkwise.images.pyramid.image_journal import beating, begin_image, check_vacant, saved
+from chunkwise.images.pyramid.image_journal import beating, begin_image, check_nothing_begun, saved
 from chunkwise.images.pyramid.image_sources import OF_VIEWERS, images_of, level_source
 from chunkwise.images.pyramid.kept import Kept, kept_attributes
 from chunkwise.images.pyramid.ngff import check_ngff_axes, ngff_image
@@ -77,7 +77,7 @@ class NgffCopy:
     def begin(self, how: CopyOptions) -> None:
         """Make the group, beside what it replaces; raise AlreadyExistsError if something is in the way."""
         if not (how.overwrite or how.resume):
-            check_vacant(self._where)
+            check_nothing_begun(self._where)
         self._to = Destination.choose(self._where, overwrite=how.overwrite, go_on=how.resume, tree=True)
         if how.overwrite:
             self._to.clear()
