@@ -28,11 +28,11 @@ def children() -> Iterator[Children]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of tests marked ``each_once``, leave to ``make test-all`` what shows no parameter first."""
-    cases: dict[str, list[pytest.Item]] = {}
+    """Of tests marked ``each_once``, leave those to ``make test-all`` whose parameters other cases have."""
+    cases: dict[tuple[object, ...], list[pytest.Function]] = {}
     for item in items:
-        if item.get_closest_marker("each_once") is not None:
-            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+        if isinstance(item, pytest.Function) and item.get_closest_marker("each_once") is not None:
+            cases.setdefault((item.path, item.function.__qualname__), []).append(item)
     for pending in cases.values():
         seen: set[tuple[str, int]] = set()
         while pending:
@@ -52,9 +52,10 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-def _parameters(item: pytest.Item) -> set[tuple[str, int]]:
-    """Return the parameters of a case; cases share the objects that are their values."""
-    return {(name, id(value)) for name, value in item.callspec.params.items()}  # type: ignore[attr-defined]
+def _parameters(item: pytest.Function) -> set[tuple[str, int]]:
+    """Return the parameters of a case, and the class that has it; cases share the objects that are values."""
+    parameters = item.callspec.params if hasattr(item, "callspec") else {}
+    return {("class", id(item.cls)), *((name, id(value)) for name, value in parameters.items())}
 
 
 @pytest.hookimpl(trylast=True)

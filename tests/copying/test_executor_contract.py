@@ -14,6 +14,8 @@ import tensorstore
 
 from chunkwise.testing.executor_contract import ExecutorContract
 
+pytestmark = pytest.mark.each_once
+
 
 class ReadByTensorStore(ExecutorContract):
     def read(self, path: Path) -> Any:
