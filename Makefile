@@ -31,7 +31,7 @@ test-core: $(TESTED)
 
 test-all: $(TESTED)
 	$(PIP) -r requirements-test-all.txt
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -n 2 --dist loadfile
+	PATH="$(CURDIR)/$(BIN):$$PATH" CHUNKWISE_ALL_EXAMPLES=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
 coverage: $(TESTED)
 	$(PIP) "pytest-cov>=5"

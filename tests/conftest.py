@@ -13,9 +13,15 @@ from hypothesis import HealthCheck, settings
 sys.path.insert(0, str(Path(__file__).parent))
 
 from child_process import Children
+from examples import examples
 
 # How long an example takes, or takes to be made, depends on what else the machine does.
-settings.register_profile("chunkwise", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "chunkwise",
+    max_examples=examples(100),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("chunkwise")
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
 import chunkwise as cw
+from chunkwise.cli.main import main
 from chunkwise.errors import ChunkwiseError, DataCorruptionError, InvalidArgumentError
 
 DATA = np.random.default_rng(5).integers(0, 1 << 16, (8, 8)).astype("u2")
@@ -52,9 +53,16 @@ def _files(root: Path) -> list[Path]:
     return sorted(p for p in root.rglob("*") if p.is_file() and p.name not in (*DOCUMENTS, ".zgroup"))
 
 
-def _run(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "chunkwise.cli", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+class Done(NamedTuple):
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def _run(*arguments: object) -> Done:
+    with redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err:
+        status = main([str(argument) for argument in arguments])
+    return Done(status, out.getvalue(), err.getvalue())
 
 
 @pytest.mark.parametrize("case", list(COVERED))

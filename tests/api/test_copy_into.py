@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorstore as ts
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -125,7 +126,7 @@ def test_blocks_give_the_same_as_one_go(driver: str) -> None:
 
 
 @pytest.mark.usefixtures("tiny_blocks")
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(data=st.data())
 def test_views_of_all_kinds(data: st.DataObject) -> None:
     a = store(cw, (12, 10), (5, 4), driver="n5")

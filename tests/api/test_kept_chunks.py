@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -109,7 +110,7 @@ class Model:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(steps=STEPS, limit=st.sampled_from([300, 1500, 1_000_000]), recheck=st.booleans())
 def test_reads_see_what_the_rule_says(name: str, steps: Any, limit: int, recheck: bool) -> None:
     if not recheck:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import z5py as theirs
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -490,7 +491,7 @@ def test_as_an_array(both: Any) -> None:
     assert np.array_equal(pair[1], pair[0])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.data())
 def test_regions_against_numpy(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     shape = tuple(data.draw(st.lists(st.integers(1, 9), min_size=1, max_size=3)))

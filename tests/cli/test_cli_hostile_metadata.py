@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cli_arrays import DRIVERS, make
+from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -65,7 +66,7 @@ def test_documents_with_one_odd_member(
     document = json.loads(key.read_text())
 
     @settings(
-        max_examples=30,
+        max_examples=examples(30),
         deadline=None,
         suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     )

@@ -10,6 +10,7 @@ import pytest
 import tensorstore as ts
 import zarr
 from cli_arrays import Run, make, read
+from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -59,7 +60,7 @@ def test_a_region_is_what_numpy_selects(region: tuple[str, tuple[object, ...]]) 
 @pytest.mark.parametrize("target", FORMATS)
 @pytest.mark.parametrize("source", FORMATS)
 @settings(
-    max_examples=8,
+    max_examples=examples(8),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

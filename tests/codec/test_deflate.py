@@ -7,6 +7,7 @@ import zlib
 
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -26,7 +27,7 @@ def test_every_level_is_read_by_the_standard_library(level):
         assert zlib.decompress(bytes(encode_zlib(data))) == data
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.binary(min_size=1, max_size=3000), st.integers(0, 9), st.sampled_from(["gzip", "zlib"]))
 def test_either_framing_is_decoded_to_the_promised_size(data, level, framing):
     stream = zlib.compressobj(level, zlib.DEFLATED, 31 if framing == "gzip" else 15)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -47,7 +48,7 @@ def place(array, layout):
     return out[::-1] if layout == "reversed" and array.ndim else out
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     chains(),
     st.sampled_from(["C", "F", "strided", "reversed"]),
@@ -67,7 +68,7 @@ def test_fast_path_equals_general_path(case, layout, buffer):
         assert np.ascontiguousarray(out).tobytes() == expected.tobytes()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(chains(), st.integers(0, 2**30), st.sampled_from(["cut", "flip", "extend"]))
 def test_fast_path_fails_as_the_general_path(case, at, damage):
     """Damaged chunks are an error on both paths or on neither, and then give the same elements."""

@@ -6,6 +6,7 @@ import lz4.block
 import lz4.frame
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -28,7 +29,7 @@ def frame(data, *, flush_every=None, store_size=False, **options):
     return b"".join((*parts, context.flush()))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.integers(0, len(RAW)),
     st.booleans(),
@@ -61,7 +62,7 @@ def test_frames_of_any_options(
                 decompress_frame(memoryview(encoded), wrong)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @example(True, 328544, "flip")
 @given(st.sampled_from([True, False]), st.integers(0, 2**30), st.sampled_from(["cut", "flip", "extend"]))
 def test_damaged_frames_are_found(linked, at, damage):

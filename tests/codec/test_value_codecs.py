@@ -6,6 +6,7 @@ import ml_dtypes
 import numcodecs
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -28,7 +29,7 @@ def opened(name, configuration, dtype, fill=0):
 # ---- bitround -------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=1), st.integers(1, 23))
 def test_bitround_floats_as_numcodecs(values, keepbits):
     """Finite numbers round as in NumCodecs, which also rounds half to even."""
@@ -38,7 +39,7 @@ def test_bitround_floats_as_numcodecs(values, keepbits):
     assert encode(array).tobytes() == np.asarray(peer).tobytes()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(st.integers(-(2**31), 2**31 - 1), min_size=1), st.integers(1, 40))
 def test_bitround_integers(values, keepbits):
     """Integers keep their most significant bits: round half to even, by Python's integers."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -107,7 +108,7 @@ def test_a_mutated_journal_is_used_or_refused(tree: bool, part: bool) -> None:
     journals = [key for key in target if key.startswith(".chunkwise-copy")]
     assert len(journals) == 1 + part
 
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=examples(150), deadline=None)
     @given(st.data())
     def check(data: st.DataObject) -> None:
         a, b = MemoryStore(), MemoryStore()

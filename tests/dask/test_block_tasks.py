@@ -10,6 +10,7 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -149,7 +150,7 @@ def test_a_task_takes_a_bounded_amount_of_memory() -> None:
 sizes = st.lists(st.integers(1, 9), min_size=1, max_size=8)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.lists(st.tuples(sizes, st.one_of(st.none(), sizes)), max_size=3), st.integers(0, 500))
 def test_boxes_cover_each_block_once(dims: list[tuple[list[int], list[int] | None]], wanted: int) -> None:
     chunks = [along for along, _ in dims]

@@ -13,6 +13,7 @@ import dask.array as da
 import numpy as np
 import pytest
 from dask.delayed import Delayed
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -51,7 +52,7 @@ def views(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[int, ...], tuple[slic
     return shape, chunks, tuple(region)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(views(), st.data())
 def test_a_view_as_dask_array_has_its_values(view: Any, data: st.DataObject) -> None:
     shape, chunks, region = view
@@ -68,7 +69,7 @@ def test_a_view_as_dask_array_has_its_values(view: Any, data: st.DataObject) -> 
     np.testing.assert_array_equal(lazy[index].compute(scheduler="sync"), expected[index])
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(views(), st.booleans())
 def test_no_block_shares_a_chunk_with_another_block_along_its_dimension(view: Any, flip: bool) -> None:
     shape, chunks, region = view
@@ -189,7 +190,7 @@ def test_blocks_are_read_and_written_by_processes(tmp_path: Path) -> None:
     np.testing.assert_array_equal(target, values + 1)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(views(), st.lists(st.integers(1, 12), min_size=3, max_size=3))
 def test_blocks_of_any_size_are_stored_without_a_lock(view: Any, blocks: list[int]) -> None:
     shape, chunks, region = view

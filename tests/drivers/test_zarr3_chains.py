@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import tensorstore
 import zarr
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -122,7 +123,7 @@ def _box(shape: tuple[int, ...], rng: np.random.Generator) -> tuple[slice, ...]:
     return tuple(slice(a, b) for a, b in ends)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(_metadata(), st.integers(0, 2**32))
 def test_what_creates_an_array_opens_it(metadata: dict[str, Any], seed: int) -> None:
     rng = np.random.default_rng(seed)

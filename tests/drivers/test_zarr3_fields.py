@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 import tensorstore
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -92,7 +93,7 @@ def test_fields(chain, tmp_path):
     assert field.schema.rank == 2 and field.chunk_layout.write_chunk.shape == (4, 3)
 
 
-@settings(max_examples=20, deadline=None, derandomize=True, database=None)
+@settings(max_examples=examples(20), deadline=None, derandomize=True, database=None)
 @given(data=st.data())
 def test_any_selection(data):
     """Random writes of random fields agree with a NumPy array of records."""

@@ -10,6 +10,7 @@ import tensorstore
 import zarr
 import zarr.dtype
 from dtype_strategies import element, simple, structs
+from examples import examples
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from zarr.core.buffer import default_buffer_prototype
@@ -28,7 +29,7 @@ from chunkwise.core.dtypes.zarr3 import fill_value_to_zarr3, parse_fill_value_za
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 KEYS = {2: ".zarray", 3: "zarr.json"}
-few = settings(max_examples=60, deadline=None)
+few = settings(max_examples=examples(60), deadline=None)
 
 
 def of_zarr_python(d):

@@ -6,6 +6,7 @@ import threading
 import numpy as np
 import pytest
 import zarr
+from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -169,7 +170,7 @@ def many_shards(tmp_path_factory):
 
 
 @settings(
-    max_examples=80,
+    max_examples=examples(80),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -75,7 +76,7 @@ def requests(draw: st.DrawFn, request_type: Any, output_map: Any) -> tuple[Any, 
 @pytest.mark.parametrize("codecs", CODECS)
 @pytest.mark.parametrize("source", ["memory", "files", "cache", "shards", "shards in files"])
 @settings(
-    max_examples=30,
+    max_examples=examples(30),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -64,7 +65,7 @@ slices = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("aabc"), slices, st.booleans()), max_size=8))
 def test_each_gets_its_own(slow: tuple[Slow, Any], parts: list[Any]) -> None:
     """Whole values, parts, what counts from the end, what is missing, outside, or known already."""

@@ -4,6 +4,7 @@ import struct
 
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -94,7 +95,7 @@ def test_each_gives_what_it_would_give_alone(made, request_of, inner, n_threads)
     _, _, reader = made(inner, n_threads)
 
     @given(st.lists(PLACES, min_size=1, max_size=9))
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=examples(60), deadline=None)
     def check(wheres):
         for where, got in zip(wheres, read_all(reader, request_of, wheres), strict=True):
             np.testing.assert_array_equal(got, DATA[where])

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -31,7 +32,7 @@ def _parts(draw: st.DrawFn) -> tuple[int | slice, ...]:
     return tuple(out)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.tuples(_parts(), st.integers(0, 3)), min_size=1, max_size=8))
 def test_as_numpy(writes: list[tuple[tuple[int | slice, ...], int]]) -> None:
     array = _open("memory://")

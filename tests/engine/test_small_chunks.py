@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import zstandard
+from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -104,7 +105,7 @@ def _frames(chunk: bytes, like: str) -> bytes:
 
 
 @settings(
-    max_examples=40,
+    max_examples=examples(40),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

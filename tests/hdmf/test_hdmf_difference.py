@@ -250,8 +250,8 @@ def _check(found: list[chunkwise.Difference], change: str) -> None:
 def test_a_conversion_has_no_differences(source: Path, converted: dict[str, Path], format: str) -> None:
     assert chunkwise.diff(source, converted[format]) == []
     assert chunkwise.diff(converted[format], source) == []
-    for other in converted.values():
-        assert chunkwise.diff(converted[format], other) == []
+    following = FORMATS[FORMATS.index(format) - 1]
+    assert chunkwise.diff(converted[format], converted[following]) == []
 
 
 @pytest.mark.each_once
@@ -261,10 +261,12 @@ def test_each_change_of_a_file_is_one_difference(
     source: Path, converted: dict[str, Path], tmp_path: Path, to: str, change: str
 ) -> None:
     changed, place = _changed(source, tmp_path / "b.nwb", change), converted.get(to, source)
-    there, back = chunkwise.diff(place, changed), chunkwise.diff(changed, place)
+    there = chunkwise.diff(place, changed)
     _check(there, change)
-    _check(back, change)
-    assert [(d.left, d.right) for d in there] == [(d.right, d.left) for d in back]
+    if change in FEW:
+        back = chunkwise.diff(changed, place)
+        _check(back, change)
+        assert [(d.left, d.right) for d in there] == [(d.right, d.left) for d in back]
 
 
 @pytest.mark.each_once
@@ -274,9 +276,8 @@ def test_each_change_of_a_store_is_one_difference(
     source: Path, converted: dict[str, Path], tmp_path: Path, format: Any, change: str
 ) -> None:
     convert(_changed(source, tmp_path / "b.nwb", change), tmp_path / "b", format=format)
-    for place in (source, converted["zarr2"], converted["zarr3"]):
-        _check(chunkwise.diff(place, tmp_path / "b"), change)
-        _check(chunkwise.diff(tmp_path / "b", place), change)
+    _check(chunkwise.diff(source, tmp_path / "b"), change)
+    _check(chunkwise.diff(tmp_path / "b", converted["zarr3"]), change)
 
 
 def test_the_command_names_the_path(
@@ -290,6 +291,7 @@ def test_the_command_names_the_path(
     assert capsys.readouterr().out.startswith(line + '{"object":"/general/extracellular_ephys/shank0"}')
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize(
     "path", ["units", "units/electrode_group", "acquisition", "intervals/trials/timeseries"]
 )

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nwb_fixtures import MANIFEST
@@ -147,7 +148,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(VALUES, min_size=1, max_size=6), st.sampled_from([3, 4, 5]))
 def test_plain_values_are_those_of_pickle_itself(values: list[Any], protocol: int) -> None:
     array = np.empty(len(values), object)
@@ -156,14 +157,14 @@ def test_plain_values_are_those_of_pickle_itself(values: list[Any], protocol: in
     assert decode_pickled_array(pickle.dumps(array, protocol), (len(values),), None) == values
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.binary(max_size=200))
 def test_any_bytes_are_an_error_or_plain(data: bytes) -> None:
     with pytest.raises(UnsafePickleError):
         decode_pickled_array(data, (1,), None)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.data())
 def test_damaged_pickles_are_an_error_or_plain(data: st.DataObject) -> None:
     raw = bytearray(encode_pickled_array([{"source": ".", "path": "/a", "object_id": None}] * 3, (3,)))

@@ -8,6 +8,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+from examples import examples
 from hdmf.build import DatasetBuilder, GroupBuilder, ReferenceBuilder
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -187,7 +188,7 @@ def test_checklist_regions_from_hdf5(tmp_path: Path) -> None:
                 np.testing.assert_array_equal(regions[0], dataset[references[0]])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.data())
 def test_regions_select_what_numpy_does(data: st.DataObject) -> None:
     shape = data.draw(hnp.array_shapes(max_dims=3, max_side=6))
@@ -205,7 +206,7 @@ def test_regions_select_what_numpy_does(data: st.DataObject) -> None:
     np.testing.assert_array_equal(np.ravel(selected), np.ravel(expected))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(hnp.arrays(bool, hnp.array_shapes(max_dims=3, max_side=5)))
 def test_masks_select_in_c_order(mask: Any) -> None:
     array = np.arange(mask.size).reshape(mask.shape)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from examples import examples
 from hdmf.build import DatasetBuilder, GroupBuilder
 from hdmf.data_utils import AbstractDataChunkIterator, DataChunk, GenericDataChunkIterator
 from hypothesis import given, settings
@@ -174,7 +175,7 @@ BOUNDS = st.tuples(st.integers(0, 11), st.integers(1, 12)).filter(lambda b: b[0]
 BOXES = st.lists(st.tuples(BOUNDS, BOUNDS), min_size=1, max_size=8)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     BOXES,
     st.tuples(st.integers(1, 6), st.integers(1, 6)),

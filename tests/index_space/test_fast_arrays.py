@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -60,7 +61,7 @@ def cases(draw: st.DrawFn) -> tuple[chunkwise.IndexTransform, Any, Any]:
     return transform, key, draw(st.sampled_from(["default", "oindex", "vindex"]))
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(600), deadline=None)
 @given(cases())
 def test_the_short_way_is_the_general_way(case: tuple[chunkwise.IndexTransform, Any, Any]) -> None:
     transform, key, mode = case

@@ -5,6 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -58,7 +59,7 @@ keys = st.one_of(
 )
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(600), deadline=None)
 @given(affine_transforms(), keys)
 def test_fast_path_is_the_general_path(transform, key):
     """Where the short way gives a result, it is that of the general way; it never accepts an error."""
@@ -98,7 +99,7 @@ def numpy_keys(draw):
     return tuple(shape), tuple(terms)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(numpy_keys())
 def test_numpy_agrees(case):
     """Within bounds and without negative numbers the elements are those that NumPy selects."""
@@ -108,7 +109,7 @@ def test_numpy_agrees(case):
     np.testing.assert_array_equal(elements(transform[key], array), array[key])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.data())
 def test_outer_indexing_is_a_grid(data):
     """``oindex`` applies each array alone, as ``numpy.ix_`` does; a mask counts as its true positions."""
@@ -124,7 +125,7 @@ def test_outer_indexing_is_a_grid(data):
     np.testing.assert_array_equal(found, array[np.ix_(*key)])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(affine_transforms(), affine_transforms())
 def test_composition_is_application_twice(a, b):
     """``compose(a, b)(x) == a(b(x))`` wherever composition accepts the pair."""
@@ -139,7 +140,7 @@ def test_composition_is_application_twice(a, b):
         assert c(x) == a(b(x))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(affine_transforms())
 def test_text_forms_are_exact(transform):
     """JSON, pickling and copying give an equal transform back."""
@@ -149,7 +150,7 @@ def test_text_forms_are_exact(transform):
     assert IndexDomain(json=transform.domain.to_json()) == transform.domain
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(domains(), st.data())
 def test_inverse_leads_back(domain, data):
     """The inverse of shifts, flips, permutations and integer indices undoes them."""

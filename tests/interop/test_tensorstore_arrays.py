@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 import tensorstore
+from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -207,7 +208,7 @@ FORMATS = {"zarr": _zarr(), "zarr3": _zarr3(), "n5": _n5()}
 
 @pytest.mark.parametrize("name", list(FORMATS))
 def test_random_arrays(name, fresh):
-    @settings(BASE, max_examples=60)
+    @settings(BASE, max_examples=examples(60))
     @given(case=FORMATS[name], seed=st.integers(0, 2**32))
     def check(case, seed):
         _check(case, seed, fresh)
@@ -218,7 +219,7 @@ def test_random_arrays(name, fresh):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", list(FORMATS))
 def test_many_random_arrays(name, fresh):
-    @settings(BASE, max_examples=1000)
+    @settings(BASE, max_examples=examples(1000))
     @given(case=FORMATS[name], seed=st.integers(0, 2**32))
     def check(case, seed):
         _check(case, seed, fresh)

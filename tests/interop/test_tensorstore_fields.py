@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 import tensorstore
+from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -153,7 +154,7 @@ def test_records_without_a_field(fresh):
 
 
 FEW = settings(
-    max_examples=30,
+    max_examples=examples(30),
     deadline=None,
     derandomize=True,
     database=None,

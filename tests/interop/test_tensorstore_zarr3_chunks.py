@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import tensorstore
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -81,7 +82,7 @@ def _made(m: Any, metadata: dict[str, Any], layout: dict[str, Any], codecs: list
     return made["chunk_grid"], made["codecs"], store.chunk_layout.to_json()
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(_asked())
 def test_chunks_are_chosen_as_by_tensorstore(asked: tuple[Any, Any, Any]) -> None:
     expected, found = _made(tensorstore, *asked), _made(ts, *asked)

@@ -6,6 +6,7 @@ import numcodecs
 import numpy as np
 import pytest
 import zarr
+from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -184,14 +185,14 @@ BASE = settings(
 )
 
 
-@settings(BASE, max_examples=80)
+@settings(BASE, max_examples=examples(80))
 @given(case=_cases(), seed=st.integers(0, 2**32))
 def test_random_arrays(case, seed, fresh, values_of, same_bits):
     _check(case, seed, fresh, values_of, same_bits)
 
 
 @pytest.mark.slow
-@settings(BASE, max_examples=1500)
+@settings(BASE, max_examples=examples(1500))
 @given(case=_cases(), seed=st.integers(0, 2**32))
 def test_many_random_arrays(case, seed, fresh, values_of, same_bits):
     _check(case, seed, fresh, values_of, same_bits)

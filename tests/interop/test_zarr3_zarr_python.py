@@ -8,6 +8,7 @@ import zarr
 import zarr.codecs as zc
 import zarr.codecs.numcodecs as zn
 import zarr.dtype as zd
+from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -224,14 +225,14 @@ BASE = settings(
 )
 
 
-@settings(BASE, max_examples=90)
+@settings(BASE, max_examples=examples(90))
 @given(case=_cases(), seed=st.integers(0, 2**32))
 def test_random_arrays(case, seed, fresh, values_of, same_bits):
     _check(*case, seed, fresh, values_of, same_bits)
 
 
 @pytest.mark.slow
-@settings(BASE, max_examples=900)
+@settings(BASE, max_examples=examples(900))
 @given(case=_cases(), seed=st.integers(0, 2**32))
 def test_many_random_arrays(case, seed, fresh, values_of, same_bits):
     _check(*case, seed, fresh, values_of, same_bits)

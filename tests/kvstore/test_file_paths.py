@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 import tensorstore as ts
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -215,7 +216,7 @@ def tree(root):
     return {os.path.join(d, n)[len(root) :] for d, ds, fs in os.walk(root) for n in ds + fs}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.lists(steps, max_size=12))
 def test_same_tree_as_tensorstore(tmp_path_factory, todo):
     """After any operations, both have the same files, directories, listings and kinds of error."""

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lock_files import hold
@@ -39,7 +40,7 @@ def failing(code):
 
 
 @LOCKING
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(
     steps=st.lists(
         st.tuples(st.sampled_from(["a", "d/a", "d/e/b", "f"]), st.none() | st.binary(max_size=40)),

@@ -12,6 +12,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 import tensorstore
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -292,7 +293,7 @@ STEPS = st.one_of(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     config=st.fixed_dictionaries(
         {

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -133,7 +134,7 @@ def visit(plan: Any, n_parts: int) -> list[tuple[Any, ...]]:
     return out
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(cases(), st.integers(1, 9))
 def test_reading_by_plan_equals_numpy(case: Any, n_parts: int) -> None:
     shape, grid, request = case
@@ -164,7 +165,7 @@ def test_reading_by_plan_equals_numpy(case: Any, n_parts: int) -> None:
     assert set(cells) == touched(grid, where, request.input_shape)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(cases(), st.integers(1, 9))
 def test_writing_by_plan_equals_numpy(case: Any, n_parts: int) -> None:
     shape, grid, request = case

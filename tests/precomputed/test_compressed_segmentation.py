@@ -3,6 +3,7 @@
 import compressed_segmentation
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -39,7 +40,7 @@ def test_bytes_are_those_of_the_other_library_and_are_read_by_it(dtype, largest)
     np.testing.assert_array_equal(decoded(decode, peer, values.T[None]), values.T[None])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     data=st.data(),
     shape=st.tuples(*[st.integers(1, n) for n in (3, 9, 9, 9)]),

@@ -6,6 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import tensorstore
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -45,7 +46,7 @@ def test_each_level_is_the_one_before_downsampled(tmp_path, convention, method):
     assert [level.shape for level in made.levels] == [level.shape for level in levels]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.data())
 def test_voxels_lie_where_their_means_are(data):
     """Of an image of coordinates the mean of a whole cell is the coordinate that the metadata gives."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import tensorstore as ts
+from examples import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -65,13 +66,13 @@ def outcome(call: Any) -> str:
 
 
 @given(JSON)
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(250), deadline=None)
 def test_json_is_parsed_and_printed_as_tensorstore_does(json: dict[str, Any]) -> None:
     assert outcome(lambda: ChunkLayout(json)) == outcome(lambda: ts.ChunkLayout(json))
 
 
 @given(KEYWORDS)
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(250), deadline=None)
 def test_keywords_are_applied_as_in_tensorstore(keywords: dict[str, Any]) -> None:
     assert outcome(lambda: ChunkLayout(**keywords)) == outcome(lambda: ts.ChunkLayout(**keywords))
 
@@ -84,7 +85,7 @@ def grid_of(layout: Any, keywords: dict[str, Any]) -> Any:
 
 
 @given(GRIDS)
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(250), deadline=None)
 def test_grids_are_built_as_in_tensorstore(keywords: dict[str, Any]) -> None:
     assert outcome(lambda: grid_of(ChunkLayout, keywords)) == outcome(
         lambda: grid_of(ts.ChunkLayout, keywords)
@@ -92,7 +93,7 @@ def test_grids_are_built_as_in_tensorstore(keywords: dict[str, Any]) -> None:
 
 
 @given(st.sampled_from(USAGES), GRIDS, KEYWORDS)
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(250), deadline=None)
 def test_a_grid_given_whole_is_merged_as_in_tensorstore(
     usage: str, grid: dict[str, Any], keywords: dict[str, Any]
 ) -> None:
@@ -103,7 +104,7 @@ def test_a_grid_given_whole_is_merged_as_in_tensorstore(
 
 
 @given(JSON, KEYWORDS)
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(250), deadline=None)
 def test_update_adds_up_as_in_tensorstore(json: dict[str, Any], keywords: dict[str, Any]) -> None:
     def build(layout: Any) -> Any:
         made = layout(json)
@@ -114,7 +115,7 @@ def test_update_adds_up_as_in_tensorstore(json: dict[str, Any], keywords: dict[s
 
 
 @given(RANKED_JSON, RANKED_JSON)
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(250), deadline=None)
 def test_layouts_merge_as_in_tensorstore(first: dict[str, Any], second: dict[str, Any]) -> None:
     def peer() -> Any:
         schema = ts.Schema(chunk_layout=ts.ChunkLayout(first))
@@ -127,7 +128,7 @@ def test_layouts_merge_as_in_tensorstore(first: dict[str, Any], second: dict[str
 
 
 @given(RANKED_JSON)
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 def test_properties_show_hard_and_soft_parts_as_tensorstore_does(json: dict[str, Any]) -> None:
     def build(layout: Any) -> Any:
         made = layout(json)
@@ -140,7 +141,7 @@ def test_properties_show_hard_and_soft_parts_as_tensorstore_does(json: dict[str,
 
 @given(RANKED_JSON)
 @example({"read_chunk": {"shape": [3]}, "grid_origin": [2**62 - 2]})
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_chunk_templates_are_those_of_tensorstore(json: dict[str, Any]) -> None:
     def build(layout: Any) -> Any:
         made = layout(json)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import tensorstore as ts
+from examples import examples
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -56,7 +57,7 @@ def created(driver: str, shape: list[int], layout: dict[str, Any]) -> tuple[Any,
 
 
 @given(arrays())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_one_grid_has_the_shape_that_tensorstore_gives_it(array: tuple[list[int], dict[str, Any]]) -> None:
     shape, json = array
     try:
@@ -73,7 +74,7 @@ def test_one_grid_has_the_shape_that_tensorstore_gives_it(array: tuple[list[int]
 
 
 @given(arrays())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_two_grids_have_the_shapes_that_tensorstore_gives_them(
     array: tuple[list[int], dict[str, Any]],
 ) -> None:

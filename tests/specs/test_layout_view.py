@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import tensorstore as ts
+from examples import examples
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -68,7 +69,7 @@ ranks = st.integers(1, 3)
 
 
 @given(st.data(), ranks, st.integers(0, 4))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_a_view_has_the_layout_that_tensorstore_gives_it(data: st.DataObject, rank: int, n: int) -> None:
     json, transform = data.draw(layouts(rank)), data.draw(transforms(rank, n))
     domain = ts.IndexDomain(inclusive_min=[-100] * rank, exclusive_max=[100] * rank)
@@ -78,7 +79,7 @@ def test_a_view_has_the_layout_that_tensorstore_gives_it(data: st.DataObject, ra
 
 
 @given(st.data(), ranks, st.integers(1, 3))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_what_is_asked_of_a_view_is_asked_of_the_array(data: st.DataObject, rank: int, n: int) -> None:
     json, transform = data.draw(layouts(n)), data.draw(transforms(rank, n))
     try:

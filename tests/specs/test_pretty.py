@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import tensorstore as ts
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,7 +25,7 @@ values = st.recursive(
 
 
 @given(values)
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(600), deadline=None)
 def test_any_json_is_printed_as_tensorstore_prints_it(value: Any) -> None:
     metadata = {"attributes": {"value": value}}
     spec = ts.Spec({"driver": "zarr3", "kvstore": "memory://", "metadata": metadata})

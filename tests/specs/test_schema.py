@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorstore as ts
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -113,13 +114,13 @@ def outcome(call: Any) -> Any:
 
 
 @given(st.integers(1, 3).flatmap(schemas))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 def test_json_is_read_and_shown_as_in_tensorstore(json: dict[str, Any]) -> None:
     assert outcome(lambda: shown(cw.Schema(json))) == outcome(lambda: shown(ts.Schema(json)))
 
 
 @given(pairs)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_schemas_merge_as_in_tensorstore(jsons: tuple[dict[str, Any], dict[str, Any]]) -> None:
     # TensorStore takes a number and the same number as JSON for different.
     first, second = jsons
@@ -176,7 +177,7 @@ INDEXING = {
 
 
 @given(schemas(1) | schemas(2), st.sampled_from(sorted(INDEXING)))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 def test_views_are_described_as_in_tensorstore(json: dict[str, Any], name: str) -> None:
     # Along a diagonal or a stride of an unknown extent a fill value has no meaning; TensorStore keeps a part.
     if isinstance(json.get("fill_value"), list) and "d[" in name and "domain" not in json:
@@ -206,7 +207,7 @@ def transforms(draw: st.DrawFn, n_inputs: int) -> dict[str, Any]:
 
 
 @given(st.data(), st.integers(1, 3))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_units_of_a_view_become_those_of_the_array_as_in_tensorstore(data: st.DataObject, n: int) -> None:
     transform = data.draw(transforms(n))
     units = data.draw(of_length(n, st.sampled_from([None, "4nm", "2s"])))
@@ -224,7 +225,7 @@ def test_units_of_a_view_become_those_of_the_array_as_in_tensorstore(data: st.Da
 
 
 @given(st.data(), st.integers(1, 3))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 def test_a_permuted_and_shifted_view_leads_back(data: st.DataObject, rank: int) -> None:
     json = data.draw(schemas(rank)) | {"rank": rank}
     try:

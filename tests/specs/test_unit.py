@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import tensorstore as ts
+from examples import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -29,7 +30,7 @@ def shown(unit: Any) -> tuple[Any, ...]:
 
 
 @given(text)
-@settings(max_examples=1000)
+@settings(max_examples=examples(1000))
 @example("  4  nm ")
 @example("1e400m")
 @example("1e-400m")
@@ -40,7 +41,7 @@ def test_text_is_parsed_as_in_tensorstore(value: str) -> None:
 
 
 @given(numbers, text)
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 def test_number_and_base_unit_are_kept_as_in_tensorstore(multiplier: float, base_unit: str) -> None:
     expected = shown(ts.Unit(multiplier, base_unit))
     assert shown(Unit(multiplier, base_unit)) == expected

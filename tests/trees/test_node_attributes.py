@@ -10,6 +10,7 @@ from datetime import datetime
 import ml_dtypes
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -299,7 +300,7 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(value=json_values)
 def test_json_goes_through_as_it_is(value):
     assert to_json_value(value, "x") == value

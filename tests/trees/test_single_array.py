@@ -8,6 +8,7 @@ import pytest
 import tensorstore as ts
 import z5py
 import zarr
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
@@ -27,7 +28,7 @@ def read_by_peer(path, format):
 
 
 @pytest.mark.parametrize("format", ["zarr3", "zarr2", "n5"])
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(values=npst.arrays(TYPES, npst.array_shapes(max_dims=3, max_side=5)), data=st.data())
 def test_what_is_made_is_read(format, values, data, tmp_path_factory):
     chunks = data.draw(st.none() | st.tuples(*(st.integers(1, 4) for _ in values.shape)))

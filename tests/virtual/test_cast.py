@@ -4,6 +4,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from virtual_oracle import gather, scatter, transforms
@@ -42,7 +43,7 @@ BLOCKS = st.sampled_from([1, 40, 8 << 20])
 BASES = st.sampled_from(["array", "zarr3"])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(cases(), BLOCKS, BASES)
 def test_read(case, block, kind):
     """A read in blocks is a read in one."""
@@ -56,7 +57,7 @@ def test_read(case, block, kind):
     assert np.array_equal(read, gather(values, lo, request))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(cases(), BLOCKS, BASES)
 def test_write(case, block, kind):
     """Of several values for one element the last stays, in however many blocks they come."""

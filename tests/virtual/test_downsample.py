@@ -5,6 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import tensorstore
+from examples import examples
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from virtual_oracle import gather, transforms
@@ -68,7 +69,7 @@ def _store(library, values, name, lo):
     return store.translate_to[lo] if lo else store
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(cases(), st.sampled_from(METHODS[1:]), st.sampled_from([1, 64, 4 << 20]))
 def test_like_tensorstore(case, method, piece):
     """The same bits as TensorStore, in one piece or in many, and a view shows what the whole does.
@@ -121,7 +122,7 @@ PLAIN = {
 }
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(cases(INTEGERS), st.sampled_from(sorted(PLAIN)))
 def test_integers_are_exact(case, method):
     """Also cells that are cut off on both sides, and sums that need more than 64 bits."""
@@ -133,7 +134,7 @@ def test_integers_are_exact(case, method):
         assert int(out[at]) == PLAIN[method](elements)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(cases(), st.data())
 def test_stride(case, data):
     """The first element of a cell, without a look at the others, whatever the view."""
@@ -288,7 +289,7 @@ def test_the_base_of_a_view_has_the_elements_of_each_cell(step):
     assert base.read().result().mean(axis=1).tolist() == view.read().result().tolist()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(cases(), st.sampled_from(METHODS[1:]))
 def test_large_cells(case, method):
     """A cell that is taken in part by part gives what one that is held at once gives."""

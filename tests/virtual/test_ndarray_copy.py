@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from virtual_oracle import gather, scatter, transforms
@@ -22,7 +23,7 @@ def cases(draw):
     return shape, draw(transforms((0,) * rank, shape))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(cases(), st.sampled_from(["u2", "O"]), st.sampled_from([8, 2**20]), st.booleans())
 def test_read(case, dtype, block, fortran):
     """Every kind of output map, in any combination, reads what NumPy reads, also in tiny blocks."""
@@ -35,7 +36,7 @@ def test_read(case, dtype, block, fortran):
     assert np.array_equal(out, gather(source, (0,) * len(shape), transform))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(cases(), st.sampled_from(["u2", "O"]), st.sampled_from([8, 2**20]))
 def test_write(case, dtype, block):
     """Writes reach exactly the selected elements; of several values for one element the last one stays."""

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -31,7 +32,7 @@ def scattered(draw):
     return layers, canvas, depth
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(scattered(), st.data())
 def test_reads_with_a_fill_value(case, data):
     layers, canvas, _ = case
@@ -44,7 +45,7 @@ def test_reads_with_a_fill_value(case, data):
     assert np.array_equal(again.read().result(), canvas)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(scattered())
 def test_reports_are_exact(case):
     """Gaps are disjoint and all that is missing, and every pair of layers that overlap is there."""

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -74,7 +75,7 @@ def _outcome(run):
 
 
 @pytest.mark.parametrize("layer", [LAYER, ARRAY_LAYER | LAYER], ids=["stored", "in memory too"])
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(data=st.data())
 def test_as_each_by_itself(layer, data):
     """Whatever came before: the same spec, or the same error."""

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from virtual_oracle import coordinates, gather, scatter, transforms
@@ -51,7 +52,7 @@ def _turned(values, at):
 LIMITS = st.sampled_from([(1, 1), (4, 64), (2**20, 2**22)])
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(painted(), LIMITS, st.booleans())
 def test_read(case, limits, turned):
     """A read shows the topmost layers, or fails where there is none, whatever the transform."""
@@ -72,7 +73,7 @@ def test_read(case, limits, turned):
         assert np.array_equal(read.result(), expected)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(painted(fill=True), LIMITS)
 def test_write(case, limits):
     """A write goes to the topmost layer at each index and to no other; of several values the last stays."""
@@ -93,7 +94,7 @@ def test_write(case, limits):
         assert np.array_equal(own, np.where(owner[here] == i, canvas[here], before[i]))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(painted(), st.data())
 def test_only_what_is_needed_is_opened(case, data):
     """Of the layers only those are touched that are on top somewhere in the request."""
@@ -108,7 +109,7 @@ def test_only_what_is_needed_is_opened(case, data):
     assert sum(part.request.size for part in parts) <= request.size
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(painted(fill=True), st.data())
 def test_through_other_views(case, data):
     """Indexing, transposition and downsampling of a stack show what they show of the painting."""
@@ -133,7 +134,7 @@ def test_through_other_views(case, data):
     assert np.array_equal(view.oindex[tuple(points)].read().result(), expected[np.ix_(*points)])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(painted(fill=True), st.data())
 def test_writes_through_other_views(case, data):
     """What is written through a transposed, reversed part of a stack is read back through the whole."""

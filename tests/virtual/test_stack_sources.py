@@ -5,6 +5,7 @@ import shutil
 
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -337,7 +338,7 @@ def layers_seen_through_views(draw):
     return layers, canvas, tuple(slice(a, b) for a, b in corners)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(layers_seen_through_views(), st.booleans())
 def test_views_as_layers(tmp_path_factory, case, as_specs):
     """Layers with more dimensions than the stack or fewer, in files and in memory, against a painter."""

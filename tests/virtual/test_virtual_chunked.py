@@ -8,6 +8,7 @@ import time
 import numpy as np
 import pytest
 import tensorstore
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from virtual_oracle import gather, scatter, transforms
@@ -67,7 +68,7 @@ def cases(draw):
     return lo, shape, chunk, {"grid_origin": origin, "inner_order": order}, request
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(cases())
 def test_like_tensorstore(case):
     """The same chunks are read and written as by TensorStore, with the same values."""

@@ -17,10 +17,11 @@ from datasets import (
     write_with_chunkwise,
     write_with_xarray,
 )
+from examples import examples
 from hypothesis import HealthCheck, given, settings
 
 SWEEP = settings(
-    max_examples=10,
+    max_examples=examples(10),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

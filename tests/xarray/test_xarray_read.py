@@ -12,6 +12,7 @@ import pytest
 import xarray as xr
 import zarr
 from datasets import read_with_chunkwise, write_with_xarray
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -37,7 +38,7 @@ def indices(n: int) -> st.SearchStrategy[Any]:
     return st.one_of(st.slices(n), st.integers(-n, n - 1), lists)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(indexers=st.tuples(*map(indices, SHAPE)), again=st.slices(3))
 def test_orthogonal_indexing(path: Path, indexers: Any, again: slice) -> None:
     with xr.open_dataset(path, engine="chunkwise") as lazy:
@@ -49,7 +50,7 @@ def test_orthogonal_indexing(path: Path, indexers: Any, again: slice) -> None:
         xr.testing.assert_identical(selected.load(), expected)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(data=st.data(), dims=st.permutations("xyz"), n=st.integers(1, 3), other=st.slices(3))
 def test_pointwise_indexing(path: Path, data: st.DataObject, dims: list[str], n: int, other: slice) -> None:
     with xr.open_dataset(path, engine="chunkwise") as lazy:

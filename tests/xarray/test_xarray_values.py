@@ -12,6 +12,7 @@ import dask
 import numpy as np
 import pytest
 import xarray as xr
+from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -99,7 +100,7 @@ def test_numbers_are_stored_exactly_or_refused(stored: str, lazy: bool) -> None:
 
 
 @settings(
-    max_examples=25,
+    max_examples=examples(25),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
