@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -232,8 +233,8 @@ class BuilderWriter:
         if h5 is None and self._h5 is not None:
             h5 = self._h5.dataset(builder)
         if h5 is not None:
-            source = H5Source(h5, self._declared(builder), self.references.of_h5)
-            self.streams.copy_h5(path, source, settings or self._h5_settings(h5), attributes)
+            with closing(H5Source(h5, self._declared(builder), self.references.of_h5)) as source:
+                self.streams.copy_h5(path, source, settings or self._h5_settings(h5), attributes)
             return
         if isinstance(data, AbstractDataChunkIterator):
             self.streams.add(path, builder.dtype, data, settings or Settings(), attributes)

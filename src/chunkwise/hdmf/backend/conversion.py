@@ -9,6 +9,7 @@ import os
 import warnings
 from collections.abc import Callable
 from concurrent.futures import Executor
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -135,8 +136,8 @@ def convert(
     ending = os.fspath(target) if isinstance(target, str | os.PathLike) else ""
     if format is None and ending.endswith((".nwb", ".h5", ".hdf5")):
         format = "hdf5"
-    with open_source(source, **(source_options or {})) as src:
-        h5 = None if isinstance(src, ZarrIO) else _h5_copy(src)
+    with open_source(source, **(source_options or {})) as src, ExitStack() as closed:
+        h5 = None if isinstance(src, ZarrIO) else closed.enter_context(closing(_h5_copy(src)))
         if not drop_broken_links:
             _check_whole(src.source, _broken_links(src) if h5 is None else h5.broken)
         if format == "hdf5":

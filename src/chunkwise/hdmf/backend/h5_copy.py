@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -64,6 +65,11 @@ class H5Copy:
         self.broken: list[str] = []
         self._specloc = self._specifications()
         self._plan()
+
+    def close(self) -> None:
+        """Let go of all objects of h5py: one of a linked file keeps that file open."""
+        self._objects.clear()
+        self._pending.clear()
 
     # -- places -----------------------------------------------------------------------------------
 
@@ -204,7 +210,6 @@ class H5Copy:
         return out
 
     def _dataset(self, each: _Object, streams: BuilderStreams, attributes: dict[str, Any]) -> None:
-        source = self._source(each)
         if each.node.shape is None:
             warnings.warn(
                 f"{each.what} has no value, and becomes one without elements", LossWarning, stacklevel=2
@@ -217,7 +222,8 @@ class H5Copy:
         settings = settings_of_h5(each.node)
         if not tree_format(streams.store.format).has_fill_value:
             settings = replace(settings, fill_value=None)
-        streams.copy_h5(each.at, source, settings, attributes)
+        with closing(self._source(each)) as source:  # the cyclic garbage of a copy may hold it for long
+            streams.copy_h5(each.at, source, settings, attributes)
 
     def write_specifications(self, writer: NodeWriter) -> None:
         """Copy the cached specifications as they are."""

@@ -65,6 +65,10 @@ class H5Source:
         self._declared = declared
         self._convert = convert
 
+    def close(self) -> None:
+        """Let go of the dataset, which keeps its file open."""
+        self.dataset = None
+
     @property
     def chunks(self) -> tuple[int, ...] | None:
         """Chunk shape."""

@@ -56,6 +56,7 @@ class Server:
             lifespan="off",
             server_header=False,
             timeout_graceful_shutdown=1,
+            timeout_keep_alive=75,  # longer than clients wait: none uses a connection that is being closed
         )
         self._server = uvicorn.Server(config)
         self._ended = False
