@@ -230,7 +230,7 @@ def _peer(driver: str, path: Path) -> Values:
 
 
 def _case(name: str, size: str) -> Any:
-    large = size not in ("1K", "8K") and (name not in LARGE_TOO or (name, size) == ("zarr3 gzip", "4.5M"))
+    large = size not in ("1K", "8K") and (name not in LARGE_TOO or size == "4.5M")
     return pytest.param(name, SIZES[size], id=f"{name} {size}", marks=[pytest.mark.slow] * large)
 
 

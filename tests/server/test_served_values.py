@@ -32,6 +32,8 @@ def test_peers_read_every_type_of_every_format(tmp_path: Path, format: str) -> N
             np.testing.assert_array_equal(chunkwise.open(base + "/").result().read().result(), values)
             by_n5 = _tensorstore("n5", f"{server.url}n5/tree/{dtype}")
             np.testing.assert_array_equal(by_n5, values)
+            if format != "zarr3" and dtype not in _BROWSER:  # these are made of values, whatever the format
+                continue
             viewed = _tensorstore("zarr3", f"{server.url}viewer/tree/{dtype}")
             volume = _tensorstore("neuroglancer_precomputed", f"{server.url}precomputed/tree/{dtype}")
             wanted = values.astype(_BROWSER.get(dtype, dtype))
