@@ -278,10 +278,10 @@ def main() -> None:
     """Print the figures of a row as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("row", choices=("rechunk", "threads", "scheduler", "workers", "requests", "damage"))
-    parser.add_argument("--shape", default="256,1024,1024", help="of the array that is rechunked")
+    parser.add_argument("--shape", default="256,1024,1024", help="shape of the array that is rechunked")
     parser.add_argument("--memory", type=int, default=43_000_000)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--number", type=int, default=30, help="of injuries, chunks, or turns")
+    parser.add_argument("--number", type=int, default=30, help="number of damages, chunks, or turns")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="chunkwise-") as name:
         folder = Path(name)
