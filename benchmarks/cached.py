@@ -1,4 +1,4 @@
-"""Small reads of chunks that a cache pool holds, beside TensorStore, one array and rule for each row.
+"""Small reads of cached chunks, compared with TensorStore; one array and caching rule for each row.
 
     python benchmarks/cached.py [--repeat N]
 

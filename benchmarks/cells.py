@@ -85,7 +85,7 @@ QUICK = [
     Cell("zarr3", "zstd", 128, 32),
     Cell("n5", "blosc", 64),
 ]
-# Writes that wait for the disk take long, and are about the disk: a few will do.
+# Writes that wait for the disk take long and measure the disk, so a few are enough.
 DISK = ["zarr3 raw 64", "zarr3 zstd 32", "zarr3 zstd 64", "zarr3 blosc 64", "zarr3 blosc 128", "n5 gzip 64"]
 DISK += ["zarr3 zstd 128/32"]
 

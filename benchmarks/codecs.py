@@ -31,7 +31,7 @@ CODECS = {
 
 
 def labels() -> np.ndarray:
-    """Return cells of one label each, as a segmentation makes them."""
+    """Return cells with one label each, like a segmentation."""
     points = np.random.default_rng(3).uniform(0, SHAPE[0], (80, 3))
     nearest, found = np.full(SHAPE, np.inf), np.zeros(SHAPE, np.uint64)
     for number, point in enumerate(points, 1):
@@ -44,14 +44,15 @@ def labels() -> np.ndarray:
 
 
 def floats() -> np.ndarray:
-    """Return a smooth field with noise in its last digits, as a simulation makes it."""
+    """Return a smooth field with noise in its last digits, like a simulation."""
     x, y, z = np.ogrid[: SHAPE[0], : SHAPE[1], : SHAPE[2]]
     field = 280 + 10 * np.sin(x / 20) * np.cos(y / 15) + z / 30
     return (field + np.random.default_rng(5).normal(0, 1e-3, SHAPE)).astype(np.float32)
 
 
 def measure(data: np.ndarray, codec: str, turns: int = 2) -> dict[str, float]:
-    """Return the stored size as a part of the raw one, and MB/s of processor time to write and to read."""
+    """Return the stored size as a fraction of the raw size, and MB/s of processor time to write and to
+    read."""
     store = ts.KvStore.open("memory://").result()
     array = ts.create_array(store, data, chunks=CHUNKS, codec=codec, format="zarr3")
     stored = sum(len(store[key]) for key in store.list().result() if not key.endswith(b"zarr.json"))

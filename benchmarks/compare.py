@@ -1,16 +1,16 @@
-"""chunkwise next to TensorStore and zarr-python: whole-array reads and writes, small reads, opening.
+"""chunkwise compared with TensorStore and zarr-python: whole-array reads and writes, small reads, opening.
 
     python benchmarks/compare.py [--quick] [--only PATTERN,...] [--operations read,write,small,sync]
                                  [--peers tensorstore,zarr,fused] [--rounds N] [--json FILE] [--docs FILE]
 
-Each library runs in a process of its own, with its default settings; they take turns, so that a busy
-machine is as busy for all.  Files lie in memory if there is such a directory (``--directory`` for
-another), so caches are warm; those of the rows "with sync" lie on disk, and a write ends when it is there.
-What is read is checked once for each library.  Figures are ratios of medians: how many times as fast
-chunkwise is as the other.  "(cpu)" is the same for the processor time of all threads and of processes that a
-library starts, which hardly depends on what else the machine does.
+Each library runs in a process of its own, with its default settings; they take turns, so that other load
+affects all of them equally.  Files lie in memory if there is such a directory (``--directory`` for another),
+so caches are warm; those of the rows "with sync" lie on disk, and a write ends when it is there. What is read
+is checked once for each library.  Figures are ratios of medians: how many times as fast as the other library
+chunkwise is.  "(cpu)" is the same for the processor time of all threads and child processes, which hardly
+depends on other load.
 
-To measure a few cells again, quickly:
+A quick run of a few cells:
 
     python benchmarks/compare.py --quick --only "zarr3 raw *,zarr3 blosc 32" --peers tensorstore --rounds 7
 """
@@ -41,15 +41,15 @@ _MORE = {"write": 2, "write with sync": 2}  # times as many turns, for what vari
 
 
 Answer = dict[str, Any]
-"""What a peer says it needed: ``seconds`` and, perhaps, ``cpu``."""
+"""Figures of a peer: ``seconds`` and, perhaps, ``cpu``."""
 
 
 Samples = dict[str, list[Answer]]
-"""What each peer has answered."""
+"""The answers of each peer."""
 
 
 def by_turns(peers: list[Peer], repeat: int, act: Callable[[Peer], Answer], warm: bool = False) -> Samples:
-    """Return what `act` says for each peer, after one turn that does not count unless they are warm."""
+    """Return the figures of `act` for each peer, after one turn to warm up, if needed."""
     answers: Samples = {peer.name: [] for peer in peers}
     for turn in range(int(warm), repeat + 1):
         for peer in peers if turn % 2 else reversed(peers):
@@ -101,13 +101,13 @@ class Comparison:
             print(f"  {row:18} {name:18} {shown} {result.ratio:6.2f}x {peer.name}", flush=True)
 
     def planes(self, peer: Peer) -> int:
-        # zarr-python takes long: a quarter of the array will do, for either side.
+        # zarr-python takes long, so both sides use a quarter of the array.
         return self.edge if peer.name == "tensorstore" else max(128, self.edge // 4)
 
     def several(
         self, row: str, operation: str, peer: Peer, number: int, act: Callable[[Peer], Answer], few: int
     ) -> None:
-        """Have turns of a pass; TensorStore's are added up and shown after the last pass."""
+        """Run the turns of a pass; TensorStore's are added up and shown after the last pass."""
         peers = [self.ours, peer]
         if peer.name != "tensorstore":
             if number == 0:
@@ -185,7 +185,7 @@ class Comparison:
 
 
 def tensorstore_write(array: dict[str, Any], edge: int) -> None:
-    """Fill an array, so that what is read is what another library has written."""
+    """Fill an array with another library, for reading."""
     spec = {"driver": array["driver"], "kvstore": {"driver": "file", "path": array["path"]}}
     context = tensorstore.Context({"file_io_sync": False})
     tensorstore.open(spec, context=context).result().write(DATA[:edge]).result()
@@ -199,7 +199,7 @@ def clear(path: str) -> None:
 
 
 def matching(cells: list[Cell], patterns: str) -> list[Cell]:
-    """Return the cells that one of the patterns, which have commas between them, matches."""
+    """Return the cells that match one of the comma-separated patterns."""
     return [cell for cell in cells if any(fnmatch.fnmatch(cell.name, p) for p in patterns.split(","))]
 
 

@@ -1,10 +1,10 @@
-"""Whole-array reads and writes of local files, next to TensorStore.
+"""Whole-array reads and writes of local files, compared with TensorStore.
 
     python benchmarks/engine.py [--shape 512,512,256] [--chunks 16,32,64] [--codecs raw,blosc] [--repeat 3]
 
-Prints one line for each codec and chunk size: milliseconds of the fastest run of either side, and how
-many times as fast chunkwise is.  Both use the same files, in a directory in memory if there is one,
-with the same number of threads and without fsync.  Reads are checked against the data.
+Prints one line for each codec and chunk size: milliseconds of the fastest run of each library, and how many
+times as fast chunkwise is.  Both use the same files, in a directory in memory if there is one, with the same
+number of threads and without fsync.  Reads are checked against the data.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def everything(shape: tuple[int, ...]) -> Request:
 
 
 def data_of(shape: tuple[int, ...]) -> np.ndarray:
-    """A smooth image with some noise, as microscopes give."""
+    """A smooth image with some noise, like that of a microscope."""
     axes = np.meshgrid(*[np.linspace(0, 6, n, dtype=np.float32) for n in shape], indexing="ij", sparse=True)
     smooth = sum(np.sin(a) for a in axes) * 2000 + 8000
     noise = np.random.default_rng(0).integers(0, 60, shape, dtype=np.uint16)
@@ -156,7 +156,7 @@ def compare(
         return read_into(array, store, request, out, pool=pool).result()
 
     our_read = their_read = our_write = their_write = math.inf
-    for _ in range(repeat):  # by turns, so that a busy machine is as busy for both
+    for _ in range(repeat):  # in turns, so that other load affects both equally
         their_write = min(
             their_write, milliseconds(lambda: theirs.write(data).result(), lambda: clear(where))
         )

@@ -1,4 +1,4 @@
-"""Reads of an HDF5 file beside h5py, by the clock and by processor time: one table.
+"""Reads of an HDF5 file compared with h5py, in wall time and processor time: one table.
 
     python benchmarks/hdf5.py [--edge 256] [--chunk 64] [--turns 7] [--cache BYTES]
 

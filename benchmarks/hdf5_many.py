@@ -1,8 +1,8 @@
-"""Files with many small variables: `verify`, and opening them as a dataset, beside h5netcdf.
+"""Files with many small variables: `verify`, and opening them as a dataset, compared with h5netcdf.
 
     python benchmarks/hdf5_many.py [NUMBER ...]
 
-Time per variable is what should not depend on the number; 100, 1,000 and 10,000 by default.
+The time per variable should not depend on the number, by default 100, 1,000 and 10,000.
 """
 
 from __future__ import annotations

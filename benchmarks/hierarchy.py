@@ -1,10 +1,10 @@
-"""Trees beside zarr-python: listing a large group, opening a large tree with consolidated metadata.
+"""Trees compared with zarr-python: listing a large group, opening a large tree with consolidated metadata.
 
     python benchmarks/hierarchy.py [--children 100000] [--arrays 10000] [--repeat 3]
                                    [--formats zarr3,zarr2]
 
-Ours and the peer's runs take turns in one process, and the ratio of their best times is reported.  Both have
-the same files, in memory of the operating system.
+Both libraries take turns in one process, and the ratio of their best times is reported.  Both read the same
+files, from the page cache.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FORMATS = {"zarr3": 3, "zarr2": 2}
 
 
 class Case(NamedTuple):
-    """One thing that both can do; each returns something that must be equal."""
+    """One operation of both libraries; their results must be equal."""
 
     name: str
     ours: Callable[[], Any]
@@ -35,7 +35,7 @@ class Case(NamedTuple):
 
 
 def write_children(path: Path, n: int, format: str) -> None:
-    """Make a group of `n` empty groups, without a library: it is not what is measured."""
+    """Make a group of `n` empty groups, without a library, since this isn't measured."""
     cw.create_group(path, format=format)
     key, text = ("zarr.json", '{"zarr_format":3,"node_type":"group","attributes":{}}')
     if format == "zarr2":
@@ -47,7 +47,7 @@ def write_children(path: Path, n: int, format: str) -> None:
 
 
 def write_consolidated(path: Path, n: int, format: str) -> None:
-    """Make a tree of `n` arrays in groups of 100, of which only the consolidated metadata exist."""
+    """Make a tree of `n` arrays in groups of 100, with nothing but consolidated metadata."""
     array = cw.create_group("memory://", format=format).create_array(
         "a",
         shape=(1000, 1000),

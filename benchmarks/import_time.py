@@ -1,9 +1,9 @@
-"""The time of an import, alone and with a first read of a local array, beside those of peers.
+"""The time of an import, alone and with a first read of a local array, compared with peers.
 
 python benchmarks/import_time.py [--runs 15]
 
-Each run is a new process with compiled bytecode; the table has medians. Processor time hardly depends on what
-else the machine does.
+Each run is a new process with compiled bytecode; the table has medians. Processor time hardly depends on
+other load.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How many packages and megabytes a plain install brings, beside TensorStore's and zarr-python's.
+"""Packages and megabytes of a plain install, compared with TensorStore's and zarr-python's.
 
 python benchmarks/install_size.py [CHUNKWISE]
 

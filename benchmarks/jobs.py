@@ -1,14 +1,14 @@
-"""Whole jobs of users, beside what they would pick instead: the first table of docs/performance.md.
+"""Whole user jobs, compared with other libraries: the first table of docs/performance.md.
 
     python benchmarks/jobs.py [part of a job ...] [--turns 3] [--edge 256] [--codec zstd] [--seed 0]
                               [--peers tensorstore,zarr,zarrs,acquire_zarr,ngff_zarr]
                               [--python PEER=INTERPRETER] [--docs docs/performance.md]
 
-Each job of each library is a process of its own, which has loaded its library but done nothing yet; the
-libraries take turns.  The figures are ratios of medians, the peer's processor time (its children's included)
-divided by chunkwise's: above 1, chunkwise took less.  In brackets is the same by the clock, which means
-something on a quiet machine only.  What a job reads or leaves is compared by a checksum.  A peer that isn't
-installed is left out; zarr-python reads by its FusedCodecPipeline where it has that.
+Each job of each library runs in a new process that has only imported the library; the libraries take turns.
+The figures are ratios of medians, the peer's processor time (its children's included) divided by chunkwise's:
+above 1, chunkwise took less.  In brackets is the same for wall time, which is meaningful only on a quiet
+machine.  The results of a job are compared by a checksum.  A peer that isn't installed is left out;
+zarr-python uses its FusedCodecPipeline if it has one.
 """
 
 from __future__ import annotations
@@ -55,16 +55,16 @@ N_SAMPLES, N_TILES, N_FRAMES, N_ROWS = 8000, 20, 120, 300
 
 
 def checksum(values: Any) -> int:
-    """Return a number that equal arrays have in common."""
+    """Return a checksum of an array."""
     return zlib.crc32(np.ascontiguousarray(values).tobytes())
 
 
 class Work(NamedTuple):
-    """What a job works with."""
+    """The context of a job."""
 
     who: str  # the library
     folder: Path  # of the inputs
-    out: Path  # what it leaves
+    out: Path  # its output
     edge: int
     codec: str
     seed: int
@@ -378,7 +378,7 @@ def run_once(name: str, work: Work) -> None:
         work.who, (work.who,)
     ):
         importlib.import_module(module)
-    importlib.import_module("tensorstore")  # reads the outcome, outside of what is measured
+    importlib.import_module("tensorstore")  # reads the output, outside of the measurement
     cpu, began = spent(), time.perf_counter()
     value = JOBS[name][work.who](work)
     seconds, cpu = time.perf_counter() - began, spent() - cpu
@@ -387,7 +387,7 @@ def run_once(name: str, work: Work) -> None:
 
 
 class Comparison:
-    """Runs of all jobs, each by chunkwise and its peers in turn."""
+    """Runs of all jobs, by chunkwise and its peers in turn."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
@@ -403,7 +403,7 @@ class Comparison:
 
     @cached_property
     def environment(self) -> dict[str, str]:
-        """Variables of the processes, in which modules are compiled once, as after an installation."""
+        """Environment of the processes; modules are compiled once, as after an installation."""
         return {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"} | {
             "PYTHONWARNINGS": "ignore"
         }
@@ -430,7 +430,7 @@ class Comparison:
         return figures
 
     def run(self) -> None:
-        """Do all jobs that are asked for."""
+        """Run all selected jobs."""
         subprocess.run(
             [sys.executable, __file__, "--prepare", *self._inputs()], check=True, env=self.environment
         )
@@ -501,7 +501,7 @@ class Comparison:
         return "\n".join(lines)
 
     def conditions(self) -> str:
-        """Return a sentence on what was measured, and where."""
+        """Return a sentence on the measurement and the machine."""
         o, versions = self.options, []
         for who in PEERS:
             if who not in self.pythons and any(who in figures for figures in self.results.values()):
@@ -523,12 +523,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("jobs", nargs="*", help="parts of the names of jobs; all by default")
     parser.add_argument("--turns", type=int, default=3)
-    parser.add_argument("--edge", type=int, default=256, help="of the volume")
+    parser.add_argument("--edge", type=int, default=256, help="edge of the volume")
     parser.add_argument("--codec", choices=CODECS, default="zstd")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--peers", default=",".join(PEERS))
     parser.add_argument("--python", action="append", default=[], metavar="PEER=INTERPRETER")
-    parser.add_argument("--directory", help="where inputs and outcomes lie")
+    parser.add_argument("--directory", help="directory of inputs and outputs")
     parser.add_argument("--docs", type=Path, help="put the table into this page")
     parser.add_argument("--run", nargs=2, metavar=("JOB", "PEER"), help=argparse.SUPPRESS)
     parser.add_argument("--prepare", action="store_true", help=argparse.SUPPRESS)

@@ -107,9 +107,12 @@ def main() -> None:
     """Print what was killed and what differs as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "--number", type=int, default=20, help="of drivers killed; of workers it is five times that"
+        "--number",
+        type=int,
+        default=20,
+        help="number of drivers to kill; five times as many workers are killed",
     )
-    parser.add_argument("--endpoint", help='of S3, with a bucket "kills"; by default files')
+    parser.add_argument("--endpoint", help='URL of an S3 server with a bucket "kills"; by default files')
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="chunkwise-") as name:
         print(json.dumps(kills(Path(name), arguments.number, arguments.endpoint), indent=1))

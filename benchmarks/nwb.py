@@ -1,4 +1,4 @@
-"""chunkwise.hdmf next to hdmf-zarr and HDF5: opening and writing NWB files.
+"""chunkwise.hdmf compared with hdmf-zarr and HDF5: opening and writing NWB files.
 
     python benchmarks/nwb.py [--release 0.14|0.13] [--repeat N] [--only NAME] [--json FILE]
 
@@ -10,12 +10,12 @@ series     one of 200 MB, noise of 12 bits
 text       a table of 200,000 rows with two columns of text
 ========== ==========================================================================================
 
-hdmf-zarr and HDF5 write the files that they open; hdmf-zarr's are opened by both.  Each library is a
+hdmf-zarr and HDF5 write the files that they open; chunkwise opens hdmf-zarr's.  Each library runs in a
 process of its own, and they take turns.  Opening is `NWBZarrIO(path).read()`, with all references resolved.
-`read_builder` is what the backend itself does; the rest is hdmf's making of containers.  Figures are medians
-of processor time and of time on the clock; a busy machine changes the former less.
+`read_builder` is the work of the backend itself; the rest is hdmf's making of containers.  Figures are
+medians of processor time and of wall time; other load changes the former less.
 
-Last comes how many requests opening a session in a bucket takes, against a server of the tests (`--only s3`).
+Last comes the number of requests for opening a session in a bucket, on a server of the tests (`--only s3`).
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ class Worker:
             raise RuntimeError(f"{library} did not start")
 
     def ask(self, *words: str) -> dict[str, list[float]]:
-        """Return what took how many seconds of the processors, and on the clock."""
+        """Return the seconds of processor time and wall time by operation."""
         assert self.process.stdin is not None and self.process.stdout is not None
         print(*words, file=self.process.stdin, flush=True)
         answer: dict[str, list[float]] = json.loads(self.process.stdout.readline())
@@ -177,7 +177,7 @@ def measure(release: str, repeat: int, names: list[str], work: Path) -> list[dic
 
 
 def count_requests() -> list[dict[str, Any]]:
-    """Return how many requests opening a session in a bucket takes, in each format."""
+    """Return the number of requests for opening a session in a bucket, by format."""
     from nwb_content import CONTENT, new_file
     from servers import free_port, new_s3_bucket, server
 

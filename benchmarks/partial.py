@@ -1,11 +1,12 @@
-"""Partial writes, appends, strided, reversed, orthogonal and point reads beside TensorStore and zarr-python.
+"""Partial writes, appends, strided, reversed, orthogonal and point reads: TensorStore, zarr-python and
+chunkwise.
 
     python benchmarks/partial.py [--edge N] [--repeat N] [--cells PATTERN] [--json FILE]
 
 The libraries take turns in one process, on arrays that lie in memory if there is such a directory, without
 waiting for a disk.  What is read is compared with NumPy, once for each library.  A ratio says how many
-times as fast chunkwise is; the last column, for reads, how much of "as many whole chunks, plus NumPy's own
-indexing" chunkwise took (1.5 is the limit that it is held to).
+times as fast chunkwise is; for reads, the last column is chunkwise's time divided by that of decoding as many
+whole chunks and indexing with NumPy (it must stay below 1.5).
 """
 
 from __future__ import annotations
@@ -41,14 +42,14 @@ N_SMALL = 40
 
 
 class Read(NamedTuple):
-    """A selection: what NumPy, TensorStore (and chunkwise) and zarr-python make of an array."""
+    """A selection, as functions of an array for NumPy, TensorStore (and chunkwise) and zarr-python."""
 
     name: str
     numpy: Callable[[Any], Any]
     store: Callable[[Any], Any]
     zarr: Callable[[Any], Any] | None
     share: Callable[[int, int], float]
-    """Of all chunks, how many are touched, given the extents of array and chunk."""
+    """Share of the chunks that is touched, given the extents of array and chunk."""
 
 
 def reads(edge: int) -> list[Read]:
@@ -95,7 +96,7 @@ def reads(edge: int) -> list[Read]:
 
 
 class Library:
-    """One library, with the array that it has open."""
+    """One library, with its open array."""
 
     def __init__(self, name: str, cell: Cell, path: str) -> None:
         self.name = name

@@ -18,7 +18,7 @@ OLDEST, NEWEST = (3, 12), (3, 14)
 
 
 class PeerError(Exception):
-    """A library can't be had, or failed."""
+    """A library is not available, or failed."""
 
 
 class Peer:
@@ -39,7 +39,7 @@ class Peer:
         self.python: str = hello["python"]
 
     def ask(self, **command: Any) -> dict[str, Any]:
-        """Have a command done; return the answer."""
+        """Run a command; return the answer."""
         assert self._process.stdin is not None and self._process.stdout is not None
         try:
             self._process.stdin.write(json.dumps(command) + "\n")
@@ -55,7 +55,7 @@ class Peer:
         return answer
 
     def seconds(self, **command: Any) -> float:
-        """Have a command done; return the seconds it took."""
+        """Run a command; return the seconds it took."""
         return float(self.ask(**command)["seconds"])
 
     def stop(self) -> None:
@@ -66,12 +66,12 @@ class Peer:
 
 
 def start(name: str, cache: Path) -> Peer:
-    """Start the library `name`; environments that it needs are made in `cache`.
+    """Start the library `name`; its environment, if needed, is made in `cache`.
 
     Raises
     ------
     PeerError
-        If it can't be had here, with the reason.
+        If it is not available here, with the reason.
     """
     return Peer(name, fused_interpreter(cache) if name == "fused" else sys.executable)
 

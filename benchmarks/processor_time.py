@@ -1,12 +1,12 @@
-"""Processor time per chunk, cell by cell, beside TensorStore: one table.
+"""Processor time per chunk, cell by cell, compared with TensorStore: one table.
 
     python benchmarks/processor_time.py [--edge 256] [--cells "zarr3 zstd 32,n5 blosc 64"] [--turns 5]
 
 Prints microseconds of all threads for each chunk (for each inner chunk of shards) of a whole read, a whole
 write, a plane and every third element, and TensorStore's time as a multiple of that.  Both libraries run in
-this process, take turns and use the same files; medians.  Unlike the time on the clock, this hardly depends
-on what else the machine does.  Reads are checked against the data.  Small acts are there too: a future that
-is done and an indexing expression.
+this process, take turns and use the same files; figures are medians.  Unlike wall time, this hardly depends
+on other load.  Reads are checked against the data.  It also measures a finished future and an indexing
+expression.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def measure(cell: Cell, data: np.ndarray[Any, Any], turns: int) -> dict[str, dic
 
 
 def small_acts() -> None:
-    """Print what a future that is done and an indexing expression take."""
+    """Print the times of a finished future and of an indexing expression."""
     ready = chunkwise.Future
     transforms = {name: library.IndexTransform(input_shape=[100] * 3) for name, library in LIBRARIES.items()}
     rows: dict[str, Callable[[], object]] = {"a future that is done": lambda: ready(None).result()}

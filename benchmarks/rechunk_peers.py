@@ -1,9 +1,8 @@
-"""Processor time of a rechunk, planes to columns, beside others that do it out of core: ``rechunk_peers.py``.
+"""Processor time of rechunking planes to columns, compared with other out-of-core libraries.
 
-Each library runs in a process of its own, with two workers and Zarr v2 on files, in the codec that
-zarr-python 2 writes by default; what it and its workers take is counted until all have ended.  A run with a
-small array, for what starting and importing take, is subtracted.
-Needs ``pip install cubed rechunker xarray-beam``, which are no dependencies of anything else.
+Each library runs in a process of its own, with two workers and Zarr v2 on files, with the default codec of
+zarr-python 2; its time and that of its workers is counted until all have ended.  The time of a run with a
+small array, for starting and importing, is subtracted. Needs ``pip install cubed rechunker xarray-beam``.
 """
 
 from __future__ import annotations
@@ -107,7 +106,7 @@ def copy_with_xarray_beam(source: str, target: str, chunks: tuple[int, ...]) -> 
 
 
 def copy_with_bare_calls(source: str, target: str, chunks: tuple[int, ...]) -> None:
-    """Do the same traffic by calls of NumPy, of codecs and of files alone: what nobody can do without."""
+    """Do the same traffic with bare calls of NumPy, codecs and files, as a lower bound."""
     codec = _compressor()
     document = json.loads(Path(source, ".zarray").read_text())
     (depth, *_), (_, height, width) = document["shape"], document["chunks"]
@@ -183,7 +182,7 @@ def make_planes(folder: Path, shape: tuple[int, ...], data: str) -> None:
 
 
 def check(source: Path, target: Path, chunks: tuple[int, ...]) -> None:
-    """Raise unless the copy has the elements and the chunks that it is to have."""
+    """Raise unless the copy has the right elements and chunks."""
     import chunkwise as cw
 
     one, other = cw.open(source).result(), cw.open(target).result()

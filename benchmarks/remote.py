@@ -1,4 +1,4 @@
-"""chunkwise next to TensorStore and zarr-python (with obstore) on S3: whole-array reads and writes.
+"""chunkwise compared with TensorStore and zarr-python (with obstore) on S3: whole-array reads and writes.
 
     python benchmarks/remote.py [--peers tensorstore,zarr] [--cells PATTERN] [--edge N] [--repeat N]
                                 [--server rgw|moto|URL] [--json FILE]
@@ -7,8 +7,8 @@ The server is Ceph's gateway, as the tests start it, or moto where Debian's pack
 on this machine, and takes most of the time of a request.  Each library runs in a process of its own, with
 its default settings; they take turns.  Figures are ratios of medians: how many times as fast chunkwise is,
 and, because a busy machine changes that less, how many times as much processor time the other one takes.
-"(bound)" is what could be reached at most: the other one's time beside the time in which all processors,
-always busy, do what the server does for chunkwise's requests and what the thriftiest library does.
+"(bound)" is an upper bound: the other library's time divided by the time in which all processors, always
+busy, do the server's work for chunkwise's requests and that of the cheapest library.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def s3_server(kind: str, work: Path) -> Iterator[tuple[str, str]]:
 
 
 def make_bucket(url: str) -> None:
-    """Make the bucket if there is none; raise OSError if nobody answers."""
+    """Make the bucket if there is none; raise OSError if no server answers."""
     urllib.request.urlopen(f"{url}/", timeout=5).close()
     import boto3
     from botocore.exceptions import ClientError
@@ -120,7 +120,7 @@ def measure(
     import chunkwise
 
     places = {}
-    for peer in peers:  # each has an array of its own, so that no one writes what another reads
+    for peer in peers:  # each has its own array, so that none writes what another reads
         place = {"driver": "s3", "bucket": BUCKET, "endpoint": url, "aws_region": "us-east-1"}
         places[peer.name] = {**place, "path": f"{cell.name.replace(' ', '-')}/{peer.name}/"}
         spec = {**cell.spec("", edge), "kvstore": places[peer.name]}
@@ -156,7 +156,10 @@ def main() -> None:
     os.environ.update(KEYS)
     results: list[Result] = []
     with tempfile.TemporaryDirectory() as folder, s3_server(options.server, Path(folder)) as (name, url):
-        for variable in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):  # nothing of the user's own
+        for variable in (
+            "AWS_CONFIG_FILE",
+            "AWS_SHARED_CREDENTIALS_FILE",
+        ):  # without the user's own configuration
             Path(folder, variable).touch()
             os.environ[variable] = f"{folder}/{variable}"
         np.save(f"{folder}/data.npy", camera_data(options.edge))

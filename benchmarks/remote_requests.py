@@ -1,10 +1,10 @@
-"""Requests of users' jobs on S3: how many, how many at the same time, and how long where each takes 20 ms.
+"""Requests of user jobs on S3: their number, how many at the same time, and the time if each takes 20 ms.
 
     python benchmarks/remote_requests.py [--peers tensorstore,zarr] [--jobs PATTERN] [--delay SECONDS]
                                          [--server moto|rgw|URL]
 
-They are counted at a proxy between a library and the server, which lets each of them wait.  The time of the
-server itself comes on top of that; so the first two figures are the ones to compare.
+A proxy between library and server counts and delays them.  The time of the server itself is added to that, so
+compare the first two figures.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def counted(upstream: str, work: Path) -> Iterator[Any]:
 
 
 def prepare(url: str, work: Path) -> str:
-    """Store what the jobs are about; return the prefix of the keys in the bucket."""
+    """Store the input of the jobs; return the prefix of the keys in the bucket."""
     import chunkwise as cw
 
     prefix = uuid.uuid4().hex

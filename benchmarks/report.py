@@ -95,7 +95,7 @@ def document(
 
 
 def machine() -> str:
-    """Return what there is to say of the machine."""
+    """Return a description of the machine."""
     n = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     model = platform.machine()
     if os.path.exists("/proc/cpuinfo"):

@@ -1,7 +1,7 @@
 """Figures of copies on many workers, a row of the table each: ``scale.py ROW``, see ``--help``.
 
-Bytes, memory, processes and findings are exact and don't depend on how busy the machine is; bytes and memory
-are what ``/proc`` says of each worker, so this runs on Linux only.
+Bytes, memory, processes and findings are exact and don't depend on other load; bytes and memory come from
+``/proc`` for each worker, so this runs on Linux only.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from chunkwise.copying.executors import named_workers
 
 
 def worker_figures(_: int = 0) -> tuple[int, dict[str, float]]:
-    """Return the process of this worker, and what it has read, written and used."""
-    time.sleep(0.2)  # so that every worker gets one of these
+    """Return the process id of this worker, and the bytes that it has read, written and used."""
+    time.sleep(0.2)  # so that every worker gets a task
     io = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
     status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
     children = [Path(name).read_text().split() for name in glob.glob("/proc/self/task/*/children")]
@@ -122,7 +122,7 @@ def threads(folder: Path) -> dict[str, Any]:
 
 
 def damage(folder: Path, n: int) -> dict[str, Any]:
-    """Injure a copy `n` times; count what `chunkwise.verify`, which doesn't have the source, finds."""
+    """Damage a copy `n` times; count the cases that `chunkwise.verify` finds without the source."""
     import tensorstore
 
     r = random.Random(0)
@@ -182,7 +182,7 @@ def scheduler(folder: Path, n_chunks: int) -> dict[str, Any]:
     ):
         executor = client.get_executor()
         executor.submit(worker_figures).result()
-        idle = _processor_time(lambda: time.sleep(10))  # heartbeats and statistics, whatever the work is
+        idle = _processor_time(lambda: time.sleep(10))  # heartbeats and statistics, independent of the work
         found["share of a processor when idle"] = idle[0] / idle[1]
         for name, work in (
             ("store", lambda: store(to_dask(source, chunks=(8, 8)), copied)),
@@ -278,10 +278,10 @@ def main() -> None:
     """Print the figures of a row as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("row", choices=("rechunk", "threads", "scheduler", "workers", "requests", "damage"))
-    parser.add_argument("--shape", default="256,1024,1024", help="of the array that is rechunked")
+    parser.add_argument("--shape", default="256,1024,1024", help="shape of the array that is rechunked")
     parser.add_argument("--memory", type=int, default=43_000_000)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--number", type=int, default=30, help="of injuries, chunks, or turns")
+    parser.add_argument("--number", type=int, default=30, help="number of damages, chunks, or turns")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="chunkwise-") as name:
         folder = Path(name)

@@ -1,7 +1,7 @@
-"""Throughput and latency of 64 clients, beside nginx: ``python benchmarks/serve.py``.
+"""Throughput and latency of 64 clients, compared with nginx: ``python benchmarks/serve.py``.
 
-nginx has to be installed (Debian: nginx-light).  Clients are connections of a few processes; each asks for
-chunks in an order of its own.
+nginx has to be installed (Debian: nginx-light).  Clients are connections of a few processes; each requests
+chunks in its own order.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def run(port: int, targets: list[str], seconds: float) -> tuple[list[float], int
 
 
 def clients(port: int, targets: list[str], seconds: float, seed: int) -> tuple[list[float], int]:
-    """Ask with the connections of one process until time is up."""
+    """Send requests over the connections of one process until time is up."""
     found = [([], [0]) for _ in range(CLIENTS // PROCESSES)]
     stop = time.perf_counter() + seconds
 

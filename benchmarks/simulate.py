@@ -1,7 +1,7 @@
-"""A copy of 10^9 chunks whose workers die and some of whose tasks are slow, simulated: ``simulate.py``.
+"""Simulation of a copy of 10^9 chunks with dying workers and slow tasks: ``simulate.py``.
 
-The driver, the plan and the ranges of the journal are those of a copy; workers and time are made up, so
-nothing here depends on how busy the machine is.  The events are those of a queue of workers:
+The driver, the plan and the ranges of the journal are real; workers and time are simulated, so nothing here
+depends on other load.  The events are those of a queue of workers:
 
 * each worker dies after an exponentially distributed time, and is replaced a minute later;
 * a share of the tasks takes ten times as long.
@@ -32,7 +32,7 @@ def plan_of_a_billion_chunks() -> tuple[int, int, int]:
 
 
 def simulate(n_tasks: int, n_workers: int, seconds: float, life: float, slow: float) -> dict[str, float]:
-    """Return how long all took beside the ideal time, and the largest number of ranges of the journal."""
+    """Return the time divided by the ideal time, and the largest number of ranges of the journal."""
     r = random.Random(0)
     done, todo = Ranges(), [(0, n_tasks)]
     largest: list[tuple[int, int]] = []

@@ -3,11 +3,11 @@
     python benchmarks/trees.py [--arrays 200]
     python benchmarks/trees.py --files 10000
 
-Requests are those that stores in memory answer, of the source and of the copy.  What a tree costs as a whole
-is left out: a tree is copied, and one of twice as many arrays, and the difference counts.
+Requests to source and copy are counted in stores in memory.  To leave out the fixed cost of a tree, a second
+tree with twice as many arrays is copied, and the difference counts.
 
-With --files a tree of so many arrays in files is copied by one worker process: the peak memory of the driver,
-beyond what it has before, and the processor time of both.
+With --files one worker process copies a tree of that many arrays in files; measured are the growth of the
+driver's peak memory, and the processor time of both.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Stacks, downsampling and pyramids beside TensorStore.
+"""Stacks, downsampling and pyramids, compared with TensorStore.
 
     python benchmarks/virtual.py [--quick] [--repeat N] [--parts stack,layers,downsample,pyramid]
                                  [--directory DIR] [--json FILE]
 
 Both libraries run in this process and take turns, with their default settings; the medians count.  Files lie
 in memory if there is such a directory, so caches are warm.  "direct" reads the layers themselves into one
-array, all at the same time; what the stack costs is its time divided by that, and what a stack of specs costs
-is its time divided by that of opening and reading them.  "at first" is the speed beside TensorStore with all
-acts in turn and no time to warm up.
-The speed of downsampling is that of the elements that are read, beside that of copying as many.
+array, all at the same time.  The cost of a stack is its time divided by that; the cost of a stack of specs is
+its time divided by that of opening and reading the layers.  "at first" is the speed relative to TensorStore
+with all acts in turn and without warming up. The speed of downsampling counts the elements that are read, and
+is compared with copying as many.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def by_turns(repeat: int, **acts: Callable[[], Any]) -> dict[str, float]:
 
 
 def repeat_for(seconds: float, act: Callable[[], Any]) -> None:
-    """Do something again and again."""
+    """Repeat an action."""
     end = time.perf_counter() + seconds
     while time.perf_counter() < end:
         act()
@@ -122,8 +122,8 @@ class Stacks:
             acts[f"{name} specs"] = lambda spec=spec: spec.read().result()
             for act in ("direct", "opened", "stack", "specs"):
                 assert np.array_equal(acts[f"{name} {act}"](), self.volume)
-        # At first all acts take turns.  Then those that are compared do so alone: opening keeps one
-        # processor busy, and the other one takes milliseconds to wake up.
+        # At first all acts take turns.  Then only those that are compared do: opening keeps one processor
+        # busy, and the other takes milliseconds to wake up.
         first = by_turns(repeat, **acts)
         times = {f"{name}, first": seconds for name, seconds in first.items()}
         for name in ("chunkwise stack", "tensorstore stack"):

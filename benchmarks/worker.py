@@ -1,9 +1,9 @@
-"""One library in a process of its own: does what the parent says, and answers with the seconds it took.
+"""One library in a process of its own: runs commands of the parent, and answers with the seconds they took.
 
     python worker.py {chunkwise,tensorstore,zarr,fused}
 
-Commands come as lines of JSON on standard input, answers go as lines of JSON to standard output.  Only
-NumPy and the one library are imported, so this runs under any interpreter that has them.
+Commands are lines of JSON on standard input, answers are lines of JSON on standard output.  Only NumPy and
+the one library are imported, so this runs under any interpreter that has them.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class ZarrPython:
 
 
 def library(name: str) -> tuple[Any, str]:
-    """Return what drives the library, and its version."""
+    """Return the adapter of the library, and its version."""
     if name == "chunkwise":
         import chunkwise
 
@@ -115,7 +115,7 @@ def each(action: Callable[[], Any], n: int) -> dict[str, float]:
 
 
 def processor_time() -> float:
-    """Return the processor time of this process and of those that it has started and that still run."""
+    """Return the processor time of this process and its running children."""
     total = time.process_time()
     for children in glob.glob("/proc/self/task/*/children"):
         with suppress(FileNotFoundError), open(children) as numbers:

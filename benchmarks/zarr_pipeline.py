@@ -2,7 +2,7 @@
 
     python benchmarks/zarr_pipeline.py [--repeat N]
 
-A ratio says how many times as fast chunkwise's is; the last column is that of processor time.
+A ratio says how many times as fast chunkwise's pipeline is; the last column is for processor time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The main job on real input, in under two minutes: write N5, read another tool's N5, convert, check, look.
+"""The main job on real input, in under two minutes: write N5, read another tool's N5, convert, check, view.
 
 Run it with ``make demo``.  Everything it makes lies in ``demo-output/``.
 """
@@ -135,7 +135,7 @@ def microscope_volume(shape: tuple[int, ...]) -> np.ndarray:
         distance = sum(((x - c) / s) ** 2 for x, c, s in zip(axes, centre, sigma, strict=True))
         light[tuple(box)] += (rng.uniform(80, 900) * np.exp(-0.5 * distance)).astype(np.float32)
     counts = rng.poisson(light).astype(np.uint16)
-    counts[:, :, :8] = 0  # the stage was still moving: these blocks need not be stored
+    counts[:, :, :8] = 0  # the stage was still moving: these blocks are empty and need not be stored
     return counts
 
 

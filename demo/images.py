@@ -12,7 +12,7 @@ UNITS = ["0.4 um", "0.4 um", "1 um"]
 
 
 def write_volume(place: Path, volume: np.ndarray) -> None:
-    """Write a volume (x, y, z) as OME-Zarr, z first, with a label image of what is bright."""
+    """Write a volume (x, y, z) as OME-Zarr, z first, with a label image of the bright parts."""
     image = volume.transpose(2, 1, 0)
     group = cw.open_group(place, "w")
     group.attrs["ome"] = {"version": "0.5"}
@@ -21,7 +21,7 @@ def write_volume(place: Path, volume: np.ndarray) -> None:
 
 
 def write_n5_pyramid(place: Path, volume: np.ndarray) -> None:
-    """Write a volume (x, y, z) as n5-viewer has it."""
+    """Write a volume (x, y, z) in the layout of n5-viewer."""
     cw.create_container(place)
     source = cw.array(volume)
     cw.downsample_pyramid(
@@ -81,7 +81,7 @@ def _pyramid(image: np.ndarray, place: Path, axes: str, units: list[str | None])
 
 
 def _write_labels(image: np.ndarray, place: Path, axes: str, units: list[str]) -> None:
-    """Write labels of what is bright in an image, another for each block of it."""
+    """Write labels of the bright parts of an image, a different one for each block."""
     indices = np.indices(image.shape, sparse=True)[::-1]  # x first
     sizes = ((24, 1), (24, 10), (16, 100))[: image.ndim]
     number = 1 + sum(at // size * factor for at, (size, factor) in zip(indices, sizes, strict=True))

@@ -3,8 +3,8 @@
 python release/check.py [--tests PATH ...] [--online]
 
 Builds the sdist and the wheel in dist/, checks both, and tests what a user gets: the wheel that is built from
-the sdist, in an environment of its own, with the tests of the sdist.  Ends with an error at the first thing
-that is wrong.  Needs requirements-release.txt.
+the sdist, in a new environment, with the tests of the sdist.  Stops at the first error.  Needs
+requirements-release.txt.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ONLY_IN_SDIST = ("tests", "docs", "benchmarks", "demo", "release")
 
 
 class Wrong(SystemExit):
-    """Something that has to be mended before the release."""
+    """Something that must be fixed before the release."""
 
     def __init__(self, text: str) -> None:
         super().__init__(f"not ready: {text}")
@@ -52,7 +52,7 @@ def search(pattern: str, path: str) -> tuple[str, ...]:
 
 
 def check_versions() -> str:
-    """Return the version, on which all files agree, as those with a date do on the date."""
+    """Return the version, after checking that all files agree on it, and on the date."""
     (version,) = search(r'^__version__ = "(.+)"$', "src/chunkwise/version.py")
     changelog = search(r"^## (\S+) \((\d{4}-\d{2}-\d{2})\)$", "CHANGELOG.md")
     cited = search(r"^version: (\S+)\ndate-released: (\S+)$", "CITATION.cff")
@@ -86,7 +86,7 @@ def build() -> tuple[Path, Path]:
 
 
 def relative_links(text: str) -> list[str]:
-    """Return the links and pictures of Markdown that lead nowhere on another site."""
+    """Return the relative links and pictures of Markdown, which don't work on another site."""
     return re.findall(r"\]\((?!https?://)[^)]*\)", text)
 
 
@@ -109,7 +109,7 @@ def check_contents(sdist: Path, wheel: Path, version: str) -> None:
 
 
 def check_addresses() -> None:
-    """Open the published addresses, each of which has to be this project's."""
+    """Open the published addresses and check that they are this project's."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     for name, address in project["urls"].items():
         with urlopen(address, timeout=30) as answer:

@@ -33,7 +33,7 @@ def man_page() -> str:
 
 
 def _notes(parser: argparse.ArgumentParser, prog: str) -> Iterator[str]:
-    """Yield the text below the help of each command, which argparse-manpage leaves out."""
+    """Yield the text below the help of each command, which argparse-manpage omits."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for name, command in action.choices.items():

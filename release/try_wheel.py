@@ -1,10 +1,10 @@
-"""Try the built package as a new user would, with each Python that is found: the README's examples.
+"""Try the built package as a new user would: the README's examples with each Python that is found.
 
 python release/try_wheel.py [--wheel WHEEL] [PYTHON ...]
 
-Builds the wheel unless one is given. For each Python it is installed into a new environment, not editable;
-the examples run there with warnings as errors. A Python that is too old has to be refused by pip. PYTHON is a
-command or a path; without any, all `python3.N` on PATH and the versions of pyenv are tried.
+Builds the wheel unless one is given, installs it into a new environment for each Python, and runs the
+examples there with warnings as errors. pip has to refuse a Python that is too old. PYTHON is a command or a
+path; without any, all `python3.N` on PATH and the versions of pyenv are tried.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A recording that grows
 
-Nobody knows how long a recording will be. Each block is appended, and readers see it as soon as it is
-stored. The picture has a channel in each row.
+The length of a recording isn't known in advance. Each block is appended, and readers see it as soon as it is
+stored. The picture has one channel per row.
 """
 
 import numpy as np

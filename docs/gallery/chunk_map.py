@@ -1,7 +1,7 @@
 """A map of the stored chunks
 
-Only what was written takes place. A circle is written into an array, row by row, and each chunk is asked
-whether it is stored: stored chunks are light, those that read as the fill value are dark.
+Only chunks that were written take space. A circle is written into an array, row by row, and each chunk is
+checked: stored chunks are light, those that read as the fill value are dark.
 """
 
 import numpy as np

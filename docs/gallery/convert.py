@@ -1,7 +1,7 @@
 """From N5 to Zarr v3
 
-A volume in N5, with x first as its writers have it, becomes a Zarr v3 array in shards. The copy is checked
-key by key, and compared with the source. The picture is a plane of it.
+A volume in N5, with x first as usual there, becomes a Zarr v3 array in shards. The copy is checked key by
+key, and compared with the source. The picture shows one plane of it.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
 """An array behind a function
 
-Nothing of this array of 10^12 elements is stored: a function computes the chunks that are read. It is
-indexed, downsampled and copied as any other.
+This array of 10^12 elements isn't stored: a function computes the chunks that are read. It is indexed,
+downsampled and copied like any other.
 """
 
 import numpy as np

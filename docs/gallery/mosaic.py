@@ -1,7 +1,7 @@
 """A mosaic of overlapping tiles
 
-Twelve tiles, as a stage takes them, are one array without being copied: each index is read from the last
-tile that has it. Tiles are as bright as the lamp was, so that you see them.
+Twelve overlapping tiles of a microscope become one array without being copied: each position is read from the
+last tile that covers it. The tiles differ in brightness, so you can see them.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
 """A projection, block by block
 
 The maximum along z of a volume that need not fit in memory: blocks of whole chunks are read, and only the
-result is kept. The next block is on its way while this one is worked on.
+result is kept. The next block is read while this one is processed.
 """
 
 import numpy as np

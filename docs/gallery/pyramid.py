@@ -1,7 +1,7 @@
 """An image pyramid as OME-Zarr
 
-Each level has half as many pixels along x and y. Viewers read the one that suits the screen, and so does
-the program: the levels are put side by side.
+Each level has half as many pixels along x and y. Viewers read the level that fits the screen. The picture
+shows the levels side by side.
 """
 
 import numpy as np

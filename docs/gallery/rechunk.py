@@ -1,7 +1,7 @@
 """From planes to columns
 
-A camera writes one plane after the other. Whoever wants the course of time at each pixel needs chunks that
-are long in time. The picture has time from left to right: one row of the film.
+A camera writes one plane after the other. To read each pixel over time, you need chunks that are long in
+time. The picture has time from left to right: one row of the film.
 """
 
 import numpy as np

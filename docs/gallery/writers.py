@@ -1,7 +1,7 @@
 """Many writers of one array
 
 Eight threads write blocks of an image that are not aligned with its chunks. None of them waits for another,
-and no update is lost. Processes and machines do the same.
+and no update is lost. The same works with processes and machines.
 """
 
 from concurrent.futures import ThreadPoolExecutor

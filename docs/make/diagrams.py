@@ -1,6 +1,6 @@
-"""Diagrams of the guides: where keys lie, what a read asks for, how copies and writers go on.
+"""Diagrams of the guides: keys, the requests of a read, copies and writers.
 
-What can be made by the code is: the keys, ranges, plans, sizes and errors are those of real arrays.
+Keys, ranges, plans, sizes and errors come from real arrays.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def keys() -> str:
 
 
 def one_read() -> str:
-    """Return the steps of one read, with what `explain` says of them."""
+    """Return the steps of one read, with the figures of `explain`."""
     layout = ts.ChunkLayout(read_chunk_shape=[32, 32], write_chunk_shape=[32, 32])
     spec = {"driver": "zarr3", "kvstore": "memory://one-read/"}
     array = ts.open(
@@ -63,7 +63,7 @@ def one_read() -> str:
         (
             "codec/",
             f"{told.requests.n_decoded_bytes:,} bytes decoded",
-            "into the result, or by way of a buffer",
+            "into the result, or through a buffer",
         ),
         ("NumPy", f"{told.n_result_bytes:,} bytes", "the result"),
     ]
@@ -78,7 +78,7 @@ def one_read() -> str:
 
 
 def ranges() -> str:
-    """Return the bytes of a shard, and those that a read of a part of it asks for."""
+    """Return the bytes of a shard, and those that a partial read requests."""
     spec = {"driver": "zarr3", "kvstore": "memory://ranges/"}
     layout = ts.ChunkLayout(read_chunk_shape=[32, 32], write_chunk_shape=[128, 128])
     array = ts.open(
@@ -104,7 +104,7 @@ def ranges() -> str:
     width = (16 * 16 + 4) * scale
     parts.append(box(10 + (len(shard) - 16 * 16 - 4) * scale, 30, width, 40, "read"))
     parts.append(label(310, 20, f"c/0/0: {len(shard):,} bytes, 16 inner chunks and their index (green)"))
-    parts.append(label(310, 92, "array[0:64, 0:64]: the index, then what lies together in one request"))
+    parts.append(label(310, 92, "array[0:64, 0:64]: the index, then neighbouring chunks in one request"))
     return svg(620, 104, "Byte ranges of a shard", parts)
 
 
@@ -144,7 +144,7 @@ def passes() -> str:
 
 
 def writers() -> str:
-    """Return two writers of one chunk, of whom the second finds another generation."""
+    """Return two writers of one chunk; the second finds a new generation."""
     parts = [label(60, 24, "writer A", 12, "end"), label(60, 154, "writer B", 12, "end")]
     parts.append(label(60, 89, "c/3/7", 12, "end"))
     parts += [box(70, 75, 150, 22, "chunk"), box(220, 75, 190, 22, "faint"), box(410, 75, 200, 22, "read")]
@@ -185,7 +185,7 @@ def origins() -> str:
 
 
 def dataset() -> str:
-    """Return the arrays of a group and what xarray makes of their names of dimensions."""
+    """Return the arrays of a group, and how xarray joins them by dimension name."""
     rows = [
         ("time", ("time",), "coordinate"),
         ("lat", ("lat",), "coordinate"),
@@ -200,12 +200,12 @@ def dataset() -> str:
         parts += [arrow(236, y + 13, 354, y + 13)]
         parts += [box(360, y, 240, 26, "read" if kind == "variable" else "faint")]
         parts.append(label(480, y + 17, f"{kind} {name}({', '.join(dimensions)})", 11))
-    parts.append(label(295, 212, "names of dimensions join what belongs together"))
+    parts.append(label(295, 212, "shared dimension names join the arrays"))
     return svg(610, 224, "Arrays of a group as a dataset", parts)
 
 
 def chain() -> str:
-    """Return what each codec of a chain makes of a chunk, in bytes."""
+    """Return the size of a chunk in bytes after each codec of a chain."""
     y, x = np.mgrid[:64, :64]
     values = (500 + 400 * np.sin(np.hypot(x - 30, y - 20) / 9)).astype("u2")
     codecs = [
@@ -238,7 +238,7 @@ def chain() -> str:
 
 
 def axes() -> str:
-    """Return which dimension of an array lies together, as Zarr and as N5 write it."""
+    """Return which dimension is contiguous in Zarr and in N5."""
     parts = []
     for left, title, order in ((10, "Zarr: shape (3, 4), C order", "C"), (330, "N5: dimensions [4, 3]", "F")):
         parts.append(label(left + 130, 20, title))
@@ -283,7 +283,7 @@ def session() -> str:
 
 
 def doors() -> str:
-    """Return which objects of other libraries chunkwise opens as they are."""
+    """Return the objects of other libraries that chunkwise opens."""
     left = [
         "zarr-python stores",
         "Icechunk sessions",
@@ -302,7 +302,7 @@ def doors() -> str:
 
 
 def errors_tree() -> str:
-    """Return the classes of the exceptions below the one that all derive from."""
+    """Return the tree of exception classes."""
     found = [getattr(errors, name) for name in errors.__all__ if inspect.isclass(getattr(errors, name))]
     rows: list[tuple[int, type]] = []
 

@@ -1,4 +1,4 @@
-"""Drawings that the build makes of real arrays and measured results, as SVG in the colours of the page."""
+"""Drawings of real arrays and measured results, made by the build as SVG in the colours of the page."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def draw(name: str) -> str:
-    """Return the drawing of a name as it stands in a page: ``<!-- drawing: chunks -->``."""
+    """Return the drawing that a page names with ``<!-- drawing: chunks -->``."""
     return _DRAWINGS[name]()
 
 
@@ -93,7 +93,7 @@ def pyramid() -> str:
 
 
 def stack() -> str:
-    """Return three layers of a stack and which of them each index is read from."""
+    """Return three layers of a stack, and the layer from which each index is read."""
     layers = [
         ts.array(np.zeros((60, 110), "u1")).translate_to[0, 0],
         ts.array(np.zeros((50, 90), "u1")).translate_to[30, 70],
@@ -156,20 +156,20 @@ def speed() -> str:
         parts.append(label(256 + 300 * ratio / largest, y + 16, f"{ratio:.2f}", 12, "start"))
     at_one = 250 + 300 / largest
     parts.append(f'<line class="line" x1="{at_one:g}" x2="{at_one:g}" y1="5" y2="{10 + len(bars) * 30}"/>')
-    parts.append(label(at_one, 28 + len(bars) * 30, "1: as fast as the other one"))
+    parts.append(label(at_one, 28 + len(bars) * 30, "1: equally fast"))
     return svg(
-        610, 40 + len(bars) * 30, "How many times as fast chunkwise is, in the mean of all cells", parts
+        610, 40 + len(bars) * 30, "How many times as fast chunkwise is, geometric mean of all cells", parts
     )
 
 
 def cells() -> str:
     """Return how many times as fast as TensorStore each whole read and write is."""
-    return _dots("compare", "Whole reads and writes beside TensorStore, by format, codec and chunk")
+    return _dots("compare", "Whole reads and writes relative to TensorStore, by format, codec and chunk")
 
 
 def remote_cells() -> str:
     """Return the same for arrays on a server that speaks S3."""
-    return _dots("remote", "Reads and writes on S3 beside TensorStore, by codec and chunk")
+    return _dots("remote", "Reads and writes on S3 relative to TensorStore, by codec and chunk")
 
 
 def _dots(name: str, title: str) -> str:
@@ -196,7 +196,7 @@ def _dots(name: str, title: str) -> str:
     for number, (operation, kind) in enumerate(kinds.items()):
         parts.append(f'<circle class="{kind}" cx="{300 + number * 90}" cy="11" r="5"/>')
         parts.append(label(310 + number * 90, 15, operation, 12, "start"))
-    parts.append(label(at(1), bottom + 32, "how many times as fast as TensorStore; 1: as fast", 12))
+    parts.append(label(at(1), bottom + 32, "how many times as fast as TensorStore; 1: equally fast", 12))
     return svg(620, bottom + 42, title, parts)
 
 
@@ -245,7 +245,7 @@ def codecs() -> str:
 def layers() -> str:
     """Return the folders of the code from the public names down to the bytes."""
     rows = [
-        ("cli/  images/  hdmf/  xarray/  dask/  …", "commands and neighbours"),
+        ("cli/  images/  hdmf/  xarray/  dask/  …", "commands, images, bridges"),
         ("groups/  copying/", "trees as mappings, copies of arrays and trees"),
         ("core/  api/  trees/", "public names, nodes, attributes"),
         ("core/  arrays/", "open arrays, stored and virtual"),

@@ -17,7 +17,7 @@ def page() -> str:
     """Return the page: title, text, picture and code of each program."""
     parts = [
         "# Gallery",
-        "Ten complete programs. Each makes its own data, so it runs as it stands, in an empty folder. "
+        "Ten complete programs. Each makes its own data, so you can run it in an empty folder. "
         "Each picture was made by its program when this page was built. "
         "They need NumPy, Pillow and chunkwise.",
     ]

@@ -97,7 +97,7 @@ _CALLED = {
     "version": "integer or string",
     "xyz": "array of integers",
 }
-"""The word for what each check, or type of Python, accepts; what is not here has none."""
+"""The word for the values that each check or Python type accepts; others have none."""
 
 
 def page() -> str:
@@ -186,7 +186,7 @@ def _taken(tree: ast.AST) -> Iterator[tuple[str, str, str]]:
 
 
 def _kind(check: ast.expr) -> str:
-    """Return the type that a check asks for, with its bounds or choices."""
+    """Return the type that a check expects, with its bounds or choices."""
     while isinstance(check, ast.Lambda | ast.IfExp):
         check = check.orelse if isinstance(check, ast.IfExp) else check.body
     arguments: list[ast.expr] = []

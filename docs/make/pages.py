@@ -1,4 +1,4 @@
-"""Pages that are made from the code when the documentation is built, and what is put into the others."""
+"""Pages generated from the code when the documentation is built, and inserts for the others."""
 
 from __future__ import annotations
 
@@ -60,19 +60,19 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_content(html: str, **_: Any) -> str:
-    """Say where inline code may break."""
+    """Mark where inline code may break."""
     return words.with_breaks(html)
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Put drawings and tables in their places, and the help of every command behind the page on them."""
+    """Insert drawings and tables, and append the help of every command to their page."""
     markdown = re.sub(r"<!-- table: (\w+) -->", lambda found: support.TABLES[found[1]](), markdown)
     markdown = re.sub(r"<!-- drawing: (\w+) -->", lambda found: drawings.draw(found[1]), markdown)
     return markdown + cli() if page.file.src_uri == "cli.md" else markdown
 
 
 def citing() -> str:
-    """Return the page on citing, of what CITATION.cff has."""
+    """Return the page on citing, made from CITATION.cff."""
     facts = yaml.safe_load((ROOT / "CITATION.cff").read_text())
     year = facts["date-released"].year
     return (
@@ -95,7 +95,7 @@ def cli() -> str:
 
 
 def picture() -> bytes:
-    """Return the picture on the page of the command line, made by the command that the page names."""
+    """Return the picture on the page of the command line, made by the command in its caption."""
     z, y, x = np.ogrid[:24, :96, :160]
     values = (500 + 400 * np.sin(np.hypot(y - 40, x - 70) / (4 + z / 6))).astype("u2")
     with tempfile.TemporaryDirectory() as folder, chdir(folder), redirect_stdout(StringIO()):

@@ -1,8 +1,8 @@
 """The pictures on the page about serving: ``python docs/make/pictures.py [DIRECTORY]``.
 
 The page is opened in Debian's chromium, by playwright, on the demo's volume, an N5 pyramid and an
-OME-Zarr plate.  The notebook is run in JupyterLab, whose ``jupyter-lab`` has to be on the path; it may be of
-another environment, its kernel has the packages of this one.
+OME-Zarr plate.  The notebook runs in JupyterLab; ``jupyter-lab`` has to be on the path and may belong to
+another environment, but its kernel has the packages of this one.
 """
 
 from __future__ import annotations

@@ -25,12 +25,12 @@ _GROUPS = {
     "Storage and concurrency": "KvStore Transaction Batch Future Promise WriteFutures StorageStatistics",
     "Data types": "DataType dtype",
 }
-"""Public names by what they are for; what is in none of them comes last."""
+"""Public names by purpose; the others come last."""
 
 _CONSTANTS = {
     "DTypeLike": "A data type, its name, a type of NumPy or Python, or the fields of a structured type.",
     "DimSelectionLike": "A dimension by number or label, a slice of them, or several of these.",
-    "DownsampleMethod": "Method that makes one element of a cell of them, as a type.",
+    "DownsampleMethod": "Type of the method that makes one element of a cell.",
     "FutureLike": "A future, something else that can be awaited, or the value itself.",
     "NumpyIndexTerm": "One term of an index, such as an integer, a slice or an index array.",
     "NumpyIndexingSpec": "An index: one term, or a tuple of them.",
@@ -50,11 +50,11 @@ _OWN = {
     "codec_contract": "contract of codecs",
     "kvstore_contract": "contract of stores",
 }
-"""Pages for those who write codecs, data types and stores, and what the index calls them."""
+"""Pages for authors of codecs, data types and stores, with their names in the index."""
 
 
 def groups() -> dict[str, list[str]]:
-    """Return the names of the pages by what they are for."""
+    """Return the names of the pages by purpose."""
     found = {title: listed.split() for title, listed in _GROUPS.items()}
     known = {name for listed in found.values() for name in listed}
     found["Other names"] = sorted(set(chunkwise.__all__) - set(dtypes) - known)
@@ -74,7 +74,7 @@ def pages() -> dict[str, str]:
 
 
 def error_page() -> str:
-    """Return the page of the exceptions: cause and way out of each, from its docstring."""
+    """Return the page of the exceptions, with cause and remedy of each from its docstring."""
     lines = [
         "# Errors and their causes",
         "",

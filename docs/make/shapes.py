@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from html import escape
 
 LEAST_SIZE = 9.0
-"""Pixels that the smallest words of a drawing have at least; on a narrow screen the drawing scrolls."""
+"""Least size of the smallest words of a drawing, in pixels; on a narrow screen the drawing scrolls."""
 
 
 def svg(width: float, height: float, title: str, parts: Iterable[str]) -> str:
-    """Return a drawing of some width and height, with a title for those who can't see it."""
+    """Return a drawing of some width and height, with a title for screen readers."""
     body = "".join(parts)
     smallest = min(map(float, re.findall(r'font-size="([\d.]+)"', body)), default=LEAST_SIZE)
     least = width * min(1, LEAST_SIZE / smallest)

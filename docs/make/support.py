@@ -1,4 +1,4 @@
-"""Tables of what each format supports, made from the catalogue and by making an array of each type."""
+"""Tables of what each format supports, made from the catalogue and by creating an array of each type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where code within a line may break: names stay whole, what is long breaks after its signs."""
+"""Line breaks in inline code: names stay whole, long code breaks after its signs."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _WORDS = re.compile(rf"\w{{{LONGEST_NAME},}}")
 
 
 def with_breaks(html: str) -> str:
-    """Return a page whose inline code has a class where it stays whole, and places to break elsewhere."""
+    """Return a page with inline code marked as whole, or with possible breaks."""
     return _IN_A_LINE.sub(_one, html)
 
 
 def _one(found: re.Match[str]) -> str:
-    code = found[1]
+    code = found[1].replace(r"\|", "|")  # the escape of a bar in a table, which Markdown keeps in code
     if len(unescape(code)) <= LONGEST_NAME and not re.search(r"\s", code):
         return f'<code class="name">{code}</code>'
     parts = (_WORDS.sub(lambda word: word[0].replace("_", "_<wbr>"), part) for part in _SIGNS.split(code))

@@ -103,7 +103,7 @@ if _TYPE_CHECKING:
     from chunkwise.z5py.stand_in import install_as_z5py
 
 dtype = DataType
-# One line each, so that type checkers know them.
+# One line each, for type checkers.
 bool = dtypes["bool"]
 char = dtypes["char"]
 byte = dtypes["byte"]
@@ -294,7 +294,7 @@ __all__ += list(dtypes)
 
 
 def __getattr__(name: str) -> _Any:
-    """Load what only part of the programs use, when it is asked for."""
+    """Load rarely used names on demand."""
     return _later.load(name)
 
 

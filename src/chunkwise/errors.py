@@ -5,7 +5,7 @@ ValueError`` written for TensorStore keeps working.  A status such as ``NOT_FOUN
 word of the text, as there.  Context is added on the way up with `prefix`, which puts the
 outer operation in front: ``NOT_FOUND: Error opening "n5" driver: Error reading "a/0/0"``.
 
-The docstring of a class is its cause, then the way out; the documentation lists both.
+The docstring of a class has the cause, then what to do; the documentation lists both.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class ChunkwiseError(Exception):
 
 
 class InvalidArgumentError(ChunkwiseError, ValueError):
-    """A spec, option or value that the caller can mend.
+    """A spec, option or value that the caller can correct.
 
     The text names the argument, its value and what was expected: change the call.
     """
@@ -110,8 +110,8 @@ class OutOfBoundsError(ChunkwiseError, IndexError):
 class OutOfRangeError(ChunkwiseError, ValueError):
     """A position or byte range that is outside what is stored, found while reading or writing.
 
-    The array shrank, or the object was replaced by a shorter one, after it was opened.  Open it
-    again; if it was not changed, `chunkwise verify` tells what is damaged.
+    The array shrank, or the object was replaced by a shorter one, after it was opened.  Open it again; if
+    nothing was changed, `chunkwise verify` says what is damaged.
     """
 
     status = "OUT_OF_RANGE"
@@ -132,25 +132,25 @@ class NotFoundError(ChunkwiseError, ValueError, FileNotFoundError):
 class NodeNotFoundError(NotFoundError, KeyError):
     """A group or array that a group doesn't have.
 
-    ``name in group`` asks first; `sorted(group)` lists what there is.
+    Check with ``name in group``; `sorted(group)` lists the members.
     """
 
 
 class AlreadyExistsError(ChunkwiseError, ValueError, FileExistsError):
-    """Something to be created is there already.
+    """Something to create exists already.
 
-    ``open=True`` takes what is there; ``delete_existing=True``, or ``--overwrite`` on the command line,
-    deletes it first.
+    ``open=True`` opens what is there; ``delete_existing=True``, or ``--overwrite`` on the command line,
+    replaces it.
     """
 
     status = "ALREADY_EXISTS"
 
 
 class FailedPreconditionError(ChunkwiseError, ValueError):
-    """Stored data do not agree with the caller's requirements.
+    """Stored data don't match the caller's requirements.
 
-    The text has both values.  Leave out the constraint, or give the one that is stored; after
-    another program replaced the array, open it again.
+    The text has both values.  Leave out the constraint, or give the stored value; if another program replaced
+    the array, open it again.
     """
 
     status = "FAILED_PRECONDITION"
@@ -159,15 +159,15 @@ class FailedPreconditionError(ChunkwiseError, ValueError):
 class ResizedError(FailedPreconditionError):
     """Another writer has resized an array since its size was looked at.
 
-    The text has both sizes.  Nothing was written: do it again, with the size that the array has now.
+    The text has both sizes.  Nothing was written: repeat it with the current size of the array.
     """
 
 
 class UnsupportedError(ChunkwiseError, NotImplementedError):
     """Valid input that this version of chunkwise, or the driver, can't do.
 
-    The text names the feature.  Another driver, codec or data type may have it; the tables of what
-    is supported say which.
+    The text names the feature.  Another driver, codec or data type may have it; see the tables of what is
+    supported.
     """
 
 
@@ -198,7 +198,7 @@ class AbortedError(ChunkwiseError, ValueError):
 
 
 class GenerationMismatchError(AbortedError):
-    """A conditional write found another generation than the one it was promised.
+    """A conditional write found another generation than expected.
 
     Read the value again, and write on condition of the generation that came with it.
     """
@@ -231,10 +231,9 @@ class StorageError(ChunkwiseError, ValueError, OSError):
 
 
 class DeadlineExceededError(StorageError, TimeoutError):
-    """The storage, or another writer of it, kept us waiting for too long.
+    """The storage, or another writer, took too long.
 
-    If a lock file was left by a killed process on a file system without locks, delete it; else try
-    again later.
+    Delete a lock file that a killed process left on a file system without locks; otherwise try again later.
     """
 
     status = "DEADLINE_EXCEEDED"
@@ -261,9 +260,9 @@ class CredentialsError(PermissionDeniedError):
 
 
 class BucketNotFoundError(StorageError):
-    """The bucket or container itself does not exist, so nothing can be said of its keys.
+    """The bucket or container itself does not exist.
 
-    Correct the name of the bucket, or make it with the provider's tools: chunkwise makes none.
+    Correct the name of the bucket, or create it with the provider's tools; chunkwise doesn't create buckets.
     """
 
     status = "NOT_FOUND"
@@ -279,7 +278,7 @@ class WrongEndpointError(StorageError):
 
 
 class ThrottledError(StorageError):
-    """The storage asked for fewer requests, and went on asking until the retries were used up.
+    """The storage asked for fewer requests, even after all retries.
 
     Lower the limit of concurrent requests in the context, or raise the number of retries.
     """
@@ -288,7 +287,7 @@ class ThrottledError(StorageError):
 
 
 class UnavailableError(StorageError, ConnectionError):
-    """The storage could not be reached, broke the connection off, or failed itself.
+    """The storage could not be reached, closed the connection, or failed.
 
     Check address and network, then try again.  What was written before is stored.
     """
@@ -297,21 +296,21 @@ class UnavailableError(StorageError, ConnectionError):
 
 
 class UnlistedError(UnsupportedError):
-    """The storage can't say which keys it has, as a web server.
+    """The storage can't list its keys, like a web server.
 
-    Open arrays by their own address, or trees that have consolidated metadata.
+    Open arrays by their own URL, or trees that have consolidated metadata.
     """
 
 
 class LostAnswerError(UnavailableError):
     """The answer to a conditional write was lost, and something else is stored now.
 
-    Whether the write was carried out before that is not known.  Look at what is stored, then write again.
+    It is unknown whether the write was carried out before that.  Look at the stored value, then write again.
     """
 
 
 class UnsafeWriteError(FailedPreconditionError):
-    """A write that depends on what is stored, to a store that can't promise that nobody else writes.
+    """A conditional write to a store that can't guarantee its condition.
 
     Write whole chunks, or say that nobody else writes with ``single_writer: true``.
     """
@@ -320,8 +319,7 @@ class UnsafeWriteError(FailedPreconditionError):
 class TooLargeError(ChunkwiseError, MemoryError):
     """A chunk that does not fit into memory.
 
-    Read or write smaller parts; if the size in the text can't be true, the metadata or the chunk is
-    damaged.
+    Read or write smaller parts; if the size in the text is implausible, the metadata or the chunk is damaged.
     """
 
     status = "RESOURCE_EXHAUSTED"
@@ -352,7 +350,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 class LossWarning(UserWarning):
-    """A copy lacks something of its source, or has it in another form, since its format can't hold it.
+    """A copy lacks something of its source, or stores it in another form, since its format can't hold it.
 
     ``losses`` has pairs of a path in the copy and what it lacks there.  Copy to another format, or with
     options such as ``dtype`` that make it fit.
@@ -392,5 +390,5 @@ def as_value_error(error: OutOfBoundsError) -> ChunkwiseError:
 
 
 def braced(numbers: Iterable[object]) -> str:
-    """Return ``{1, 2}``, as messages show shapes and indices."""
+    """Return ``{1, 2}``, the form of shapes and indices in messages."""
     return "{" + ", ".join(map(str, numbers)) + "}"

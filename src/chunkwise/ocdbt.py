@@ -1,4 +1,4 @@
-"""OCDBT databases as they are stored: what a manifest, a node or a value holds."""
+"""The stored content of OCDBT databases: manifests, nodes and values."""
 
 from __future__ import annotations
 
@@ -31,10 +31,9 @@ def dump(base: KvStore, node: str | None = None, *, context: Context | None = No
     base : KvStore
         Location of the database.
     node : str, optional
-        Part to show: a ``"location"`` or ``"indirect_value"`` of what was shown before; by default the
-        manifest.
+        Part to show: a ``"location"`` or ``"indirect_value"`` of an earlier result; by default the manifest.
     context : Context, optional
-        Of which ``data_copy_concurrency`` limits the decoding.
+        Its ``data_copy_concurrency`` limits the decoding.
 
     Returns
     -------
@@ -48,7 +47,7 @@ def dump(base: KvStore, node: str | None = None, *, context: Context | None = No
     NotFoundError
         If there is no database, or no such file in it.
     DataCorruptionError
-        If what is stored there is something else, or damaged.
+        If something else is stored there, or it is damaged.
 
     Examples
     --------

@@ -25,10 +25,10 @@ _EPILOG = """\
   chunkwise attrs PATH set KEY JSON [KEY JSON]  set one or several: numbers, "text", [1, 2], {"a": null} ...
   chunkwise attrs PATH rm KEY                   remove one
 
-KEY is a name, or a path into the value such as multiscales[0]/name, in every format; an attribute that has
-KEY as its very name comes first.  A value on the way that is neither object nor list, as the path has it, is
-replaced.  Several are set at once: nobody sees only some of them.  Members of N5 metadata that say how blocks
-are stored are protected.
+In every format KEY is a name, or a path into the value such as multiscales[0]/name; an attribute whose name
+is exactly KEY comes first.  If a value along the path is not the object or list that the path needs, it is
+replaced.  Several are set in one atomic write.  Members of N5 metadata that say how blocks are stored are
+protected.
 """
 
 
@@ -42,8 +42,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     remove = actions.add_parser("rm", help="remove one attribute")
     for action in (get, change, remove):
         action.add_argument("key", metavar="KEY")
-    change.add_argument("value", metavar="JSON", help="the value; text needs its quotes")
-    change.add_argument("more", metavar="KEY JSON", nargs="*", help="others to be set at the same time")
+    change.add_argument("value", metavar="JSON", help="the value; text needs quotes")
+    change.add_argument(
+        "more", metavar="KEY JSON", nargs="*", help="more attributes to set in the same write"
+    )
     for action in (get, change, remove):
         add_action_arguments(action)
 

@@ -31,7 +31,7 @@ FAILED, WRONG_USAGE = 1, 2
 _STATUS = re.compile("[A-Z]+(_[A-Z]+)*")  # such as NOT_FOUND
 
 INCOMPLETE = 3
-"""Exit status of a copy that lacks something of the source, since the format has no place for it."""
+"""Exit status of a copy that lacks something which its format can't hold."""
 
 
 def add_json(parser: argparse.ArgumentParser, default: object = False) -> None:
@@ -40,7 +40,7 @@ def add_json(parser: argparse.ArgumentParser, default: object = False) -> None:
 
 
 def text_of(error: BaseException) -> str:
-    """Return what an error says to people: with its notes, without the status that programs look for."""
+    """Return the text of an error for people: with its notes, without the status code."""
     text = str(error)
     if isinstance(error, ChunkwiseError):
         status, colon, rest = error.message.partition(": ")
@@ -49,7 +49,7 @@ def text_of(error: BaseException) -> str:
 
 
 def tell(arguments: argparse.Namespace, value: object, text: str) -> None:
-    """Say that the command, which has no data, is done: `value` as JSON with --json, else `text`."""
+    """Report that a command without output is done: `value` as JSON with --json, else `text`."""
     if arguments.json:
         print(as_json(value))
     else:
@@ -57,13 +57,13 @@ def tell(arguments: argparse.Namespace, value: object, text: str) -> None:
 
 
 def rows_as_lines(rows: Iterable[tuple[str, object]], width: int = 12) -> Iterator[str]:
-    """Yield labels with what they stand for, one a line."""
+    """Yield one line for each label and its value."""
     return (f"{label:<{width}} {value}" for label, value in rows)
 
 
 @contextmanager
 def required(what: str, package: str, extra: str | None = None) -> Iterator[None]:
-    """Raise UsageError with the command that installs `package`, where an import fails for want of it."""
+    """Raise UsageError with the command that installs `package` if an import fails because it is missing."""
     try:
         yield
     except ImportError:

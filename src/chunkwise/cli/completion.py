@@ -1,4 +1,4 @@
-"""``chunkwise completion SHELL``: the script with which a shell completes commands, options and paths."""
+"""``chunkwise completion SHELL``: print a script with which a shell completes commands, options and paths."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ __all__ = ["SHELLS", "add_arguments", "run"]
 
 SHELLS = ("bash", "zsh", "fish")
 
-# What arguments that are paths are called in the help.
+# Names in the help of arguments that are paths.
 _PATHS = ("ARCHIVE", "DST", "LAYER", "LEFT", "OUT", "PATH", "RIGHT", "SOURCE", "SRC", "TARGET")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("shell", choices=SHELLS, help="the shell that is to read the script")
+    parser.add_argument("shell", choices=SHELLS, help="the shell that will read the script")
 
 
 def run(arguments: argparse.Namespace) -> int:

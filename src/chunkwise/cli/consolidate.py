@@ -13,8 +13,8 @@ from chunkwise.extension.trees import Node, is_consolidated, locate, require_nod
 __all__ = ["add_arguments", "run"]
 
 _EPILOG = """\
-With consolidated metadata a whole hierarchy is opened with one request.  Whatever chunkwise changes later is
-changed in them too; after changes by other software, write them anew.
+With consolidated metadata a whole hierarchy is opened with one request.  chunkwise keeps it up to date;
+after changes by other software, run this command again.
 """
 
 
@@ -24,13 +24,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", metavar="PATH", help="group of Zarr v2 or v3")
     action = parser.add_mutually_exclusive_group()
     action.add_argument(
-        "--check", action="store_true", help="only say whether they are true; exit status 1 if not"
+        "--check", action="store_true", help="only say whether it is up to date; exit status 1 if not"
     )
-    action.add_argument("--remove", action="store_true", help="delete them")
+    action.add_argument("--remove", action="store_true", help="delete it")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the command; with ``--check`` the exit status is 1 if they are missing or not true."""
+    """Run the command; with ``--check`` the exit status is 1 if the metadata is missing or out of date."""
     location = locate(arguments.path)
     node = require_node(location)
     if node.kind != "group" or node.implicit or not node.rules.consolidated_key:

@@ -1,4 +1,4 @@
-"""``chunkwise cp``: copy an array, or a hierarchy, to another place, format, chunking or compression."""
+"""``chunkwise cp``: copy an array, or a hierarchy, to another location, format, chunking or compression."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ _EPILOG = """\
 Options you leave out are copied from the source, as far as the new format can hold them.  The format too,
 unless DST's name or group decides it.  Memory use doesn't depend on the size of the array.
 
-DST/ with the slash, if it is a directory that is neither an array nor a group, gets SRC by its own name.
+If DST ends in a slash and is a directory that is neither an array nor a group, the copy is DST/NAME, with the
+name of SRC.
 
-An interrupted copy is no array: its metadata is written when everything else is there.  --resume goes on
-where it stopped.
+An interrupted copy is not an array: its metadata is written last.  --resume continues where it stopped.
 
---overwrite replaces what is at DST when the copy is whole.  Until then it can be read, also by the copy: DST
-may be SRC.
+--overwrite replaces what is at DST once the copy is complete.  Until then the old data can be read, also by
+the copy itself: DST may be SRC.
 
 With -r a whole hierarchy is copied: groups, arrays, attributes and links.  --chunk time=90,lat=8 and --shard
-hold for each array along the dimensions that it has by these names; its other dimensions, and other arrays,
-stay as they are.  Sizes without names need a tree whose arrays all have as many dimensions.  --codec is for
-all arrays, in JSON for all but those of text.  An NWB file in HDF5, or for another format, is converted as by
+apply to each array that has dimensions of these names; other dimensions and arrays keep their chunks.  Sizes
+without names need a tree whose arrays all have that number of dimensions.  --codec applies to all arrays; as
+JSON, to all but those of text.  An NWB file in HDF5, or for another format, is converted as by
 `chunkwise nwb convert`.  Exit status 3 says that the copy lacks something which the new format can't hold;
 the messages, or "left_out" and "notes" in the JSON, say what.
 """
@@ -64,25 +64,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.epilog = _EPILOG
     parser.add_argument(
-        "source", metavar="SRC", help="array to be copied, *.json with the spec of a view, or group with -r"
+        "source", metavar="SRC", help="array to copy, *.json with the spec of a view, or group with -r"
     )
-    parser.add_argument("destination", metavar="DST", help="where the copy is to be")
-    parser.add_argument("-r", "--recursive", action="store_true", help="copy a group with all that is in it")
+    parser.add_argument("destination", metavar="DST", help="location of the copy")
+    parser.add_argument("-r", "--recursive", action="store_true", help="copy a group and everything in it")
     add_template_arguments(parser, named=True)
     parser.add_argument(
         "--layout",
         choices=("n5-viewer", "paintera", "bdv", "ome-zarr"),
-        help="with -r, of an OME-Zarr image: an N5 container as this viewer takes it, with the same levels; "
-        "ome-zarr: of an image of N5, TIFF or another version, OME-Zarr 0.5 (0.4 in zarr2), which is the "
-        "default where a group is an image and nothing else, and the format changes",
+        help="with -r: n5-viewer, paintera or bdv turns an OME-Zarr image into an N5 container for this "
+        "viewer, with the same levels; ome-zarr turns an image in N5, TIFF or another version into OME-Zarr "
+        "0.5 (0.4 in zarr2), the default if a group is nothing but an image and the format changes",
     )
     parser.add_argument(
-        "--region", metavar="REGION", help="copy a part only, such as '0, -1, 100:200' or '...,::2'"
+        "--region", metavar="REGION", help="copy only a part, such as '0, -1, 100:200' or '...,::2'"
     )
     for field in flags_of_copies():
         how = {name: value for name, value in field.metadata.items() if name != "flag"}
         parser.add_argument(field.metadata["flag"], dest=field.name, **how)
-    add_memory(parser, "how much a process may use, such as 2GB; by default a quarter of what there is")
+    add_memory(parser, "how much a process may use, such as 2GB; by default a quarter of the memory")
     add_on(parser)
     parser.add_argument(
         "--part",
@@ -96,7 +96,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--prices",
         metavar="JSON",
-        help='for --dry-run, US dollars for a million requests: {"get": 0.4, "put": 5}, or a file with '
+        help='for --dry-run, US dollars per million requests: {"get": 0.4, "put": 5}, or a file with '
         "that; by default the list prices of S3, Google Cloud and Azure",
     )
     add_quiet(parser)
@@ -141,7 +141,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _inside_directory(source: str, destination: str) -> str:
-    """Return the destination; of ``DIRECTORY/``, a plain one that is there, the place of that name in it."""
+    """Return the destination; for an existing plain ``DIRECTORY/``, the path of the source's name in it."""
     at, name = Path(destination), PurePath(source.rstrip("/")).name
     ends = destination.endswith(("/", os.sep)) and not is_url(source) and not is_url(destination)
     if not ends or name in ("", ".", "..") or not at.is_dir() or at.resolve() == Path(source).resolve():

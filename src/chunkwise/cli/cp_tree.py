@@ -32,7 +32,7 @@ _ONE_ARRAY = {
 
 
 def run_copy_tree(arguments: argparse.Namespace, source: Location, destination: Location) -> int:
-    """Copy the group at `source` and all in it; return `INCOMPLETE` if something was left out."""
+    """Copy the group at `source` and everything in it; return `INCOMPLETE` if something was left out."""
     root = require_node(source)
     for_viewer = arguments.layout not in (None, "ome-zarr")
     format = "n5" if for_viewer else choose_format(arguments, destination, root.format)
@@ -112,12 +112,12 @@ def _is_to_ngff(arguments: argparse.Namespace, source: Location, stored: str | N
         return bool(arguments.layout == "ome-zarr")
     from chunkwise.images.pyramid.image_sources import is_whole_image
 
-    # Attributes that are copied as they are would make no image of a group of another format.
+    # Unchanged attributes would not make a group of another format an image.
     return stored != format and is_whole_image(source)
 
 
 def _copy_image(arguments: argparse.Namespace, source: Location, destination: Location, format: str) -> int:
-    """Copy the image at `source` in the layout of a viewer of N5, or to OME-Zarr."""
+    """Copy the image at `source` to OME-Zarr, or to N5 in the layout of a viewer."""
     if arguments.part is not None:
         raise UsageError("--layout doesn't go with --part; --on has workers copy an image")
     if format == "n5" and arguments.format not in (None, "n5"):

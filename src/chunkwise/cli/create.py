@@ -22,7 +22,7 @@ __all__ = ["add_arguments", "run"]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("path", metavar="PATH", help="where the array is to be")
+    parser.add_argument("path", metavar="PATH", help="location of the array")
     parser.add_argument(
         "--shape", required=True, metavar="SIZES", type=sizes("shape", lowest=0), help="such as 1000,1000,400"
     )

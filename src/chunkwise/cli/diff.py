@@ -15,7 +15,7 @@ __all__ = ["add_arguments", "run"]
 
 _EPILOG = """\
 Structure, links, shapes, data types, names and units of dimensions, attributes and values are compared.
-Formats may differ: what each has its own place for is compared by its meaning.  NWB and HDMF files, HDF5
+Formats may differ: what each stores in its own way is compared by meaning.  NWB and HDMF files, HDF5
 included, are compared by what HDMF means.
 
 Exit status: 0 if there is no difference, 1 if there is, 2 if they can't be compared.

@@ -1,4 +1,4 @@
-"""``chunkwise info``: describe an array and how much of it is stored, or what does the work here."""
+"""``chunkwise info``: describe an array and how much of it is stored, or this installation."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--system",
         action="store_true",
-        help="instead of a PATH: versions, what does the work, the machine",
+        help="instead of a PATH: versions, packages in use, the machine",
     )
     parser.add_argument(
         "--no-count", action="store_true", help="don't count the stored chunks, which means listing them"
@@ -117,7 +117,7 @@ def _spec(arguments: argparse.Namespace, spec: dict[str, JSON]) -> None:
 
 
 def _named(names: Sequence[str | None] | None, units: Sequence[object] | None) -> list[tuple[str, str]]:
-    """Return names and units of dimensions, if there are any."""
+    """Return names and units of dimensions, if any."""
     shown = [None if unit is None else unit_text(str(unit)) for unit in units or ()]
     given = (("dimensions", names), ("units", shown))
     return [(label, ", ".join(v or "-" for v in values)) for label, values in given if values and any(values)]

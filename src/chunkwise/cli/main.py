@@ -1,4 +1,4 @@
-"""``chunkwise COMMAND …``: choose the command, run it, turn failures into messages and exit statuses.
+"""``chunkwise COMMAND …``: choose the command, run it, turn errors into messages and exit statuses.
 
 Data goes to stdout, messages and progress to stderr.  Exit status: 0 fine, 1 failed, 2 wrong command
 line, 130 interrupted.
@@ -35,7 +35,7 @@ _GROUPS = {
     },
     "make and copy": {
         "create": "make an array",
-        "cp": "copy an array or a hierarchy to another place, format, chunking or compression",
+        "cp": "copy an array or a hierarchy to another location, format, chunking or compression",
         "status": "show the progress of an unfinished copy",
         "mv": "move an array, a group or a link within a store",
         "rm": "delete arrays, groups and links",
@@ -48,7 +48,7 @@ _GROUPS = {
         "diff": "compare two arrays or hierarchies",
     },
     "images and sessions": {
-        "stack": "combine arrays into one: check their places, and save the spec",
+        "stack": "combine arrays into one: check their positions, and save the spec",
         "pyramid": "write an image at several resolutions, for viewers",
         "nwb": "inspect, check, convert and repack NWB files in Zarr and N5",
     },
@@ -58,16 +58,16 @@ _GROUPS = {
     },
     "this program": {
         "help": "show the help of a command",
-        "completion": "print the script with which bash, zsh or fish completes commands",
+        "completion": "print a script with which bash, zsh or fish completes commands",
     },
 }
 COMMANDS = {name: purpose for commands in _GROUPS.values() for name, purpose in commands.items()}
-"""Name and purpose of each command, whose module is loaded when it is used."""
+"""Name and purpose of each command; its module is loaded on use."""
 
 # Options whose values may begin with a minus sign without being a number.
 _SIGNED = ("--fill-value", "--region", "--concat", "--stack")
 
-# What the library raises for wrong input, failing storage and missing packages; anything else is a defect.
+# Errors for wrong input, failing storage and missing packages; any other is a defect.
 _EXPECTED = (
     ChunkwiseError, MissingPackageError, OSError, ValueError, IndexError, NotImplementedError, OverflowError,
     MemoryError,
@@ -111,7 +111,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _joined(argv: Sequence[str]) -> list[str]:
-    """Return `argv` with values that begin with "-" put to their options: ``--fill-value=-inf``."""
+    """Return `argv` with values that begin with "-" joined to their options: ``--fill-value=-inf``."""
     out: list[str] = []
     for word in argv:
         if out and out[-1] in _SIGNED and word.startswith("-"):

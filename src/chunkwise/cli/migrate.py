@@ -1,4 +1,4 @@
-"""``chunkwise migrate``: make Zarr v3 of Zarr v1 and v2, without rewriting chunks."""
+"""``chunkwise migrate``: turn Zarr v1 and v2 into Zarr v3, without rewriting chunks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _EPILOG = """\
   chunkwise migrate PATH                    show what would be done
   chunkwise migrate PATH --apply            do it
 
-Of a group, everything below it is migrated; if one array can't be, nothing is written.
+If PATH is a group, everything below it is migrated; if one array can't be, nothing is written.
 """
 
 
@@ -25,8 +25,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.epilog = _EPILOG
     parser.add_argument("path", metavar="PATH", help="array or group of Zarr v1 or v2")
-    parser.add_argument("--apply", action="store_true", help="do it; without, nothing is written")
-    parser.add_argument("--keep-old", action="store_true", help="leave the old metadata beside the new one")
+    parser.add_argument("--apply", action="store_true", help="do it; without this, nothing is written")
+    parser.add_argument("--keep-old", action="store_true", help="leave the old metadata beside the new")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -22,9 +22,9 @@ from chunkwise.groups.open_group import open_group
 __all__ = ["add_arguments", "run"]
 
 _EPILOG = """\
-DST is the new name itself, not a group to put it into.  In a hierarchy, groups above DST are made and
-consolidated metadata follow; links that lead to SRC stay as they are.  Between stores, or to another format,
-there is cp -r.
+DST is the new name itself, not a group to move it into.  In a hierarchy, missing groups above DST are made
+and consolidated metadata is updated; links to SRC stay as they are.  Between stores, or to another format,
+use cp -r.
 """
 
 
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.epilog = _EPILOG
     parser.add_argument("source", metavar="SRC", help="array, group or link")
-    parser.add_argument("destination", metavar="DST", help="where nothing is")
+    parser.add_argument("destination", metavar="DST", help="new name, where nothing is yet")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -64,7 +64,7 @@ def _common_group(a: Location, b: Location) -> Location | None:
 
 
 def _move_alone(source: Location, destination: Location) -> None:
-    """Move what is in no hierarchy, or leaves its own."""
+    """Move a node that is in no hierarchy, or leaves its own."""
     node = find_node(source)
     above = None if source.parent is None else find_documented(source.parent)
     if node is None and above is not None and source.name in links_of(above):
@@ -80,7 +80,7 @@ def _move_alone(source: Location, destination: Location) -> None:
 
 
 def _check_home(node: Node, destination: Location) -> None:
-    """Raise UsageError if the hierarchy that `destination` is in has no place for the node."""
+    """Raise UsageError if the hierarchy around `destination` can't hold the node."""
     for at in destination.parents:
         above = find_documented(at)
         if above is not None:

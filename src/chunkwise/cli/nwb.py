@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         actions.add_parser(name, help=purpose, description=f"{purpose[0].upper()}{purpose[1:]}.{more}")
         for name, purpose, more in _ACTIONS
     )
-    check.add_argument("--links-only", action="store_true", help="look at links and references only")
+    check.add_argument("--links-only", action="store_true", help="check only links and references")
     for action in (info, check):
         action.add_argument("path", metavar="PATH", help="store or HDF5 file")
     convert.add_argument("path", metavar="SOURCE", help="store or HDF5 file")
@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     convert.add_argument(
         "--codec",
         metavar="CODEC",
-        help="of all arrays: none, zstd, gzip, blosc, ..., or JSON in the words of a format",
+        help="for all arrays: none, zstd, gzip, blosc, ..., or JSON in the form of a format",
     )
     add_on(convert)
     add_memory(convert, "how much a process may use for large datasets, such as 2GB")
@@ -58,10 +58,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--verify", action="store_true", help="read datasets of 1 MiB or more again and compare"
     )
     convert.add_argument(
-        "--resume", action="store_true", help="go on with an interrupted conversion, if there is one"
+        "--resume", action="store_true", help="continue an interrupted conversion, if there is one"
     )
     repack.add_argument(
-        "path", metavar="PATH", help="local store; the old one is kept until the new one is whole"
+        "path", metavar="PATH", help="local store; the old one is kept until the new one is complete"
     )
     for action in (convert, repack):
         add_quiet(action)
@@ -70,17 +70,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             choices=_FORMATS if action is convert else _FORMATS[:3],
             help="hdf5 for TARGET in .nwb, .h5 or .hdf5, n5 for .n5, else zarr3"
             if action is convert
-            else "default: that which the store has",
+            else "by default that of the store",
         )
         action.add_argument(
             "--pickled-references",
             action="store_true",
-            help="Zarr v2 references as hdmf-zarr writes them by default",
+            help="write references in Zarr v2 as hdmf-zarr does by default",
         )
         action.add_argument(
             "--drop-broken-links",
             action="store_true",
-            help="copy a file with broken links without them, instead of not at all",
+            help="leave broken links out, instead of refusing a file that has some",
         )
     for action in (info, check, convert, repack):
         add_action_arguments(action)

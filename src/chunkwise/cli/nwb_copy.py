@@ -1,4 +1,4 @@
-"""``chunkwise cp -r`` of NWB and HDMF files: what they are in another format only a conversion knows."""
+"""``chunkwise cp -r`` of NWB and HDMF files: only a conversion can write them in another format."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _TAKEN = {"verify", "resume", "overwrite"}
 
 
 def is_converted(arguments: argparse.Namespace, source: Location, destination: Location) -> bool:
-    """Return True if a group is an NWB or HDMF file that a plain copy would not leave one."""
+    """Return True if a group is an NWB or HDMF file that a plain copy would break."""
     root = require_node(source)
     attributes = root.document.get("hdmf_attributes") if root.format == "n5" else node_attributes(root)
     if not isinstance(attributes, dict) or not _MARKS & set(attributes):

@@ -36,12 +36,12 @@ def add_on(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--on",
         metavar="WORKERS",
-        help="the workers: threads:N, processes:N, or the address of a Dask scheduler, such as tcp://host:8786",
+        help="workers: threads:N, processes:N, or the address of a Dask scheduler, such as tcp://host:8786",
     )
 
 
 def workers_of(arguments: argparse.Namespace, memory: int | None = None) -> Workers:
-    """Return the workers that --on names, by default threads of this process that use some `memory`."""
+    """Return the workers that --on names, by default threads of this process that use up to `memory`."""
     if arguments.on is not None:
         return named_workers(arguments.on)
     return replace(threads_here(), memory=memory)
@@ -53,7 +53,7 @@ def add_memory(parser: argparse.ArgumentParser, help: str) -> None:
 
 
 def sizes(name: str, *, lowest: int = 1) -> Callable[[str], tuple[int, ...]]:
-    """Return what parses the sizes of an option."""
+    """Return the parser of an option's sizes."""
     return lambda text: parse_sizes(text, name, lowest=lowest)
 
 
@@ -109,14 +109,14 @@ def parse_names(text: str) -> tuple[str, ...]:
 
 
 def parse_codec(text: str) -> JSON:
-    """Parse a compressor: ``zstd:5``, ``blosc:lz4:5:shuffle``, ``none``, or JSON as the format has it."""
+    """Parse a compressor: ``zstd:5``, ``blosc:lz4:5:shuffle``, ``none``, or JSON in the format's form."""
     if text.lstrip()[:1] in ("{", "["):
         return parse_json(text, "--codec")
     return text.strip()
 
 
 def parse_json(text: str, what: str) -> JSON:
-    """Parse JSON; raise UsageError if it is none."""
+    """Parse JSON; raise UsageError if it is invalid."""
 
     def refuse(name: str) -> None:
         raise ValueError(f"JSON has no {name}")

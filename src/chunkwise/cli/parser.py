@@ -1,4 +1,4 @@
-"""The parser of every command: its errors say what was meant, and options have the names that people try."""
+"""The parser of every command: its errors suggest names, and options have aliases that people try."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from chunkwise.errors import hint, nearest
 
 __all__ = ["CommandParser", "grouped"]
 
-# Further names of options, in every command that has them; Python's functions say `chunks` and `shards`.
+# Aliases of options, in every command that has them; Python's functions say `chunks` and `shards`.
 _FURTHER = {"--chunk": "--chunks", "--shard": "--shards", "--codec": "--codecs", "--quiet": "-q"}
 
 
 class CommandParser(argparse.ArgumentParser):
-    """A parser whose errors have the usage of their own command, and the nearest name that there is."""
+    """A parser whose errors have the usage of their own command, and suggest the nearest name."""
 
     def add_argument(self, *names: str, **how: Any) -> argparse.Action:
-        """Declare an argument; an option also by its further name."""
+        """Declare an argument; an option also under its alias."""
         names += tuple(_FURTHER[name] for name in names if name in _FURTHER)
         return super().add_argument(*sorted(names, key=lambda name: name.startswith("--")), **how)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse; what is left over is an error of the command that it was given to."""
+        """Parse; an argument that is left over is an error of the command that it was given to."""
         found, left = super().parse_known_args(args, namespace)
         if left:
             self.error(self._left_over(left))
@@ -65,13 +65,13 @@ class CommandParser(argparse.ArgumentParser):
             raise argparse.ArgumentError(action, f'there is no "{value}"; {known}')
 
     def _get_option_tuples(self, option_string: str) -> list[Any]:
-        # Two names of one option are no ambiguity.
+        # Two names of one option are not ambiguous.
         by_action = {id(found[0]): found for found in super()._get_option_tuples(option_string)}
         return list(by_action.values())
 
 
 def grouped(headings: Mapping[str, str]) -> type[argparse.RawDescriptionHelpFormatter]:
-    """Return what formats a help in which commands are under `headings`, each before the command it names."""
+    """Return a formatter of help with commands under `headings`, each before the command it names."""
 
     class Formatter(argparse.RawDescriptionHelpFormatter):
         def _format_action(self, action: argparse.Action) -> str:

@@ -12,7 +12,7 @@ __all__ = ["add_arguments", "run"]
 _EPILOG = """\
   chunkwise plan https://example.com/a.zarr --region '100:110, 110, :'
 
-Only the metadata is read.  How many requests inner chunks of shards take depends on the shards' indexes.
+Only the metadata is read.  The number of requests for inner chunks depends on the indexes of their shards.
 """
 
 

@@ -40,7 +40,7 @@ def progress_of(
 
 
 class _Events(Lines):
-    """A JSON object, at the beginning, at the end, and at most once in `interval` seconds between."""
+    """JSON objects: one at the beginning, one at the end, and at most one per `interval` seconds between."""
 
     def __enter__(self) -> Self:
         self.write("begin")
@@ -50,11 +50,11 @@ class _Events(Lines):
         self.write("stop" if any(error) else "end")
 
     def show(self) -> None:
-        """Write how far it is."""
+        """Write the progress."""
         self.write("progress")
 
     def write(self, event: str) -> None:
-        """Write an event with all that is known; what isn't is null."""
+        """Write an event; what is unknown is null."""
         seconds, moved = self.seconds, self.done - self.before
         rate = moved / seconds if moved and seconds > 0 else None
         left = None if self.total is None or rate is None else max(0, self.total - self.done) / rate

@@ -39,11 +39,11 @@ _EPILOG = """\
   chunkwise pyramid labels.zarr image.ome.zarr/labels/cells --labels
   chunkwise pyramid em.n5/volume/s0                    writes s1, s2, ... beside it
 
-SRC is an array, or a file with the spec of one, such as `chunkwise stack` makes.  Each level is made of the
+SRC is an array, or a file with the spec of one, such as `chunkwise stack` makes.  Each level is made from the
 one before.  Dimensions are put into the order of the convention, by their names: t, c, z, y, x in Zarr and
-x, y, z, c, t in N5; --axes and --units are in the order of SRC, without those where --region has an index,
---factors, --chunk and --shard in that of the result.  An interrupted pyramid is none; --resume goes on with
-it.
+x, y, z, c, t in N5.  --axes and --units are in the order of SRC, without dimensions where --region has an
+index; --factors, --chunk and --shard are in the order of the result.  An interrupted pyramid is not opened as
+one; --resume continues it.
 """
 
 
@@ -57,35 +57,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "destination",
         metavar="DST",
         nargs="?",
-        help="group for all levels; without it SRC is the first level, and the others come beside it",
+        help="group for all levels; without it, SRC is the first level and the others are written beside it",
     )
     parser.add_argument(
         "--region",
         metavar="REGION",
-        help="of a part only, such as '0,1,...' for one time and channel; what begins at 100 stays there",
+        help="only a part, such as '0,1,...' for one time and channel; it keeps its position in SRC",
     )
     parser.add_argument(
         "--convention",
         choices=tuple(CONVENTIONS),
-        help="by default what the place says: n5-viewer in *.n5, else ome-ngff-0.5",
+        help="by default n5-viewer in *.n5, else ome-ngff-0.5",
     )
     parser.add_argument(
         "--method",
         choices=("mean", "min", "max", "median", "mode", "stride"),
-        help="by default mean, for --labels mode",
+        help="by default mean, or mode with --labels",
     )
     parser.add_argument(
         "--labels",
         action="store_true",
-        help="elements are labels, which aren't mixed (by default if the image says so)",
+        help="elements are labels, which must not be averaged (by default if the image says so)",
     )
     parser.add_argument(
         "--factors",
         metavar="SIZES",
         type=_factors,
-        help="such as 2,2,1, or for each level: 2,2,1;2,2,2 (by default what makes voxels cubes)",
+        help="such as 2,2,1, or for each level: 2,2,1;2,2,2 (by default those that make voxels cubes)",
     )
-    parser.add_argument("--levels", type=int, metavar="N", help="how many beside full resolution")
+    parser.add_argument("--levels", type=int, metavar="N", help="number of levels below full resolution")
     parser.add_argument(
         "--axes", metavar="NAMES", type=parse_names, help="names of the dimensions, such as z,y,x"
     )
@@ -105,11 +105,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="shard shape, or by axis (ome-ngff-0.5)",
     )
     parser.add_argument("--codec", metavar="CODEC", type=parse_codec, help="as for `chunkwise create`")
-    parser.add_argument("--name", help="of the image; by default that of the group")
+    parser.add_argument("--name", help="name of the image; by default that of the group")
     add_memory(parser, "how much a worker process may use, such as 2GB")
     add_on(parser)
-    parser.add_argument("--resume", action="store_true", help="go on with an interrupted pyramid")
-    parser.add_argument("--overwrite", action="store_true", help="delete levels that are there first")
+    parser.add_argument("--resume", action="store_true", help="continue an interrupted pyramid")
+    parser.add_argument("--overwrite", action="store_true", help="replace existing levels")
     parser.add_argument(
         "--verify", action="store_true", help="read everything again and compare with the level before"
     )
@@ -175,7 +175,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 class _Progress(ExitStack):
-    """A display that begins when the amount is known."""
+    """A display that begins when the total is known."""
 
     def __init__(self, arguments: argparse.Namespace, workers: Workers) -> None:
         super().__init__()

@@ -21,13 +21,13 @@ _LARGEST = 2**62 - 2  # index of an array
 
 
 def add_view(parser: argparse.ArgumentParser) -> None:
-    """Declare the array of a command, and the region of it."""
+    """Declare the array of a command, and its region."""
     parser.add_argument("path", metavar="PATH", help="array, or *.json with the spec of a view")
     parser.add_argument("--region", metavar="REGION", default="...", help="by default all of it")
 
 
 def view_of(arguments: argparse.Namespace) -> TensorStore:
-    """Return the region of an array that a command is about."""
+    """Return the view of the array and region that the command names."""
     return select(open_source(arguments.path), arguments.region)
 
 
@@ -49,8 +49,8 @@ def parse_region(text: str) -> Region:
 
 
 def index_of(store: TensorStore, text: str) -> tuple[int | slice, ...]:
-    """Return the index or slice that a region selects of each dimension."""
-    # Negative numbers count from the end where the domain has none; what lies outside is an error.
+    """Return the index or slice that a region selects in each dimension."""
+    # Negative numbers count from the end unless the domain has some; a part outside of it is an error.
     terms = parse_region(text)
     n_given = sum(term is not ... for term in terms)
     if n_given > store.rank:
@@ -83,7 +83,7 @@ def select(store: TensorStore, text: str) -> TensorStore:
 
 
 def _part_text(term: int | slice) -> str:
-    """Return what is written for a term of a region."""
+    """Return the text of a term of a region."""
     if not isinstance(term, slice):
         return str(term)
     numbers = ["" if number is None else str(number) for number in (term.start, term.stop, term.step)]

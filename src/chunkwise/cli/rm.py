@@ -29,9 +29,9 @@ __all__ = ["add_arguments", "run"]
 _SHOWN = 5
 
 _EPILOG = """\
-A group with anything in it is deleted with -r only.  A directory that is neither an array nor a group isn't
-deleted at all, nor are files that belong to none: they stay where they are, and the exit status is 3.
-Consolidated metadata of the groups above follow.
+A group that isn't empty is deleted only with -r.  A directory that is neither an array nor a group is never
+deleted, nor are files that belong to no array or group: they stay, and the exit status is 3.
+Consolidated metadata of the groups above is updated.
 """
 
 
@@ -39,16 +39,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.epilog = _EPILOG
     parser.add_argument("paths", metavar="PATH", nargs="+", help="array, group or link")
-    parser.add_argument(
-        "-r", "--recursive", action="store_true", help="delete groups with all that is in them"
-    )
+    parser.add_argument("-r", "--recursive", action="store_true", help="delete groups and everything in them")
     parser.add_argument("-f", "--force", action="store_true", help="ignore what doesn't exist")
     parser.add_argument("-n", "--dry-run", action="store_true", help="say what would be deleted")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    # All are found before any is deleted.
+    # Look up all of them before the first is deleted.
     found = [_find(path, arguments) for path in arguments.paths]
     report = [
         _delete(path, location, node, link, dry=arguments.dry_run)

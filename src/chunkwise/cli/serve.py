@@ -16,7 +16,7 @@ _EPILOG = """\
   chunkwise serve data.zarr --host 0.0.0.0           for others, who need the URL with its token
   chunkwise serve stack.json --port 8080             a view: the spec of a stack, a cast, ...
 
-Everything is read-only. Each PATH is there as Zarr v3 (/zarr3/), N5 (/n5/), neuroglancer precomputed
+Everything is read-only. Each PATH is served as Zarr v3 (/zarr3/), N5 (/n5/), neuroglancer precomputed
 (/precomputed/) and Zarr v3 in types that neuroglancer has (/viewer/).
 """
 
@@ -33,23 +33,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def add_server_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options of a server."""
     parser.add_argument("--host", default="127.0.0.1", help="address to listen at (by default 127.0.0.1)")
-    parser.add_argument("--port", type=int, default=0, help="by default one that is free")
+    parser.add_argument("--port", type=int, default=0, help="port to listen at (by default a free one)")
     parser.add_argument(
-        "--token", help="first name of all paths (by default one is made up if --host is another machine's)"
+        "--token", help="first part of all paths (by default a random one if other machines can reach --host)"
     )
-    parser.add_argument("--no-token", action="store_true", help="let in everybody who reaches the port")
+    parser.add_argument("--no-token", action="store_true", help="let everybody in who can reach the port")
     parser.add_argument(
         "--max-requests",
         type=int,
         metavar="N",
         default=MAX_REQUESTS,
-        help=f"requests that are answered at a time (by default {MAX_REQUESTS})",
+        help=f"number of requests answered at a time (by default {MAX_REQUESTS})",
     )
     parser.add_argument(
         "--max-memory",
         metavar="SIZE",
         default=MAX_MEMORY,
-        help=f"memory of all requests that are answered at a time (by default {MAX_MEMORY})",
+        help=f"memory for all requests answered at a time (by default {MAX_MEMORY})",
     )
 
 
@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def show_urls(arguments: argparse.Namespace, urls: dict[str, str]) -> None:
-    """Print what to give to each client."""
+    """Print the line for each client."""
     show(arguments, urls, *rows_as_lines(urls.items(), 13))
     if not arguments.json:
         message("serving; Ctrl-C ends it")

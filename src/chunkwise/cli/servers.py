@@ -27,7 +27,7 @@ def add_server_arguments(parser: argparse.ArgumentParser, default: object = None
         metavar="N",
         type=int,
         default=default,
-        help="how often a request to a server that fails for now is made again (by default 32)",
+        help="how often a request that failed temporarily is repeated (by default 32)",
     )
     parser.add_argument(
         "--request-timeout",
@@ -38,7 +38,7 @@ def add_server_arguments(parser: argparse.ArgumentParser, default: object = None
 
 
 def add_action_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare for an action of a command, behind which they may stand, the options that every command has."""
+    """Declare the options of every command for an action too, after which they may stand."""
     add_json(parser, argparse.SUPPRESS)
     add_server_arguments(parser, argparse.SUPPRESS)
 

@@ -25,8 +25,8 @@ _EPILOG = """\
   chunkwise slice PATH --region ':, :, 50' --png plane.png    one pixel for each element
   chunkwise slice PATH --orthogonal --png slices.png          three labelled slices through the middle
 
-Of a region with two dimensions, x is drawn to the right and y down if that is how they are called;
-otherwise the one whose elements are next to each other in a chunk is drawn to the right.
+If the two dimensions of a region are called x and y, x is drawn to the right and y down; otherwise the
+dimension whose elements are next to each other in a chunk is drawn to the right.
 """
 
 
@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--contrast",
         metavar="LOW,HIGH",
-        help=f"percentiles that are black and white (by default {PERCENTILES[0]},{PERCENTILES[1]})",
+        help=f"percentiles drawn black and white (by default {PERCENTILES[0]},{PERCENTILES[1]})",
     )
     parser.add_argument("--depth", type=int, choices=(8, 16), default=8, help="bits of a grey level")
 
@@ -95,7 +95,7 @@ def _percentiles(text: str) -> tuple[float, float]:
 
 
 def _save_npy(view: TensorStore, path: str) -> None:
-    """Write the region block by block: it may be larger than memory."""
+    """Write the region block by block, since it may be larger than memory."""
     dtype = view.dtype.memory_dtype
     if dtype.hasobject:
         raise UsageError(f"elements of type {view.dtype.name} can't be saved as .npy")

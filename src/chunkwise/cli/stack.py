@@ -1,4 +1,4 @@
-"""``chunkwise stack``: combine several arrays to one, saved as a spec that opens like an array."""
+"""``chunkwise stack``: combine several arrays into one, saved as a spec that opens like an array."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from chunkwise.extension import JSON
 __all__ = ["add_arguments", "run"]
 
 _EPILOG = """\
-  chunkwise stack mosaic.json left.zarr@0,0 right.n5/s0@0,950        where each one's first element lies
+  chunkwise stack mosaic.json left.zarr@0,0 right.n5/s0@0,950        at the origin of each layer
   chunkwise stack days.json monday.zarr tuesday.zarr --concat t      one after the other
   chunkwise stack planes.json z0.zarr z1.zarr z2.zarr --stack 0      along a new dimension
-  chunkwise stack scan.json 'scan/z*.tif'                            pictures, which are planes of a stack
+  chunkwise stack scan.json 'scan/z*.tif'                            pictures as planes of a stack
   chunkwise stack mosaic.json --list tiles.csv                       lines such as tile7.zarr,0,950
 
-Later layers lie over earlier ones.  OUT is JSON that `chunkwise.open` takes, and that `info`, `slice` and
-`pyramid` work on.  It holds absolute paths, and the shapes as they are now.  Layers whose data types,
-numbers of dimensions or names of dimensions differ are refused; gaps and overlaps are reported.
+Later layers lie over earlier ones.  OUT is JSON that `chunkwise.open`, `info`, `slice` and `pyramid` take.
+It holds absolute paths, and the current shapes.  Layers whose data types, numbers of dimensions or names of
+dimensions differ are refused; gaps and overlaps are reported.
 """
 
 _WITH_ORIGIN = re.compile(r"(.+)@(-?\d+(?:,-?\d+)*)")
@@ -46,17 +46,19 @@ class _LayerPath(NamedTuple):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.epilog = _EPILOG
-    parser.add_argument("out", metavar="OUT", help="file to be written, *.json")
+    parser.add_argument("out", metavar="OUT", help="file to write, *.json")
     parser.add_argument(
         "layers",
         metavar="LAYER",
         nargs="*",
         help="array, picture, glob, or PATH@ORIGIN such as tile.zarr@0,950",
     )
-    parser.add_argument("--list", metavar="CSV", help="further layers: lines of a path and the origin")
+    parser.add_argument("--list", metavar="CSV", help="more layers: lines of a path and the origin")
     how = parser.add_mutually_exclusive_group()
-    how.add_argument("--concat", metavar="AXIS", help="put them after each other along a dimension")
-    how.add_argument("--stack", metavar="AXIS", type=int, help="put them after each other along a new one")
+    how.add_argument("--concat", metavar="AXIS", help="put layers after each other along a dimension")
+    how.add_argument(
+        "--stack", metavar="AXIS", type=int, help="put layers after each other along a new dimension"
+    )
     parser.add_argument("--cast", metavar="TYPE", help="convert layers of other data types")
     parser.add_argument("--fill-value", metavar="VALUE", help="what gaps read as (by default an error)")
     parser.add_argument("--no-gaps", action="store_true", help="fail if there are gaps")
@@ -102,7 +104,7 @@ def _layers_of(layer: _LayerPath) -> list[_LayerPath]:
 
 
 def _listed(path: str) -> list[_LayerPath]:
-    """Return the layers of a list; each line of it is a path, and perhaps whole numbers."""
+    """Return the layers of a list, each line of which is a path, and perhaps whole numbers."""
     expected = "expected a CSV file with a path and the origin in each line, such as tile7.zarr,0,950"
     paths = []
     try:
@@ -152,7 +154,7 @@ def _open(paths: Sequence[_LayerPath], dtype: DataType | None) -> list[TensorSto
 
 
 def _disagreements(paths: Sequence[_LayerPath], layers: Sequence[TensorStore]) -> list[str]:
-    """Return in what layers differ from the first one."""
+    """Return how layers differ from the first one."""
     first, out = layers[0], []
     for (path, _), layer in zip(paths[1:], layers[1:], strict=True):
         if layer.rank != first.rank:
@@ -178,7 +180,7 @@ def _combined(layers: list[TensorStore], arguments: argparse.Namespace) -> Tenso
 
 
 def _spec(store: TensorStore) -> dict[str, JSON]:
-    """Return the minimal spec of the stack, with units, which are unknown as long as no layer is open."""
+    """Return the minimal spec of the stack, with units, which are unknown until a layer is open."""
     spec = store.spec(minimal_spec=True).to_json()
     units = store.dimension_units
     if any(unit is not None for unit in units):

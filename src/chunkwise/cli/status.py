@@ -1,4 +1,4 @@
-"""``chunkwise status``: how far an unfinished copy is, and who is at work on it."""
+"""``chunkwise status``: show the progress of an unfinished copy, and who works on it."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from chunkwise.extension.trees import locate, require_node
 __all__ = ["add_arguments", "run"]
 
 _EPILOG = """\
-A copy leaves a journal in its destination until it is whole; this command reads it.  Exit status 1 says that
-the copy isn't whole.
+Until a copy is complete there is a journal in its destination, which this command reads.  Exit status 1 says
+that the copy isn't complete.
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.epilog = _EPILOG
-    parser.add_argument("path", metavar="DST", help="where the copy is to be")
+    parser.add_argument("path", metavar="DST", help="destination of the copy")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""``chunkwise info --system``: versions, what does the work, and what this machine has."""
+"""``chunkwise info --system``: versions, packages in use, and the machine."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["show_system"]
 
 
 def show_system(arguments: argparse.Namespace) -> None:
-    """Print what ``info --system`` tells."""
+    """Print the information of ``info --system``."""
     info = _system_info()
     show(arguments, info, *_lines(info))
 
@@ -41,7 +41,7 @@ def _lines(info: dict[str, JSON]) -> Iterator[str]:
 
 
 def _system_info() -> dict[str, JSON]:
-    """Return what there is, as JSON has it; a package that is not installed has no version."""
+    """Return the information as JSON; a package that is not installed has no version."""
     packages, extras = _packages()
     return {
         "chunkwise": __version__,
@@ -70,7 +70,7 @@ def _packages() -> tuple[dict[str, str | None], dict[str, dict[str, str | None]]
     extras: dict[str, dict[str, str | None]] = {}
     try:
         requirements = requires("chunkwise") or []
-    except PackageNotFoundError:  # a source tree that is not installed
+    except PackageNotFoundError:  # a source tree that isn't installed
         requirements = []
     for requirement in requirements:
         name = re.split(r"[^\w.-]", requirement)[0]

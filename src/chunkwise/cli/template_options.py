@@ -1,4 +1,4 @@
-"""Options of ``create`` and ``cp`` on the properties of the new array."""
+"""Options of ``create`` and ``cp`` for the properties of the new array."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _WORDS = {"nan": "NaN", "inf": "Infinity", "+inf": "Infinity", "-inf": "-Infinit
 
 
 def add_template_arguments(parser: argparse.ArgumentParser, *, named: bool = False) -> None:
-    """Declare what both commands have; `named` if sizes may be by dimension name."""
+    """Declare the options of both commands; `named` if sizes may be given by dimension name."""
     parse = parse_named_sizes if named else parse_sizes
     by_name = ", or by dimension name: time=90,lat=8" if named else ""
     parser.add_argument(
         "--format",
         choices=FORMATS,
-        help="by default that of the group around it, or what the name says: *.n5, or *.zarr for zarr3",
+        help="by default that of the group around it, or by name: n5 for *.n5, zarr3 for *.zarr",
     )
     parser.add_argument(
         "--chunk",
@@ -55,10 +55,10 @@ def add_template_arguments(parser: argparse.ArgumentParser, *, named: bool = Fal
         metavar="CODEC",
         type=_codec,
         help="none, zstd:LEVEL, gzip:LEVEL, blosc:CNAME:LEVEL:SHUFFLE, lz4, bz2:LEVEL, xz:LEVEL, "
-        "zlib:LEVEL, with +crc32c behind it for a checksum (zarr3), or JSON in the format's own words",
+        "zlib:LEVEL; with +crc32c appended for a checksum (zarr3); or JSON in the format's own form",
     )
     parser.add_argument(
-        "--checksum", action="store_true", help="have a checksum in each chunk, which `verify` compares"
+        "--checksum", action="store_true", help="store a checksum in each chunk, for `verify`"
     )
     parser.add_argument("--fill-value", metavar="VALUE", help="what missing chunks read as")
     parser.add_argument("--dtype", metavar="TYPE", type=_dtype, help="data type, such as uint16")
@@ -82,7 +82,7 @@ def choose_format(arguments: argparse.Namespace, location: Location, source: str
 
 
 def template_options(arguments: argparse.Namespace, dtype: DataType | None = None) -> dict[str, Any]:
-    """Return the fields of an ArrayTemplate that were asked for; `dtype` is that of the source."""
+    """Return the fields of an ArrayTemplate that options set; `dtype` is that of the source."""
     dtype = arguments.dtype or dtype
     fill_value = arguments.fill_value
     if fill_value is not None:

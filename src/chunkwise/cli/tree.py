@@ -27,18 +27,22 @@ __all__ = ["add_arguments", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser, depth: int | None = None) -> None:
-    """Declare the command's arguments; `depth` holds where none is given."""
+    """Declare the command's arguments; `depth` is the default."""
     parser.add_argument(
-        "path", metavar="PATH", nargs="?", default=".", help="a hierarchy, or a part of it; by default here"
+        "path",
+        metavar="PATH",
+        nargs="?",
+        default=".",
+        help="a hierarchy or a part of it; by default the current directory",
     )
     parser.add_argument("-a", "--attributes", action="store_true", help="show attributes too")
     parser.add_argument(
-        "-s", "--sizes", action="store_true", help="count stored chunks and their bytes; takes a listing"
+        "-s", "--sizes", action="store_true", help="count stored chunks and their bytes, by listing them"
     )
     parser.add_argument(
         "--no-consolidated",
         action="store_true",
-        help="look at the nodes themselves, not at copies of metadata",
+        help="read the nodes themselves, not consolidated metadata",
     )
     parser.add_argument(
         "-d", "--depth", type=int, metavar="N", default=depth, help="show N levels below PATH"
@@ -69,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _show_array(arguments: argparse.Namespace, array: TensorStore) -> None:
-    """Draw an array that is no node; of a volume its scales."""
+    """Draw an array outside of any tree, or the scales of a volume."""
     title = arguments.path.rstrip("/") or arguments.path
     kind = str(array.spec().to_json()["driver"])
     if kind != "neuroglancer_precomputed":
@@ -103,7 +107,7 @@ class _ShownNode(NamedTuple):
     known: Mapping[str, JSON] | None = None  # attributes, if nothing has to be read for them
 
     def attributes(self) -> Mapping[str, JSON]:
-        """Return the attributes; none of what has none, or none that can be read."""
+        """Return the attributes; none if there are none that can be read."""
         if self.known is not None:
             return self.known
         if self.node.error or not self.node.key:
@@ -111,7 +115,7 @@ class _ShownNode(NamedTuple):
         try:
             return node_attributes(self.node)
         except ChunkwiseError:
-            return {}  # that they can't be read is what `attrs` and `verify` say
+            return {}  # `attrs` and `verify` say that they can't be read
 
 
 def _consolidated_nodes(location: Location) -> list[_ShownNode] | None:
@@ -136,7 +140,7 @@ def _from_snapshot(tree: Tree, names: tuple[str, ...]) -> Iterator[_ShownNode]:
 
 
 class _Line(NamedTuple):
-    """A node as text, what comes below it, and as JSON."""
+    """A node as text, the lines below it, and the node as JSON."""
 
     text: str
     below: list[str]

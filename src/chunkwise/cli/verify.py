@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--part",
         metavar="I/N",
-        help="do one of N parts, as in a SLURM array; a fingerprint that was kept takes a run over all",
+        help="do one of N parts, as in a SLURM array; only a run without --part compares a kept fingerprint",
     )
     add_quiet(parser)
 
@@ -83,7 +83,7 @@ def _show(report: NodeReport) -> None:
 
 
 def _bare(report: NodeReport) -> int:
-    """Return how many chunks decode, but may hold other values than were written."""
+    """Return how many chunks decode but may hold wrong values."""
     return 0 if report.fingerprint else report.n_decoded - report.n_covered
 
 

@@ -18,7 +18,7 @@ from chunkwise.images.server.urls import neuroglancer_sources
 __all__ = ["add_arguments", "run"]
 
 _EPILOG = """\
-  chunkwise view volume.n5                            the page of chunkwise, in the browser
+  chunkwise view volume.n5                            chunkwise's own page, in the browser
   chunkwise view volume.n5 --neuroglancer             neuroglancer on the same data
   chunkwise view image.zarr --headless view.png       draw the first view, without a browser
 """
@@ -34,8 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--neuroglancer", action="store_true", help="open neuroglancer, which chunkwise[view] brings"
     )
-    what.add_argument("--headless", metavar="OUT", help="draw the first view as a PNG file, and end")
-    parser.add_argument("--no-browser", action="store_true", help="print the URL, but open no browser")
+    what.add_argument("--headless", metavar="OUT", help="draw the first view as a PNG file, and exit")
+    parser.add_argument("--no-browser", action="store_true", help="print the URL, but don't open a browser")
     add_server_options(parser)
 
 

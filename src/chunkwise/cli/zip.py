@@ -20,8 +20,8 @@ _EPILOG = """\
   chunkwise zip s3://bucket/a.zarr a.zarr.zip
   chunkwise info 'a.zarr.zip|zip:'
 
-Chunks are stored as they are, not compressed again, in the order of their names, so the same data are the
-same archive; zarr-python reads it with ZipStore.  The archive appears when it is complete.
+Chunks are stored as they are, not compressed again, and in the order of their names, so the same data give
+the same archive; zarr-python reads it with ZipStore.  The archive appears when it is complete.
 """
 
 
@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", metavar="SRC", help="array or group, with everything below it")
     parser.add_argument("archive", metavar="ARCHIVE", help="path or URL of the archive")
     add_quiet(parser)
-    parser.add_argument("--overwrite", action="store_true", help="replace a file that is there")
+    parser.add_argument("--overwrite", action="store_true", help="replace an existing file")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -1,21 +1,21 @@
-"""``ArrayCopy``: a copy of an array with another location, format, chunking or compression.
+"""``ArrayCopy``: a copy of an array to another location, format, chunking or compression.
 
-A half-made copy never looks whole: the metadata document, without which there is no array, is written
-last.  Until then there are chunks and a journal (`chunkwise.copying.journal`), with which an
-interrupted copy can be resumed.
+An unfinished copy never looks like an array: the metadata document is written last.  Until then there are
+chunks and a journal (`chunkwise.copying.journal`), with which an interrupted copy can be resumed.
 
 1. The template of the source becomes the metadata of the destination.
 2. The passes are planned (`chunkwise.copying.copy_plan`).
 3. The journal is written, or read if the copy is resumed.
 4. Blocks are copied, several at a time; the journal follows.  A block that stores nothing needs no
    copy, if the fill values are the same.
-5. Of two passes, the second has to have read what the first has: their fingerprints are the same.
-6. If asked for, every element is read again, the plain way, and compared with the source: bit for bit, or by
-   fingerprint where blocks of the destination would read the source many times.
+5. After two passes, their fingerprints have to be equal: the second has read what the first has written.
+6. If asked for, every element is read again by the plain reader and compared with the source: bit for bit, or
+   by fingerprint if blocks of the destination would read the source many times.
 7. The intermediate array is deleted; attributes and groups above are written, then the metadata; then the
    journal is deleted.
 
-What a copy replaces is there until then: all this happens beside it (`chunkwise.copying.destination`).
+All this happens beside the data that the copy replaces, which stays until the end
+(`chunkwise.copying.destination`).
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class ArrayCopy:
         *,
         workers: Workers | None = None,  # by default threads of this process
         plan: CopyPlan | None = None,
-        extent: tuple[float, float] | None = None,  # of the source, which else "scale" measures
+        extent: tuple[float, float] | None = None,  # of the source; without it "scale" measures it
     ) -> None:
         self._format = check_format(format)
         self._how, self._part = how, how.part
@@ -87,7 +87,7 @@ class ArrayCopy:
         self._destination = found = Destination.choose(destination, overwrite=how.overwrite, go_on=how.go_on)
         self._location = location = found.place
         self._journal_at, self._session = journal_location(location), is_session(location.store)
-        # What is replaced may be read: it is there until the copy is whole.
+        # The copy may read what it replaces, which stays until the copy is complete.
         if source.uses(location, below=found.replacement is not None):
             raise InvalidArgumentError(_SAME if source.is_stored else _INSIDE)
         self._job = planned_job(source, location, format, fields, how, extent=extent)
@@ -97,7 +97,7 @@ class ArrayCopy:
         begun = read_journal(location) if how.go_on and not how.overwrite else None
         self._intermediate = intermediate_name()
         if plan is None and begun is not None and begun["task"].get("source metadata") == source.digest:
-            # Whoever goes on with it may have other memory and processors.
+            # A process that resumes may have other memory and processors.
             plan = self._begun_plan(begun)
         task = {
             "source": source.location,
@@ -122,7 +122,7 @@ class ArrayCopy:
         return self._job.plan
 
     def _begun_plan(self, journal: JournalDocument) -> CopyPlan | None:
-        """Return the plan of an unfinished copy, None if it has none."""
+        """Return the plan of an unfinished copy, or None."""
         found = journal["task"].get("plan")
         if found is None:
             return None
@@ -208,14 +208,14 @@ class ArrayCopy:
         return self._location.store.list(keys.start, keys.stop)
 
     def run(self, advance: Callable[[int], object] = lambda nbytes: None) -> None:
-        """Copy the blocks that are left; `advance` gets the bytes of some, one after the other."""
+        """Copy the remaining blocks; `advance` is called with the bytes of some at a time."""
         job, journal = self._job, self._journal
 
         def pending(at: int) -> list[tuple[int, int]]:
             if at:
-                journal.write()  # late tasks of the first pass do nothing any more
+                journal.write()  # late tasks of the first pass then do nothing
                 if self._part is not None and self.n_missing()[at - 1]:
-                    return []  # the other parts have to be as far
+                    return []  # the other parts have to be done with it too
             return journal.missing(at)
 
         def done(at: int, start: int, stop: int, result: StepResult) -> None:
@@ -235,7 +235,7 @@ class ArrayCopy:
         return Fence(self._journal_at.store, self._journal.key, self._journal.owner)
 
     def _drive(self, stages: Callable[[Crew], Iterator[Stage]]) -> None:
-        """Have stages done, one after the other, and what they have done checked."""
+        """Run stages one after the other, and check their results."""
         try:
             with Crew(self.workers) as crew:
                 crew.run_all([stages(crew)], (lambda: None) if self.complete else self._journal.beat)
@@ -252,12 +252,12 @@ class ArrayCopy:
             raise
 
     def _start_again(self) -> None:
-        """Note that nothing of what was copied is to be trusted."""
+        """Note that nothing copied so far can be trusted."""
         self._journal.restart()
         self._journal.save()
 
     def n_missing(self) -> list[int]:
-        """Return for each pass how many tasks are to be done, by any part."""
+        """Return for each pass how many tasks are left, for all parts."""
         if self._parts is not None:
             return self._parts.n_missing()
         return [
@@ -266,7 +266,7 @@ class ArrayCopy:
         ]
 
     def join(self) -> bool:
-        """Take all parts together; return False if some aren't done, or another process does it."""
+        """Merge all parts; return False if some aren't done, or another process does it."""
         if self._part is None or self.complete:
             return True
         self._journal.save()
@@ -291,14 +291,14 @@ class ArrayCopy:
             return
         if isinstance(error, LostBlockError):
             self._journal.restart()
-        # A copy with values that don't fit can be resumed with another rule only, so nothing of it is kept.
+        # A copy with values that don't fit could only be resumed with another rule, so nothing of it is kept.
         if isinstance(error, MisfitError) and self._before is not None:
             self._destination.clear()
             for key in self._keys():
                 if key not in self._before:
                     self._location.store.delete(key)
             return
-        with suppress(ChunkwiseError):  # such as a full disk, which is why we are here
+        with suppress(ChunkwiseError):  # such as a full disk, which may be the first error
             self._journal.save()
 
     def verify(self, advance: Callable[[int], None] = lambda nbytes: None) -> None:
@@ -315,7 +315,7 @@ class ArrayCopy:
             raise
 
     def finish(self) -> TensorStore:
-        """Make the copy an array; return it as it is opened anew."""
+        """Make the copy an array; return it, newly opened."""
         if not self.complete:
             self._journal.write()  # or another process may have finished it
             self._job.check_source()

@@ -38,18 +38,18 @@ __all__ = [
 ]
 
 NAMES = "_ARRAY_DIMENSIONS"
-"""Attribute of a Zarr v2 array that xarray has the dimension names in."""
+"""Attribute in which xarray keeps the dimension names of a Zarr v2 array."""
 
 FINGERPRINT = "chunkwise_fingerprint"
-"""Attribute with the fingerprint of the elements, which is none of a copy's own."""
+"""Attribute with the fingerprint of the elements, which a copy doesn't take over."""
 
 UNITS = "dimension_units"
-"""Attribute of a Zarr v3 array that TensorStore has the units in."""
+"""Attribute in which TensorStore keeps the units of a Zarr v3 array."""
 
 
 @dataclass(frozen=True)
 class ArrayTemplate:
-    """Properties of an array that is there, or that is to be made."""
+    """Properties of an existing or a new array."""
 
     shape: tuple[int, ...]
     dtype: DataType
@@ -108,7 +108,7 @@ class ArrayTemplate:
 
 
 def data_type(dtype: Any) -> DataType:
-    """Return a data type, also for what only NumPy calls so, such as ``"<u2"`` or ``"f4"``."""
+    """Return a data type, also for names that only NumPy has, such as ``"<u2"`` or ``"f4"``."""
     try:
         return DataType(dtype)
     except ValueError:
@@ -193,8 +193,8 @@ def template_of(store: TensorStore, node: Node, attributes: Mapping[str, JSON]) 
 
 
 def _without_byte_filters(document: Mapping[str, JSON], codec: object) -> tuple[Mapping[str, JSON], JSON]:
-    """Return a document of Zarr v2 without filters on bytes, and the compressor that was one of them."""
-    # Files of other formats have a pipeline of filters that is theirs: HDF5, and references to it.
+    """Return a document of Zarr v2 without filters of bytes, and the compressor that was among them."""
+    # HDF5 files, and references to them, have their own pipeline of filters.
     kept: list[Any] = []
     out = {name: value for name, value in document.items() if name != "compressor"}
     found_any = False
@@ -217,11 +217,11 @@ _NO_COMPRESSORS = ("shuffle", "fletcher32", "crc32", "crc32c", "adler32", "jenki
 
 
 def _part_document(part: ArrayTemplate, rank: int) -> Mapping[str, JSON]:
-    """Return the metadata of an array of `rank` dimensions as far as they hold for a part of it."""
+    """Return the metadata of an array of `rank` dimensions that is also valid for a part of it."""
     document, outer = part.document, part.shards or part.chunks
     if not tree_format(part.format).has_shards:
         return document
-    if outer is None:  # of chunks whose sizes differ
+    if outer is None:  # for chunks whose sizes differ
         return {}
     codecs = document["codecs"]
     if len(part.shape) != rank:

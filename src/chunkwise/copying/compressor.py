@@ -1,4 +1,4 @@
-"""Compressors in words that all formats share: ``zstd:5``, ``blosc:lz4:5:shuffle``, ``none``.
+"""Compressors in a notation that all formats share: ``zstd:5``, ``blosc:lz4:5:shuffle``, ``none``.
 
 Each format names the same compressors differently.  The table is used to create arrays, and to keep a
 compressor when an array is copied to another format.
@@ -16,8 +16,8 @@ text                               zarr3                   zarr2, zarr1     n5
 ``xz[:preset]``                    ``numcodecs.lzma``      ``lzma``         ``xz``
 =================================  ======================  ===============  ==========================
 
-Behind any of them ``+crc32c`` stands for the Zarr v3 codec of that name.  A codec of a plug-in has its own
-name in all formats, and an option if its class has a `short_option`: ``squeeze``, ``squeeze:2``.
+``+crc32c`` behind any of them adds the Zarr v3 codec of that name.  A codec of a plug-in has its own name in
+all formats, and an option if its class has a `short_option`: ``squeeze``, ``squeeze:2``.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def parse_compressor(text: str) -> Compressor:
 
 
 def _plugin_option(name: str) -> str | None:
-    """Return the member that the number behind the name of a plug-in's codec sets; None if there is none."""
+    """Return the member that the number after the name of a plug-in's codec sets, or None."""
     for format in ("", "zarr3", "zarr2", "n5"):
         try:
             option: str | None = codecs.find(name, format).short_option
@@ -136,7 +136,7 @@ def compressor_to_json(compressor: Compressor, format: str) -> JSON:
 
 
 def compressor_from_json(value: object, format: str) -> Compressor | None:
-    """Return the compressor that a metadata member stands for; None if the table doesn't have it."""
+    """Return the compressor that a metadata member describes; None if the table doesn't have it."""
     notation = tree_format(format).codecs
     if notation.is_chain and isinstance(value, list) and len(value) < 2:
         value = value[0] if value else None
@@ -170,7 +170,7 @@ def _from_options(name: str, options: Mapping[str, JSON]) -> Compressor | None:
 
 
 def _level_member(name: str) -> str:
-    """Return the member that the level of a compressor, as a format calls it, is in."""
+    """Return the name of a format's member with the level of a compressor."""
     return {"bzip2": "blockSize", "xz": "preset", "lzma": "preset"}.get(
         name.removeprefix("numcodecs."), "level"
     )

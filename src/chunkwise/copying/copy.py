@@ -35,12 +35,12 @@ class ArrayCopyReport(NamedTuple):
     nbytes : int
         Size of all elements, in bytes.
     nbytes_copied : int
-        How much of it was copied now, and not before by the run that was gone on with.
+        How much of it was copied now, not by an earlier run that was resumed.
     seconds : float
     verified : bool
         Whether every element was read again and compared.
     notes : tuple of str
-        What the format of the copy can't hold, or holds in an unusual place.
+        What the format of the copy can't hold, or stores in an unusual way.
     """
 
     array: TensorStore
@@ -116,47 +116,48 @@ def copy(
     storage_options: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> ArrayCopyReport:
-    """Copy an array to another place, format, chunking or compression.
+    """Copy an array to another location, format, chunking or compression.
 
-    An unfinished copy is no array: its metadata is written last.  Blocks are copied at the same time, each
-    with one read and one write; where chunks of the source would be read more than 2.5 times there are two
+    An unfinished copy is not an array: its metadata is written last.  Blocks are copied in parallel, each
+    with one read and one write; if chunks of the source would be read more than 2.5 times, there are two
     passes, with an intermediate array in the destination.
 
     Parameters
     ----------
     source : str, path-like, Spec, KvStore, KvStore.Spec or JSON
-        What `chunkwise.open` takes, a file with one array or image, or a folder or glob of pictures.
+        Anything that `chunkwise.open` takes, a file with one array or image, or a folder or glob of pictures.
     destination : str, path-like, Spec, KvStore, KvStore.Spec or JSON
     executor : concurrent.futures.Executor, optional
-        Who does it: threads, processes, ``distributed.Client(...).get_executor()`` or any other.  All its
+        Runs the tasks: threads, processes, ``distributed.Client(...).get_executor()`` or any other.  All its
         workers must see source and destination under the same names.  By default threads of this process.
     plan : CopyPlan, optional
         What `plan_copy` returned for the same arrays and options.
     memory : int or str, optional
-        Bytes that a worker process may use for the copy, such as ``"2GB"``; Python and libraries come to
-        that.  By default a quarter of what it may have.
+        Bytes that a worker process may use for the copy, such as ``"2GB"``, in addition to Python and
+        libraries.  By default a quarter of the memory it may have.
     format : {"zarr3", "zarr2", "zarr1", "n5"}, optional
-        By default that of the group around the destination, or what its name says, or that of the source.
+        By default that of the group around the destination, or the one in its name, or that of the source.
     cast : {"error", "clamp", "wrap", "scale"}
-        What becomes of values that another ``dtype`` can't hold.
+        Treatment of values that another ``dtype`` can't hold.
     verify : bool
-        Read source and copy again, the plain way, and compare.
+        Read source and copy again, with a plain reader, and compare.
     resume : bool
-        Go on with an unfinished copy, if there is one; another executor may have begun it.
+        Continue an unfinished copy, if there is one; another executor may have begun it.
     overwrite : bool
-        Replace an array, or an unfinished copy, that is at the destination.  It stays until the copy is
-        whole, so it may be the source, or what that is made of.
+        Replace an array, or an unfinished copy, at the destination.  The old array stays until the copy is
+        complete, so the source may be this array, or a view of it.
     sync : bool
-        Whether chunks are on the disk before there is an array.
+        Whether to wait until chunks are on the disk before the array appears.
     keep_fingerprint : bool
         Keep a fingerprint of the elements as the attribute ``chunkwise_fingerprint`` of the copy.  With it
-        `chunkwise.verify` finds any change, also chunks that are missing or were swapped.
+        `chunkwise.verify` finds any change, including chunks that are missing or were swapped.
     progress : callable or bool
-        Is told the bytes of blocks that are done, in the calling thread; True shows a bar on stderr.
+        Called in the calling thread with the bytes of finished blocks; True shows a bar on stderr.
     storage_options : mapping, optional
-        As for `open_group`; for each of the two that is a URL of an object store or a web server.
+        As for `open_group`; used for source and destination if they are URLs of an object store or web
+        server.
     **options
-        What the copy is to have other than the source: ``chunks``, ``shards``, ``codec``, ``checksum``,
+        Properties of the copy that differ from the source: ``chunks``, ``shards``, ``codec``, ``checksum``,
         ``fill_value``, ``dtype``.  ``chunks`` and ``shards`` may be by dimension name: ``{"time": 90}``
         leaves the other dimensions as they are.
 
@@ -169,17 +170,17 @@ def copy(
     AlreadyExistsError
         If there is something at the destination.
     InvalidArgumentError
-        If a chunk is too large for `memory`, the format can't hold the array, or `plan` is of another.
+        If a chunk is too large for `memory`, the format can't hold the array, or `plan` is for another array.
     FailedPreconditionError
-        If the unfinished copy is of another array or with other options, somebody is at work on it, or a
-        worker doesn't see what it is to read and write.
+        If the unfinished copy is of another array or has other options, another process is at work on it, or
+        a worker doesn't see the source or the destination.
     DataCorruptionError
-        If the copy was not read as it was written.
+        If the copy doesn't read back as it was written.
 
     Warns
     -----
     LossWarning
-        If the format can't hold something beside the elements; `notes` of the report has it too.
+        If the format can't hold something other than elements; `notes` of the report has it too.
 
     Examples
     --------

@@ -42,15 +42,15 @@ __all__ = [
 ]
 
 INTERMEDIATE = ".chunkwise-intermediate"
-"""Beginning of the name, below the destination, of the array between two passes: each copy has its own."""
+"""Prefix of the name, below the destination, of the array between two passes; each copy has its own."""
 
 _NAME = re.compile(rf"{re.escape(INTERMEDIATE)}(-[0-9a-z]{{1,32}})?", re.ASCII)
 
 _N_BLOCKS = 64
 _SMALLEST_NBYTES = 4 << 20
-_DEFAULT_SHARE = 4  # of the memory that there is
+_DEFAULT_SHARE = 4  # of the available memory
 _SMALL_NBYTES = 16 << 20
-_TEXT_NBYTES = 1 << 10  # of an element whose size isn't known
+_TEXT_NBYTES = 1 << 10  # of an element of unknown size
 
 
 class Room(NamedTuple):
@@ -61,7 +61,7 @@ class Room(NamedTuple):
     memory : int
         Bytes.
     n_at_once : int
-        Tasks that it works on at the same time.
+        Tasks that it runs at the same time.
     is_limit : bool
         Whether a chunk that takes more memory is an error.
     """
@@ -72,14 +72,14 @@ class Room(NamedTuple):
 
 
 def intermediate_name(journalled: object = None) -> str:
-    """Return a new name for the array between two passes, or that of a copy that is gone on with."""
+    """Return a new name for the array between two passes, or the name in a copy that is resumed."""
     if isinstance(journalled, str) and _NAME.fullmatch(journalled):
         return journalled
     return f"{INTERMEDIATE}-{uuid4().hex[:12]}"
 
 
 def delete_intermediates(location: Location) -> None:
-    """Delete the array between two passes at a destination, and any that another copy has left."""
+    """Delete the array between two passes at a destination, and any left by other copies."""
     keys = KeyRange.of_prefix(location.path + INTERMEDIATE)
     location.store.delete_range(keys.start, keys.stop)
 
@@ -94,7 +94,7 @@ def check_memory(wanted: int | None, planned: int) -> None:
 
 
 def room_of(workers: Workers, memory: int | None) -> Room:
-    """Return what each of the workers has, given how much memory was asked for, if it was."""
+    """Return the resources of each worker; `memory` is the wanted limit, if any."""
     default = workers.memory or memory_limit() // _DEFAULT_SHARE
     return Room(default if memory is None else memory, workers.n_at_once, memory is not None)
 
@@ -109,11 +109,11 @@ class CopyArrays:
     narrowing: Narrowing | None
     fill: (
         npt.NDArray[Any] | None
-    )  # what missing chunks of the source read as, if they may be missing in the target
+    )  # what missing chunks of the source read as, if they may stay missing in the target
     nbytes: int  # of all elements
 
     def plan(self, room: Room) -> CopyPlan:
-        """Return the passes that suit the workers."""
+        """Return the passes, planned for the workers."""
         target, source = self.target, self.source
         itemsize = self._largest_itemsize
         whole = target.size * itemsize
@@ -121,7 +121,7 @@ class CopyArrays:
         grid = _grid(target, target.chunk_layout.write_chunk.shape)
         read = _grid(source, source.chunk_layout.read_chunk.shape)._replace(copies=_copies_read(source))
         memory = room.memory
-        if not room.is_limit:  # nobody asked for a limit that a chunk would have to fit in
+        if not room.is_limit:  # no limit was set that a chunk would have to fit in
             memory = max(memory, least_memory(self._domain, itemsize, read, grid))
         return plan_blocks(
             self._domain,
@@ -159,7 +159,7 @@ class CopyArrays:
         return max(item_nbytes(self.target), item_nbytes(self.source))
 
     def steps(self, plan: CopyPlan, *, summed: bool, name: str) -> list[CopyStep]:
-        """Return the steps of the copy; the last one has fingerprints if they are wanted.
+        """Return the steps of the copy; the last one computes fingerprints if they are wanted.
 
         `name` is that of the array between two.
         """
@@ -172,7 +172,7 @@ class CopyArrays:
         return [replace(first, between="to"), replace(second, narrowing=None, between="from")]
 
     def verify_steps(self, plan: CopyPlan, narrowing: Narrowing | None) -> list[CopyStep]:
-        """Return the steps that read both arrays again, or two whose fingerprints are to be the same."""
+        """Return the step that compares both arrays, or two steps whose fingerprints have to be equal."""
         passes = plan.passes
         if len(passes) == 1:
             step = self._step("compare", self.source, self.target, passes[0], self.fill)
@@ -196,9 +196,9 @@ class CopyArrays:
         return CopyStep(source, target, blocks, kind, self.narrowing, item_nbytes(self.target), fill, summed)
 
     def _open_intermediate(self, between: Intermediate, name: str) -> TensorStore:
-        """Return the array between two passes; it never has metadata, so it is never taken for an array.
+        """Return the array between two passes, which never has metadata, so nothing opens it as an array.
 
-        All of its chunks are stored: one that is missing is an error.
+        All of its chunks are stored: a missing one is an error.
         """
         metadata = _intermediate_metadata(self.target)
         assert metadata is not None, "it was planned"
@@ -206,7 +206,7 @@ class CopyArrays:
         inner = [{"name": "bytes"}, {"name": "blosc", "configuration": blosc}]
         metadata["codecs"] = sharded({}, between.chunks, inner)
         metadata["chunk_grid"] = regular_grid(between.shards)
-        # What the disk loses is found by the fingerprint.
+        # The fingerprint finds what the disk loses.
         kvstore = self.location.child(name).kvstore()
         kept = {kind: value for kind, value in kvstore.resources.items() if kind != "file_io_sync"}
         spec = {
@@ -239,7 +239,7 @@ def copy_arrays(
 
 
 def _grid(store: TensorStore, chunk: Any) -> Grid:
-    """Return the chunks of a view; where there are none along a dimension, any cut is as good as another."""
+    """Return the chunks of a view; 1 along a dimension without chunks, where any cut will do."""
     origin = store.chunk_layout.grid_origin or (None,) * store.rank
     return Grid(
         tuple(n or 1 for n in chunk or (None,) * store.rank),
@@ -248,7 +248,7 @@ def _grid(store: TensorStore, chunk: Any) -> Grid:
 
 
 def _copies_read(source: TensorStore) -> int:
-    """Return what reading a part of a chunk takes, in sizes of the chunk; 2 for an array of others."""
+    """Return the memory for reading a part of a chunk, in sizes of the chunk; 2 for a virtual array."""
     stored: StoredArray | None = getattr(source._array, "stored", None)
     if stored is None:
         return 2
@@ -256,7 +256,7 @@ def _copies_read(source: TensorStore) -> int:
 
 
 def _intermediate_metadata(target: TensorStore) -> dict[str, Any] | None:
-    """Return the type of the intermediate array in the words of Zarr v3, None if that can't hold it."""
+    """Return the Zarr v3 data type of the intermediate array; None if Zarr v3 can't hold it."""
     fill_value = target.fill_value if target.fill_value is not None else target.dtype.zero()
     try:
         data_type = to_zarr3(target.dtype)
@@ -267,7 +267,7 @@ def _intermediate_metadata(target: TensorStore) -> dict[str, Any] | None:
 
 
 def _common_fill(copy: BlockCopy[TensorStore]) -> npt.NDArray[Any] | None:
-    """Return the fill value of the target, None if chunks can't be missing there that are in the source."""
+    """Return the fill value of the target; None if chunks missing in the source must be written."""
     found, wanted = copy.source.fill_value, copy.target.fill_value
     found = copy.source.dtype.zero() if found is None else found
     wanted = copy.target.dtype.zero() if wanted is None else wanted

@@ -1,4 +1,4 @@
-"""``CopyJob``: an array to be copied: source and target, stages, and how the copy becomes an array."""
+"""``CopyJob``: an array to copy, with source, target and stages, and the step that completes the copy."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from chunkwise.errors import (
 __all__ = ["CopyJob", "Done", "planned_job"]
 
 Done: TypeAlias = Callable[[int, int, int, StepResult], None]
-"""Is told the number of a step, the range of its tasks that are done, and what became of them."""
+"""Is called with the number of a step, the range of finished tasks, and their results."""
 
 _MASK = (1 << 64) - 1
 _ASSUMED = OpenMode(open=True, assume_metadata=True)
@@ -55,7 +55,7 @@ _MOST_KEPT = 1 << 14  # bytes of the JSON of a spec
 
 
 class CopyJob:
-    """An array, and what becomes a copy of it."""
+    """An array, and the target that becomes its copy."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class CopyJob:
         self._context = Context({} if how.sync else {"file_io_sync": False})
         spec = self._spec(target)
         assumed = Spec._of(spec._driver.with_open_mode(_ASSUMED), spec._transform)
-        # Nothing is waited for, so no thread is needed.
+        # Nothing here waits, so no thread is needed.
         self.target = open_spec(assumed, None, None, self._context, None).result()
         self.arrays = copy_arrays(source, self.target, destination, narrowing, is_stored=node is not None)
         self.nbytes = self.arrays.nbytes
@@ -88,7 +88,7 @@ class CopyJob:
         return Spec._of(spec._driver.with_kvstore(self._kvstore), spec._transform)
 
     def follow(self, plan: CopyPlan, *, summed: bool, intermediate: str) -> None:
-        """Take a plan; with `summed`, fingerprints are wanted also of a single pass.
+        """Take a plan; with `summed`, a single pass computes fingerprints too.
 
         `intermediate` is the name of the array between two.
         """
@@ -101,7 +101,7 @@ class CopyJob:
         self.steps = self.arrays.steps(plan, summed=summed, name=intermediate)
 
     def share(self, nbytes: int) -> int:
-        """Return what a block of one of several passes counts for the whole."""
+        """Return the share of the whole that a block of one of several passes counts for."""
         return nbytes // len(self.steps)
 
     def copy_stages(
@@ -120,7 +120,7 @@ class CopyJob:
     def verify_stages(
         self, crew: Crew, fence: Fence | None, advance: Callable[[int], None], **how: Any
     ) -> Iterator[Stage]:
-        """Yield what reads source and copy again; raise DataCorruptionError if they differ.
+        """Yield the stages that read source and copy again; raise DataCorruptionError if they differ.
 
         The error names the first element that differs; after two passes it says only that some differ.
         """
@@ -173,7 +173,7 @@ class CopyJob:
             )
 
     def check_source(self) -> None:
-        """Raise FailedPreconditionError if the metadata of the source are others than at the beginning."""
+        """Raise FailedPreconditionError if the metadata of the source has changed since the beginning."""
         if self._node is None or self._node.found is None:  # or it comes from consolidated metadata
             return
         location, key = self._node.location, self._node.key
@@ -186,13 +186,13 @@ class CopyJob:
     def publish(self, fingerprint: int | None = None) -> None:
         """Make the copy an array, perhaps with the fingerprint of its elements as an attribute.
 
-        Consolidated metadata do not follow.
+        Consolidated metadata is not updated.
         """
         location, wanted = self.location, self.target_spec
         if self.plan.intermediate is not None:
             # First: an N5 array can't be made where a directory is.
             delete_intermediates(location)
-        if fingerprint is not None and is_session(location.store):  # there it is an array already
+        if fingerprint is not None and is_session(location.store):  # it is an array there already
             kept = {FINGERPRINT: f"{fingerprint:016x}"}
             change_attributes(require_node(location), lambda own: {**own, **kept})
             return
@@ -216,8 +216,8 @@ _specs: dict[bytes, Spec] = {}
 
 
 def _parsed(json: dict[str, Any]) -> Spec:
-    """Return the spec of an array that has no kvstore yet; it is not to be changed."""
-    # Arrays of a tree are mostly alike, and one is asked for several times.
+    """Return the spec of an array that has no kvstore yet; callers must not change it."""
+    # Arrays of a tree are mostly alike, and each is looked up several times.
     key = json_key(json, _MOST_KEPT)
     found = None if key is None else _specs.get(key)
     if found is None:

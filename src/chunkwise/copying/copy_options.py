@@ -1,7 +1,7 @@
 """``CopyOptions``: how a copy is made, one record from the command line and the functions down to the work.
 
-What the copy *has* other than its source is in the fields of an `ArrayTemplate`.  A field with a flag is an
-option of ``chunkwise cp`` as well: an option is added here, and where it does its work.
+Properties in which the copy differs from its source are fields of an `ArrayTemplate`.  A field with a flag is
+also an option of ``chunkwise cp``: an option is added here, and where it is used.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ def _flag(flag: str, help: str, **how: Any) -> dict[str, Any]:
 class CopyOptions:
     """How an array, a tree or an image is copied."""
 
-    memory: int | None = None  # of a process that works on it; by default a share of what there is
+    memory: int | None = None  # of a worker process; by default a share of the machine's
     part: Part | None = None  # of a copy that several processes make; by default all of it
     strict: bool = field(
         default=False,
         metadata=_flag(
             "--strict",
-            "with -r, fail if the format can't hold an array, instead of leaving that out",
+            "with -r, fail if the format can't hold an array, instead of leaving it out",
             action="store_true",
         ),
     )
@@ -40,8 +40,8 @@ class CopyOptions:
         default="error",
         metadata=_flag(
             "--cast",
-            "what becomes of values that --dtype can't hold: an error (the default), the nearest value that "
-            "it has, what is left of integers that wrap around, or all values scaled to its range",
+            "what to do with values that --dtype can't hold: raise an error (the default), take the nearest "
+            "value, wrap integers around, or scale all values to its range",
             choices=CASTS,
         ),
     )
@@ -51,11 +51,13 @@ class CopyOptions:
     )
     resume: bool = field(
         default=False,
-        metadata=_flag("--resume", "go on with an interrupted copy, if there is one", action="store_true"),
+        metadata=_flag("--resume", "continue an interrupted copy, if there is one", action="store_true"),
     )
     overwrite: bool = field(
         default=False,
-        metadata=_flag("--overwrite", "replace what is at DST, when the copy is whole", action="store_true"),
+        metadata=_flag(
+            "--overwrite", "replace what is at DST, once the copy is complete", action="store_true"
+        ),
     )
     sync: bool = field(
         default=True,
@@ -69,7 +71,7 @@ class CopyOptions:
         default=False,
         metadata=_flag(
             "--keep-fingerprint",
-            "keep a fingerprint of the elements as an attribute, with which `chunkwise verify` finds also "
+            "keep a fingerprint of the elements as an attribute, with which `chunkwise verify` also finds "
             "chunks that are missing or were swapped",
             action="store_true",
         ),
@@ -80,7 +82,7 @@ class CopyOptions:
 
     @property
     def go_on(self) -> bool:
-        """Whether a copy that was begun is gone on with."""
+        """Whether an unfinished copy is continued."""
         return self.resume or self.part is not None
 
 

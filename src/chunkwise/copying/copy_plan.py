@@ -1,6 +1,6 @@
-"""The plan of a copy: what it does, in numbers, as an object and as JSON.
+"""The plan of a copy, in numbers, as an object and as JSON.
 
-A plan holds no list of tasks: a block follows from its number.
+A plan holds no list of tasks: the number of a task determines its block.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class CopyPlan:
         return max(prod(blocks.shape) for blocks in self.passes) * self.itemsize
 
     def to_json(self) -> dict[str, JSON]:
-        """Return the plan as JSON, from which `from_json` makes an equal one."""
+        """Return the plan as JSON for `from_json`."""
         domain = self.passes[0].domain
         return {
             "inclusive_min": list(domain.inclusive_min),
@@ -106,12 +106,12 @@ class CopyPlan:
 
     @classmethod
     def from_json(cls, json: Mapping[str, JSON]) -> CopyPlan:
-        """Return the plan that `to_json` said.
+        """Return the plan that `to_json` described.
 
         Raises
         ------
         InvalidArgumentError
-            If it is no plan, or its numbers of tasks are not those of its blocks.
+            If it isn't a plan, or its numbers of tasks don't match its blocks.
         """
         try:
             shape, low = _sizes(json["shape"], 0), _sizes(json["inclusive_min"], None)

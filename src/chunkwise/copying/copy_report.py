@@ -1,4 +1,4 @@
-"""``CopyReport``: what a copy of a tree, or of an image, has made, and what it lacks."""
+"""``CopyReport``: what a copy of a tree, or of an image, contains, and what it lacks."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class CopyReport:
     nbytes : int
         Of all elements of the arrays, in memory.
     notes : list of (str, str)
-        Path from the top of the copy, and what the target holds in another way there, or not at all.
+        Path from the top of the copy, and what the target stores in another way there, or not at all.
     left_out : list of (str, str)
         Path of each array that the target can't hold, and why.
     n_left : int or None
-        Of a copy in parts, how many tasks are left for others, if the tree isn't there yet.
+        In a copy in parts, how many tasks are left for other parts, if the tree isn't complete yet.
     """
 
     n_groups: int = 0
@@ -36,6 +36,6 @@ class CopyReport:
 
     @property
     def losses(self) -> list[tuple[str, str]]:
-        """What the copy lacks of its source: paths, and notes."""
+        """What the copy lacks: paths, and notes."""
         lost = [(path, array_left_out(why)) for path, why in self.left_out]
         return lost + [(path, note) for path, note in self.notes if is_loss(note)]

@@ -1,4 +1,4 @@
-"""Sources of copies: an array that is stored, or one that a spec in a file makes of others."""
+"""Sources of copies: a stored array, or a virtual one that a spec in a file describes."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ __all__ = ["CopySource", "check_apart", "source_at", "stored_source", "tree_sour
 
 
 class CopySource(NamedTuple):
-    """An array to be copied."""
+    """An array to copy."""
 
     store: TensorStore  # with origin 0
     template: ArrayTemplate
     location: JSON  # for a journal
-    digest: str  # of its metadata, for a journal
+    digest: str  # digest of its metadata, for a journal
     node: Node | None  # None for an array that a spec makes of others
 
     @property
     def is_stored(self) -> bool:
-        """True if it lies in chunks, so that it can tell which of them are missing."""
+        """True if it has chunks of its own, so that missing ones can be found."""
         return self.node is not None
 
     def part(self, index: tuple[int | slice, ...]) -> CopySource:
         """Return the region that one index or slice for each dimension selects; its bounds begin at 0."""
         store = self.store
-        # With bounds that could be others by then, what is outside would be found when it is read.
+        # With bounds that may change until then, an index outside of them would only be found by the read.
         view = store[d[:].mark_bounds_implicit[False]][index] if index else store
         view = view.translate_to[(0,) * view.rank] if view.rank else view
         slices = {dim: term for dim, term in enumerate(index) if isinstance(term, slice)}
@@ -63,12 +63,12 @@ class CopySource(NamedTuple):
         )
 
     def uses(self, location: Location, *, below: bool) -> bool:
-        """Return True if anything that is read, archives included, lies at `location`, or also `below` it."""
+        """Return True if anything that is read, archives included, is at `location`, or also `below` it."""
         return uses(self.store._array.spec(), location, below=below)
 
 
 def source_at(place: LocationLike) -> CopySource:
-    """Return the array that `place` names: stored, or made by a spec, pictures, or the driver of a file."""
+    """Return the array that `place` names: stored, or given by a spec, pictures, or the driver of a file."""
     if isinstance(place, TensorStore):
         raise TypeError(
             "expected where an array is stored, got an open TensorStore; "
@@ -99,7 +99,7 @@ def stored_source(location: Location) -> CopySource:
 
 
 def tree_source(tree: Tree, names: Sequence[str], node: Node) -> CopySource:
-    """Return an array of a tree; only its attributes are read, unless they have been already."""
+    """Return an array of a tree; at most its attributes are read."""
     store = open_node(tree, names, node)
     known = tree.known_attributes(names)
     template = template_of(store, node, node_attributes(node) if known is None else known)
@@ -107,7 +107,7 @@ def tree_source(tree: Tree, names: Sequence[str], node: Node) -> CopySource:
 
 
 def view_source(path: str, store: TensorStore) -> CopySource:
-    """Return the array that `path` names, which is no node; its bounds begin at 0 in the copy."""
+    """Return the array that `path` names, which isn't a node; its bounds begin at 0 in the copy."""
     # Without a path, its spec stands for it.
     spec = store.spec().to_json()
     location = path if is_url(path) else os.path.abspath(path) if path else spec
@@ -125,7 +125,7 @@ def view_source(path: str, store: TensorStore) -> CopySource:
 
 
 def check_apart(source: Location, destination: Location) -> None:
-    """Raise InvalidArgumentError if one is, or holds, the other."""
+    """Raise InvalidArgumentError if one is, or contains, the other."""
     store, here = store_and_path(source.store, source.path)
     other, there = store_and_path(destination.store, destination.path)
     if store == other and (here.startswith(there) or there.startswith(here)):

@@ -1,4 +1,4 @@
-"""Progress of an unfinished copy, of an array or a tree, as its journals tell it."""
+"""Progress of an unfinished copy of an array or a tree, from its journals."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ __all__ = ["CopyStatus", "PartStatus", "TaskCount", "copy_status"]
 
 
 class TaskCount(NamedTuple):
-    """Numbers of tasks, and of those that are done."""
+    """Numbers of tasks and of finished tasks."""
 
     tasks: int
     done: int
 
 
 class PartStatus(NamedTuple):
-    """Progress of a part: what it has done itself of each pass."""
+    """Progress of a part: what it has done of each pass."""
 
     part: Part
     passes: list[TaskCount]
@@ -37,16 +37,16 @@ class CopyStatus(NamedTuple):
     """Progress of a copy."""
 
     source: JSON
-    owner: str | None  # process that writes the journal; None if none does
-    owner_ended: bool  # whether that is a process of this machine that is no more
-    passes: list[TaskCount]  # of a tree one for all; an array in it is one task or many
+    owner: str | None  # process that writes the journal, or None
+    owner_ended: bool  # whether that is a process of this machine that has ended
+    passes: list[TaskCount]  # one for a whole tree, in which an array is one task or many
     arrays: TaskCount | None  # of a tree or an image
     parts: list[PartStatus]
-    command: str  # which goes on with it, when it has its arguments and --resume
+    command: str  # that continues the copy, given its arguments and --resume
 
 
 def copy_status(location: Location) -> CopyStatus | None:
-    """Return the progress of the unfinished copy at `location`, None if there is none."""
+    """Return the progress of the unfinished copy at `location`, or None."""
     found = begun_at(location)
     if found is None:
         return None
@@ -72,7 +72,7 @@ def copy_status(location: Location) -> CopyStatus | None:
 
 
 def _level_passes(location: Location, journal: JournalDocument) -> list[TaskCount]:
-    """Return the passes of the level of an image that is being made; none between two levels."""
+    """Return the passes of the level of an image that is being written; none between two levels."""
     for path in journal["task"]["levels"]:
         level = read_journal(location.child(path))
         if level is not None:
@@ -94,7 +94,7 @@ def _has_ended(journal: JournalDocument) -> bool:
 
 
 def _passes(*journals: JournalDocument) -> Iterator[TaskCount]:
-    """Yield for each pass the number of tasks, and how many of them are done by any."""
+    """Yield for each pass the number of tasks, and of those done by any part."""
     for at, n in enumerate(journals[0]["tasks"]):
         yield TaskCount(n, len(Ranges(found for journal in journals for found in journal["done"][at])))
 

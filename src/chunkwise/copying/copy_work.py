@@ -27,7 +27,7 @@ _MASK = (1 << 64) - 1
 
 
 class LostBlockError(DataCorruptionError):
-    """A part of an intermediate array that isn't there although it was written."""
+    """A part of an intermediate array is missing although it was written."""
 
 
 class StepResult(NamedTuple):
@@ -50,7 +50,7 @@ class CopyStep:
     itemsize: int
     fill: (
         npt.NDArray[Any] | None
-    )  # what is missing in the source may be missing in the target: both read as it
+    )  # chunks missing in the source may be missing in the target: both read as this value
     summed: bool
     between: Literal["from", "to"] | None = None  # which of the arrays is the one between two passes
 
@@ -63,11 +63,11 @@ class CopyStep:
         return CopyStep, tuple(getattr(self, f.name) for f in fields(self))  # functions can't be pickled
 
     def check_visible(self) -> None:
-        """Raise FailedPreconditionError unless the source is here what it is where the copy was begun."""
+        """Raise FailedPreconditionError unless this worker sees the same source as the driver."""
         check_array_visible(self.source, "the source")
 
     def run(self, tasks: Iterable[int]) -> StepResult:
-        """Do tasks; return their bytes, their fingerprint and how many values were changed."""
+        """Do tasks; return their bytes, fingerprint and number of changed values."""
         total = nbytes = 0
         guard = guard_of(tasks)
         target = self.target
@@ -94,7 +94,7 @@ class CopyStep:
         block = self.blocks.block(number)
         nbytes = int(block.size) * self.itemsize
         views = [self.source[block], target[block]] if self.kind == "compare" else [self.source[block]]
-        # Of a remote store each chunk would be asked for twice.
+        # In a remote store, each chunk would be requested twice.
         if self.fill is not None and not self._remote and not self.between and all(map(_is_missing, views)):
             return nbytes, self._sum(np.broadcast_to(self.fill, block.shape), block)
         try:

@@ -1,8 +1,8 @@
-"""``Destination``: the location of a copy, and the place where that is made.
+"""``Destination``: the location of a copy, and the place where it is made.
 
-They are the same if nothing is replaced.  Otherwise the copy is made in a place beside the old data, with
-its journal, and takes their place when it is whole (`chunkwise.core.trees.replacement`).  The place has a
-name that follows from the location, so another process finds it and goes on.
+They are the same if nothing is replaced.  Otherwise the copy and its journal are made in a place beside the
+old data, which the copy replaces when it is complete (`chunkwise.core.trees.replacement`).  The name of the
+place follows from the location, so another process can find it and continue.
 """
 
 from __future__ import annotations
@@ -34,13 +34,14 @@ class Destination:
     location: Location
     place: Location
     replacement: Replacement | None = None
-    clears: bool = False  # whether what is there is deleted first: only in a session
+    clears: bool = False  # whether the old data is deleted first: only in a session
 
     @classmethod
     def choose(cls, location: Location, *, overwrite: bool, go_on: bool, tree: bool = False) -> Self:
-        """Return where a copy is made; raise if what is there can't be replaced.
+        """Return where a copy is made; raise if the old data can't be replaced.
 
-        With `go_on` it is where an unfinished copy is, if there is one.  With `tree` a group may be replaced.
+        With `go_on`, that is where an unfinished copy is, if there is one.  With `tree` a group may be
+        replaced.
         """
         if overwrite:
             node = _replaceable(location, tree=tree)
@@ -55,13 +56,14 @@ class Destination:
 
     @classmethod
     def replacing(cls, location: Location) -> Self:
-        """Return a place beside what is at a location."""
+        """Return a place beside a location."""
         replacement = Replacement.begin(location, resumable=True)
         return cls(location, replacement.staging, replacement)
 
     @property
     def is_made(self) -> bool:
-        """True if the copy is whole, but not in its place yet: a process was killed between the two."""
+        """True if the copy is complete but has not replaced the old data yet: a process was killed in
+        between."""
         return (
             self.replacement is not None
             and read_journal(self.place) is None
@@ -69,7 +71,7 @@ class Destination:
         )
 
     def clear(self) -> None:
-        """Delete what an unfinished copy has left in the place, if that is beside the location."""
+        """Delete what an unfinished copy has left, if its place is beside the location."""
         if self.replacement is not None or self.clears:
             delete_all_below(self.place.store, self.place.path)
 
@@ -82,7 +84,7 @@ class Destination:
                 create_container(self.place)
 
     def commit(self) -> None:
-        """Have the copy, whose journal is gone, take the place of what is there."""
+        """Let the copy, whose journal is deleted, replace the old data."""
         if self.replacement is not None:
             self.replacement.commit()
         else:
@@ -90,7 +92,7 @@ class Destination:
 
 
 def begun_at(location: Location) -> tuple[Location, JournalDocument] | None:
-    """Return where an unfinished copy to a location is, and what its journal says; None if there is none."""
+    """Return the place and journal of an unfinished copy to a location, or None."""
     beside = (
         [] if is_session(location.store) else [location.at(staging_path(location.store, location.path, ""))]
     )
@@ -102,7 +104,7 @@ def begun_at(location: Location) -> tuple[Location, JournalDocument] | None:
 
 
 def unfinished(location: Location) -> AlreadyExistsError:
-    """Return the error that there is an unfinished copy where another one is to be."""
+    """Return the error for an unfinished copy in the way of a new one."""
     return AlreadyExistsError(
         f"a copy to {location.text} was begun and not finished: --resume goes on with it, --overwrite starts "
         "again"
@@ -110,7 +112,7 @@ def unfinished(location: Location) -> AlreadyExistsError:
 
 
 def _replaceable(location: Location, *, tree: bool) -> Node | None:
-    """Return what is to be replaced; raise FailedPreconditionError if that is not to be."""
+    """Return the node to replace; raise FailedPreconditionError if it must not be replaced."""
     node = find_node(location)
     if node is None:
         return None

@@ -1,7 +1,7 @@
 """Differences of two trees or arrays, whatever their formats: nodes, links, metadata, attributes, values.
 
-Metadata are compared by meaning: names and units of dimensions are no attributes, in any format, and neither
-is the version of an N5 container.  Chunks, compression and the format itself are compared only if asked for.
+Metadata is compared by meaning: names and units of dimensions don't count as attributes, in any format, nor
+does the version of an N5 container.  Chunks, compression and the format itself are compared on request.
 Values are compared block by block; NaN equals NaN.
 """
 
@@ -37,18 +37,18 @@ Progress: TypeAlias = Callable[[int], object]
 
 
 class Difference(NamedTuple):
-    """One difference that `diff` has found.
+    """One difference found by `diff`.
 
     Attributes
     ----------
     name : str
-        Path of the node, from the two that are compared on.
+        Path of the node, from the two that are compared.
     what : str
         "structure", "link", "shape", "dtype", "attribute", "values" and so on.
     left, right : JSON
-        What there is; of values the first that differ.
+        Both sides; for values, the first that differ.
     detail : str
-        Which attribute; how many values, and where the first is.
+        Name of the attribute, or number of values and position of the first.
     """
 
     name: str
@@ -86,11 +86,11 @@ def diff(
     layout : bool
         Whether format, chunks, fill values and compression are compared.
     executor : concurrent.futures.Executor, optional
-        Who compares values, as for `chunkwise.copy`.  By default threads of this process.
+        Compares the values, as for `chunkwise.copy`.  By default threads of this process.
     progress : callable or bool
-        Is told the bytes that were compared, in the calling thread; True shows a bar on stderr.
+        Called in the calling thread with the bytes that were compared; True shows a bar on stderr.
     storage_options : mapping, optional
-        As for `open_group`; for each of the two that is a URL of an object store or a web server.
+        As for `open_group`; used for each side that is a URL of an object store or web server.
 
     Returns
     -------
@@ -100,8 +100,7 @@ def diff(
     Raises
     ------
     NotFoundError
-        If there is no array or group.
-    FailedPreconditionError
+        If there is no array or group. FailedPreconditionError
         If metadata can't be read, or a worker doesn't see the arrays.
 
     Examples
@@ -141,7 +140,7 @@ def differences(
     executor: Executor | Workers | None,
     progress: Progress,
 ) -> Iterator[Difference]:
-    """Yield what `diff` returns, each when it is found."""
+    """Yield the differences of `diff` as they are found."""
     with Crew(workers_of(executor)) as crew:
         places = [_found(place) for place in (left, right)]
         if not any(isinstance(place, CopySource) for place in places):
@@ -229,7 +228,7 @@ def _arrays(
 
 
 def layout_differences(name: str, x: ArrayTemplate, y: ArrayTemplate) -> Iterator[Difference]:
-    """Yield how two arrays are stored differently."""
+    """Yield differences in how two arrays are stored."""
     if x.format != y.format:
         yield Difference(name, "format", x.format, y.format)
     for what in ("chunks", "shards"):
@@ -261,7 +260,7 @@ def attribute_differences(name: str, a: Mapping[str, JSON], b: Mapping[str, JSON
 def _values(
     name: str, left: TensorStore, right: TensorStore, crew: Crew, progress: Progress
 ) -> Iterator[Difference]:
-    """Yield one difference if any element differs: how many do, and the first of them."""
+    """Yield one difference if elements differ, with their number and the first of them."""
     found = compare_values(left, right, crew, progress)
     if found.first is not None:
         where, x, y = found.first

@@ -1,4 +1,4 @@
-"""Executors: threads of this process, processes of this machine, a cluster of Dask, or any of a caller."""
+"""Executors: threads of this process, processes of this machine, a Dask cluster, or the caller's own."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class BlockThreads(Executor):
-    """Threads of this process; the caller does what no thread can be started for."""
+    """Threads of this process; the caller does the work if no thread can be started."""
 
     def __init__(self, max_workers: int) -> None:
         self._max_workers = max_workers
@@ -56,14 +56,14 @@ class BlockThreads(Executor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Let the threads end when they have done what was submitted; nobody waits for them."""
+        """Let the threads end when they have done what was submitted, without waiting for them."""
         for _ in range(self._n_threads):
             self._queue.put(None)
 
     def _serve(self) -> None:
         while (work := self._queue.get()) is not None:
             _do(*work)
-            del work  # or its arrays live until there is other work
+            del work  # otherwise its arrays would live until there is other work
 
 
 def _do(future: Future[Any], work: Callable[[], Any]) -> None:
@@ -78,7 +78,7 @@ def _do(future: Future[Any], work: Callable[[], Any]) -> None:
 
 
 class OpenExecutor(NamedTuple):
-    """An executor, and what makes another one where that is broken."""
+    """An executor, and a function that replaces it if it is broken."""
 
     executor: Executor
     renew: Callable[[], Executor] | None = None
@@ -86,7 +86,7 @@ class OpenExecutor(NamedTuple):
 
 @dataclass
 class Tally:
-    """Number of tasks, for a display; of stages that haven't begun they may not be known yet."""
+    """Number of tasks, for a display; that of later stages may be unknown yet."""
 
     n_done: int = 0
     n_begun: int = 0  # of stages that have begun
@@ -94,13 +94,13 @@ class Tally:
 
     @property
     def n_tasks(self) -> int:
-        """Number of tasks, as far as it is known."""
+        """Number of tasks, as far as known."""
         return max(self.n_begun, self.n_expected)
 
 
 @dataclass(frozen=True)
 class Workers:
-    """Workers: how to reach them, how many there are, what each may use."""
+    """Workers: how to reach them, their number, and what each may use."""
 
     open: Callable[[], AbstractContextManager[OpenExecutor]]
     n_workers: int
@@ -108,17 +108,17 @@ class Workers:
     memory: int | None = None  # of one process, where it is known
     batch_seconds: float = BATCH_SECONDS
     tally: Tally = field(default_factory=Tally, compare=False)
-    unasked: bool = False  # whether nobody has chosen them: those of this process then
+    unasked: bool = False  # whether they are the default: threads of this process
 
 
 def threads_here(n: int | None = None) -> Workers:
-    """Return threads of this process, by default as many as the library has for blocks."""
+    """Return threads of this process, by default as many as the library uses for blocks."""
     unasked = n is None
     n = n_block_threads() if n is None else n
 
     @contextmanager
     def start() -> Iterator[OpenExecutor]:
-        # A worker of Dask with one thread is that of its task.
+        # In a Dask worker with one thread, the task's thread does the work.
         executor = BlockThreads(0 if n == n_dask_threads() == 1 else n)
         try:
             yield OpenExecutor(executor)
@@ -129,7 +129,7 @@ def threads_here(n: int | None = None) -> Workers:
 
 
 def processes_here(n: int) -> Workers:
-    """Return processes of this machine, which are started anew when one is lost."""
+    """Return processes of this machine; one that is lost is started again."""
     import multiprocessing  # which takes long to load
     from concurrent.futures import ProcessPoolExecutor
 
@@ -152,7 +152,7 @@ def processes_here(n: int) -> Workers:
 
 
 def _end_with_parent() -> None:
-    """End this process when the one that started it is killed; else it would wait for tasks for ever."""
+    """End this process when its parent is killed; otherwise it would wait for tasks forever."""
     from multiprocessing import parent_process
 
     parent = parent_process()
@@ -168,7 +168,7 @@ def _end_with_parent() -> None:
 
 @contextmanager
 def kept_open(workers: Workers) -> Iterator[Workers]:
-    """Give the same workers for several pieces of work, which don't start others."""
+    """Use the same workers for several pieces of work."""
     with workers.open() as opened:
         current = [opened.executor]
         renew = opened.renew
@@ -186,7 +186,7 @@ def kept_open(workers: Workers) -> Iterator[Workers]:
 
 
 def workers_of(executor: Executor | Workers | None) -> Workers:
-    """Return the workers of an executor of the caller, which stays open; by default threads here."""
+    """Return the workers of the caller's executor, which stays open; by default threads of this process."""
     if executor is None:
         return threads_here()
     if isinstance(executor, Workers):
@@ -219,8 +219,7 @@ def named_workers(text: str) -> Workers:
     Raises
     ------
     InvalidArgumentError
-        If it is none of them.
-    UnavailableError
+        If it is none of these. UnavailableError
         If no scheduler answers.
     """
     kind, _, number = text.partition(":")
@@ -239,7 +238,7 @@ def named_workers(text: str) -> Workers:
 
 
 def _at_scheduler(address: str) -> Workers:
-    """Return the workers of a Dask scheduler, connected to while there is work for them."""
+    """Return the workers of a Dask scheduler, with a connection while there is work."""
     distributed = load("distributed", "--on with the address of a scheduler")
 
     def connect() -> Any:

@@ -1,10 +1,10 @@
 """``Fence`` and ``Guard``: proof that the work whose tasks are done is still open.
 
-A task may come late: an executor repeats it, or its worker was stopped, or cut off.  By then others may have
-done the same task, the work may have ended, and what it made may have been changed by somebody else.  So
+A task may come late: an executor repeats it, or its worker was stopped or cut off.  By then others may have
+done the same task, the work may have ended, and somebody else may have changed its result.  So
 
-1. a worker looks at the journal before each task, and again after it: the owner is who it was, and the task
-   is to be done.  Where each look is a request to a server, one in two seconds is enough;
+1. a worker looks at the journal before each task, and again after it: the owner must be the same, and the
+   task still open.  If each look is a request to a server, one look in two seconds is enough;
 2. a chunk is written on condition that nothing is there, and replaced only after a look that is newer than
    what it replaces (`chunkwise.copying.guarded_store`);
 3. what was written although the work had ended is deleted, unless somebody has written there since.
@@ -35,7 +35,7 @@ _LOOK = 2.0  # seconds between two looks at a journal that is a request away
 
 @dataclass
 class Fence:
-    """The journal of what is written, or checked before it is published."""
+    """The journal of what is written, or of what is checked before it is published."""
 
     kv: KvStoreDriver
     key: str
@@ -53,9 +53,9 @@ class Fence:
         return replace(self, writes=False)
 
     def look(self, step: int, start: int, stop: int, *, fresh: bool = True) -> None:
-        """Raise unless the owner is who it was, and some of the tasks are to be done.
+        """Raise unless the owner is the same, and some of the tasks are open.
 
-        Unless it is to be `fresh`, a look that is new enough will do, whoever in this process has had it.
+        Unless `fresh`, a recent look by any thread of this process is enough.
         """
         document = self._read(fresh=fresh)
         if document is None or document["owner"] != self.owner:
@@ -66,11 +66,11 @@ class Fence:
             raise AbortedError(f"another worker has done tasks {start} to {stop}: {self._where()}")
 
     def has_ended(self) -> bool:
-        """Return True if there is no journal any more."""
+        """Return True if the journal is gone."""
         return self.kv.read(self.key).value is None
 
     def check_visible(self) -> None:
-        """Raise FailedPreconditionError unless the journal can be seen from here."""
+        """Raise FailedPreconditionError unless this worker sees the journal."""
         value = self.kv.read(self.key).value
         if value is None or self.owner.encode() not in bytes(value):
             raise FailedPreconditionError(
@@ -79,7 +79,7 @@ class Fence:
             )
 
     def _read(self, *, fresh: bool) -> JournalDocument | None:
-        """Return what the journal says; it is parsed only when it has changed."""
+        """Return the content of the journal, which is parsed only when it has changed."""
         known, now = self._known, time.monotonic()
         if not fresh and known and now - self._looked < _LOOK and is_slow(self.kv):
             return known[1]
@@ -96,7 +96,7 @@ class Fence:
 
 
 class Guard:
-    """The tasks of one call of a worker: each is given out, and ends, while its work is open."""
+    """The tasks of one call of a worker; each begins and ends while its work is open."""
 
     def __init__(self, fence: Fence, step: int, start: int, stop: int) -> None:
         self._fence, self._step, self._stop = fence, step, stop
@@ -105,7 +105,7 @@ class Guard:
         self._passing: list[TensorStore] = []
 
     def begin(self, number: int) -> None:
-        """Raise AbortedError unless a task is to be done."""
+        """Raise AbortedError unless a task is open."""
         self._at = number
         self._written.clear()
         self.look()
@@ -115,7 +115,7 @@ class Guard:
         self.check(fresh=False)
 
     def check(self, *, fresh: bool = True) -> None:
-        """Raise AbortedError, and undo what was written, unless the task under way is to be done."""
+        """Raise AbortedError, and undo what was written, unless the current task is open."""
         try:
             self._fence.look(self._step, self._at, self._stop, fresh=fresh)
         except AbortedError:
@@ -123,7 +123,8 @@ class Guard:
             raise
 
     def guarded(self, store: TensorStore, *, passing: bool = False) -> TensorStore:
-        """Return an array that is written to only while the work is open; if `passing`, it goes with that."""
+        """Return an array that is written only while the work is open; if `passing`, it is deleted after
+        that."""
         if not self._fence.writes:
             return store
         if passing:
@@ -135,11 +136,11 @@ class Guard:
         return TensorStore._make(in_transaction(store._array, wrap), store._transform)
 
     def of(self, number: int) -> Guard:
-        """Return the guard of one task alone, which may be done beside others."""
+        """Return a guard for one task, which may run beside others."""
         return Guard(self._fence, self._step, number, number + 1)
 
     def inside(self, numbers: Iterable[int]) -> Tasks:
-        """Return what the task under way consists of."""
+        """Return the parts of the current task."""
         return Tasks(numbers, self, whole=False)
 
     def _undo(self) -> None:
@@ -172,5 +173,5 @@ class Tasks(Iterable[int]):
 
 
 def guard_of(tasks: Iterable[int]) -> Guard | None:
-    """Return the guard of tasks, None if nobody has to prove anything."""
+    """Return the guard of tasks; None if nothing has to be checked."""
     return tasks.guard if isinstance(tasks, Tasks) else None

@@ -5,10 +5,9 @@ an index is the product of an odd number for each dimension: the sum over a box 
 and that over a box of one value is a product.  Values are taken as words of at most 4 bytes, so that numbers
 whose last bits are all zero, such as small floats, are told apart as well as others.
 
-A copy may keep its fingerprint as an attribute, with which it is verified without its source.  A missing
-chunk reads as the fill value.  So the fingerprint of what is stored is that of an array full of the fill
-value, and for each chunk that is stored what makes it differ from that: what isn't there needs not be looked
-at.
+A copy may keep its fingerprint as an attribute, with which it can be verified without its source.  A missing
+chunk reads as the fill value.  So the fingerprint of the array is that of an array full of the fill value
+plus, for each stored chunk, the difference from it: missing chunks need no look.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ __all__ = ["chunk_fingerprint", "fill_fingerprint", "fingerprint", "kept_fingerp
 
 _LONGEST = 1 << 16  # numbers along a dimension whose weights are in memory at a time
 _MASK = (1 << 64) - 1
-_ROW = 1 << 12  # elements that are summed up at a time at least, where an array has so many
+_ROW = 1 << 12  # least number of elements that are summed at a time, if an array has so many
 _STAGED = 1 << 16  # words that are widened to 64 bits at a time
 
 
@@ -61,7 +60,7 @@ def fingerprint(values: npt.NDArray[Any], origin: Sequence[int]) -> int:
     True
     """
     for dim, n in enumerate(values.shape):
-        if n > _LONGEST:  # its weights would take more memory than the elements
+        if n > _LONGEST:  # the weights would take more memory than the elements
             at = (slice(None),) * dim
             parts = (
                 fingerprint(
@@ -98,7 +97,7 @@ def fingerprint(values: npt.NDArray[Any], origin: Sequence[int]) -> int:
 
 
 def _words(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return the elements as unsigned words, in a dimension behind the others."""
+    """Return the elements as unsigned words, in an added last dimension."""
     if values.dtype.hasobject:
         digests = [_digest(value) for value in values.reshape(-1).tolist()]
         return np.array(digests, np.uint32).reshape(*values.shape, 2)
@@ -115,7 +114,7 @@ def _words(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def _digest(value: object) -> tuple[int, int]:
-    """Return 64 bits that tell variable-length elements apart, by what they are, not how they are made."""
+    """Return 64 bits that identify variable-length elements by value."""
     text = value if isinstance(value, bytes) else repr(value).encode("utf-8", "surrogatepass")
     kind = b"b" if isinstance(value, bytes) else b"r"
     found = int.from_bytes(hashlib.blake2b(kind + text, digest_size=8).digest(), "little")
@@ -134,7 +133,7 @@ def _hashes(dim: int, start: int, n: int) -> npt.NDArray[np.uint64]:
 
 
 def with_fingerprint(target: Target, format: str, total: int) -> Target:
-    """Return an array that is to be made with the fingerprint of all elements among its attributes."""
+    """Return a new array that will have the fingerprint of all elements among its attributes."""
     own: dict[str, Any] = {FINGERPRINT: f"{total:016x}"}
     rules = tree_format(format)
     if rules.attributes_key:
@@ -147,7 +146,7 @@ def with_fingerprint(target: Target, format: str, total: int) -> Target:
 
 
 def kept_fingerprint(attributes: Mapping[str, JSON]) -> str | None:
-    """Return the fingerprint that is kept, None if there is none."""
+    """Return the kept fingerprint, or None."""
     found = attributes.get(FINGERPRINT)
     return None if found is None else str(found)
 

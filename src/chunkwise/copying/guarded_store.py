@@ -1,4 +1,4 @@
-"""``GuardedStore``: a store as a task sees it, which must not write when its work has ended."""
+"""``GuardedStore``: the store as a task sees it, which must not write after its work has ended."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ __all__ = ["GuardedStore", "Written"]
 
 
 class Written(NamedTuple):
-    """A value that was written where nothing was."""
+    """A value that was written to an empty key."""
 
     kv: KvStoreDriver
     key: str
     generation: bytes
 
     def undo(self) -> None:
-        """Delete it, unless it is another by now."""
+        """Delete the value, unless it was replaced."""
         if self.generation and traits_of(self.kv).conditional_deletes:
             self.kv.delete(self.key, if_equal=self.generation)
 
@@ -41,10 +41,10 @@ class _ConditionalWriter(Protocol):
 
 
 class GuardedStore(SameKeysStore):
-    """Store over `base` that writes where nothing is, and replaces what is there only while `check` says so.
+    """Store over `base` that writes to empty keys, and replaces values only while `check` allows it.
 
-    Between the look at what is there and its replacement comes `check`, which raises unless the work is open:
-    what was there then is of the same work, and what comes afterwards is not replaced.
+    `check` raises unless the work is open.  It is called between the read of the old value and its
+    replacement: the value read belongs to the same work, and a later one is not replaced.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class GuardedStore(SameKeysStore):
         return read_ranges(self.base, key, starts, stops)
 
     def write(self, key: str, value: Buffer, *, if_equal: bytes | None = None) -> bytes | None:
-        """Replace the value of `key`; raise AbortedError if that isn't the work's any more."""
+        """Replace the value of `key`; raise AbortedError if it no longer belongs to the work."""
         return self.replace(key, value, if_equal, self._write_if)
 
     def _write_if(self, key: str, value: Buffer, if_equal: bytes) -> bytes | None:
@@ -90,7 +90,7 @@ class GuardedStore(SameKeysStore):
         if_equal: bytes | None,
         write: Callable[[str, Buffer, bytes], bytes | None],
     ) -> bytes | None:
-        """Write by a function that writes on a condition."""
+        """Write with a function that takes a condition."""
         if not traits_of(self.base).conditional_writes(key):
             self._check()
             return self.base.write(key, value, if_equal=if_equal)
@@ -110,7 +110,7 @@ class GuardedStore(SameKeysStore):
         return self.base.write(key, value, if_equal=expected)
 
     def delete(self, key: str, *, if_equal: bytes | None = None) -> bytes | None:
-        """Delete `key`; raise AbortedError if it isn't the work's any more."""
+        """Delete `key`; raise AbortedError if it no longer belongs to the work."""
         for _ in range(MOST_LOST):
             expected = if_equal or self.base.read(key).generation
             if expected == MISSING_GENERATION:

@@ -1,9 +1,9 @@
 """``Journal``: the progress of unfinished work, in a small document in its destination.
 
-It is written before the first chunk, now and then during the work, and deleted at the very end.  Each writing
-is conditional on the one before, so two processes can't both go on with the same work: one that finds that
-somebody else has written stops.  Whoever takes a journal over waits first until its owner has been silent for
-some time; no clock but its own counts.
+It is written before the first chunk, now and then during the work, and deleted at the very end.  Each write
+is conditional on the one before, so two processes can't both continue the same work: a process stops when it
+finds that another has written.  A process that takes a journal over first waits until the owner has been
+silent for some time, measured by its own clock.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["Journal", "may_live"]
 
 _SECONDS = 1.0
 _BEAT = 5.0
-_SILENCE = 20.0  # seconds after which an owner that may be at work is taken for dead
+_SILENCE = 20.0  # seconds of silence after which an owner is assumed to be dead
 _POLL = 0.5
 _MASK = (1 << 64) - 1
 
@@ -44,12 +44,12 @@ class Journal:
     def __init__(
         self,
         location: Location,
-        task: Mapping[str, JSON],  # what is done and how: it is resumed only if it is the same
+        task: Mapping[str, JSON],  # what is done and how; must be the same to resume
         n_tasks: int | Sequence[int],  # of each pass
         *,
         command: str = "chunkwise cp --resume",
-        silence: float | None = None,  # seconds after which an owner is taken for dead
-        part: Part | None = None,  # which does only its share of the tasks
+        silence: float | None = None,  # seconds of silence after which an owner is assumed to be dead
+        part: Part | None = None,  # a part, with only its share of the tasks
     ) -> None:
         self._command = command
         self._kv = location.store
@@ -81,7 +81,7 @@ class Journal:
         Raises
         ------
         FailedPreconditionError
-            If it is that of other work, or its owner is at work.
+            If it belongs to other work, or its owner is at work.
         """
         document = self.check_idle()
         self._done = [Ranges(ranges) for ranges in document["done"]]
@@ -90,7 +90,7 @@ class Journal:
             raise self._at_work(self._read())
 
     def check_idle(self) -> JournalDocument:
-        """Return what the journal says; raise as `resume` does."""
+        """Return the content of the journal; raise as `resume` does."""
         document = self._wait_for_silence(self.check())
         if document["tasks"] != self._n_tasks:
             raise FailedPreconditionError(
@@ -99,7 +99,7 @@ class Journal:
         return document
 
     def check(self) -> JournalDocument:
-        """Return what the journal says; raise FailedPreconditionError if it is that of other work."""
+        """Return the content of the journal; raise FailedPreconditionError if it belongs to other work."""
         document = self._read()
         different = difference(document["task"], self._task)
         if different:
@@ -118,7 +118,7 @@ class Journal:
         return self._kv.describe(self.key)
 
     def _wait_for_silence(self, document: JournalDocument) -> JournalDocument:
-        """Return what the journal says when nobody is at work; raise if somebody is."""
+        """Return the content of the journal once nobody is at work; raise if somebody is."""
         owner = document["owner"]
         if owner is None or not may_live(owner):
             return document
@@ -145,13 +145,13 @@ class Journal:
         return list(self._done[at])
 
     def missing(self, at: int = 0) -> list[tuple[int, int]]:
-        """Return the tasks of pass `at` that are to be done, as ranges."""
+        """Return the tasks of pass `at` that are left, as ranges."""
         n = self._n_tasks[at]
         done = Ranges((*self._done[at], *self._others[at]))
         return list(done.missing(*(0, n) if self._part is None else self._part.share(n)))
 
     def leave_out(self, done: Sequence[Iterable[Iterable[int]]]) -> None:
-        """Take tasks of each pass for done, without noting them as done here."""
+        """Count tasks of each pass as done, without noting them as done by this process."""
         self._others = [Ranges(ranges) for ranges in done]
 
     def fingerprint(self, at: int = 0) -> int:
@@ -167,23 +167,23 @@ class Journal:
                 self._save(self.owner)
 
     def beat(self) -> None:
-        """Show that somebody is at work, if nothing was written for some seconds."""
+        """Write a sign of life if nothing was written for some seconds."""
         with self._lock:
             if time.monotonic() - self._saved >= _BEAT:
                 self._save(self.owner)
 
     def write(self) -> None:
-        """Write what is known."""
+        """Write the current state."""
         with self._lock:
             self._save(self.owner)
 
     def save(self) -> None:
-        """Write what is known, and that nobody is at work any more."""
+        """Write the current state, without an owner."""
         with self._lock:
             self._save(None)
 
     def restart(self, passes: Sequence[int] | None = None) -> None:
-        """Note that no task, perhaps of some passes, is done: what was written is not to be trusted."""
+        """Note that no task, or none of some passes, is done: what was written can't be trusted."""
         with self._lock:
             for at in range(len(self._n_tasks)) if passes is None else passes:
                 self._done[at], self._sums[at] = Ranges(), 0
@@ -202,7 +202,8 @@ class Journal:
 
     def _save(self, owner: str | None) -> None:
         if not self._write(owner):
-            # A store may have done what it said had failed, and then finds its own writing.
+            # The store may have stored a write that it reported as failed; then this process finds its own
+            # write.
             if self._read()["owner"] == self.owner and self._write(owner):
                 return
             raise AbortedError(f"another process has taken over: {self._where()}")

@@ -1,4 +1,4 @@
-"""How the task in a journal differs from the one that is to go on with it, and by which option."""
+"""How the task in a journal differs from the one that would resume it, and by which option."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _OPTIONS = {
     "number of parts": "--part",
 }
 INFORMATIVE = "given options"
-"""Member of a task that is no part of it, but says from what options the rest comes."""
+"""Member of a task that isn't part of it, but has the options behind the rest."""
 
 _LONGEST = 80  # characters of a value
 
 
 def difference(begun: Mapping[str, JSON], now: Mapping[str, JSON]) -> str:
-    """Return in words what differs between two tasks; the empty string if nothing does.
+    """Return the differences between two tasks as text, which is empty if there are none.
 
     >>> difference({"method": "mean"}, {"method": "max"})
     'its method is another one (was "mean", now "max": --method)'
@@ -48,7 +48,7 @@ def difference(begun: Mapping[str, JSON], now: Mapping[str, JSON]) -> str:
         members = list(other_members(then, here))
         if not members and name in _OPTIONS:
             members = [f"was {_text(then)}, now {_text(here)}: {_OPTIONS[name]}"]
-        # A digest says nothing; the options do, if they differ.
+        # Digests say nothing to people; options do, if they differ.
         members = members or list(other_members(begun.get(INFORMATIVE), now.get(INFORMATIVE)))
         how = "; ".join(dict.fromkeys(members))
         is_other = "are others" if name == "levels" else "is another one"
@@ -57,7 +57,7 @@ def difference(begun: Mapping[str, JSON], now: Mapping[str, JSON]) -> str:
 
 
 def told_options(fields: Mapping[str, object]) -> dict[str, JSON]:
-    """Return options in a form that JSON has."""
+    """Return options as JSON."""
     plain = (dict, list, int, float, str, type(None))
     return {
         name: list(value) if type(value) is tuple else value if isinstance(value, plain) else str(value)
@@ -66,7 +66,7 @@ def told_options(fields: Mapping[str, object]) -> dict[str, JSON]:
 
 
 def other_members(begun: JSON, now: JSON) -> Iterator[str]:
-    """Yield in words each member that differs, with the option of `cp` that it comes from.
+    """Yield a text for each member that differs, with the option of `cp` behind it.
 
     >>> list(other_members({"metadata": {"chunks": [2]}}, {"metadata": {"chunks": [3]}}))
     ['chunks was [2], now [3]: --chunk or --shard']

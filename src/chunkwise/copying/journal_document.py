@@ -1,6 +1,6 @@
-"""Documents of journals, checked as they are read, and the sets of tasks that they name.
+"""Documents of journals, checked when read, and the sets of tasks in them.
 
-A journal lies where anybody may have written.
+Anybody may have written to the place of a journal.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class JournalDocument(TypedDict):
 
 
 def read_journal(location: Location) -> JournalDocument | None:
-    """Return what the journal at `location` says, None if there is none."""
+    """Return the content of the journal at `location`, or None."""
     value = read_bounded(location.store, location.path + JOURNAL).value
     return None if value is None else parse_journal(value, location.describe(JOURNAL))
 
@@ -45,7 +45,7 @@ def parse_journal(value: Buffer, where: str) -> JournalDocument:
     Raises
     ------
     FailedPreconditionError
-        If it is none; the error names the file, the line and the member.
+        If it isn't a journal; the error names the file, the line and the member.
     """
     text = bytes(value)
     try:
@@ -64,7 +64,7 @@ def parse_journal(value: Buffer, where: str) -> JournalDocument:
 
 
 def owner_text(owner: object) -> str:
-    """Return the owner of a journal in words."""
+    """Return the owner of a journal as text."""
     host, pid, _ = (*str(owner).split(":"), "?", "?")[:3]
     return f"process {pid} on {host}"
 
@@ -77,7 +77,7 @@ def _is_none(where: str, line: int | None, why: str) -> FailedPreconditionError:
 
 
 def _line_of(text: bytes, name: str) -> int:
-    """Return the line of a member of the outermost object, or the last one if there is none."""
+    """Return the line of a member of the outermost object, or the last line if it is missing."""
     lines = text.splitlines() or [b""]
     start = f'"{name}":'.encode()
     found = (number for number, line in enumerate(lines, 1) if line.removeprefix(b"  ").startswith(start))
@@ -130,7 +130,7 @@ _MEMBERS: tuple[tuple[str, Callable[[object, list[int]], bool], str], ...] = (
 
 
 class Ranges:
-    """A set of integers from 0 up that come in runs: of a billion tasks, some hundred numbers.
+    """A set of integers from 0 up that come in runs: a billion tasks take some hundred numbers.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ class Ranges:
         self._edges[first:last] = inside
 
     def missing(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
-        """Yield the runs from `start` up to `stop` that aren't here."""
+        """Yield the runs between `start` and `stop` that are missing."""
         for low, high in self:
             if high <= start:
                 continue

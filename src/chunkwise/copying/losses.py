@@ -1,4 +1,4 @@
-"""What a copy lacks of its source: told by a warning in Python, by lines and a status on the command line."""
+"""What a copy lacks: reported by a warning in Python, and by lines and a status on the command line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST_NAMED = 5
 
 
 def is_loss(note: str) -> bool:
-    """Return True if a note on a copy says that it lacks something, or has it in another form."""
+    """Return True if a note on a copy reports a loss or another form."""
     return "left out" in note or note.endswith("text here")
 
 
@@ -27,7 +27,7 @@ def array_left_out(why: str) -> str:
 
 
 def warn_of_losses(losses: Sequence[tuple[str, str]], *, stacklevel: int = 2) -> None:
-    """Warn of what a copy lacks, if that is anything: pairs of a path, which may be empty, and a note."""
+    """Warn of losses, if any: pairs of a path, which may be empty, and a note."""
     if not losses:
         return
     named = [f"{path}: {note}" if path else note for path, note in losses[:_MOST_NAMED]]
@@ -38,9 +38,9 @@ def warn_of_losses(losses: Sequence[tuple[str, str]], *, stacklevel: int = 2) ->
 
 
 def finite_attributes(attributes: Mapping[str, JSON], format: str) -> tuple[dict[str, JSON], list[str]]:
-    """Return attributes as a document of this format has them, and notes on those that are others.
+    """Return attributes as a document of this format holds them, and notes on those that were changed.
 
-    JSON has no NaN and no infinities: a document with their bare names is none for strict readers.
+    JSON has no NaN and no infinities: strict readers refuse a document with their bare names.
     """
     notes: list[str] = []
     out = dict(attributes)

@@ -1,8 +1,7 @@
 """Migration of Zarr v1 and v2 arrays to Zarr v3 in place: new metadata, the same chunks.
 
-That is possible where v3 has names for all that the array uses: the key encoding ``v2`` finds the chunks,
-and a codec chain says how they are stored.  That it says the same is checked, not assumed: the chain of the
-new document must be that of the old one.
+That is possible if v3 has names for everything that the array uses: the key encoding ``v2`` finds the chunks,
+and a codec chain says how they are stored.  The chain of the new document is compared with the old one.
 """
 
 from __future__ import annotations
@@ -54,11 +53,11 @@ class Migration(NamedTuple):
     document : dict
         The new ``zarr.json``.
     removed : tuple of str
-        Keys of the old documents, relative to the array, that go.
+        Keys of the old documents, relative to the array, that are removed.
     notes : tuple of str
-        What the array is no longer, or should be known about it.
+        What changes for users of the array.
     applied : bool
-        Whether it has been done.
+        Whether the changes have been made.
     """
 
     document: dict[str, JSON]
@@ -81,32 +80,32 @@ def migrate(
     place : str, path or Location
         The array.
     apply : bool, default False
-        Whether to do it; without, nothing is written.
+        Whether to do it; otherwise nothing is written.
     keep_old : bool, default False
-        Whether the old documents stay beside the new one, so that the array can be opened as either.  A
-        change of one is not seen in the other.
+        Whether the old documents stay beside the new one, so that the array can be opened as either.  Later
+        changes of one don't change the other.
     storage_options : mapping, optional
         As for `open_group`.
 
     Returns
     -------
     Migration
-        What was done, or would be.
+        The changes made, or that would be made.
 
     Raises
     ------
     NotFoundError
         If there is nothing.
     FailedPreconditionError
-        If what is there is no such array, or v3 can't describe it; names the member and the reason.
+        If it isn't such an array, or v3 can't describe it; the error names the member and the reason.
     AlreadyExistsError
         If there is another ``zarr.json`` already.
 
     Notes
     -----
-    The new document is written before the old ones are deleted, so that there is an array at any time; after
-    an error the old documents are as they were.  What a killed process has begun is finished by another call.
-    Writers of chunks need not stop; programs that change attributes or shape should.
+    The new document is written before the old ones are deleted, so the array exists at any time; after an
+    error the old documents are as they were.  Another call finishes what a killed process has begun. Writers
+    of chunks need not stop; programs that change attributes or shape should.
 
     Examples
     --------
@@ -137,7 +136,7 @@ def migrate(
 
 
 def plan_migration(node: Node, *, keep_old: bool = False) -> Migration:
-    """Return what `migrate` would do to an array, without a look at the groups above it."""
+    """Return what `migrate` would do to an array, without looking at the groups above it."""
     location = node.location
     rules = node.rules
     if rules.successor in (None, node.format) or node.kind != "array":
@@ -207,7 +206,7 @@ def _describe(node: Node) -> tuple[dict[str, JSON], tuple[str, ...]]:
 
 
 def _plain(old: Zarr2Metadata) -> list[Codec]:
-    """Return the codec chain in the terms of v3."""
+    """Return the codec chain in v3's form."""
     # A record has one byte order, and Blosc's shuffle, which only the encoder has to know, is not automatic.
     codecs: list[Any] = list(old.codecs)
     for i, codec in enumerate(codecs):
@@ -221,7 +220,7 @@ def _plain(old: Zarr2Metadata) -> list[Codec]:
 
 
 def _check_same(old: Zarr2Metadata, plain: list[Codec], document: dict[str, JSON]) -> None:
-    """Raise unless the new document means the same chunks."""
+    """Raise unless the new document describes the same chunks."""
     new = parse_zarr3(document)
     item = ChunkSpec(old.chunks, old.missing_value().dtype, old.missing_value())
     same = len(plain) == len(new.codecs) and all(
@@ -233,7 +232,7 @@ def _check_same(old: Zarr2Metadata, plain: list[Codec], document: dict[str, JSON
 
 
 def notes_above(location: Location) -> list[str]:
-    """Return what is to be known of the group that a migrated node is in."""
+    """Return a note on the group around a migrated node."""
     above = location.parent
     if above is None or above.store.read(above.path + ".zgroup").value is None:
         return []
@@ -241,7 +240,7 @@ def notes_above(location: Location) -> list[str]:
 
 
 def old_node(node: Node) -> Node:
-    """Return the node of Zarr v2 or v1 that has been given a ``zarr.json`` already, by a killed process."""
+    """Return the node of Zarr v2 or v1 to which a killed process has already given a ``zarr.json``."""
     for format in (name for name, rules in TREE_FORMATS.items() if name != rules.successor == node.format):
         found = find_documented(node.location, format)
         if found is not None and found.format == format and found.kind == node.kind:
@@ -250,7 +249,7 @@ def old_node(node: Node) -> Node:
 
 
 def change_documents(kv: KvStoreDriver, written: Mapping[str, bytes], removed: Sequence[str]) -> None:
-    """Write documents that aren't there yet, then delete others; after an error all are as they were.
+    """Write new documents, then delete others; after an error all are as they were.
 
     Raises
     ------
@@ -283,7 +282,7 @@ def change_documents(kv: KvStoreDriver, written: Mapping[str, bytes], removed: S
                 kv.delete(key)
     except BaseException:  # an interrupt too
         for step in reversed(undo):
-            with suppress(ChunkwiseError):  # the store may have failed for good: then there are both
+            with suppress(ChunkwiseError):  # the store may have failed permanently: then both are there
                 step()
         raise
 

@@ -1,9 +1,9 @@
-"""Migration of a hierarchy: every Zarr v2 array and group in it becomes one of Zarr v3.
+"""Migration of a hierarchy: every Zarr v2 array and group in it becomes Zarr v3.
 
 1. The migration of every array is planned first; if one can't be migrated, nothing is written.
-2. The new documents are written beside the old ones, from the deepest up: until the last is there, the tree
-   of Zarr v2 is whole.  Then the old ones are deleted.  After an error all are as they were.
-3. If there were consolidated metadata, those of Zarr v3 are written.
+2. The new documents are written beside the old ones, from the deepest up: until the last is written, the Zarr
+   v2 tree is complete.  Then the old ones are deleted.  After an error all are as they were.
+3. If there was consolidated metadata, it is written for Zarr v3.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _OLD_KEYS = (".zgroup", ".zattrs")
 
 
 class MigratedNode(NamedTuple):
-    """Result of the migration of a node, or its plan."""
+    """Result, or plan, of the migration of a node."""
 
     name: str
     kind: str
@@ -57,7 +57,7 @@ def migrate_tree(root: Node, *, apply: bool, keep_old: bool) -> list[MigratedNod
         removed += [path + key for key in migrated.removed if key != ".zmetadata"]
         if node.kind == "group" and kv.read(path + ".zmetadata").value is not None:
             consolidated.append(node)
-    # First, since the members that they name go.
+    # First, since the members that it names are removed.
     change_documents(kv, written, [*(n.location.path + ".zmetadata" for n in consolidated), *removed])
     try:
         update_consolidated(kv, root.location.path)
@@ -69,7 +69,7 @@ def migrate_tree(root: Node, *, apply: bool, keep_old: bool) -> list[MigratedNod
 
 
 def _plan(name: str, node: Node, keep_old: bool) -> tuple[MigratedNode, dict[str, JSON]]:
-    """Return what becomes of a node, and its new document."""
+    """Return the result for a node, and its new document."""
     try:
         if node.error:
             raise FailedPreconditionError(node.error)

@@ -1,7 +1,7 @@
-"""The value that stands for a missing one, taken from an array of one format for one of another.
+"""The value that marks missing elements, carried from an array of one format to one of another.
 
-Where xarray takes the fill value of Zarr v2 for it, an array that has none of its own gets null there: a fill
-value of zero would make every zero a missing value.
+xarray treats the fill value of Zarr v2 as this mark.  So an array without a mark gets a null fill value
+there: with a fill value of zero, every zero would be missing.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def take_marker(
     dtype: DataType,
     attributes: dict[str, JSON],
 ) -> npt.NDArray[Any] | None:
-    """Return what stands for a missing value, None if nothing does; it is no attribute any more."""
+    """Return the mark of missing values, or None, and take it out of the attributes."""
     element = dtype.memory_dtype
     if element.hasobject or element.names or element.kind not in "iufcbSU":
         return None
@@ -54,7 +54,7 @@ def take_marker(
 
 
 def marker_as(marker: npt.NDArray[Any] | None, dtype: DataType, notes: list[str]) -> npt.NDArray[Any] | None:
-    """Return a marker in the type of the copy; None, with a note, if that hasn't got the value."""
+    """Return a marker in the type of the copy; None, with a note, if the type can't hold it."""
     if marker is None:
         return None
     found = _exactly(marker, dtype.memory_dtype)
@@ -64,7 +64,7 @@ def marker_as(marker: npt.NDArray[Any] | None, dtype: DataType, notes: list[str]
 
 
 def marker_attribute(marker: npt.NDArray[Any] | None, format: str) -> dict[str, JSON]:
-    """Return the attribute that a marker is in a format, if there is one."""
+    """Return the attribute that holds a marker in a format, if there is one."""
     return {} if marker is None else {FILL_VALUE: marker_to_json(marker, marker.dtype, format)}
 
 

@@ -1,7 +1,7 @@
 """Sizes of chunks and shards by dimension name: one option for arrays of different dimensions.
 
-``{"time": 90, "lat": 8}`` holds for each array along the dimensions that it has by these names.  The others
-keep their size, and so does an array that has none of them.
+``{"time": 90, "lat": 8}`` applies to each array that has dimensions of these names.  Other dimensions and
+arrays keep their sizes.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ SIZES = ("chunks", "shards")
 
 
 class SizesError(InvalidArgumentError):
-    """Sizes that were asked for can't be those of an array."""
+    """The requested sizes don't fit an array."""
 
 
 def check_named(options: Mapping[str, Any], names: Iterable[str | None], where: str) -> None:
-    """Raise SizesError if sizes are asked for by a name that is none of `names`, the ones of `where`."""
+    """Raise SizesError if sizes are given for a name that isn't in `names`, those of `where`."""
     known = sorted({name for name in names if name})
     for option in SIZES:
         sizes = options.get(option)
@@ -35,16 +35,16 @@ def check_named(options: Mapping[str, Any], names: Iterable[str | None], where: 
 
 
 def resolved_sizes(template: ArrayTemplate, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of a copy with one size for each dimension of the array that a template is of.
+    """Return the options of a copy with one size for each dimension of the template's array.
 
-    Options that are by names which the array doesn't have are left out.
+    Options for names that the array doesn't have are left out.
     """
     out = dict(options)
     names = out.get("names", template.names)
     for option in SIZES:
         sizes = out.get(option)
         if isinstance(sizes, Mapping):
-            # What gets shards now has them as large as its chunks along the other dimensions.
+            # New shards are as large as the chunks along the other dimensions.
             before = template.shards or out.get("chunks", template.chunks) if option == "shards" else None
             found = _of_dimensions(sizes, names, before or template.chunks, option, len(template.shape))
             if found is None:

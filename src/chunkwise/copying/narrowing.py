@@ -1,4 +1,5 @@
-"""Conversion of numbers to a data type that doesn't hold all of their values, by a rule of the user."""
+"""Conversion of numbers to a data type that can't hold all of their values, by a rule that the user
+chooses."""
 
 from __future__ import annotations
 
@@ -24,16 +25,16 @@ Cast: TypeAlias = Literal["error", "clamp", "wrap", "scale"]
 CASTS: tuple[Cast, ...] = ("error", "clamp", "wrap", "scale")
 """Treatment of values that the new type can't hold.
 
-``error`` raises; ``clamp`` takes the nearest value that there is; ``wrap`` counts on from the other end of
-an integer type.  ``scale`` maps all values, so that the least becomes the least integer, and the greatest
-the greatest; for floating-point types 0 and 1.  Fractions are rounded where the rule isn't ``error``.
+``error`` raises; ``clamp`` takes the nearest value; ``wrap`` wraps integers around.  ``scale`` maps all
+values so that the minimum and maximum become those of an integer type, or 0 and 1 for floating-point types.
+Fractions are rounded unless the rule is ``error``.
 """
 
 Array: TypeAlias = npt.NDArray[Any]
 
 
 class MisfitError(OutOfRangeError):
-    """There are values that the new data type can't hold."""
+    """The new data type can't hold some values."""
 
 
 class Narrowing:
@@ -73,13 +74,13 @@ class Narrowing:
         elif is_integer(memory) and not is_integer(values.dtype):
             self._refuse(values, ~np.isfinite(values.astype(np.float64)))
         rule = "wrap" if self.rule == "wrap" else "clamp"
-        if self.rule != "scale":  # else it is what rounding makes of the least and the greatest
+        if self.rule != "scale":  # otherwise the rounded extremes
             with self._lock:
                 self.n_changed += int(np.count_nonzero(misfits))
         return cast_values(values, memory, "nearest-even", rule)
 
     def __str__(self) -> str:
-        """Return what became of the values that did not fit, or of all; empty if nothing did."""
+        """Return a text on how values were changed; empty if none were."""
         if self.rule == "scale" and self.extent is not None:
             low, high = value_range(self._target.memory_dtype) if self._target.kind == "int" else (0, 1)
             return f"values from {self.extent[0]:.6g} to {self.extent[1]:.6g} became {low} to {high}"
@@ -108,7 +109,7 @@ class Narrowing:
 def narrowing(
     source: TensorStore, target: DataType, rule: Cast, extent: tuple[float, float] | None = None
 ) -> Narrowing | None:
-    """Return the conversion of the elements of `source` to `target`; None if nothing can get lost."""
+    """Return the conversion of the elements of `source` to `target`; None if no value can be lost."""
     if rule not in CASTS:
         raise InvalidArgumentError(f"cast: expected one of {', '.join(CASTS)}, not {rule!r}")
     numbers = source.dtype.kind in ("bool", "int", "float") and target.kind in ("int", "float")

@@ -1,7 +1,7 @@
 """Opening and creating the array at a location.
 
-A new Zarr array below a group gets the groups between, an N5 dataset makes its container name its
-version, and consolidated metadata above follows.
+Missing groups above a new Zarr array are created, the container of an N5 dataset gets its version, and
+consolidated metadata above is updated.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["NewArray", "create_array", "open_array", "open_node"]
 
 
 def open_array(location: Location, *, found: Node | None = None, **options: Any) -> TensorStore:
-    """Open the array at `location`, whatever its format; `found` is it, if it was just looked for."""
+    """Open the array at `location`, of any format; `found` is its node, if that is known."""
     node = found or require_node(location)
     if node.kind == "group" or node.format is None:
         if node.implicit and (why := interrupted_instead(location.store, location.path, location.text)):
@@ -46,7 +46,7 @@ def open_array(location: Location, *, found: Node | None = None, **options: Any)
 
 
 def open_node(tree: Tree, names: Sequence[str], node: Node) -> TensorStore:
-    """Open an array of a tree; nothing is read that has been read already."""
+    """Open an array of a tree, without reading anything again."""
     array = tree.open_array(node)
     return TensorStore._make(array, IndexTransform.identity(array.domain), None, tree.array_node(names, node))
 
@@ -57,14 +57,14 @@ def create_array(location: Location, target: Target) -> TensorStore:
     Raises
     ------
     AlreadyExistsError
-        If there is one, a group or other files are in its place, or an array is above it.
+        If there is already an array, group or other files, or an array above.
     """
     format = FORMATS[target.spec["driver"]]
     if not is_staging(location.name):  # which is in the array that it replaces, in some stores
         check_outside_arrays(location)
     check_free(location, format)
     spec = {**target.spec, "kvstore": location.kvstore()}
-    # Nothing is to be left of an array that can't be made.
+    # Nothing may remain of an array that can't be made.
     planned = open_spec({**spec, "open": True, "assume_metadata": True}).result()
     text = planned.dtype.name == "ustring"
     new = NewArray(format, spec, target.attributes)
@@ -74,7 +74,7 @@ def create_array(location: Location, target: Target) -> TensorStore:
 
 @dataclass(frozen=True)
 class NewArray:
-    """An array that is to be made, in a place where nothing is."""
+    """A new array, at a location where nothing is."""
 
     format: str
     spec: Mapping[str, Any]  # without open mode; its kvstore is that of the place
@@ -83,7 +83,7 @@ class NewArray:
     data: Any = None
 
     def write_to(self, place: Location, make_parents: Callable[[], list[Location]] = list) -> TensorStore:
-        """Make the array and return it; after a failure nothing of it is there, nor groups made for it."""
+        """Make the array and return it; after a failure neither it nor groups made for it remain."""
         parents: list[Location] = []
         made = False
         try:
@@ -97,9 +97,9 @@ class NewArray:
                 update_consolidated(place.store, place.path)
             if self.data is not None:
                 self._alone(store, place).write(self.data).result()
-        except BaseException:  # an interrupt too: no half array is to stay
+        except BaseException:  # an interrupt too: no half array may stay
             with suppress(ChunkwiseError):  # the store may have failed for good
-                if made or find_documented(place) is None:  # else somebody was faster
+                if made or find_documented(place) is None:  # otherwise somebody was faster
                     delete_own(place)
                     update_consolidated(place.store, place.path)
                 remove_groups(parents)

@@ -1,4 +1,4 @@
-"""What is read where something is to be written: the overlap of an operand with a location."""
+"""The overlap of what an operand reads with a location that is written."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from chunkwise.errors import ChunkwiseError
 __all__ = ["overlap", "places", "store_and_path", "uses"]
 
 _HOLDERS = ("store", "view", "array", "_array", "_indexable", "_data", "_variable")
-"""Attributes in which the arrays of other libraries, and wrappers of ours, have what they read."""
+"""Attributes in which arrays of other libraries, and our own wrappers, keep what they read."""
 _DEPTH = 16
 
 
 def overlap(operand: Any, location: Location) -> str | None:
-    """Return the name of what `operand` reads at or below a location; None if nothing is read there.
+    """Return the name of what `operand` reads at or below a location, or None.
 
     Parameters
     ----------
     operand : object
         A TensorStore, also a view or a virtual array, such as a stack; a group; an array or group of
-        zarr-python; or whatever has one of them in it as its data, as the lazy arrays of xarray have.  Of
-        anything else nothing is known, and None returned: in memory it reads nothing.
+        zarr-python; or an object that has one of them as its data, such as a lazy array of xarray.  For
+        anything else None is returned: data in memory reads nothing.
     location : Location
-        Of what is to be written or replaced.
+        What is going to be written or replaced.
     """
     return _overlap(operand, location, _DEPTH)
 
@@ -114,7 +114,7 @@ def _drivers(spec: DriverSpec | KvStoreSpec) -> Iterator[DriverSpec]:
 
 
 def _kvstores(spec: DriverSpec | KvStoreSpec) -> Iterator[KvStoreSpec]:
-    """Yield the kvstores of all arrays that a bound spec is made of, and those that they adapt."""
+    """Yield the kvstores of all arrays in a bound spec, and those that they adapt."""
     if isinstance(spec, KvStoreSpec):
         yield spec
         for base in spec.bases() if isinstance(spec, AdapterKvStoreSpec) else ():
@@ -127,7 +127,7 @@ def _kvstores(spec: DriverSpec | KvStoreSpec) -> Iterator[KvStoreSpec]:
 
 
 def store_and_path(kv: KvStoreDriver, path: str) -> tuple[Any, str]:
-    """Return the storage that a prefix of keys is in, and the prefix there, for comparison with others."""
+    """Return the storage of a prefix of keys, and the prefix there, for comparison."""
     if isinstance(kv, FileStore):
         return "file", os.path.join(os.path.realpath(kv.root + path), "")
     whole, above = whole_store(kv)
@@ -135,5 +135,5 @@ def store_and_path(kv: KvStoreDriver, path: str) -> tuple[Any, str]:
 
 
 def places(array: TensorStore) -> list[Location]:
-    """Return the locations of all arrays that an array, or a view of one, is made of."""
+    """Return the locations of all arrays behind an array or a view of one."""
     return [location_of(kvstore) for kvstore in _kvstores(array._array.spec())]

@@ -16,7 +16,7 @@ _KEY = re.compile(rf"{re.escape(STEM)}\.([0-9]{{1,7}})-of-([0-9]{{1,7}})\.json",
 
 
 class Part(NamedTuple):
-    """One of `n` parts, the first of which is number 1."""
+    """One of `n` parts, numbered from 1."""
 
     number: int
     n: int
@@ -32,7 +32,7 @@ class Part(NamedTuple):
 
 
 def parse_part(text: str) -> Part:
-    """Return the part that ``I/N`` says; raise InvalidArgumentError if it says none."""
+    """Return the part ``I/N``; raise InvalidArgumentError for another text."""
     match = re.fullmatch(r"([0-9]{1,7})/([0-9]{1,7})", text, re.ASCII)
     if match is None or not 1 <= int(match[1]) <= int(match[2]) <= MOST_PARTS:
         raise InvalidArgumentError(
@@ -42,7 +42,7 @@ def parse_part(text: str) -> Part:
 
 
 def part_of_key(key: str) -> Part | None:
-    """Return the part whose journal has this name; None if it is that of no part."""
+    """Return the part whose journal has this name, or None."""
     match = _KEY.fullmatch(key)
     part = None if match is None else Part(int(match[1]), int(match[2]))
     return part if part is not None and 1 <= part.number <= part.n else None

@@ -1,10 +1,10 @@
 """Parts of a copy that is made without a scheduler: each does a range of the tasks and has its own journal.
 
-1. Who comes first writes the journal of the whole, which has the plan and belongs to nobody.
-2. A part notes in a journal beside it which of its tasks are done.  It begins the second pass when all parts
-   have done the first.
-3. Who sees that all is done takes the journal of the whole, puts those of the parts into it, and publishes.
-   If it is killed, any part that is run again does it.
+1. The first part writes the journal of the whole, which has the plan and no owner.
+2. Each part notes in its own journal beside it which of its tasks are done.  It begins the second pass when
+   all parts have done the first.
+3. The part that sees that everything is done takes over the journal of the whole, merges those of the parts
+   into it, and publishes.  If it is killed, any part that is run again does this.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ class PartJournals:
         return Journal(self._location, self._task, self._n_tasks, part=part, command=self._command)
 
     def begin(self, part: Part, whole: Journal) -> tuple[Journal, bool]:
-        """Return the journal of a part, as its owner, and whether it was begun before.
+        """Return the journal of a part, as its owner, and whether it existed before.
 
         Raises
         ------
         FailedPreconditionError
-            If the journal of the whole is that of other work, or somebody puts the parts together.
+            If the journal of the whole belongs to other work, or another process is merging the parts.
         """
         document = whole.check_idle()
         own = self.of(part)
-        own.leave_out(document["done"])  # by a process that had put parts together, and was killed then
+        own.leave_out(document["done"])  # by a process that merged parts and was then killed
         try:
             own.begin()
         except AlreadyExistsError:
@@ -60,7 +60,7 @@ class PartJournals:
         return own, False
 
     def read(self) -> Iterator[tuple[Part, JournalDocument]]:
-        """Yield what the parts that have begun have noted."""
+        """Yield the journals of the parts that have begun."""
         kv, path = self._location.store, self._location.path
         keys = KeyRange.of_prefix(f"{path}{STEM}.")
         found = {part_of_key(key[len(path) :]) for key in kv.list(keys.start, keys.stop)}
@@ -74,7 +74,7 @@ class PartJournals:
             yield part, document
 
     def n_missing(self) -> list[int]:
-        """Return for each pass how many tasks are to be done by any part."""
+        """Return for each pass how many tasks are left, for all parts."""
         whole = read_journal(self._location)
         if whole is None or whole["tasks"] != list(self._n_tasks):  # another process has made the copy
             return [0] * len(self._n_tasks)
@@ -86,7 +86,7 @@ class PartJournals:
         return [n - len(known) for n, known in zip(self._n_tasks, done, strict=True)]
 
     def join(self, whole: Journal) -> None:
-        """Put what all parts have noted into the journal of the whole, which is this process's.
+        """Merge the journals of all parts into the journal of the whole, which this process owns.
 
         Raises
         ------
@@ -100,13 +100,13 @@ class PartJournals:
                 journal.resume()
                 taken.append(journal)
         except FailedPreconditionError:
-            for journal in taken:  # or that part would wait for this process
+            for journal in taken:  # otherwise that part would wait for this process
                 journal.save()
             raise
         for journal in begun:
             for at in range(len(self._n_tasks)):
                 ranges = journal.done(at)
-                # The sum of a part counts once, also if a process that did this was killed.
+                # The sum of a part counts once, even if a process was killed while it merged.
                 known = any(whole.is_done(start, at) for start, _ in ranges)
                 for i, (start, stop) in enumerate(ranges):
                     whole.mark(start, stop, at, 0 if i or known else journal.fingerprint(at))
@@ -116,6 +116,6 @@ class PartJournals:
 
 
 def n_parts(journal: JournalDocument) -> int | None:
-    """Return how many parts a copy has, given the journal of the whole; None if it has none."""
+    """Return the number of parts in the journal of the whole; None for a copy without parts."""
     found = journal["task"].get("number of parts")
     return found if type(found) is int and 1 <= found <= MOST_PARTS else None

@@ -45,7 +45,8 @@ def matching(pattern: str) -> list[str]:
 
 
 def pictures_at(place: object) -> list[str] | None:
-    """Return the pictures in a folder that holds nothing else, or that a glob matches; None for others."""
+    """Return the pictures in a folder that holds nothing else, or those that a glob matches; None
+    otherwise."""
     if not isinstance(place, str | os.PathLike):
         return None
     text = os.fspath(place)
@@ -82,7 +83,7 @@ def open_pictures(paths: Sequence[str]) -> TensorStore:
 
 
 def stack_planes(planes: Sequence[TensorStore]) -> TensorStore:
-    """Return arrays of the same shape as one, with a first dimension z, or t if they have a z."""
+    """Return arrays of the same shape as one array, with a new first dimension z, or t if they have a z."""
     planes = list(map(without_channel, planes))
     labels = planes[0].domain.labels
     free = next((name for name in ("z", "t") if name not in labels), "")

@@ -1,7 +1,7 @@
 """A plain reader of chunks: one key after the other, one codec after the other.
 
-Stored data is verified with it.  It shares the codecs and the index of shards with the readers that are made
-for speed, but none of their shortcuts, so that a mistake in those can't hide from a check.
+`verify` uses it.  It shares codecs and shard indexes with the fast readers, but none of their shortcuts, so a
+mistake in those can't hide.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Piece(NamedTuple):
     name: str  # of an inner chunk, or ``"shard index"``; empty for a chunk that is a value by itself
     at: tuple[slice, ...]  # its box in the cell
     elements: Array | None  # None if it can't be decoded
-    covered: bool  # True if it has a checksum, which was compared
+    covered: bool  # True if it has a checksum, which matched
     error: Exception | None
 
     @property
@@ -64,7 +64,7 @@ class PlainReader:
             self._layout = shard_layout(array, array.shard)
 
     def fetch(self, key: str) -> Buffer | None:
-        """Return the stored value; None if there is none."""
+        """Return the stored value, or None."""
         return self._store.read(key).value
 
     def pieces(self, cell: Sequence[int], value: Buffer) -> Iterator[Piece]:
@@ -150,7 +150,7 @@ def _cells(grid: ChunkGrid, dim: int, start: int, stop: int) -> range:
 def _overlap(
     lows: Sequence[int], at: Sequence[slice], start: Sequence[int], stop: Sequence[int]
 ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """Return which part of a piece lies in a box, and its place there."""
+    """Return the part of a piece that lies in a box, and its position there."""
     inside, place = [], []
     for low, part, a, b in zip(lows, at, start, stop, strict=True):
         first, last = low + part.start, low + part.stop
@@ -163,7 +163,7 @@ def _overlap(
 
 def read_plainly(view: TensorStore) -> npt.NDArray[Any]:
     """Return the elements of `view`, which is of slices."""
-    # An array that is made of others has no chunks that could be read one by one.
+    # A virtual array has no chunks that could be read one by one.
     array = view._array
     if not isinstance(array, ChunkedArray):
         return view.read().result()

@@ -1,6 +1,6 @@
-"""Plan of a copy, made before anything is read: one pass of blocks, or two with an array between.
+"""Plan of a copy, made before anything is read: one pass of blocks, or two with an intermediate array.
 
-1. A task is a block: one read, one write of whole write objects (chunks or shards) of what it writes to.
+1. A task is a block: one read, and one write of whole chunks or shards of the target.
 2. One pass, if its blocks read at most 2.5 times the array: chunks of the source that lie in several blocks
    are read several times.
 3. Else two.  The blocks of the first hold whole chunks of the source, each is one shard of an intermediate
@@ -30,9 +30,9 @@ MOST_READ = 2.5
 """Number of times that one pass may read the array before two take its place."""
 
 COPIES = 4
-"""Blocks that a task has in memory: as it is read, as it is to be written, encoded, and what codecs take."""
+"""Copies of a block that a task has in memory: as read, as converted, as encoded, and inside the codecs."""
 
-_MOST_COUNTED = 1 << 20  # blocks along a dimension; of more, the first stand for all
+_MOST_COUNTED = 1 << 20  # blocks along a dimension; if there are more, the first represent all
 
 
 class Grid(NamedTuple):
@@ -41,12 +41,12 @@ class Grid(NamedTuple):
     Attributes
     ----------
     shape : tuple of int
-        Of a chunk; 1 where any cut is as good as another.
+        Shape of a chunk; 1 along dimensions where any cut will do.
     origin : tuple of int
-        A place where chunks begin, in the array or not.
+        A position where a chunk begins, inside the array or not.
     copies : int
-        What reading a part of a chunk takes, in sizes of the chunk: 1 for one that is stored as it is read, 2
-        for one that a codec decodes.
+        Memory for reading a part of a chunk, in sizes of the chunk: 1 if it is stored raw, 2 if a codec
+        decodes it.
     """
 
     shape: tuple[int, ...]
@@ -65,7 +65,7 @@ def plan_blocks(
     wanted_nbytes: int | None = None,
     two_passes: bool = True,
 ) -> CopyPlan:
-    """Decide in which blocks an array is copied.
+    """Choose the blocks in which an array is copied.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def plan_blocks(
     n_at_once : int
         Tasks that it works on at the same time; fewer if a chunk is too large for that.
     wanted_nbytes : int, optional
-        How large blocks are to be, unless larger ones are read less often.
+        Wanted size of blocks, unless larger ones need fewer reads.
     two_passes : bool
         Whether there may be an intermediate array.
 
@@ -141,7 +141,7 @@ def plan_blocks(
     if plan is None or sum(plan[1]) + 1 >= best_read:
         return direct
     (first, second), reads, between = plan
-    # Of each shard the index is read too.
+    # The index of each shard is read too.
     shards = Grid(between.shards, tuple(domain.inclusive_min))
     n_gets = _n_pairs(domain, first, source), 2 * _n_pairs(domain, second, shards)
     return CopyPlan(
@@ -150,7 +150,7 @@ def plan_blocks(
 
 
 def least_memory(domain: IndexDomain, itemsize: int, source: Grid, target: Grid) -> int:
-    """Return the bytes that a task takes at least: one chunk of the target is a block."""
+    """Return the least memory of a task, with one chunk of the target as a block."""
     block, chunk = (
         prod(max(1, min(n, size)) for n, size in zip(grid.shape, domain.shape, strict=True)) * itemsize
         for grid in (target, source)
@@ -159,9 +159,9 @@ def least_memory(domain: IndexDomain, itemsize: int, source: Grid, target: Grid)
 
 
 def _most(memory: int, read: int, copies: int) -> int:
-    """Return how large a block may be, given the memory of a task and what reading a chunk takes of it."""
+    """Return how large a block may be, given the memory of a task and that for reading a chunk."""
     most = memory // COPIES
-    # A chunk that is smaller is read before there are the other copies of the block.
+    # A smaller chunk is read before the other copies of the block exist.
     return most if read <= copies * most else max(1, min(most, memory - read))
 
 
@@ -175,7 +175,7 @@ def _two_passes(
     if prod(first) > most or prod(second) > most:
         return None
     growing = True
-    while growing:  # the more the blocks of both passes have in common, the larger are the inner chunks
+    while growing:  # the more the blocks of both passes have in common, the larger the inner chunks
         growing = _grow(first, second, source.shape, shape, most)
         growing = _grow(second, first, target.shape, shape, most) or growing
     first = _evened(first, source.shape, shape)
@@ -193,7 +193,7 @@ def _two_passes(
 def _grow(
     block: list[int], other: Sequence[int], unit: Sequence[int], shape: Sequence[int], most: int
 ) -> bool:
-    """Make a block longer where the other is longest in comparison; return whether there was room."""
+    """Extend a block along the dimension where the other is longest in comparison; return whether it fits."""
     for dim in sorted(range(len(block)), key=lambda d: -other[d] / block[d]):
         if other[dim] <= block[dim]:
             return False
@@ -206,7 +206,7 @@ def _grow(
 
 
 def _evened(block: Sequence[int], unit: Sequence[int], shape: Sequence[int]) -> list[int]:
-    """Return blocks of about equal size, as many as there would be: no small ones at the edges."""
+    """Return the same number of blocks, of about equal size: no small ones at the edges."""
     out = []
     for size, u, n in zip(block, unit, shape, strict=True):
         each = -(-n // -(-n // size)) if n else 1
@@ -215,7 +215,7 @@ def _evened(block: Sequence[int], unit: Sequence[int], shape: Sequence[int]) -> 
 
 
 def _common(first: int, second: int, length: int) -> int:
-    """Return the length of inner chunks: a part of `first`; `second` holds whole ones, or nearly."""
+    """Return the length of inner chunks: a divisor of `first`, and of `second` or nearly so."""
     if first >= length:
         return min(second, length) or 1
     if second >= length:
@@ -245,7 +245,7 @@ def _read_factor(domain: IndexDomain, blocks: Blocks, source: Grid) -> float:
 
 
 def _n_pairs(domain: IndexDomain, blocks: Blocks, grid: Grid) -> int:
-    """Return how many chunks of `grid` all blocks hold a part of, together."""
+    """Return the number of chunks of `grid` that blocks overlap, summed over all blocks."""
     total = 1.0
     for dim, (first, last, n_blocks) in enumerate(_bounds(domain, blocks)):
         begin, chunk = grid.origin[dim], grid.shape[dim]

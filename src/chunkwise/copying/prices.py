@@ -18,13 +18,13 @@ _WORTH_SAYING = 1.0  # dollars
 
 
 class Prices(NamedTuple):
-    """US dollars for a million requests; writing and listing cost the same."""
+    """US dollars per million requests; writing and listing cost the same."""
 
     get: float
     put: float
-    what: str = ""  # the class of storage that has them, if they are list prices
-    page: str = ""  # of the provider, that says so
-    read: str | None = None  # when that page, or a stored copy of it, was read; None if it couldn't be
+    what: str = ""  # the storage class, for list prices
+    page: str = ""  # the provider's page with these prices
+    read: str | None = None  # when that page, or a stored copy, was read; None if it couldn't be read
 
     def __str__(self) -> str:
         if self.read is None:
@@ -84,7 +84,7 @@ def price_lines(
     ----------
     plan : CopyPlan
     source, target : Prices or None
-        None if requests cost nothing, or nobody knows what.
+        None if requests cost nothing, or the price is unknown.
     n_chunks : int or None
         Chunks that are written one by one; None if they are in shards.
     """

@@ -1,6 +1,6 @@
 """Progress of work that takes long, on stderr, with rate and time left.
 
-In a terminal there is rich's bar; elsewhere, and where rich is not installed, a line now and then.
+In a terminal it is rich's bar; elsewhere, or without rich, a line now and then.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ __all__ = ["Lines", "Progress", "Told", "check_progress", "display", "shown_prog
 _NARROW = 60  # columns of a terminal
 
 Told: TypeAlias = "Callable[..., object] | bool | None"
-"""``progress=`` of functions: a function that is told of it, or True for a display on stderr."""
+"""``progress=`` of functions: a function to call, or True for a display on stderr."""
 
 
 def check_progress(progress: object) -> None:
-    """Raise TypeError for what can't be told of progress."""
+    """Raise TypeError unless it is a function or a boolean."""
     if not (progress is None or isinstance(progress, bool) or callable(progress)):
         raise TypeError(f"progress: expected a function, True or False, not {type(progress).__name__}")
 
@@ -34,7 +34,7 @@ def check_progress(progress: object) -> None:
 def shown_progress(
     progress: Told, what: str, total: int | None, done: int = 0, workers: Workers | None = None
 ) -> Iterator[Callable[..., object]]:
-    """Give a function that is told of progress; bytes are its last argument."""
+    """Yield a function to call with progress; its last argument is a number of bytes."""
     if not isinstance(progress, bool):
         yield progress or _nothing
     elif not progress:
@@ -59,7 +59,7 @@ def _nothing(*told: Any) -> None:
 
 
 class Progress:
-    """Shows how much of an amount is done, here nothing of it; a context manager, for any thread."""
+    """Base of displays of progress, which shows nothing; a context manager, for any thread."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock, self.started = clock, clock()
@@ -115,7 +115,7 @@ class Lines(Progress):
                 self.show()
 
     def show(self) -> None:
-        """Write how far it is."""
+        """Write the progress."""
         self.stream.write(f"{self.what} {self.numbers()}\n")
         self.stream.flush()
 

@@ -1,8 +1,8 @@
-"""Stores that hold nodes and nothing else, and are transactions of their own: sessions of Icechunk.
+"""Stores that hold nodes and nothing else, and are transactions themselves: sessions of Icechunk.
 
-There is no place for a journal in them, and chunks are taken only where there are metadata.  Nor is any
-needed: nobody else sees what is written before the caller commits.  So a copy writes the metadata first, and
-its journal is in the memory of this process.
+They have no place for a journal, and accept chunks only after metadata.  A journal isn't needed either:
+nobody else sees what is written before the caller commits.  So a copy writes the metadata first, and keeps
+its journal in the memory of this process.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Small arrays of a tree: a task copies one as a whole, by a read, a write, and the metadata.
 
-What a worker is sent says all: the metadata of the source, which somebody has read already, and those of the
-copy.  So an array costs a request for each of its chunks and one for the metadata of the copy.
+A worker is sent everything: the metadata of the source, which has been read already, and that of the copy.
+So an array costs a request for each of its chunks and one for the metadata of the copy.
 """
 
 from __future__ import annotations

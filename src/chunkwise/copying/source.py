@@ -1,4 +1,5 @@
-"""What a place names, in every command and function that reads: one way to find it, and one to open it.
+"""The node or array at a place, for every command and function that reads: one way to find it, one to open
+it.
 
 A place is what `chunkwise.open` and `chunkwise.open_group` take: a path or URL of a node, of a file with
 nodes in it (HDF5, TIFF, ZIP), of a picture or a precomputed volume; a file ``*.json`` with a spec; a spec; a

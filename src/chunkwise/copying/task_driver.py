@@ -1,16 +1,16 @@
-"""The loop that has tasks done by an executor, whatever it is made of.
+"""The loop that runs tasks on any executor.
 
 1. Tasks are numbers.  A batch is a run of them, some 30 s of work, smaller towards the end; one or two
-   batches for each worker are under way.  Tasks of one kind form a stage.  Of a chain of stages, each begins
-   when the one before has ended; chains don't wait for each other, so that all form one stream.
-2. A worker that is lost is not a task that fails: its batch is done again.  A batch that has lost workers
-   runs alone, since nobody knows which of those under way it was; after three losses it is halved, and a
-   single task is named in the error.
-3. What runs 3 times longer than the median gets a second try, when a worker has nothing else to do.  The
-   first result counts.
+   batches for each worker are under way.  Tasks of one kind form a stage.  In a chain, each stage begins when
+   the one before has ended; chains don't wait for each other, so all form one stream.
+2. A lost worker is not a failed task: its batch is done again.  A batch that has lost workers runs alone,
+   since any of those under way may be the cause; after three losses it is halved, and a single task is named
+   in the error.
+3. A batch that takes 3 times the median gets a second try, when a worker has nothing else to do.  The first
+   result counts.
 4. A stage ends when nothing of it is under way any more, slow tries included: nothing is written afterwards.
-   What only reads isn't waited for.
-5. The first failure, or an interrupt, lets what is under way end, and is raised.
+   Stages that only read don't wait for slow tries.
+5. After the first failure or an interrupt, the batches under way end, and the error is raised.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class _Driver:
             raise
 
     def _fill(self) -> bool:
-        """Submit what there is room for; return whether anything is to be waited for."""
+        """Submit batches while there is room; return whether any is under way."""
         is_idle = False
         while len(self._running) < (0 if self._alone else _WINDOW * self._n_workers):
             batch = self._take()
@@ -208,7 +208,7 @@ class _Driver:
         batch.stage.done(batch.start, batch.stop, result)
 
     def _end(self) -> None:
-        """Let what is under way end, and note what is done."""
+        """Wait for the batches under way, and note what is done."""
         self._stop()
         for future in list(self._running):
             if future.cancel():
@@ -230,17 +230,17 @@ def run_tasks(
     stop: Callable[[], None] = lambda: None,
     renew: Callable[[], None] | None = None,
 ) -> None:
-    """Have the tasks of all chains done; return when all are.
+    """Run the tasks of all chains; return when all are done.
 
-    What runs long is tried a second time, so tasks have to be such that they may be done twice.
+    A slow task is tried a second time, so it must be safe to do a task twice.
 
     Parameters
     ----------
     chains : iterable of iterable of Stage
-        A chain is begun when those before it have no tasks that nobody works on.
+        A chain begins when all tasks of those before it have been given out.
     n_workers : int
     batch_seconds : float
-        How long a batch is to take; 0 for batches of one task.
+        Wanted time of a batch; 0 for batches of one task.
     tick : callable
         Called once in a second, in this thread.
     stop : callable

@@ -1,4 +1,4 @@
-"""Stages of tasks, chains of stages, and the batches that are taken of them."""
+"""Stages of tasks, chains of stages, and batches of tasks."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ __all__ = ["Batch", "Chain", "LostWorkersError", "RunningChain", "Stage", "Submi
 
 
 class LostWorkersError(AbortedError):
-    """A task during which every worker ended that tried it."""
+    """A task that killed every worker that tried it."""
 
 
 class Submit(Protocol):
-    """Has the tasks from `start` up to, but without, `stop` done somewhere."""
+    """Runs the tasks from `start` up to, but without, `stop` somewhere."""
 
     def __call__(self, start: int, stop: int) -> Future[Any]: ...
 
@@ -33,7 +33,7 @@ class Stage:
     pending : iterable of (int, int)
         The tasks, as ranges.
     done : callable
-        Is told the range and the result of each batch, in the thread of the loop; never twice of a task.
+        Called in the thread of the loop with the range and the result of each batch, once for each task.
     kind : str
         Tasks of one kind take about as long for each unit of `cost`.
     cost : float
@@ -41,10 +41,9 @@ class Stage:
     n_together : int
         Tasks of a batch that a worker does at the same time.
     writes : bool
-        Whether the stage ends only when no try is under way, also of what another try has done by then:
-        needed if tasks write.
+        Whether the stage ends only when no try is under way, not even a second one: needed if tasks write.
     failed : callable
-        Is told the error that a task ends with, before it is raised.
+        Called with the error of a task, before it is raised.
     name : callable
         Returns what a task is called in messages.
     """
@@ -61,12 +60,12 @@ class Stage:
 
 
 Chain = Iterable[Stage]
-"""Stages, one after the other: each is asked for, and begins, when the one before has ended."""
+"""Stages, one after the other: each is requested, and begins, when the one before has ended."""
 
 
 @dataclass(eq=False)
 class Batch:
-    """Tasks of a stage that are given to a worker."""
+    """Tasks of a stage that go to one worker."""
 
     of: RunningChain
     stage: Stage
@@ -86,17 +85,17 @@ class Batch:
 
 @dataclass(eq=False)
 class RunningChain:
-    """A chain and where it is."""
+    """A chain and its current stage."""
 
     rest: Iterator[Stage]
     stage: Stage = field(init=False)
-    ranges: deque[tuple[int, int]] = field(default_factory=deque)  # which nobody works on
+    ranges: deque[tuple[int, int]] = field(default_factory=deque)  # not given out yet
     n_left: int = 0  # tasks in them
     n_open: int = 0  # batches that aren't done
     n_tries: int = 0  # that are under way
 
     def advance(self) -> bool:
-        """Go on to the next stage that has tasks; return whether there is one."""
+        """Continue with the next stage that has tasks; return whether there is one."""
         for stage in self.rest:
             self.stage = stage
             self.ranges = deque((start, stop) for start, stop in stage.pending if start < stop)
@@ -106,7 +105,7 @@ class RunningChain:
         return False
 
     def has_ended(self) -> bool:
-        """Return True if nothing is to be done, or waited for, in the stage."""
+        """Return True if the stage has nothing to do or to wait for."""
         return not (self.ranges or self.n_open or (self.stage.writes and self.n_tries))
 
     def take(self, size: int) -> Batch:

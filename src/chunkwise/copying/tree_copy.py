@@ -1,12 +1,12 @@
-"""``TreeCopy``: a group with all that it holds, copied to another location, format or store.
+"""``TreeCopy``: a group with everything in it, copied to another location, format or store.
 
-1. What becomes of each node is planned (`chunkwise.copying.tree_plan`).
-2. A listing proves that nothing is there, so that nobody has to ask at each array.
-3. A journal at the top of the copy says what is done, and who is at work; of a copy in parts each has one
-   (`chunkwise.copying.parts`), and the part that finishes last goes on with 5.
+1. The copy of each node is planned (`chunkwise.copying.tree_plan`).
+2. The destination is listed once, to make sure that it is empty, instead of a request for each array.
+3. A journal at the top of the copy says what is done, and who is at work.  In a copy in parts each part has
+   its own (`chunkwise.copying.parts`), and the part that finishes last continues with 5.
 4. The tasks of all arrays form one stream: first the blocks of larger arrays, then small arrays as wholes.
-   Each becomes an array when it is whole and, if asked for, compared with the source.
-5. Groups come last, with their links, and the top after all others: an unfinished copy is no group.
+   Each becomes an array when it is complete and, if asked for, compared with the source.
+5. Groups come last, with their links, and the top after all others: an unfinished copy is not a group.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class TreeCopy:
         fields: Mapping[str, Any],
         how: CopyOptions,
         *,
-        destination: Destination | None = None,  # by default nothing is replaced
+        destination: Destination | None = None,  # by default the destination must be empty
         workers: Workers | None = None,  # by default threads of this process
         consolidated: bool = False,  # whether the copy gets consolidated metadata of its own
     ) -> None:
@@ -91,7 +91,7 @@ class TreeCopy:
             raise unfinished(top)
         self._follow()
         self._place = Place(top, target.format, self._destination.location)
-        self._own: list[Location] = []  # what is deleted if values don't fit
+        self._own: list[Location] = []  # is deleted if values don't fit
         self._done_before: list[tuple[int, int]] = []  # pass and number of arrays
         self._progress: Progress = lambda path, nbytes: None
         self.nbytes_done = 0  # before
@@ -99,7 +99,7 @@ class TreeCopy:
 
     def _follow(self) -> None:
         """Plan the copy, as it was begun if it was."""
-        # Who goes on with it may have other memory and processors.
+        # A process that resumes may have other memory and processors.
         room = journalled_room(self._begun, self._how.memory) or room_of(self.workers, self._how.memory)
         begun = None if self._begun is None else self._begun["task"].get("intermediate")
         between = intermediate_name(begun)
@@ -251,7 +251,7 @@ class TreeCopy:
             if at not in passes:
                 return ()
             if at:
-                journal.write()  # late tasks of the first pass do nothing any more
+                journal.write()  # late tasks of the first pass then do nothing
             return journal.missing(first + at)
 
         def failed(error: BaseException) -> None:
@@ -268,12 +268,12 @@ class TreeCopy:
             if not self._journal.is_done(number, LARGE):
                 yield self._stages_of(crew, number, path, job)
         yield [self._small_stage(crew)]
-        if self._how.verify:  # whoever copied them may not have done it
+        if self._how.verify:  # the process that copied them may not have done it
             for at, number in self._done_before:
                 yield self._comparison(crew, at, number)
 
     def _comparison(self, crew: Crew, at: int, number: int) -> Iterator[Stage]:
-        """Yield what compares an array that was copied before with its source."""
+        """Yield the stages that compare an array copied earlier with its source."""
         if at == SMALL:
             path, job = self.plan.small[number].path, self._small.job(self.plan.small[number])
             job.follow(job.arrays.plan_whole(), summed=False, intermediate="")
@@ -332,7 +332,7 @@ class TreeCopy:
         journal.mark(number, at=LARGE)
 
     def _naming(self, doing: str, path: str) -> Callable[[BaseException], None]:
-        """Return what puts the name of an array in front of an error."""
+        """Return a function that puts the name of an array in front of an error."""
 
         def failed(error: BaseException) -> None:
             if isinstance(error, Exception):
@@ -352,11 +352,11 @@ class TreeCopy:
                 self._report.notes.append((path, text))
 
     def _interrupted(self, error: BaseException) -> None:
-        # A copy with values that don't fit can be resumed with another rule only, so nothing of it is kept.
+        # A copy with values that don't fit could only be resumed with another rule, so nothing of it is kept.
         if (isinstance(error, MisfitError) or self._session) and self._own:
             for location in self._own:
                 delete_below(location)
             self._journal.delete()
             return
-        with suppress(ChunkwiseError):  # such as a full disk, which is why we are here
+        with suppress(ChunkwiseError):  # such as a full disk, which may be the first error
             self._journal.save()

@@ -1,12 +1,12 @@
-"""The plan of a tree copy: what becomes of each node, found out before anything is written.
+"""The plan of a tree copy: the copy of each node, decided before anything is written.
 
-The tree is gone through level by level, so that a server is asked for many documents at the same time; none
-is read twice.  Links stay links:
+The tree is read level by level, so that many documents are requested at the same time; none is read twice.
+Links stay links:
 
-* to what is copied too: they lead to the copy;
-* to anything else: they become external links to the tree that it is in, where there is a way to say that.
+* links to copied nodes lead to the copy;
+* other links become external links to the tree of their target, if the format can express that.
 
-What the target can't hold is left out, or kept in another place, with a note.
+What the target can't hold is left out, or kept in another form, with a note.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ from chunkwise.errors import ChunkwiseError, InvalidArgumentError, UnsupportedEr
 
 __all__ = ["ArrayOptions", "TreePlan", "plan_tree"]
 
-"""How many documents a server reads or writes at the same time."""
+"""Number of documents that are requested from a server at the same time."""
 
 _N_LOOKED_AT = 1024
 
 
 class ArrayOptions(NamedTuple):
-    """Properties that all arrays of a copy get in place of their own, and how they are made."""
+    """Properties that replace those of all arrays, and how the copies are made."""
 
     fields: Mapping[str, JSON]
     how: CopyOptions
@@ -58,7 +58,7 @@ class ArrayOptions(NamedTuple):
 
 @dataclass
 class TreePlan:
-    """Nodes that are to be made, by paths from the top."""
+    """Nodes to make, by paths from the top."""
 
     groups: dict[str, dict[str, JSON]] = field(default_factory=dict)  # with their attributes
     small: list[SmallArray] = field(default_factory=list)
@@ -74,7 +74,7 @@ class TreePlan:
         return sum(array.nbytes for array in self.small) + sum(job.nbytes for job in self.large.values())
 
     def to_json(self) -> dict[str, JSON]:
-        """Return how much there is to do, and the plans of the larger arrays."""
+        """Return the amount of work, and the plans of the larger arrays."""
         return {
             "groups": len(self.groups),
             "arrays": len(self.small) + len(self.large),
@@ -106,12 +106,12 @@ def plan_tree(
     if options.fields.get("shards") is not None and not target.rules.has_shards:
         raise InvalidArgumentError(f"{target.format} has no shards; Zarr v3 (zarr3) has")
     if isinstance(codec := options.fields.get("codec"), Compressor):
-        compressor_to_json(codec, target.format)  # or each array would be left out for it
+        compressor_to_json(codec, target.format)  # otherwise every array would be left out
     return _Planning(source, target, names, options, root or target.root).plan()
 
 
 class _Found(NamedTuple):
-    """A node, with what had to be read of it."""
+    """A node, with what was read of it."""
 
     names: tuple[str, ...]  # in the source
     node: Node
@@ -213,11 +213,11 @@ class _Planning:
         return "/".join(names[len(self._source.names) :])
 
     def _add(self, found: _Found) -> None:
-        """Decide what becomes of a node."""
+        """Plan the copy of a node."""
         made, path = self._made, self._below(found.names)
         if found.node.kind == "group":
             if found.node.undeclared and not found.children:
-                return  # a directory that has nothing to do with it
+                return  # a directory that isn't part of the tree
             if path:
                 check_new_names(path.split("/")[-1:], self._target.format)
             made.groups[path], notes = fitting_attributes(

@@ -72,7 +72,7 @@ class _DiffStep:
         return False
 
     def check_visible(self) -> None:
-        """Raise FailedPreconditionError unless both arrays are here as they are where the work was begun."""
+        """Raise FailedPreconditionError unless this worker sees the same arrays as the driver."""
         for store in (self.left, self.right):
             check_array_visible(store, "the array")
 
@@ -128,7 +128,7 @@ def _is_number(dtype: np.dtype[Any]) -> bool:
 
 
 def as_json(value: object) -> JSON:
-    """Return an element as JSON, as text if it is none."""
+    """Return an element as JSON, or as text if JSON can't hold it."""
     value = value.tolist() if isinstance(value, np.generic | np.ndarray) else value
     if isinstance(value, bytes):
         return value.decode("utf-8", "backslashreplace")

@@ -1,12 +1,12 @@
 """Verification of stored arrays: every chunk is read and decoded, every key accounted for.
 
-A chunk is bad if it can't be decoded to what the metadata promise: it is truncated, has too many bytes,
-another shape, or a checksum that differs.  In a shard the index and each inner chunk are checked.  Chunks
-are read the plain way (`chunkwise.copying.plain_read`).  Without a checksum, values that decode may still
-be wrong, so chunks that have one are counted.  A fingerprint that was kept tells also of chunks that were
-swapped or are missing (`chunkwise.copying.fingerprint`).
+A chunk is bad if it doesn't decode to what the metadata promises: it is truncated, has too many bytes,
+another shape, or a wrong checksum.  In a shard the index and each inner chunk are checked.  Chunks are read
+by the plain reader (`chunkwise.copying.plain_read`).  Without a checksum, values that decode may still be
+wrong, so chunks that have one are counted.  A kept fingerprint also detects chunks that were swapped or are
+missing (`chunkwise.copying.fingerprint`).
 
-A task is a range of keys, which the worker lists: nobody has a list of all of them.
+A task is a range of keys, which the worker lists: no process holds a list of all of them.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ _MASK = (1 << 64) - 1
 
 @dataclass
 class NodeReport:
-    """Findings of `verify` at one array or group.
+    """Findings of `verify` for one array or group.
 
     Attributes
     ----------
     name : str
-        Path from the node that is verified; empty for that itself.
+        Path from the node that is verified; empty for that node itself.
     kind : {"array", "group"}
     format : str or None
     n_chunks : int
@@ -53,14 +53,14 @@ class NodeReport:
     n_decoded : int
         How many of them could be decoded.
     n_covered : int
-        How many have a checksum, which agrees.
+        How many have a checksum, which matched.
     nbytes : int
         Stored bytes that were read.
     bad : list of BadKey
     notes : list of str
-        Keys that are there but don't belong to the array.
+        Stored keys that don't belong to the array.
     fingerprint : bool or None
-        Whether the elements are those whose fingerprint was kept; None if none was.
+        Whether the elements match the kept fingerprint; None if there is none.
     """
 
     name: str
@@ -81,7 +81,7 @@ def verify_nodes(
     progress: Callable[[int], object] = lambda nbytes: None,
     part: Part | None = None,
 ) -> Iterator[NodeReport]:
-    """Yield a report on `root` and on each node below, as far as a part has to do with it."""
+    """Yield a report on `root` and each node below, as far as they belong to the part."""
     share = _Share(part or Part(1, 1))
     store = root.location.store
     workers = workers_of(workers)
@@ -120,7 +120,7 @@ def _verify_group(node: Node, share: _Share) -> NodeReport | None:
 
 
 class _Begun(NamedTuple):
-    """An array that is to be verified, or why it can't be."""
+    """An array to verify, or the reason why it can't be."""
 
     node: Node
     step: VerifyStep | None
@@ -144,7 +144,8 @@ def _begin(node: Node, *, whole: bool) -> _Begun | None:
 
 
 class _Share:
-    """The tasks of a part; the nodes of a tree take turns, so that arrays of one task are shared out too."""
+    """The tasks of a part; parts take turns over the nodes of a tree, so that arrays of one task are shared
+    out too."""
 
     def __init__(self, part: Part) -> None:
         self.is_all = part.n == 1

@@ -1,4 +1,4 @@
-"""Verifying what a place names: a tree or an array by its stored chunks, what is no node by reading it."""
+"""Verification of a place: a tree or an array by its stored chunks, anything else by reading it."""
 
 from __future__ import annotations
 
@@ -29,34 +29,34 @@ def verify(
 ) -> list[NodeReport]:
     """Read and decode every stored chunk of an array, or of all arrays of a tree.
 
-    Chunks are read one by one and decoded codec by codec, not the way that reads go.
+    Chunks are read one by one and decoded codec by codec, with other code than normal reads.
 
     Parameters
     ----------
     place : str, path-like, Spec, KvStore, KvStore.Spec, TensorStore or JSON
-        What `chunkwise.open` or `chunkwise.open_group` takes.  A view, a picture or a volume, which is no
-        node, is verified by reading its chunks.
+        Anything that `chunkwise.open` or `chunkwise.open_group` takes.  A view, a picture or a volume is
+        verified by reading it.
     executor : concurrent.futures.Executor, optional
-        Who does it, as for `chunkwise.copy`.  By default threads of this process.
+        Does the work, as for `chunkwise.copy`.  By default threads of this process.
     progress : callable or bool
-        Is told the stored bytes of what is done, in the calling thread; True shows a bar on stderr.
+        Called in the calling thread with the stored bytes that are done; True shows a bar on stderr.
     part : str, optional
-        ``"I/N"``: a share of the keys.  N processes that each do one of them do all.  A fingerprint that was
-        kept is of all elements, so a part doesn't compare it; a note says so.
+        ``"I/N"``: check one of N shares of the keys.  A kept fingerprint covers all elements, so a part
+        doesn't compare it; a note says so.
     storage_options : mapping, optional
         As for `open_group`.
 
     Returns
     -------
     list of NodeReport
-        Of each node, groups before what they hold; of a part, those that it has worked on.
+        One for each node, groups before their members; with `part`, for the nodes that it has worked on.
 
     Raises
     ------
     NotFoundError
         If there is no array or group.
     InvalidArgumentError
-        If `part` is none.
+        If `part` is invalid.
 
     Examples
     --------

@@ -1,6 +1,7 @@
-"""The work of verifying one array: ranges of its keys; each is listed, read and decoded.
+"""Verification of one array by ranges of its keys; each is listed, read and decoded.
 
-Chunks are read the plain way (`chunkwise.copying.plain_read`), several at a time where requests take long.
+Chunks are read by the plain reader (`chunkwise.copying.plain_read`), several at a time where requests take
+long.
 """
 
 from __future__ import annotations
@@ -39,12 +40,12 @@ _AHEAD_NBYTES = 1 << 27
 
 
 class BadKey(NamedTuple):
-    """A key whose value is not what it should be.
+    """A key whose value is damaged or wrong.
 
     Attributes
     ----------
     key : str
-        Relative to the place that was verified.
+        Key, relative to the place that was verified.
     reason : str
     """
 
@@ -111,7 +112,7 @@ class VerifyStep:
         return _sent_step, (node.location, node.format, node.key, dict(node.document), self.summed)
 
     def check_visible(self) -> None:
-        """Raise FailedPreconditionError unless the array is here as it is where the work was begun."""
+        """Raise FailedPreconditionError unless this worker sees the same array as the driver."""
         check_node_visible(self.node, "the array")
 
     def run(self, tasks: Iterable[int]) -> Found:

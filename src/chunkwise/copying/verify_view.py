@@ -1,4 +1,4 @@
-"""Verifying an array that is no node, such as a stack, a view, pictures or a volume, by reading it."""
+"""Verification of an array outside of trees, such as a stack, a view, pictures or a volume, by reading it."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class _ReadStep:
         return False
 
     def check_visible(self) -> None:
-        """Raise FailedPreconditionError unless the array is here as it is where the work was begun."""
+        """Raise FailedPreconditionError unless this worker sees the same array as the driver."""
         check_array_visible(self.store, "the array")
 
     def run(self, tasks: Iterable[int]) -> _Found:

@@ -1,13 +1,13 @@
 """``Work``: tasks that workers do, in this process or in others.
 
-A worker of another process is sent what opens the arrays, and opens them once.  Before it does anything it
-makes sure that it has the same version of the library, and sees what it is to read and write.
+A worker in another process gets the specs of the arrays, and opens them once.  Before it does anything, it
+checks that it has the same version of the library and sees the same arrays.
 
-Fence: a task writes whole write objects, and its bytes follow from the source, so it may be done twice.
-What must not be is a write after the work was published, since somebody may have written there by then.  So
-the driver ends only when no try is under way, and a worker, also a thread of the same process, looks at the
-journal before and after each task (`chunkwise.copying.fence`): it stops if its driver isn't the owner any
-more, or if somebody else has done the rest of its batch.
+Fence: a task writes whole chunks or shards, and their bytes follow from the source, so it may be done twice.
+But nothing may be written after the work was published, since somebody else may have written there by then.
+So the driver ends only when no try is under way, and a worker, also a thread of the same process, looks at
+the journal before and after each task (`chunkwise.copying.fence`): it stops if its driver no longer owns it,
+or if others have done the rest of its batch.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MOST_KEPT = 4
 
 
 class Step(Protocol):
-    """A kind of tasks, each known by its number."""
+    """A kind of numbered tasks."""
 
     @property
     def is_remote(self) -> bool:
@@ -45,11 +45,11 @@ class Step(Protocol):
         ...
 
     def run(self, tasks: Iterable[int]) -> Any:
-        """Do tasks, writing under their guard (`chunkwise.copying.fence`); return what became of them."""
+        """Do tasks, writing under their guard (`chunkwise.copying.fence`); return their results."""
         ...
 
     def check_visible(self) -> None:
-        """Raise FailedPreconditionError unless what is read is here what it is where the work was begun."""
+        """Raise FailedPreconditionError unless this worker sees the same data as the driver."""
         ...
 
 
@@ -58,12 +58,12 @@ class DivisibleStep(Step, Protocol):
     """A step that is too large to be sent as a whole with each batch."""
 
     def part(self, start: int, stop: int) -> DivisibleStep:
-        """Return the step with nothing but some tasks, under their numbers."""
+        """Return the step with only some of its tasks, under the same numbers."""
         ...
 
 
 class Stop(threading.Event):
-    """Says in this process that no more tasks are wanted; is not set in others."""
+    """Set in this process when no more tasks are wanted; never set in others."""
 
     def __reduce__(self) -> tuple[object, ...]:
         return Stop, ()
@@ -73,7 +73,8 @@ class Stop(threading.Event):
 class Work:
     """Steps, called with the number of one and a range of its tasks.
 
-    A pickle is loaded by the first call in a process, and kept: an executor can't tell of a failure before.
+    The first call in a process unpickles and keeps them, since an executor can't report a failure before
+    that.
     """
 
     what: str  # "copy", "verify" ...: what a dashboard shows
@@ -98,12 +99,12 @@ class Work:
         try:
             return self.steps[step].run(Tasks(numbers, guard))
         except BaseException:  # an interrupt too: what the tasks have written may have to go
-            with suppress(ChunkwiseError):  # what went wrong is said by the first error
+            with suppress(ChunkwiseError):  # the first error says what went wrong
                 guard.check()
             raise
 
     def part(self, step: int, start: int, stop: int) -> Work:
-        """Return what is to be sent for some tasks of a step."""
+        """Return what to send for some tasks of a step."""
         whole = self.steps[step]
         if not isinstance(whole, DivisibleStep):
             return self
@@ -184,7 +185,7 @@ class Crew:
         done: Callable[[int, int, Any], None],
         **how: Any,
     ) -> Stage:
-        """Return the tasks of a step as a stage, which `run_all` has done; `how` are its other members."""
+        """Return the tasks of a step as a stage for `run_all`; `how` has its other members."""
 
         def submit(start: int, stop: int) -> Future[Any]:
             assert self._opened is not None, "it was entered"
@@ -207,7 +208,7 @@ class Crew:
         return Stage(submit, ranges, counted, writes=writes, **how)
 
     def run_all(self, chains: Iterable[Chain], tick: Callable[[], None] = lambda: None) -> None:
-        """Have the tasks of chains done, as `chunkwise.copying.task_driver.run_tasks` says."""
+        """Run the tasks of chains, as `chunkwise.copying.task_driver.run_tasks` describes."""
         assert self._opened is not None, "it was entered"
         renew = self._opened.renew
 
@@ -239,5 +240,5 @@ class Crew:
         done: Callable[[int, int, Any], None],
         tick: Callable[[], None] = lambda: None,
     ) -> None:
-        """Have tasks of one step done."""
+        """Run tasks of one step."""
         self.run_all([[self.stage(work, step, pending, done)]], tick)

@@ -25,11 +25,12 @@ _SMALLEST_NBYTES = 4 << 20
 
 
 class BoxWrites:
-    """Tasks that write a dask array; `written` has an element for each box, there when the box is written."""
+    """Tasks that write a dask array; `written` has one element for each box, computed when the box is
+    written."""
 
     def __init__(self, source: Any, target: Indexable, *, rechunk: bool, shared: set[str]) -> None:
         # `rechunk`: divide the source at the target's chunks where its blocks can't be put together;
-        # `shared`: layers of the source that others need too, so that dask is to compute them.
+        # `shared`: layers of the source that others need too, so that dask should compute them.
         self._source, self._target = source, target
         found = None if shared.intersection(getattr(source.dask, "layers", ())) else local_graph(source)
         wanted = 0
@@ -70,7 +71,8 @@ class BoxWrites:
         self.written = da.Array(whole, name, chunks=((1,) * len(numbers),), dtype=bool)
 
     def stored(self, *, computed: bool) -> Any:
-        """Return a dask array of what is stored: read after it is written, if that isn't `computed` yet."""
+        """Return a dask array of the stored values, which is read after the write unless that is
+        `computed`."""
         chunks, name = self._source.chunks, f"chunkwise-stored-{uuid4().hex}"
         if computed:
             return to_dask(self._target.view, chunks, name=name)
@@ -117,5 +119,5 @@ def _compute(
 
 
 def _read(target: Indexable, place: tuple[slice, ...], written: Any) -> npt.NDArray[Any]:
-    """Read what is stored, when it is written."""
+    """Read the stored values after they are written."""
     return target[place]

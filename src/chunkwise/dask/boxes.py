@@ -1,4 +1,5 @@
-"""Boxes of blocks: what one task writes, whole chunks (or shards) of the target wherever that fits."""
+"""Boxes of blocks: one task writes a box, which is made of whole chunks (or shards) of the target if
+possible."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ import numpy.typing as npt
 __all__ = ["Boxes"]
 
 _LARGEST_NBYTES = 256 << 20
-"""Chunks of the target that are larger are written in parts, of a block each."""
+"""Larger chunks of the target are written in parts, one block at a time."""
 
 _MOST_BLOCKS = 1 << 12
 
@@ -27,7 +28,7 @@ class Boxes:
         itemsize: int,
         wanted_nbytes: int,
     ) -> None:
-        # `aligned`: sizes of the target's chunks by dimension; None where any cut is as good as another.
+        # `aligned`: sizes of the target's chunks by dimension; None where any cut will do.
         self._starts = [_edges(sizes) for sizes in chunks]
         every = [np.arange(len(edges)) for edges in self._starts]
         self._cuts = [

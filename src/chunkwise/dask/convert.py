@@ -26,25 +26,25 @@ def to_dask(
 ) -> Array:
     """Return a dask array of `array`, an array or a view of one.
 
-    Nothing is read.  A block is read when it is computed, and no more of it than the graph asks for.
+    Nothing is read yet.  Computing a block reads only the part that the graph needs.
 
     Parameters
     ----------
     array : TensorStore
     chunks : int, tuple, dict, str or None
-        Size of blocks as dask takes it; by default one block for each chunk, or shard, as far as the view
-        shows of it.  ``"auto"`` makes blocks of several whole chunks, of the size that dask prefers.
+        Size of blocks, as for dask; by default one block for each chunk or shard that the view shows.
+        ``"auto"`` makes blocks of several whole chunks, of the size that dask prefers.
     name : str, optional
-        Of the dask array.  By default it is made of the location, the metadata and the view, so that the same
-        array has the same name in all processes.  Values that were changed meanwhile don't change it.
+        Name of the dask array.  By default it is made from the location, the metadata and the view, so that
+        the same array has the same name in all processes.  It doesn't depend on the values.
     inline_array : bool
-        Whether each task of the graph contains the array, rather than referring to one that does.
+        Whether each task of the graph contains the array, instead of referring to it.
 
     Returns
     -------
     dask.array.Array
-        Of the shape and data type of `array`.  It can be sent to other processes if the array can be
-        opened there.
+        With the shape and data type of `array`.  It can be sent to other processes if the array can be opened
+        there.
 
     Raises
     ------
@@ -112,11 +112,11 @@ def _values(chunks: Any) -> list[Any]:
 
 
 def token_of(view: TensorStore) -> str:
-    """Return a text that is equal for views of the same elements of the same stored array."""
+    """Return a token that is equal for views of the same elements of the same stored array."""
     from dask.base import tokenize
 
     array: Any = view._array
-    # Location, metadata and transform make the token; what has no description gets another one each time.
+    # Location, metadata and transform make the token; an array without them gets a new one each time.
     store = getattr(array, "store", None)
     try:
         json = view.spec().to_json()
@@ -134,12 +134,12 @@ def _plain(identity: Any) -> Any:
         return [_plain(item) for item in identity]
     if identity is None or isinstance(identity, str | bytes | int | float):
         return identity
-    # Alive as long as the graph refers to the array: no other storage has its address meanwhile.
+    # The graph keeps the array alive, so no other storage can get its address.
     return type(identity).__qualname__, os.getpid(), id(identity)
 
 
 def _only_here(json: Any) -> bool:
-    """Return True if a spec names objects of this process only, or contains the elements themselves."""
+    """Return True if a spec names objects of this process, or contains the elements."""
     if isinstance(json, Mapping):
         return json.get("driver") in ("memory", "array") or any(map(_only_here, json.values()))
     if isinstance(json, list):

@@ -1,8 +1,8 @@
-"""Writes into arrays that are there, from sources that read them.
+"""Writes into existing arrays, from sources that may read them.
 
-Tasks run in any order, so one could read what another has written already.  That can't be if each task reads
-nothing but what it writes itself: where each block of the source follows from the block at its place, of the
-array that is written.  All other sources that read what is written are refused.
+Tasks run in any order, so one could read what another has already written.  That can't happen if each task
+reads only what it writes itself: each block of the source depends only on the block at its own position in
+the written array.  All other sources that read what is written are refused.
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ class Written(NamedTuple):
     """A part of stored arrays that is written to."""
 
     locations: Sequence[Location]
-    ranges: Ranges | None = None  # None: all that is there
-    number: int = -1  # of the source that is written there
-    view: TensorStore | None = None  # the part, if blocks of this source go to their own places in it
+    ranges: Ranges | None = None  # None: all of it
+    number: int = -1  # of the source
+    view: TensorStore | None = None  # the part, if blocks of this source go to their own positions in it
 
 
 def check_sources(sources: Sequence[tuple[str, Any]], written: Sequence[Written]) -> None:
-    """Raise InvalidArgumentError if a source reads what is to be written, and not just where it is written.
+    """Raise InvalidArgumentError if a source reads what is written, unless each block reads only its own
+    place.
 
     `sources` are names, for messages, and dask arrays or other data of variables.
     """
@@ -73,13 +74,13 @@ def ranges_of(view: TensorStore) -> Ranges | None:
             continue
         lo, hi = transform.domain.inclusive_min[dim], transform.domain.exclusive_max[dim]
         ends = sorted((link.offset + link.stride * lo, link.offset + link.stride * max(lo, hi - 1)))
-        # A view that follows the array sees what is written behind its end.
+        # A view that follows the array also sees rows that are appended.
         ranges[link.dim] = (ends[0], inf if implicit[dim] else ends[1], 0 if implicit[dim] else link.stride)
     return ranges
 
 
 def _apart(operand: Any, ranges: Ranges | None) -> bool:
-    """Return True if an operand that reads an array at the place reads none of the part that is written."""
+    """Return True if an operand that reads the array reads no element that is written."""
     if not isinstance(operand, TensorStore) or ranges is None:
         return False
     read = ranges_of(operand)
@@ -101,7 +102,7 @@ class _BlockRead(NamedTuple):
 
 
 def _block_reads(source: Any) -> dict[str, _BlockRead]:
-    """Return the layers of a graph that read arrays of ours block by block."""
+    """Return the layers of a graph that read arrays of chunkwise block by block."""
     graph: Any = getattr(source, "dask", None)
     if getattr(graph, "layers", None) is None:
         return {}
@@ -137,12 +138,13 @@ def _chunks_of(layer: Any) -> Any:
 
 
 def _own_blocks(source: Any, blocks: dict[str, _BlockRead], target: TensorStore) -> set[str]:
-    """Return the layers of a graph that read `target`, each block of the source its own part of it."""
+    """Return the layers of a graph that read `target`, where each block of the source reads only its own
+    part."""
     graph = source.dask
     found: dict[str, tuple[int, ...]] = {}
     followed: set[str] = set()
     _follow(graph.layers, source.name, tuple(range(source.ndim)), found, followed)
-    # What other layers need too, such as those of a sum, is read for other blocks as well.
+    # Layers that others need too, as for a sum, are read for other blocks as well.
     shared = [name for name in graph.layers if name not in followed]
     for name in shared:
         shared.extend(graph.dependencies[name] - set(shared))
@@ -165,7 +167,7 @@ def _follow(
         return
     followed.add(name)
     if _chunks_of(layer) is not None:
-        # Needed at two places, by transposed blocks for one: then it isn't at its own alone.
+        # Needed at two positions, for example by transposed blocks, so not only at its own.
         found[name] = along if found.get(name, along) == along else (-1,)
         return
     out = layer.output_indices

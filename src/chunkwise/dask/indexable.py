@@ -1,4 +1,4 @@
-"""Arrays as dask wants them: shape, data type, and elements by NumPy's rules for slices."""
+"""Arrays with the interface that dask needs: shape, data type, and elements by NumPy's rules for slices."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def forward_slice(term: slice, size: int, origin: int) -> tuple[slice, slice]:
 
 
 class Indexable:
-    """TensorStore whose indices count from 0, or from the end if negative; pickled without its elements."""
+    """TensorStore with indices from 0, or from the end if negative; pickles don't contain its elements."""
 
     __slots__ = ("dtype", "shape", "view")
 
     def __init__(self, view: TensorStore) -> None:
         array: Any = view._array
-        # The bounds as they are now: those of a graph don't change when the array grows.
+        # The current bounds: those of a graph don't change when the array grows.
         transform = array.bounded(view._transform)
         if any((*transform.domain.implicit_lower_bounds, *transform.domain.implicit_upper_bounds)):
             transform = transform.mark_bounds_implicit[False]
@@ -58,7 +58,7 @@ class Indexable:
         view.write(np.asarray(values)[flips] if flips else values).result()
 
     def _at(self, index: Any) -> tuple[TensorStore, tuple[slice, ...]]:
-        """Return what `index` selects, and what turns it into the order of `index`."""
+        """Return the values that `index` selects, and the index that puts them in its order."""
         index = index if isinstance(index, tuple) else (index,)
         terms: list[Any] = []
         flips: list[slice] = []

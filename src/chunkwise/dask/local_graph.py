@@ -1,7 +1,7 @@
-"""Graphs in which each block follows from blocks of its own, so that a task can compute many of them.
+"""Graphs in which no two blocks depend on the same block, so that one task can compute many of them.
 
-dask needs some milliseconds for a task, most of them in its scheduler.  The layers of such a graph go to the
-workers as they are; what is materialised there, of one box of blocks after the other, no scheduler sees.
+dask needs some milliseconds for a task, most of them in its scheduler.  The layers of such a graph are sent
+to the workers, which materialise one box of blocks after the other, so the scheduler doesn't see these tasks.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ def _same(value: Any) -> Any:
 
 
 def local_graph(array: Any) -> tuple[LocalGraph, Any] | None:
-    """Return the graph of a dask array, and the part of it that its constants are made by.
+    """Return the graph of a dask array, and the part of it that computes its constants.
 
-    None if a block needs blocks that others need too, as after a reduction or another division, or if layers
-    say where they are to be computed.
+    None if two blocks need the same block, as after a reduction or a rechunk, or if layers say where they
+    must be computed.
     """
     blockwise = load("dask.blockwise", "store")
     graph = array.__dask_graph__()
@@ -72,14 +72,14 @@ def local_graph(array: Any) -> tuple[LocalGraph, Any] | None:
 def _collect(
     layers: Mapping[str, Any],
     name: str,
-    along: tuple[int, ...],  # for each dimension of the layer, the one of the array that it is
+    along: tuple[int, ...],  # for each dimension of the layer, that of the array
     axes: dict[str, tuple[int, ...]],
     order: list[str],
     constants: list[Any],
 ) -> bool:
     """Collect what a layer needs; return False if it isn't local."""
     if name in axes:
-        return axes[name] == along  # else a block would be needed by two
+        return axes[name] == along  # otherwise two blocks would need the same one
     axes[name] = along
     layer = layers.get(name)
     if not isinstance(layer, load("dask.blockwise", "store").Blockwise) or layer.output != name:

@@ -1,4 +1,4 @@
-"""The array that `from_dask` makes: beside the one that it replaces, or deleted again after a failure."""
+"""The array that `from_dask` makes, beside the one that it replaces; it is deleted after a failure."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def create_and_write(
     delete_existing: bool,
     **options: Any,
 ) -> TensorStore:
-    """Make an array, in the place of another if that is to be deleted, and let `write` fill it, if given.
+    """Make an array, replacing another if that may be deleted, and let `write` fill it, if given.
 
-    Without `write` the array takes its place at once, so `source` must not read the other one.
+    Without `write` the array replaces the other at once, so `source` must not read the other.
     """
     json: dict[str, JSON] = Spec(spec).to_json()
     context = options.get("context")
@@ -72,7 +72,7 @@ def _fill(
     try:
         write(target)
     except BaseException:  # an interrupt too
-        with suppress(ChunkwiseError):  # the store may have failed for good
+        with suppress(ChunkwiseError):  # the store may have failed permanently
             if location is not None and find_documented(location) is not None:
                 delete_own(location)
                 update_consolidated(location.store, location.path)

@@ -1,7 +1,7 @@
-"""What a lazy array reads: the arrays that its graph, or the wrappers around it, need for their values.
+"""What a lazy array reads: the arrays that its graph and its wrappers need.
 
-An object that goes to other processes takes along all that it needs there.  So it is pickled, to nowhere, and
-the pickler notes the arrays that it comes across: in tasks, in closures, and in wrappers of any library.
+An object that is sent to other processes contains everything that it needs there.  So it is pickled without
+an output, and the pickler notes the arrays that it meets in tasks, closures and wrappers of any library.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from chunkwise.extension.trees import Location
 
 try:
     from cloudpickle import Pickler as _Pickler
-except ImportError:  # then there is no dask, and nothing but wrappers
+except ImportError:  # then there is no dask, only wrappers
     from pickle import Pickler as _Pickler
 
 __all__ = ["Reads", "reads_of"]
@@ -34,7 +34,7 @@ class Reads:
         self.texts: set[str] = set()
 
     def of(self, locations: Iterable[Location]) -> Iterable[tuple[Any, str]]:
-        """Yield each operand that is at one of some locations, or None for a path, and its name."""
+        """Yield each operand at one of the locations, or None for a path, and its name."""
         for location in locations:
             for operand in self.operands:
                 name = overlap(operand, location)
@@ -49,7 +49,8 @@ class Reads:
 
 
 def reads_of(data: Any, without: Collection[str] = ()) -> Reads:
-    """Return what the data of a variable, or a dask array, reads; layers of its graph can be left out."""
+    """Return what the data of a variable, or a dask array, reads; some layers of its graph can be left
+    out."""
     found = Reads()
     if data is None or isinstance(data, np.ndarray):
         return found
@@ -59,7 +60,7 @@ def reads_of(data: Any, without: Collection[str] = ()) -> Reads:
     for part in parts:
         try:
             _Finder(found).dump(part)
-        except Exception:  # what stands before is found
+        except Exception:  # what comes before it is found
             continue
     return found
 

@@ -1,11 +1,11 @@
 """Storing dask arrays: a task writes a box of blocks, and no lock is held.
 
 1. Blocks are put together to boxes that cover whole chunks (or shards) of the target.
-2. Where each block follows from blocks of its own, the task of a box computes them: a scheduler sees one task
-   for hundreds of small chunks.  Else it is given them.
-3. A box of whole chunks replaces them.  A partly covered chunk is read, changed, and stored on condition that
-   nobody else has stored it since; otherwise that is done again (`chunkwise.core.engine.write`).  So boxes
-   may be written in any order, at the same time, by threads, processes and machines.
+2. If no two blocks depend on the same block, the task of a box computes its blocks: the scheduler sees one
+   task for hundreds of small chunks.  Otherwise the task is given the blocks.
+3. Whole chunks are replaced.  A partly covered chunk is written by compare-and-swap, and retried if another
+   writer was faster (`chunkwise.core.engine.write`).  So boxes may be written in any order, at the same time,
+   by threads, processes and machines.
 """
 
 from __future__ import annotations
@@ -99,30 +99,30 @@ def store(
     ----------
     source : dask.array.Array or sequence of them
     target : TensorStore or sequence of TensorStore
-        As many, each of the shape of its source: a whole array, or the view of the region to be written.
+        One for each source, with its shape: a whole array, or the view of the region to write.
     rechunk : bool
-        Divide each source at the chunks of its target first, so that each chunk is written once.  Without,
-        that is done only where it takes no more than putting blocks together, of 256 MiB at most.
+        Divide each source at the chunks of its target first, so that each chunk is written once.  By default
+        that is done only if it just joins blocks, to 256 MiB at most.
     compute : bool
         Whether to write now; otherwise nothing is written before the result is computed.
     return_stored : bool
-        Whether to return dask arrays of what is then stored.
+        Whether to return dask arrays of the stored values.
     **options
         For dask's ``compute``, such as ``scheduler``.
 
     Returns
     -------
     None, dask.delayed.Delayed, dask.array.Array or tuple of them
-        The arrays that are stored, if `return_stored`: a tuple of a sequence.  Else what writes them when it
-        is computed, unless `compute`.
+        The stored arrays, if `return_stored`, as a tuple for a sequence.  Otherwise, unless `compute`, an
+        object that writes them when it is computed.
 
     Raises
     ------
     ImportError
         If dask isn't installed.
     InvalidArgumentError
-        If a shape differs, a target can't be written, or a source reads what is written, unless each block
-        of the source follows from the block at its own place there.
+        If a shape differs, a target can't be written, or a source reads what is written, unless each block of
+        the source depends only on the block at its own position there.
 
     Examples
     --------
@@ -139,7 +139,7 @@ def store(
     targets: list[Any] = list(target) if isinstance(target, list | tuple) else [target]
     indexables = _indexables(sources, targets)
     views = [indexable.view for indexable in indexables]
-    # Blocks that are divided again go to more than one place.
+    # Rechunked blocks go to more than one position.
     written = [
         Written(places(view), ranges_of(view), number, None if rechunk else view)
         for number, view in enumerate(views)
@@ -156,7 +156,7 @@ def store(
 
 
 def store_apart(sources: Sequence[Any], targets: Sequence[TensorStore], *, rechunk: bool = False) -> Delayed:
-    """Return what stores dask arrays in others that they are known not to read."""
+    """Return the object that stores dask arrays in targets that they are known not to read."""
     writes = _writes(sources, _indexables(sources, targets), rechunk=rechunk)
     return _delayed([each.written for each in writes])
 
@@ -191,17 +191,17 @@ def _writes(sources: Sequence[Any], targets: Sequence[Indexable], *, rechunk: bo
 
 
 def _shared_layers(sources: Sequence[Array]) -> set[str]:
-    """Return the layers that more than one array is made of: what they hold is to be computed once."""
+    """Return the layers that more than one array uses, which should be computed once."""
     counts = Counter(name for values in sources for name in getattr(values.dask, "layers", ()))
     return {name for name, n in counts.items() if n > 1}
 
 
 def _delayed(arrays: Sequence[Array]) -> Delayed:
-    """Return what computes arrays and forgets their values."""
+    """Return an object that computes arrays and drops their values."""
     graph, delayed = load("dask.highlevelgraph", "store").HighLevelGraph, load("dask.delayed", "store")
     keys = [key for array in arrays for key in load("dask.core", "store").flatten(array.__dask_keys__())]
     whole = graph.merge(*(array.__dask_graph__() for array in arrays))
-    # As one: optimized on its own, each array would compute again what others compute too.
+    # Together: optimized separately, arrays would compute shared layers again.
     whole = load("dask.array.optimization", "store").optimize(whole, keys)
     name = f"chunkwise-stored-{uuid4().hex}"
     return delayed.Delayed(name, {**whole, name: (_forget, keys)})
@@ -257,23 +257,23 @@ def from_dask(
     storage_options: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> TensorStore | tuple[TensorStore, Delayed]:
-    """Make an array that is like a dask array, and store that in it.
+    """Create an array like a dask array, and store the dask array in it.
 
     Parameters
     ----------
     source : dask.array.Array
         Of known shape.
     spec : Spec, JSON, str or path-like
-        Where, and of which format, as `chunkwise.open` takes it.  A plain path whose name ends in
-        ``.n5`` becomes an N5 dataset, any other a Zarr v3 array.
+        Location and format, as for `chunkwise.open`.  A plain path whose name ends in ``.n5`` becomes an N5
+        dataset, any other a Zarr v3 array.
     compute : bool
         Whether to write now.
     chunk_layout : ChunkLayout, optional
-        By default one chunk for each block.  `source` is divided at the chunks before it is stored, if
-        its blocks are not.
+        By default one chunk for each block.  If the blocks of `source` don't fit the chunks, it is rechunked
+        first.
     delete_existing : bool
-        Put the array in the place of what is there, as soon as it is whole; `source` may read that.  Unless
-        `compute`, the new array takes its place at once, and a source that reads the old one is refused.
+        Replace what is there once the new array is complete; `source` may read the old array.  Unless
+        `compute`, the new array replaces it at once, and a source that reads the old one is refused.
     scheduler : str or callable, optional
         For dask's ``compute``.
     storage_options : mapping, optional
@@ -290,7 +290,7 @@ def from_dask(
     ImportError
         If dask isn't installed.
     InvalidArgumentError
-        If the shape is not known, or what is there is not to be deleted.
+        If the shape is unknown, or there is something that must not be deleted.
 
     Examples
     --------

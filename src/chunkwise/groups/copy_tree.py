@@ -1,4 +1,4 @@
-"""``copy_tree``: a group with all that it holds, copied to another location, format or store."""
+"""``copy_tree``: a group with everything in it, copied to another location, format or store."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ def copy_tree(
     storage_options: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> CopyReport:
-    """Copy a group with all groups, arrays, attributes and links in it to another place, format or store.
+    """Copy a group with all groups, arrays, attributes and links in it to another location, format or store.
 
-    The blocks of all arrays are copied at the same time; arrays of up to 16 MB as wholes.  An unfinished copy
-    is no group: the metadata at the top are written last.
+    Blocks of all arrays are copied at the same time, arrays of up to 16 MB as wholes.  An unfinished copy is
+    not a group: the metadata at the top is written last.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def copy_tree(
     memory : int or str, optional
         Bytes that a worker process may use for the copy of an array, such as ``"2GB"``.
     format : {"zarr3", "zarr2", "n5"}, optional
-        By default that of the group around the destination, or what its name says, or that of the source.
+        By default that of the group around the destination, or the one in its name, or that of the source.
     cast : {"error", "clamp", "wrap", "scale"}
         Treatment of values that another ``dtype`` can't hold.
     keep_fingerprint : bool
@@ -72,25 +72,26 @@ def copy_tree(
     strict : bool
         Raise if the format can't hold an array, instead of leaving it out.
     resume : bool
-        Go on with an unfinished copy: what is there already is kept.
+        Continue an unfinished copy; what is there already is kept.
     overwrite : bool
-        Replace what is at the destination when the copy is whole.  Files that belong to no array or group
+        Replace what is at the destination once the copy is complete.  Files that belong to no array or group
         stay.
     sync : bool
-        Whether chunks are on the disk before an array is there.
+        Whether to wait until chunks are on the disk before an array appears.
     part : str, optional
-        ``"3/100"``: do one of 100 parts, which as many processes do without knowing of each other.  Who comes
-        last makes the tree; the report of each of the others says how many tasks are left for them, `n_left`.
+        ``"3/100"``: do one of 100 parts, each in a process that needs no contact to the others.  The part
+        that finishes last makes the tree; `n_left` in the reports of the others says how many tasks are left.
     progress : callable or bool
         Called with the path of an array, from the top of the copy, and a number of bytes copied; True shows a
         bar on stderr.
     storage_options : mapping, optional
-        As for `open_group`; for each of the two that is a URL of an object store or a web server.
+        As for `open_group`; used for source and destination if they are URLs of an object store or web
+        server.
     **options
         Properties of the arrays that differ from the source: ``chunks``, ``shards``, ``codec``, ``checksum``,
-        ``fill_value``, ``dtype``.  ``chunks`` and ``shards`` are by dimension name: ``{"time": 90, "x": 8}``
-        holds for each array along the dimensions that it has by these names; its other dimensions, and other
-        arrays, stay as they are.  A sequence of sizes has to fit all arrays.
+        ``fill_value``, ``dtype``.  ``chunks`` and ``shards`` by dimension name, such as ``{"time": 90, "x":
+        8}``, apply to each array that has dimensions of these names; other dimensions and arrays keep theirs.
+        A sequence of sizes has to fit all arrays.
 
     Returns
     -------
@@ -101,16 +102,16 @@ def copy_tree(
     AlreadyExistsError
         If there is something at the destination.
     InvalidArgumentError
-        If one of the two places holds the other, the format has no groups, no array has a dimension of a
-        name, or shards can't be divided into chunks.
+        If source or destination contains the other, the format has no groups, no array has a dimension of a
+        given name, or shards can't be divided into chunks.
     FailedPreconditionError
-        If the unfinished copy of an array is with other options, somebody is at work on it, or a worker
-        doesn't see what it is to read and write.
+        If the unfinished copy has other options, another process is at work on it, or a worker doesn't see
+        the source or the destination.
 
     Warns
     -----
     LossWarning
-        If the format can't hold an array or anything else; `losses` of the report has all of it.
+        If the format can't hold an array or anything else; `losses` of the report lists everything.
 
     Examples
     --------
@@ -153,7 +154,7 @@ def prepare_tree_copy(
     how: CopyOptions,
     executor: Executor | Workers | None = None,
 ) -> TreeCopy:
-    """Plan a copy, as `copy_tree` makes it."""
+    """Plan a copy for `copy_tree`."""
     if how.part is not None and how.overwrite:
         raise InvalidArgumentError("overwrite would delete what other parts have done")
     here, there = find_source(source), locate(destination)

@@ -74,7 +74,7 @@ class Drawing:
                 continue
             below = self._find((*names, name), node)
             if below is None:
-                continue  # a directory that has nothing to do with it
+                continue  # a directory that isn't part of the tree
             if isinstance(below, str):
                 yield _Line(depth, name, below, {}, ends, False)
                 continue

@@ -36,7 +36,7 @@ class Group(WritableGroup):
     """A group of a tree; `open_group` opens one.
 
     Paths are names joined by "/", from this group, or with a leading "/" from the root of the tree that was
-    opened.  Iterating gives names and opens nothing; arrays are opened, not read, when they are looked up.
+    opened.  Iterating gives names and opens nothing; looking an array up opens it, but reads no elements.
 
     Examples
     --------
@@ -63,8 +63,8 @@ class Group(WritableGroup):
         path : str
             Of the link.
         target : str
-            Path of what it stands for, which need not exist; with a leading "/" from the root of the tree,
-            else from the group that the link is in.
+            Path of the target, which need not exist; with a leading "/" from the root of the tree, else from
+            the group that the link is in.
         source : str
             The tree that the target is in, if it is another one: a path relative to the root of this tree,
             an absolute path or a URL.
@@ -81,7 +81,7 @@ class Group(WritableGroup):
         self._changed()
 
     def get_link(self, path: str) -> Link | None:
-        """Return the link at `path`, None if there is none; links above it are followed."""
+        """Return the link at `path`, or None; links above it are followed."""
         names = split_path(path, self.path)
         parent = resolve(self._tree, names[:-1]) if names else None
         return None if parent is None else group_links(*parent).get(names[-1])
@@ -89,7 +89,8 @@ class Group(WritableGroup):
     def move(self, source: str, target: str) -> None:
         """Move the array or group at `source`, with everything below it, to `target`.
 
-        Groups above `target` are made.  What other nodes say about it, links for example, stays as it is.
+        Missing groups above `target` are made.  Links to the moved node, and other mentions of it, stay as
+        they are.
 
         Raises
         ------
@@ -120,7 +121,7 @@ class Group(WritableGroup):
     ) -> CopyReport:
         """Copy an array, or a group with everything below it, into this tree and its format.
 
-        An unfinished copy is neither array nor group: the metadata of the node at `path` are written last.
+        An unfinished copy is neither array nor group: the metadata of the node at `path` is written last.
 
         Parameters
         ----------
@@ -132,17 +133,17 @@ class Group(WritableGroup):
             Properties of the arrays that differ from the source: ``chunks``, ``shards``, ``codec``,
             ``checksum``, ``fill_value``, ``dtype``; as for `chunkwise.copy_tree`.
         resume : bool
-            Go on with an unfinished copy: what is there already is kept.
+            Continue an unfinished copy; what is there already is kept.
         verify : bool
             Read each array again and compare.
         strict : bool
             Raise if this format can't hold an array, instead of leaving it out.
         sync : bool
-            Whether chunks are on the disk before an array is there; without, a power failure can leave a copy
-            that looks whole but isn't.
+            Whether to wait until chunks are on the disk before an array appears; otherwise a power failure
+            can leave a copy that looks complete but isn't.
         cast : {"error", "clamp", "wrap", "scale"}
-            Treatment of values that another ``dtype`` can't hold: an error, the nearest value that it has,
-            what is left of an integer that wraps around, or all values scaled to its range.
+            Treatment of values that another ``dtype`` can't hold: raise an error, take the nearest value,
+            wrap integers around, or scale all values to its range.
         keep_fingerprint : bool
             Keep a fingerprint of the elements of each array as its attribute ``chunkwise_fingerprint``.
         executor : concurrent.futures.Executor, optional
@@ -156,14 +157,14 @@ class Group(WritableGroup):
         Returns
         -------
         CopyReport
-            Also of what this format can't hold.
+            Also lists what this format can't hold.
 
         Raises
         ------
         AlreadyExistsError
             If there is something at `path`.
         InvalidArgumentError
-            If the copy would be inside what is copied.
+            If the copy would be inside its source.
         """
         from chunkwise.copying.copy_options import CopyOptions
         from chunkwise.copying.tree_copy import TreeCopy  # many modules, which only copies need
@@ -191,10 +192,10 @@ class Group(WritableGroup):
         return report
 
     def consolidate(self) -> list[str]:
-        """Write the consolidated metadata of the tree below this group, in place of those that there are.
+        """Write the consolidated metadata of the tree below this group, or replace it.
 
-        Groups below that have consolidated metadata of their own get new ones, too.  Changes that are made
-        with this library keep them true.
+        Groups below that have their own consolidated metadata get it renewed, too.  chunkwise keeps it up to
+        date when it changes the tree.
 
         Returns
         -------
@@ -204,7 +205,7 @@ class Group(WritableGroup):
         Raises
         ------
         InvalidArgumentError
-            If the tree was opened for reading, or the group is none of Zarr.
+            If the tree was opened for reading, or the group isn't Zarr.
         FailedPreconditionError
             If a document in the tree can't be read.
         """

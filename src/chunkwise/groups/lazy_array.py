@@ -1,8 +1,8 @@
-"""Arrays whose metadata document alone is known so far.
+"""Arrays of which only the metadata document is known so far.
 
-A tree that is opened from its consolidated metadata may have tens of thousands of arrays.  Each is a
-`chunkwise.TensorStore` as any other; but its metadata, codecs and all, are parsed when they are
-needed first.  An array that can't be understood is an error then.
+A tree that is opened from its consolidated metadata may have tens of thousands of arrays.  Each is an
+ordinary `chunkwise.TensorStore`, but its metadata and codecs are parsed on first use, which is also when an
+invalid document raises an error.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["LazyArray", "lazy_array"]
 
 
 class LazyArray(TensorStore):
-    """A TensorStore that is opened when something has to be known that is not plain to see."""
+    """A TensorStore that is opened when the document alone can't answer."""
 
     __slots__ = ("_array_node", "_entry", "_names", "_opened", "_tree")
 
@@ -81,7 +81,7 @@ class LazyArray(TensorStore):
 
 
 def lazy_array(tree: Tree, names: Sequence[str], entry: Entry) -> LazyArray:
-    """Return the array of a node without a look at what its metadata mean."""
+    """Return the array of a node without interpreting its metadata."""
     self = LazyArray.__new__(LazyArray)
     self._tree = tree
     self._names = tuple(names)
@@ -92,7 +92,7 @@ def lazy_array(tree: Tree, names: Sequence[str], entry: Entry) -> LazyArray:
 
 
 def _plain_shape(entry: Entry) -> tuple[int, ...] | None:
-    """Return the shape that a document says, None if there may be more to it."""
+    """Return the shape in a document, None unless it is certain."""
     document = entry.document
     shape = document.get("shape")
     dtype = document.get("data_type" if entry.key == "zarr.json" else "dtype")

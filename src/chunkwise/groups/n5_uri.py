@@ -1,9 +1,9 @@
-"""N5 URIs: ``n5://container?group#attribute``, as n5-java and its relatives have them.
+"""N5 URIs, as in n5-java and related libraries: ``n5://container?group#attribute``.
 
 The container is a path or a URL, with or without ``n5:`` or ``n5://`` in front.  A URI names a group, an
 array, or a value in their attributes.
 
-Specification: n5-java 4, ``N5URI``.  Characters that URIs forbid, such as spaces, are fine; percent
+Specification: n5-java 4, ``N5URI``.  Characters that URIs forbid, such as spaces, are accepted; percent
 escapes are decoded in the attribute only.
 """
 
@@ -25,7 +25,7 @@ __all__ = ["N5Uri", "open_n5_uri", "parse_container", "parse_n5_uri"]
 
 
 class N5Uri(NamedTuple):
-    """A place in an N5 container."""
+    """A location in an N5 container."""
 
     container: str  # URI or path of the container; empty if the URI is relative to one
     group: str | None = None  # path of a group as written, None if there is none, which means the root
@@ -76,7 +76,7 @@ def open_n5_uri(uri: str, mode: Mode = "r", *, context: Context | None = None) -
     Returns
     -------
     Group, TensorStore or JSON value
-        The value, if the URI names an attribute; ``#/`` is all attributes.
+        The value, if the URI names an attribute; ``#/`` means all attributes.
 
     Raises
     ------

@@ -1,8 +1,8 @@
 """Creation of an array in a group: choosing its metadata, and writing everything in a safe order.
 
-Defaults are chunks of about a megabyte; ``zstd:3`` in Zarr v3; Blosc in Zarr v2, as zarr-python had it for
-long; ``gzip`` in N5, which every N5 reader has.  The metadata document is written last, so nothing looks like
-an array before it is one.
+Defaults are chunks of about a megabyte; ``zstd:3`` in Zarr v3; Blosc in Zarr v2, long the default of
+zarr-python; ``gzip`` in N5, which every N5 reader has.  The metadata document is written last, so nothing
+looks like an array before it is one.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ def new_array(
     make_parents: Callable[[bool], list[Location]],
 ) -> TensorStore:
     """Make an array at `location`; see `Group.create_array` for most parameters."""
-    # `look` raises if there can be none, before anything is changed.  `make_parents`, which is told if it is
-    # an array of text, makes the groups above and returns them.
+    # `look` raises, before anything is changed, if there can't be an array here.  `make_parents` is told
+    # whether it is an array of text; it makes the groups above and returns them.
     unknown = [name for name in schema_options if name not in SCHEMA_OPTIONS]
     if unknown:
         raise TypeError(f"create_array got an unexpected argument {unknown[0]!r}")
@@ -143,9 +143,11 @@ def new_array(
     spec: dict[str, Any] = {**target.spec, "metadata": own, "kvstore": location.kvstore()}
     is_null = rules.fill_value_can_be_null and fill_value is None
     if is_null and "fill_value" not in metadata and "filters" not in own:
-        own["fill_value"] = None  # xarray takes any other for the value of what is missing
+        own["fill_value"] = None  # xarray treats any other value as missing
     if rules.codecs.is_chain:
-        own["codecs"] = target.spec["metadata"]["codecs"]  # those of `metadata`, in shards if there are any
+        own["codecs"] = target.spec["metadata"][
+            "codecs"
+        ]  # the codecs of `metadata`, in shards if there are any
         if layout_given and "codecs" not in metadata:
             # The layout says whether there are shards around the codecs, and in which order elements lie.
             layout = {"read_chunk": {"shape": given["chunks"]}} if "chunks" in given else {}
@@ -154,7 +156,7 @@ def new_array(
     elif schema_codec is not None and "codec" not in given:
         for name in ("compressor", "compression"):
             own.pop(name, None)
-    # Nothing is to be left of an array that can't be made.
+    # Nothing may remain of an array that can't be made.
     open_spec({**spec, "open": True, "assume_metadata": True}, **options).result()
     look()
     text = template.dtype.name == "ustring"
@@ -177,7 +179,7 @@ def _fill_value(value: npt.ArrayLike, dtype: DataType) -> npt.NDArray[Any]:
         raise InvalidArgumentError(f"fill_value: {value!r} is no value of {dtype.name}: {e}") from None
     asked, kinds = np.asarray(value), "iufcb"
     if (asked.dtype.kind in kinds and not _holds(asked.item(), out[()], dtype)) or (
-        dtype.kind == "bool" and asked.dtype.kind not in kinds  # NumPy takes any text for true
+        dtype.kind == "bool" and asked.dtype.kind not in kinds  # for NumPy any text is true
     ):
         raise InvalidArgumentError(f"fill_value: {dtype.name} can't hold {value!r}")
     return out

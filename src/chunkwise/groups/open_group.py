@@ -61,35 +61,35 @@ def open_group(
     external_links: ExternalLinks = False,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Group:
-    """Open a group, or make one.
+    """Open a group, or create one.
 
     Parameters
     ----------
     place : str, path-like, Spec, KvStore, KvStore.Spec or JSON
         Location of the group.
     mode : {"r", "r+", "a", "w", "w-"}
-        ``r``: it must exist, nothing is changed.  ``r+``: it must exist.  ``a``: it is made if it is
-        missing.  ``w``: an empty one takes the place of what is there; files that belong to no array or group
-        stay.  ``w-``: it is made, nothing may be there.
+        ``r``: read-only, it must exist.  ``r+``: it must exist.  ``a``: it is created if it is missing.
+        ``w``: an empty group replaces what is there; files that belong to no array or group stay.  ``w-``: it
+        is created, nothing may be there.
     format : {"zarr3", "zarr2", "n5"}, optional
-        Format to look for or to make.  By default that of what is there; for a new one that of the group
-        that it is in, or else what the name says, ``*.n5``, or else Zarr v3.  A directory without a document
-        is a group of that format, and none without, except in an N5 container.
+        Format to look for or to create.  By default that of an existing group; for a new one that of the
+        group that it is in, else N5 for a name ``*.n5``, else Zarr v3.  A directory without a document is a
+        group only if a format is given, or in an N5 container.
     attributes : mapping, optional
-        Of a group that is made.
+        Attributes of a new group.
     consolidated : bool, optional
-        Whether to take the whole tree from its consolidated metadata, without a look at the nodes
-        themselves.  By default with mode ``r``, if there are any; true demands them.
+        Whether to read the whole tree from its consolidated metadata, not from the nodes themselves.  By
+        default with mode ``r``, if there is any; with True, missing metadata is an error.
     context : Context, optional
-        Source of the resources of a spec, and of arrays.
+        Source of the resources of a spec and of arrays.
     non_finite : {"error", "string", "literal"}
         Treatment of NaN and infinities in attributes.
     external_links : bool or callable
-        Whether links that lead to other trees are followed.  A function gets the source as the link has it,
-        and the URL that it means, and returns whether it may be followed.  The other tree is opened
-        for reading.
+        Whether links to other trees are followed.  A function gets the source as the link names it, and its
+        URL, and returns whether it may be followed.  The other tree is opened for reading.
     storage_options : mapping, optional
-        What fsspec takes for a URL, such as ``{"anon": True}``; see `chunkwise.core.specs.storage_options`.
+        Options for a URL as in fsspec, such as ``{"anon": True}``; see
+        `chunkwise.core.specs.storage_options`.
 
     Returns
     -------
@@ -99,7 +99,7 @@ def open_group(
     Raises
     ------
     NotFoundError, AlreadyExistsError
-        If it is missing and not to be made, or the other way round.
+        If it is missing and must exist, or exists and must not.
 
     Examples
     --------
@@ -182,7 +182,7 @@ def open_group(
 
 
 def _check_implicit(node: Node) -> None:
-    """Raise NotFoundError for a directory that is a group neither by its container nor by a given format."""
+    """Raise NotFoundError for a directory that neither its container nor a given format makes a group."""
     location = node.location
     array = array_above(location)
     if array is not None:
@@ -259,14 +259,14 @@ def create_group(
     external_links: ExternalLinks = False,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Group:
-    """Make a group and open it for reading and writing; see `open_group`.
+    """Create a group and open it for reading and writing; see `open_group`.
 
     Parameters
     ----------
     place, format, attributes, context, non_finite, external_links, storage_options
         As for `open_group`.
     overwrite : bool
-        Put an empty group in the place of what is there, as mode ``w`` of `open_group`.
+        Replace what is there by an empty group, as mode ``w`` of `open_group` does.
 
     Returns
     -------
@@ -310,7 +310,7 @@ def _create(format: FormatName, attributes: Mapping[str, Any], options: dict[str
     check_outside_arrays(location)
     if tree.rules.has_containers:
         check_container(location)
-    # The group itself must not be there before it is made: in N5 the container above is what is marked.
+    # The group itself must not exist before this: in N5 the container above gets the mark.
     above = location.parent if tree.rules.has_containers else location
     made = [] if above is None else create_parents(above, format)
     try:
@@ -325,7 +325,7 @@ def _create(format: FormatName, attributes: Mapping[str, Any], options: dict[str
             assert found is not None
             node = found
     except BaseException:  # an interrupt too
-        with suppress(ChunkwiseError):  # the store may have failed for good
+        with suppress(ChunkwiseError):  # the store may have failed permanently
             remove_groups(made)
         raise
     return Group._make(tree, (), node)
@@ -334,7 +334,7 @@ def _create(format: FormatName, attributes: Mapping[str, Any], options: dict[str
 def _replace(
     there: Node | None, format: FormatName, attributes: Mapping[str, Any], options: dict[str, Any]
 ) -> Group:
-    """Put an empty group in the place of what is there."""
+    """Replace what is there by an empty group."""
     location: Location = options["root"]
     tree = Tree(format=format, writable=True, **options)
     if there is not None:

@@ -1,4 +1,4 @@
-"""Groups without the methods that change something: names, members, links, attributes, drawings."""
+"""Groups without the methods that change anything: names, members, links, attributes, drawings."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SHOWN = 20
 
 
 class ReadableGroup:
-    """A group and everything that can be done with it without changing it."""
+    """The read-only part of a group."""
 
     __slots__ = ("__weakref__", "_attributes", "_names", "_node", "_tree")
 
@@ -79,7 +79,7 @@ class ReadableGroup:
 
     @property
     def implicit(self) -> bool:
-        """True for a group that has no document, only something below it."""
+        """True for a group without a document that has something below it."""
         return self._node.implicit
 
     @property
@@ -120,7 +120,7 @@ class ReadableGroup:
         return None if checked is None else self._open(ResolvedNode(self._tree, names, checked))
 
     def _look_at(self, names: Sequence[str]) -> dict[str, Node]:
-        """Return the nodes right below, asked for together; none where requests take no time."""
+        """Return the nodes right below, requested together; nothing where requests take no time."""
         store, inside = self.location.store, self._node.format or self._tree.format
         if self._tree.snapshot is not None or not is_slow(store):
             return {}
@@ -155,11 +155,11 @@ class ReadableGroup:
         return iter(sorted(below | dict.fromkeys(self.links())))
 
     def links(self) -> dict[str, Link]:
-        """Return the links in this group, by name; none is followed."""
+        """Return the links in this group by name, without following them."""
         return group_links(self._tree, self._names, self._node)
 
     def keys(self) -> list[str]:
-        """Return the names of all members, links included, in order; one listing, and none is opened."""
+        """Return the names of all members, links included, in order; takes one listing and opens nothing."""
         return list(iter(self))  # `list(self)` would ask for the length too
 
     def __len__(self) -> int:
@@ -171,8 +171,8 @@ class ReadableGroup:
     def items(self) -> Iterator[tuple[str, Self | TensorStore]]:
         """Yield name and member, for each, in the order of their names.
 
-        Links are followed; those that lead nowhere, or where the caller may not go, are left out.  So are
-        directories that hold neither group nor array; and, with a warning, members that can't be read.
+        Links are followed; those that lead nowhere, or out of the tree without permission, are left out.  So
+        are directories that hold neither group nor array and, with a warning, members that can't be read.
         """
         links, below = self.links(), self._tree.children(self._names, self._node)
         found = self._look_at(below)
@@ -200,7 +200,7 @@ class ReadableGroup:
         return ((name, member) for name, member in self.items() if isinstance(member, TensorStore))
 
     def walk(self) -> Iterator[tuple[str, Self | TensorStore]]:
-        """Yield path and member, from this group, for everything below it, a group before what it holds.
+        """Yield path (from this group) and member for everything below it, a group before its members.
 
         Links are not followed.  What can't be read is left out, with a warning.
         """
@@ -210,7 +210,8 @@ class ReadableGroup:
     def _walk(
         self, ahead: Mapping[str, list[tuple[str, Node]]] | None, own: str
     ) -> Iterator[tuple[str, Self | TensorStore]]:
-        # `ahead` has the nodes below each group by its path from where the walk began; `own` is this path.
+        # `ahead` has the nodes below each group, by the group's path from where the walk began; `own` is that
+        # path.
         snapshot = self._tree.snapshot
         known = None if ahead is None else {path.rpartition("/")[2]: at for path, at in ahead.get(own, ())}
         for name in self._tree.children(self._names, self._node) if known is None else sorted(known):
@@ -236,7 +237,7 @@ class ReadableGroup:
             if isinstance(member, ReadableGroup):
                 below = member._walk(ahead, f"{own}/{name}" if own else name)
             if node.undeclared:
-                # A directory in a Zarr tree is a group only if it leads to a node.
+                # A directory in a Zarr tree is a group only if there is a node below it.
                 first = next(below, None)
                 if first is None:
                     continue
@@ -246,7 +247,7 @@ class ReadableGroup:
                 yield f"{name}/{path}", inner
 
     def visit(self, function: Callable[[str, Self | TensorStore], Any]) -> Any:
-        """Call ``function(path, member)`` for everything below; stop at, and return, what isn't None."""
+        """Call ``function(path, member)`` for all below, until a result isn't None, and return that."""
         for path, member in self.walk():
             result = function(path, member)
             if result is not None:
@@ -290,7 +291,7 @@ class ReadableGroup:
 
 
 def _leave_out(location: Location, error: ChunkwiseError) -> None:
-    """Warn of a node that is left out; raise what has to do with more than that node."""
+    """Warn of a node that is left out; raise errors that concern more than that node."""
     if not isinstance(error, UNREADABLE):
         raise error
     warnings.warn(f"{location.text} is left out: {error.message}", stacklevel=3)

@@ -1,4 +1,4 @@
-"""Arrays by their location alone: made with their contents, and read, with one call."""
+"""Arrays by location: created with their contents, and read, with one call."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def create_array(
     storage_options: Mapping[str, Any] | None = None,
     **schema_options: Any,
 ) -> TensorStore:
-    """Make an array, with `data` in it if there are any.
+    """Create an array, with `data` in it if given.
 
     Parameters
     ----------
@@ -65,11 +65,10 @@ def create_array(
     data : array_like or TensorStore, optional
         Values to write; shape and data type are by default those of the data.
     format : {"zarr3", "zarr2", "zarr1", "n5"}, optional
-        By default that of the group that it is in; failing that what the name says, ``*.n5``, or else
-        Zarr v3.
+        By default that of the group that it is in, else N5 for a name ``*.n5``, else Zarr v3.
     overwrite : bool
-        Replace an array that is there, when the new one is whole; it may be made of the old one.  Files in
-        its directory that belong to no array stay, and are in the way without.
+        Replace an existing array once the new one is complete, which may be made from the old one.  Files in
+        its directory that belong to no array stay; without `overwrite` they are an error.
     context : Context, optional
         Source of the resources of a spec.
     non_finite : {"error", "string", "literal"}
@@ -91,9 +90,9 @@ def create_array(
     Raises
     ------
     AlreadyExistsError
-        If there is something, or an array is above it.
+        If there is something at `place`, or an array above it.
     InvalidArgumentError
-        If the format can't hold it, or parameters contradict each other; then nothing is written.
+        If the format can't hold the array, or parameters contradict each other; nothing is written then.
 
     Examples
     --------
@@ -144,14 +143,14 @@ def open_array(
     context: Context | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> TensorStore:
-    """Open an array, of whatever format; `create_array` makes one, `chunkwise.open` has all options.
+    """Open an array of any format; `create_array` creates one, `chunkwise.open` has all options.
 
     Parameters
     ----------
     place : str, path-like, Spec, KvStore, KvStore.Spec or JSON
         Location of the array.
     mode : {"r", "r+"}
-        For reading, or for reading and writing.
+        Whether to open it for reading, or for reading and writing.
     context : Context, optional
         Source of the resources of a spec.
     storage_options : mapping, optional
@@ -160,15 +159,13 @@ def open_array(
     Returns
     -------
     TensorStore
-        Nothing of its elements has been read.
+        No elements have been read.
 
     Raises
     ------
     NotFoundError
-        If there is nothing.
-    FailedPreconditionError
-        If it is a group.
-    InvalidArgumentError
+        If there is nothing at `place`. FailedPreconditionError
+        If it is a group. InvalidArgumentError
         For another mode.
 
     Examples
@@ -202,12 +199,12 @@ def read(
     context: Context | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> npt.NDArray[Any]:
-    """Read a whole array, of whatever format; `chunkwise.open` opens one to read parts of it.
+    """Read a whole array of any format; `chunkwise.open` opens one to read parts of it.
 
     Parameters
     ----------
     place : str, path-like, Spec, KvStore, KvStore.Spec, TensorStore or JSON
-        What `chunkwise.open` takes, a file with one array or image, or a folder or glob of pictures.
+        Anything that `chunkwise.open` takes, a file with one array or image, or a folder or glob of pictures.
     context : Context, optional
         Source of the resources of a spec.
     storage_options : mapping, optional
@@ -216,7 +213,7 @@ def read(
     Returns
     -------
     numpy.ndarray
-        Of the shape and data type of the array.
+        With the shape and data type of the array.
 
     Raises
     ------

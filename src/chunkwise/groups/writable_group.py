@@ -29,22 +29,22 @@ class WritableGroup(ReadableGroup):
     def create_group(
         self, path: str, *, attributes: Mapping[str, Any] | None = None, overwrite: bool = False
     ) -> Self:
-        """Make a group, and those above it that are missing.
+        """Create a group, and those above it that are missing.
 
         Parameters
         ----------
         path : str
         attributes : mapping, optional
         overwrite : bool
-            Replace what is there, with everything below it, by an empty group.  Files that belong to no
-            array or group stay.
+            Replace what is there, with everything below it, by an empty group.  Files that belong to no array
+            or group stay.
 
         Raises
         ------
         AlreadyExistsError
-            If there is a group or array already, or files that belong to none, and `overwrite` is false.
+            If there is already a group or array, or files that belong to none, and `overwrite` is false.
         InvalidArgumentError
-            If a name is reserved, an attribute can't be, or the tree was opened for reading.
+            If a name is reserved, an attribute can't be stored, or the tree was opened for reading.
         """
         self._tree.check_writable()
         names = split_path(path, self.path)
@@ -54,7 +54,7 @@ class WritableGroup(ReadableGroup):
         return self._make(self._tree, names, node)
 
     def require_group(self, path: str, *, attributes: Mapping[str, Any] | None = None) -> Self:
-        """Return the group at `path`, after making it, with `attributes`, if it is missing."""
+        """Return the group at `path`; create it, with `attributes`, if it is missing."""
         names = split_path(path, self.path)
         node = self._tree.find(names, self._node.format)
         if node is None or node.implicit or node.kind == "array":
@@ -86,7 +86,7 @@ class WritableGroup(ReadableGroup):
         overwrite: bool = False,
         **schema_options: Any,
     ) -> TensorStore:
-        """Make an array, and the groups above it that are missing.
+        """Create an array, and the groups above it that are missing.
 
         Parameters
         ----------
@@ -96,14 +96,14 @@ class WritableGroup(ReadableGroup):
         shape : sequence of int, or int
         dtype : dtype_like
         chunks : sequence of int or "auto"
-            Of inner chunks, where there are shards.  ``"auto"``: about a megabyte each.
+            Shape of the chunks, inside shards if there are any.  ``"auto"``: about a megabyte each.
         shards : sequence of int, optional
             Zarr v3 only.
         codec : str, JSON or CodecSpec, optional
-            ``"zstd:5"``, ``"gzip:6"``, ``"blosc:lz4:5:shuffle"``, ``"none"``, ...; or in the words of the
-            format.  In Zarr v3 ``"zstd:5+crc32c"`` has a checksum.
+            ``"zstd:5"``, ``"gzip:6"``, ``"blosc:lz4:5:shuffle"``, ``"none"``, ...; or JSON in the format's
+            own form. In Zarr v3 ``"zstd:5+crc32c"`` has a checksum.
         checksum : bool
-            Whether each chunk is to have a checksum, by which reads and ``chunkwise verify`` find damage:
+            Whether each chunk gets a checksum, by which reads and ``chunkwise verify`` find damage:
             ``crc32c`` in Zarr v3, that of the compressor elsewhere.
         fill_value : scalar, optional
             Value of elements that are not stored.  N5 has none but 0.
@@ -113,11 +113,11 @@ class WritableGroup(ReadableGroup):
             Size of a step along each dimension, such as ``"4 nm"``.
         attributes : mapping, optional
         metadata : mapping, optional
-            Members of the metadata document, in place of what would be chosen.
+            Members of the metadata document, in place of the defaults.
         format : {"zarr3", "zarr2", "zarr1"}, optional
-            If it is not to be that of the tree.
+            By default that of the tree.
         overwrite : bool
-            Replace an array that is there, when the new one is whole; it may be made of the old one.
+            Replace an existing array once the new one is complete, which may be made from the old one.
         **schema_options
             ``schema``, ``domain``, ``rank``, ``chunk_layout`` and ``context``; see `chunkwise.open`.
 
@@ -126,8 +126,8 @@ class WritableGroup(ReadableGroup):
         AlreadyExistsError
             If there is something at `path`.
         InvalidArgumentError
-            If the format can't hold it, a name is reserved, or parameters contradict each other; then
-            nothing is written.
+            If the format can't hold the array, a name is reserved, or parameters contradict each other;
+            nothing is written then.
 
         Examples
         --------
@@ -177,13 +177,13 @@ class WritableGroup(ReadableGroup):
     def require_array(
         self, path: str, *, shape: Sequence[int] | int | None = None, dtype: Any = None, **options: Any
     ) -> TensorStore:
-        """Return the array at `path`, after making it if it is missing.
+        """Return the array at `path`; create it if it is missing.
 
         Parameters
         ----------
         path : str
         shape, dtype
-            If given, those that an existing array must have.
+            If given, an existing array must have them.
         **options
             Properties of a new array; see `create_array`.
 
@@ -220,7 +220,7 @@ class WritableGroup(ReadableGroup):
         fillvalue: Any = None,
         **options: Any,
     ) -> TensorStore:
-        """Make an array as `create_array` does, with the parameters of h5py.
+        """Create an array as `create_array` does, with the parameters of h5py.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Every link and reference of a store followed, without hdmf and without its data."""
+"""Checks every link and reference of a store, without hdmf and without its data."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class BrokenLink(NamedTuple):
 
 
 def broken_links(place: Place) -> list[BrokenLink]:
-    """Return the broken links and references at a place; none if that is no HDMF store."""
+    """Return the broken links and references at a place; none if it isn't an HDMF store."""
     location = place_of(place)
     format = detect_format(location)
     if format is None:

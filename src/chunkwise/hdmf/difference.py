@@ -1,7 +1,7 @@
-"""Differences of two HDMF files, whatever their formats: what each means is compared, not how it is stored.
+"""Differences of two HDMF files, whatever their formats: compared by meaning, not by storage.
 
-Cached specifications are compared by content.  What only the storage needs is no difference: types that are
-noted in attributes, the form of references, links and scalars, text of fixed or variable length.
+Cached specifications are compared by content.  Details of storage are not differences: types noted in
+attributes, the form of references, links and scalars, text of fixed or variable length.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def differences_of_nodes(
     crew: Crew,
     progress: Progress,
 ) -> Iterator[Difference] | None:
-    """Yield the differences of two HDMF files, or of parts of them; None if one is none."""
+    """Yield the differences of two HDMF files, or of parts of them; None if one of them isn't HDMF."""
     found = [enclosing_store(node) for node in (left, right)]
     if found[0] is None or found[1] is None:
         return None
@@ -70,7 +70,7 @@ def _open_other(source: str) -> HdmfStore:
 
 @dataclass
 class _Comparison:
-    """Two stores that are compared, and what is compared of them."""
+    """Two stores to compare, with the options."""
 
     left: HdmfStore
     right: HdmfStore
@@ -84,7 +84,7 @@ class _Comparison:
         self.meanings = [Meaning(StoreSet(store, _open_other)) for store in (self.left, self.right)]
 
     def run(self, left: str, right: str) -> Iterator[Difference]:
-        """Yield the differences of what lies at two paths."""
+        """Yield the differences between two paths."""
         if self.layout and self.left.format != self.right.format:
             yield Difference("", "format", self.left.format, self.right.format)
         yield from self._objects("", Target(self.left, left), Target(self.right, right))

@@ -1,4 +1,4 @@
-"""Opening and making stores; the error for a place without one."""
+"""Opening and creating stores; the error for a place without a store."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 UNFINISHED = ".chunkwise-unfinished"
-"""Key that says that a new store is being written, or that its writing was interrupted."""
+"""Key that marks a new store whose writing goes on or was interrupted."""
 
 _SIGNS = ("neurodata_type", "data_type", SPECLOC)
 """Attributes of the root that say that HDMF wrote a store."""
@@ -49,7 +49,7 @@ def is_hdf5(path: str | os.PathLike[str]) -> bool:
 
 
 def no_store(location: Location, source: str) -> NotFoundError:
-    """Return the error that says what is at a place where a store was expected."""
+    """Return an error that says what was found instead of a store."""
     return NotFoundError(f"there is no HDMF store at {source}: {_instead(location, source)}")
 
 
@@ -96,7 +96,7 @@ def open_store(
     ----------
     place : str, path, KvStore or Location
     consolidated : bool or "check"
-        Whether consolidated metadata is believed; with "check" only if it agrees with the nodes.
+        Whether to use consolidated metadata; with "check" only if it agrees with the nodes.
     pool : Pool, optional
         Threads that read chunks; by default new ones.
 
@@ -140,7 +140,7 @@ class Enclosing(NamedTuple):
 
 
 def enclosing_store(node: Node) -> Enclosing | None:
-    """Return the HDMF store that a node is in, or is the root of; None if it is in none."""
+    """Return the HDMF store around a node, or of which it is the root; None if there is none."""
     root: Node | None = None
     at: Node | None = node
     while at is not None and not at.implicit:

@@ -67,7 +67,7 @@ def _successor_nodes(successor: Tree, path: str) -> list[StoredNode]:
 
 
 def read_replacement(location: Location, tree: Tree) -> None:
-    """Put a successor in the place of the dataset that is being replaced, if there is one."""
+    """Replace the dataset that is being replaced by its successor, if there is one."""
     path = _replaced_path(tree)
     if path is None:
         return
@@ -143,7 +143,7 @@ def finish_replacement(store: HdmfStore) -> None:
 
 
 def _settle(store: HdmfStore, path: str) -> None:
-    """Put a successor in the place of the dataset that it replaces, and say so; this can be done again."""
+    """Replace a dataset by its successor, and record that; this can be repeated."""
     _copy_keys(store, path)
     _unmark(store, store.tree.nodes[path])
     store.tree.replace(path, [replace(node, stored_at=None) for node in list(store.tree.below(path))])
@@ -151,14 +151,14 @@ def _settle(store: HdmfStore, path: str) -> None:
 
 
 def _clear(store: HdmfStore) -> None:
-    """Delete what is stored for a successor that nobody needs: not whole yet, or not any more."""
+    """Delete a successor that is incomplete, or no longer needed."""
     kv, (start, stop) = store.location.store, _bounds(store, _SUCCESSOR)
     if next(iter(kv.list(start, stop)), None) is not None:
         kv.delete_range(start, stop)
 
 
 def _copy_keys(store: HdmfStore, path: str) -> None:
-    """Make the keys of a dataset those of its successor."""
+    """Copy the keys of a successor over those of its dataset."""
     kv, root = store.location.store, store.location.path
     source, target = root + _SUCCESSOR[1:] + "/", root + path[1:] + "/"
     names = [key[len(source) :] for key in kv.list(*_bounds(store, _SUCCESSOR))]
@@ -200,7 +200,7 @@ def _bounds(store: HdmfStore, path: str) -> tuple[str, str]:
 
 
 def _mark(store: HdmfStore, path: str) -> None:
-    """Say that the dataset at a path is being replaced, and that its successor is whole."""
+    """Record that the dataset at a path is being replaced, and that its successor is complete."""
     _keep_in_step(store, path)
     rules, member = tree_format(store.format), attributes_member(store.format)
     if member:
@@ -211,7 +211,7 @@ def _mark(store: HdmfStore, path: str) -> None:
 
 
 def _unmark(store: HdmfStore, dataset: StoredNode | None) -> None:
-    """Say that no dataset is being replaced."""
+    """Record that no dataset is being replaced."""
     rules, format = tree_format(store.format), store.format
     if attributes_member(format):
         _change(store, rules.group_key, lambda document: _unmarked_member(document, format, dataset))

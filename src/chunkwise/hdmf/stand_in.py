@@ -79,17 +79,17 @@ def _members() -> dict[str, dict[str, Any]]:
 def install_as_hdmf_zarr() -> None:
     """Let ``import hdmf_zarr`` give the classes of `chunkwise.hdmf`, in this process.
 
-    Names that ``hdmf_zarr`` 0.13 and 0.14 have for users are found there and in the modules of their own:
+    The public names of ``hdmf_zarr`` 0.13 and 0.14 exist there and in their own modules:
     ``NWBZarrIO``, ``ZarrIO`` and ``ZarrDataIO``; ``NWBZarrV2IO``, ``ZarrV2IO`` and ``is_zarr_v2_file`` for
     Zarr v2; ``IncompleteConversionError``, which is `chunkwise.hdmf.BrokenLinkError`; the names of the root
     and of the cached specifications; and the classes of datasets that programs ask for by ``isinstance``.
-    An hdmf-zarr that is installed is not seen any more; its files are left alone.
+    An installed hdmf-zarr is hidden; its files are left alone.
     Does nothing the second time.
 
     Raises
     ------
     FailedPreconditionError
-        If hdmf-zarr was imported already: there would be classes of both.
+        If hdmf-zarr was imported already, since there would be classes of both.
     ImportError
         If hdmf or pynwb is missing.
 

@@ -50,7 +50,7 @@ class BlockValues(NamedTuple):
 
 
 def _numbers(value: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """Return a value as a 1-D array of `dtype`; raise if a number would become another."""
+    """Return a value as a 1-D array of `dtype`; raise if a number would change."""
     if isinstance(value, list | tuple) and all(isinstance(v, int | np.integer) for v in value):
         value = np.array([int(v) for v in value], object)  # NumPy makes floats of large integers
         if dtype.kind in "iu" and all(np.iinfo(dtype).min <= v <= np.iinfo(dtype).max for v in value):

@@ -1,4 +1,4 @@
-"""N5 datasets whose blocks hold values of any length, as an array with one value for each block.
+"""N5 datasets whose blocks hold values of any length, as an array with one value per block.
 
 ==================  ====================  ===========================================================
 kind                dataset               value of a block
@@ -44,7 +44,7 @@ from chunkwise.n5.block_values import BlockValues, Kind
 
 __all__ = ["N5Blocks"]
 
-# No compressor makes more of a byte: 128 KiB of one value take Zstandard four bytes.
+# No compressor is better than this: Zstandard takes four bytes for 128 KiB of one value.
 _MAX_RATIO = 1 << 15
 _UNSUSPICIOUS_NBYTES = 1 << 20
 
@@ -63,7 +63,7 @@ class N5Blocks:
     kind : {"numbers", "strings", "object", "label_multiset"}
         Kind of values in a block.
     dtype : numpy.dtype
-        Of the elements; ``object`` where those are no numbers.
+        Type of the elements; ``object`` if they aren't numbers.
     attributes : dict
         Further members of the document.
 
@@ -129,7 +129,7 @@ class N5Blocks:
         IndexError
             If there is no such block.
         DataCorruptionError
-            If it does not hold what blocks of this kind hold; names the key.
+            If the block isn't of this kind; the error names the key.
         """
         return self._read(self._cell(cell))[0]
 
@@ -147,7 +147,7 @@ class N5Blocks:
         self.put_block(cell, self._values.encode(value, self.region(cell)))
 
     def __delitem__(self, cell: int | Sequence[int]) -> None:
-        """Delete a block; it is no error if it is not stored."""
+        """Delete a block; a missing block is not an error."""
         self._location.store.delete(self._keys.key(self._cell(cell)))
 
     def __contains__(self, cell: int | Sequence[int]) -> bool:
@@ -172,8 +172,8 @@ class N5Blocks:
         ----------
         cell : int or sequence of int
         change : callable
-            Gets the value, None for a block that is not stored; returns the new one, None to delete it.
-            It is called again if the block was written by somebody else meanwhile.
+            Gets the value, or None for a block that is not stored; returns the new value, or None to delete
+            it. It is called again if somebody else has written the block meanwhile.
 
         Returns
         -------
@@ -183,7 +183,7 @@ class N5Blocks:
         Raises
         ------
         GenerationMismatchError
-            If others keep on writing the block.
+            If others keep writing the block.
         """
         cell = self._cell(cell)
         kv, key = self._location.store, self._keys.key(cell)
@@ -249,7 +249,7 @@ class N5Blocks:
         return blocks.write_block(self._values.encode(value, self.region(cell)), self._compression)
 
     def _check_promise(self, raw: Buffer) -> None:
-        """Raise if the header promises more than any compressor makes of what is stored."""
+        """Raise if the header promises more than any compressor could have stored in these bytes."""
         nbytes = parse_header(raw).n_elements * self._values.element.itemsize
         if nbytes > max(_UNSUSPICIOUS_NBYTES, _MAX_RATIO * len(raw)):
             raise DataCorruptionError(f"N5 block of {len(raw)} bytes promises {nbytes} bytes")

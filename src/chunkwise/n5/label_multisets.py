@@ -34,7 +34,8 @@ def open_label_multisets(
     place : str, path or Location
         The dataset, as Paintera writes it.
     default : sequence of (id, count)
-        Value of the elements of a block that is not stored; as in Paintera once the background.
+        Value of the elements of a block that is not stored; by default one voxel of background, as in
+        Paintera.
     context : Context, optional
         Source of threads and the cache pool.
     storage_options : mapping, optional
@@ -43,8 +44,8 @@ def open_label_multisets(
     Returns
     -------
     TensorStore
-        Each element is a list of ``[id, count]``.  It can be indexed, read and written like any other
-        array; what other writers put into a block that is written in part is kept.
+        Each element is a list of ``[id, count]``.  It can be indexed, read and written like any other array;
+        partial writes of a block keep what others write.
 
     Raises
     ------

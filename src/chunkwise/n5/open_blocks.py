@@ -109,7 +109,7 @@ def create_n5_blocks(
     Parameters
     ----------
     place : str, path or Location
-        The new dataset; only the root of a container may be there already.
+        The new dataset; only the root of a container may exist already.
     dimensions, block_size : sequence of int
         In elements.
     data_type : str
@@ -124,12 +124,12 @@ def create_n5_blocks(
     Returns
     -------
     N5Blocks
-        Without any block yet.
+        Without any blocks yet.
 
     Raises
     ------
     AlreadyExistsError
-        If there is a dataset or a group, or a dataset above.
+        If there is already a dataset or a group, or a dataset above.
     SpecError
         For a member that is not what the format allows.
 

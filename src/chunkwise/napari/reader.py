@@ -36,7 +36,7 @@ _ORDER = {"time": 0, "channel": 1, "space": 3}
 
 
 class _LevelData(Indexable):
-    """A level as napari takes it, which also asks for the length and for everything at once."""
+    """A level with the members that napari needs: the length, and the whole array."""
 
     __slots__ = ()
 
@@ -53,7 +53,7 @@ class _LevelData(Indexable):
 
 
 def get_reader(path: str | Sequence[str]) -> Callable[[Any], list[LayerData]] | None:
-    """Return a function that reads `path` as napari's layers; None if there is nothing that it could read.
+    """Return a function that reads `path` as napari's layers; None if it can't be read.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def get_reader(path: str | Sequence[str]) -> Callable[[Any], list[LayerData]] | 
 def layers_of(images: Multiscale | Sequence[Multiscale]) -> list[LayerData]:
     """Return the layers of images: one for each channel, and one for each image of labels.
 
-    Of a plate it is the first field of each well, in rows and columns.
+    A plate shows the first field of each well, in rows and columns.
     """
     if isinstance(images, MultiscaleImage):
         return _layers(images, images.name)
@@ -165,7 +165,8 @@ def _channel_options(image: MultiscaleImage, name: str, n: int) -> dict[str, Any
 
 
 def _contrast_limits(image: MultiscaleImage, dim: int | None) -> list[tuple[float, float]]:
-    """Return black and white of each channel, by metadata or values; nothing if values can't be read."""
+    """Return black and white levels of each channel, from metadata or values; nothing if values can't be
+    read."""
     numbers = [0] if dim is None else range(image.levels[0].shape[dim])
     view = contrast_level(image.levels, {} if dim is None else {dim: 0})
     view = view.translate_to[(0,) * view.rank]

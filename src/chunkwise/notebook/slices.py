@@ -1,4 +1,4 @@
-"""Slices of arrays and images as PNG files: what of a plane is in sight, from the level that fits."""
+"""Slices of arrays and images as PNG files: the visible part of a plane, from the level that fits."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _MOST_STRETCHED = 8.0  # one side to the other
 
 
 class Slider(NamedTuple):
-    """A dimension that a slice is at one position of."""
+    """A dimension in which a slice has one position."""
 
     name: str
     start: int
@@ -42,7 +42,7 @@ class Slider(NamedTuple):
 
 
 class Slice(NamedTuple):
-    """A slice that is looked at: position, center and zoom."""
+    """The current view of a slice: position, center and zoom."""
 
     position: tuple[int, ...]  # of each slider
     center: tuple[float, float] = (0.5, 0.5)  # down and across, in parts of the plane
@@ -115,12 +115,12 @@ class Slicer:
         return seen
 
     def draw(self, wanted: Slice) -> Drawn:
-        """Return the picture of a slice, whose position and extent are limited to what there is.
+        """Return the picture of a slice, with position and extent limited to the array.
 
         Raises
         ------
         InvalidArgumentError
-            If so much would have to be read that it has to be enlarged first.
+            If too much would have to be read; zoom in first.
         """
         seen = self._limited(wanted)
         level, plane = self._plane(seen)
@@ -172,7 +172,7 @@ class Slicer:
         return tuple(at)
 
     def _contrast(self, channel: int | None) -> tuple[float, float] | None:
-        """Return what is black and white in all slices of a channel; None if it can't be read."""
+        """Return black and white levels for all slices of a channel; None if they can't be read."""
         if channel not in self._limits:
             self._limits[channel] = self._find_contrast(channel)
         return self._limits[channel]

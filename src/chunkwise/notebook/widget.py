@@ -1,6 +1,6 @@
-"""The widget that ``.view()`` returns: a slice to move and enlarge, and a slider for each other dimension.
+"""The widget that ``.view()`` returns: a slice to move and zoom, and a slider for each other dimension.
 
-The front end says what is looked at, the kernel answers with a picture of it; nothing else is between them.
+The front end sends the current view, and the kernel answers with a picture of it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["SliceWidget"]
 
 
 class SliceWidget(anywidget.AnyWidget):
-    """A plane of an array or image; the kernel reads and draws the part of it that is in sight."""
+    """A plane of an array or image; the kernel reads and draws the visible part."""
 
     _esm = resources.files("chunkwise.notebook").joinpath("slice.js").read_text("utf-8")
     n_levels = traitlets.Int().tag(sync=True)
@@ -50,21 +50,21 @@ class SliceWidget(anywidget.AnyWidget):
         center: tuple[float, float] | None = None,
         zoom: float | None = None,
     ) -> None:
-        """Look at another slice, or another part of it; what is not given stays as it is.
+        """Show another slice, or another part of it; parameters that are not given stay as they are.
 
         Parameters
         ----------
         position : sequence of int, optional
             Index along the dimension of each slider.
         center : tuple of float, optional
-            What is in the middle, down and across, from 0 to 1.
+            Point in the middle, down and across, from 0 to 1.
         zoom : float, optional
             1 for all of the plane.
 
         Raises
         ------
         InvalidArgumentError
-            If `position` has not one index for each slider, or anything is no number.
+            If `position` doesn't have one index for each slider, or a value isn't a number.
         """
         given = {"position": position, "center": center, "zoom": zoom}
         changed = {name: value for name, value in given.items() if value is not None}

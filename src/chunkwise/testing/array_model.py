@@ -13,10 +13,10 @@ __all__ = ["ArrayModel"]
 
 
 class ArrayModel:
-    """Elements by storage coordinate, also of those that a resize has put outside for a while.
+    """Elements by storage coordinate, including those that a resize has put outside for a while.
 
-    A resize deletes the chunks that are then wholly outside.  What lies beyond the edge in a chunk
-    that remains comes back when the array grows again.
+    A resize deletes chunks that are then wholly outside.  Elements beyond the edge in a remaining chunk come
+    back when the array grows again.
 
     Parameters
     ----------

@@ -71,7 +71,7 @@ def _strided(array: npt.NDArray[Any]) -> Iterator[npt.NDArray[Any]]:
 
 
 class CodecContract:
-    """The suite; a subclass says how the codec is written and which arrays to try.
+    """The suite; a subclass sets the codec's name and the arrays to try.
 
     Attributes
     ----------
@@ -175,7 +175,7 @@ class CodecContract:
                 assert self.same(np.array(out, order="C"), expected)
 
     def test_decoder_keeps_nothing_between_chunks(self) -> None:
-        """Chunks decoded after another don't mix, also after one that failed."""
+        """Chunks decoded one after the other don't mix, even after a failure."""
         for array, chain in self.cases():
             encode, decode = chain.open_encoder(), chain.open_decoder()
             first, second = bytes(encode(array)), bytes(encode(np.ascontiguousarray(array[::-1])

@@ -60,8 +60,8 @@ class DriverArrays:
     shard : int or None
         If given, each write chunk is so many read chunks wide.
     conditional_deletes : bool
-        Whether the store can delete a chunk on condition that nobody has changed it; where it can't, a
-        chunk that becomes equal to the fill value by a write of a part of it stays stored.
+        Whether the store can delete a chunk on condition that nobody has changed it; if it can't, a chunk
+        that a partial write makes equal to the fill value stays stored.
     """
 
     driver: ClassVar[str]
@@ -78,7 +78,7 @@ class DriverArrays:
     def place(self, request: pytest.FixtureRequest, tmp_path: Path) -> Place:
         """A fixture: the place of the arrays of a test."""
         root = "memory://" if request.param == "memory" else f"file://{tmp_path}/"
-        # No fsync: these tests turn the power off for nobody.
+        # No fsync: these tests don't cut the power.
         return Place(root, ts.Context({"file_io_sync": False}))
 
     def spec(self, url: str, **members: Any) -> dict[str, Any]:

@@ -80,7 +80,7 @@ class ExecutorContract:
     code : str
         Python that assigns the executor to the name ``executor``; it is run in this process and in others.
     in_process : bool
-        True if tasks are done in the process that submits them: what befalls a worker befalls that, too.
+        True if tasks are done in the process that submits them, which then shares the fate of a worker.
     ends_together : bool
         True if all processes end when a worker is killed, also the one that submits tasks.
     """

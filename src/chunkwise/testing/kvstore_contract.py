@@ -61,7 +61,7 @@ class KvStoreContract(RangeContract):
     Attributes
     ----------
     conditional_writes_race : bool
-        True if the store does not promise that of two conditional writes at once only one succeeds.
+        True if the store does not promise that only one of two concurrent conditional writes succeeds.
     writes_in_place : bool
         True if the store does not promise that readers see whole values.
     pickles_reference : bool
@@ -83,7 +83,7 @@ class KvStoreContract(RangeContract):
         assert missing_members(store) == ()
 
     def test_traits(self, store: KvStoreDriver) -> None:
-        """The traits say of the store what is true."""
+        """The traits match what the store does."""
         traits = traits_of(store)
         assert isinstance(traits, StoreTraits)
         for n in (traits.request_concurrency, traits.write_concurrency, traits.io_limit):
@@ -128,7 +128,8 @@ class KvStoreContract(RangeContract):
         assert sorted(store.list()) == ["a/b/c", "a/k"]
 
     def test_into_reader(self, store: KvStoreDriver) -> None:
-        """Values come into the caller's memory, and their size tells if it was too large or too small."""
+        """Values are read into the caller's memory, and the returned size shows whether it was too large or
+        too small."""
         opener = traits_of(store).open_into_reader
         read = None if opener is None else opener()
         if read is None:

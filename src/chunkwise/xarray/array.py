@@ -1,4 +1,4 @@
-"""Arrays as xarray's lazy data: its kinds of indices become views that are read at once."""
+"""Arrays as xarray's lazy data: each kind of index becomes a view, which is read at once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["LazyArray"]
 
 
 class LazyArray(BackendArray):
-    """A TensorStore as the data of a variable that nothing has been read of."""
+    """A TensorStore as the data of a lazy variable."""
 
     __slots__ = ("_indexable", "dtype", "shape")
 
@@ -31,7 +31,7 @@ class LazyArray(BackendArray):
         return self._indexable.view
 
     def __getitem__(self, key: Any) -> Any:
-        # Not through xarray's adapter: it is for backends that can't read backwards.
+        # xarray's adapter isn't needed: it is for backends that can't read backwards.
         if isinstance(key, indexing.VectorizedIndexer):
             return self._vectorized(key.tuple)
         if isinstance(key, indexing.OuterIndexer):
@@ -41,7 +41,7 @@ class LazyArray(BackendArray):
     def _basic(self, key: tuple[Any, ...]) -> npt.NDArray[Any]:
         read: Any = self._indexable[key]
         if self.dtype.kind == "O" and not any(isinstance(term, slice) for term in key):
-            out = np.empty((), object)  # xarray would make an array of a list
+            out = np.empty((), object)  # xarray would turn a list into an array
             out[()] = read
             return out
         return read  # type: ignore[no-any-return]
@@ -59,7 +59,8 @@ class LazyArray(BackendArray):
         return read[(slice(None),) * n_joint + tuple(sliced)]
 
     def _terms(self, key: tuple[Any, ...]) -> tuple[tuple[Any, ...], list[slice | None]]:
-        """Return `key` in absolute terms, and what puts each dimension in order; None if it is dropped."""
+        """Return `key` with absolute indices, and the slice that restores the order of each dimension, or
+        None if it is dropped."""
         terms: list[Any] = []
         turned: list[slice | None] = []
         for term, size, origin in zip(key, self.shape, self.store.origin, strict=True):

@@ -1,13 +1,13 @@
 """Attributes of a variable as each format has them.
 
-In N5 some names are members of the dataset's metadata.  ``units`` of CF is text, while that of N5 is a list
-with the unit of each dimension, and other software refuses a dataset in which it is anything else.  So
-attributes with such names, and those that are null, which N5 software takes for missing, are members of an
-object in the attribute ``xarray``.
+In N5 some names are members of the dataset's metadata.  CF's ``units`` is text, while that of N5 is a list
+with the unit of each dimension, and other software refuses a dataset with anything else.  So attributes with
+such names, and null attributes, which N5 software treats as missing, are stored as members of an object in
+the attribute ``xarray``.
 
-Attributes whose names begin with ``_nc`` are NCZarr's own (``_nczarr_attr``, ``_NCProperties``), and no
-dataset has them, as in xarray's own engine.  The same goes for a kept fingerprint: it is that of the elements
-of one array, and would be wrong for what is computed of them.
+Attributes whose names begin with ``_nc`` are NCZarr's own (``_nczarr_attr``, ``_NCProperties``); datasets
+don't show them, as in xarray's own engine.  The same goes for a kept fingerprint: it belongs to the elements
+of one array, and would be wrong for values computed from them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def hide_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def restore_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the attributes that `hide_attributes` was given; others are as they are."""
+    """Return the attributes that `hide_attributes` was given; leave others unchanged."""
     hidden = attributes.get(_MEMBER)
     if not isinstance(hidden, Mapping) or not all(name in _TAKEN or v is None for name, v in hidden.items()):
         return dict(attributes)

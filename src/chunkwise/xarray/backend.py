@@ -25,7 +25,7 @@ __all__ = ["ChunkwiseBackendEntrypoint", "ChunkwiseDataStore"]
 
 
 class ChunkwiseDataStore(AbstractDataStore):
-    """The variables and attributes of a group, not decoded; arrays that are dropped are not even opened."""
+    """The variables and attributes of a group, not decoded; dropped arrays are not opened."""
 
     def __init__(self, group: Group, drop_variables: Iterable[str], fill_value_as_mask: bool | None) -> None:
         self._group = group
@@ -40,7 +40,7 @@ class ChunkwiseDataStore(AbstractDataStore):
         }
 
     def of_characters(self) -> dict[str, bool]:
-        """Return for each array whether its last dimension may be that of the characters of a text."""
+        """Return for each array whether its last dimension may hold the characters of text."""
         return {name: is_of_netcdf(member) for name, member in self._members.items()}
 
     def get_attrs(self) -> dict[str, Any]:
@@ -55,7 +55,7 @@ class ChunkwiseDataStore(AbstractDataStore):
         return sizes
 
     def get_encoding(self) -> dict[str, Any]:
-        """Return nothing: no dimension is unlimited, as all are."""
+        """Return nothing: every dimension can grow, so none is marked as unlimited."""
         return {}
 
 
@@ -69,20 +69,20 @@ class ChunkwiseBackendEntrypoint(BackendEntrypoint):
     mask_and_scale, decode_times, decode_coords, use_cftime, decode_timedelta
         Options of xarray's decoding; see `xarray.open_dataset`.
     concat_characters : bool or mapping of str to bool
-        Whether arrays of single bytes become texts along their last dimension.  By default those that
-        come from netCDF do: of NCZarr, and in reference files and HDF5 files.  Others are what they are.
+        Whether arrays of single bytes become text along their last dimension.  By default only those that
+        come from netCDF: in NCZarr, in reference files and in HDF5 files.
     drop_variables : str or iterable of str
         Arrays that are left out, and not opened.
     group : str, optional
         Path of the group.
     consolidated : bool, optional
-        Whether consolidated metadata are to be used; by default if there are any.  With them a whole tree
-        is opened with one request.
+        Whether to use consolidated metadata; by default if there is any.  With it a whole tree is opened with
+        one request.
     format : {"zarr3", "zarr2", "n5"}, optional
-        By default what is found.
+        By default it is detected.
     use_zarr_fill_value_as_mask : bool, optional
-        Whether the fill value of arrays stands for missing values, as though it were ``_FillValue``.  By
-        default so in Zarr v2, while in Zarr v3 and N5 the attribute says it, as xarray has it.
+        Whether the fill value of arrays marks missing values, like ``_FillValue``.  By default true in Zarr
+        v2; in Zarr v3 and N5 the attribute marks them, as in xarray's own engine.
     storage_options : mapping, optional
         As for `chunkwise.open_group`.
     """
@@ -170,7 +170,7 @@ class ChunkwiseBackendEntrypoint(BackendEntrypoint):
 
     def guess_can_open(self, filename_or_obj: Any) -> bool:
         """Return True if it looks like something that no other engine opens."""
-        # Zarr only where zarr-python is not installed, so that nobody's engine changes unasked.
+        # Claim Zarr only if zarr-python is not installed, so that nobody's engine changes unasked.
         if not isinstance(filename_or_obj, str | os.PathLike):
             return False
         name = os.fspath(filename_or_obj).rstrip("/")

@@ -1,4 +1,4 @@
-"""Appends of several writers at the same time: one makes room after the other."""
+"""Concurrent appends: writers make room one after the other."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ __all__ = ["again_if_grown"]
 T = TypeVar("T")
 
 _PATIENCE = 5.0
-"""Seconds in which nobody else has appended, after which variables of different lengths are an error."""
+"""Seconds without another append after which variables of different lengths are an error."""
 
 
 def again_if_grown(write: Callable[[], T]) -> T:
-    """Return what `write` does, after it was called again whenever another writer has made room before it.
+    """Return the result of `write`, which is called again whenever another writer has made room first.
 
-    It is called again from its beginning, as it has stored no value then: it looks at how long the arrays
-    are by now, and appends behind that.
+    It has stored no value by then, so it can start over: it looks up the current length of the arrays and
+    appends after that.
     """
     last, until = "", 0.0
     while True:

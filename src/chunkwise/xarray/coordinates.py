@@ -1,7 +1,7 @@
-"""Coordinates that are stored already: a write to a part of a group must not give others' data new labels.
+"""Stored coordinates: a write to a part of a group must not relabel other data.
 
-Variables along a dimension are labelled by its coordinates.  Whoever adds to them brings coordinates that are
-the stored ones, or none; otherwise the rest of the group would be labelled anew.
+Variables along a dimension are labelled by its coordinates.  A dataset that is added must have the stored
+coordinates, or none; otherwise the rest of the group would be relabelled.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ __all__ = ["check_replaced", "is_stored"]
 
 
 def is_stored(name: str, encoded: Encoded, place: Place, *, by_slice: bool) -> bool:
-    """Return True if a coordinate is to stay as it is stored, False if nothing is yet; raise if it differs.
+    """Return True if a stored coordinate stays, False if none is stored; raise if it differs.
 
-    In a region the slice says where data goes.  Other labels than those there are not written then, with a
-    warning; the same in another order are an error.
+    In a region the slice says where data goes.  Labels that differ are not written, with a warning; the same
+    labels in another order are an error.
     """
     given: npt.NDArray[Any] = np.asarray(encoded.variable.values)
     stored = place.view().read().result()
@@ -44,7 +44,7 @@ def is_stored(name: str, encoded: Encoded, place: Place, *, by_slice: bool) -> b
 def check_replaced(
     xr: Any, name: str, variable: Any, members: Mapping[str, Member], written: Collection[str]
 ) -> None:
-    """Raise if a coordinate that is to be replaced labels variables that aren't, and is another one."""
+    """Raise if a coordinate would be replaced by a different one that still labels other variables."""
     if variable.dims != (name,) or name not in members:
         return
     labelled = [

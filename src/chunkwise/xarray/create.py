@@ -1,4 +1,4 @@
-"""Creation of the array of an encoded variable: planned in whole, then made."""
+"""Creation of the array of an encoded variable: planned completely, then made."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ __all__ = ["plan_variable"]
 
 
 def plan_variable(location: Location, name: str, encoded: Encoded, format: str, *, asked: bool) -> Target:
-    """Return what the array of a variable is to be; a layout not `asked` for is dropped if need be."""
+    """Return the plan of a variable's array; a layout that was not `asked` for is dropped if it doesn't
+    fit."""
     try:
         variable = encoded.variable
         dtype = DataType(encoded.dtype)
@@ -44,14 +45,14 @@ def plan_variable(location: Location, name: str, encoded: Encoded, format: str, 
         )
         given = [field for field in ("codec", "shards") if encoded.layout.get(field) is not None and asked]
         target = target_spec(template, format, given)
-        if rules.attributes_member:  # NaN and infinities stay bare words if they are to
+        if rules.attributes_member:  # NaN and infinities stay bare words if asked for
             target.spec["metadata"][rules.attributes_member].update(attributes)
         for note in target.notes:
             warnings.warn(f'variable "{name}": {note}', stacklevel=5)
         if rules.fill_value_can_be_null and encoded.fill_value is None:
-            # Any other fill value would stand for a missing one.
+            # Any other fill value would mark missing values.
             target = replace(target, spec={**target.spec, "metadata": _with_null(target.spec["metadata"])})
-        # All that can't be is refused here, when nothing has been changed.
+        # Everything that can't be stored is refused here, before any change.
         open_spec(
             {**target.spec, "kvstore": location.kvstore(), "open": True, "assume_metadata": True}
         ).result()
@@ -65,7 +66,7 @@ def _with_null(metadata: dict[str, Any]) -> dict[str, Any]:
 
 
 def _fill_value(encoded: Encoded, dtype: DataType, format: str, *, asked: bool) -> Any:
-    """Return the value that is read where nothing is stored."""
+    """Return the value of elements that are not stored."""
     element = encoded.element_type
     value, is_plain = encoded.layout.get("fill_value"), tree_format(format).fill_value_is_plain
     if value is not None and not is_plain:
@@ -108,7 +109,7 @@ def _exactly(value: Any, element: np.dtype[Any]) -> Any:
 def _chunks(
     encoded: Encoded, format: str, *, asked: bool
 ) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
-    """Return chunks and shards: those that were asked for, dask's, those it came with, or None."""
+    """Return chunks and shards: those asked for, dask's, those of the source, or None."""
     variable, layout = encoded.variable, encoded.layout
     shape = variable.shape
     if not asked and any(
@@ -116,7 +117,7 @@ def _chunks(
         for key in ("chunks", "shards")
         if _is_sequence(layout.get(key))
     ):
-        layout = {}  # that of an array with other dimensions, which it had where it came from
+        layout = {}  # from a source array with other dimensions
     chunks, shards = _sizes("chunks", layout, shape), _sizes("shards", layout, shape)
     if shards is not None and not tree_format(format).has_shards:
         if asked:

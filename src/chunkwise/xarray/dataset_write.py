@@ -1,11 +1,11 @@
 """``DatasetWrite``: a dataset on its way to a group, in steps; all but the first change the store.
 
-1. All is looked at: names, encodings, layouts, coordinates, sources.  What can't be is refused.
-2. `begin` makes the group and the new arrays, beside those that they replace.  Others grow.
+1. Everything is checked: names, encodings, layouts, coordinates, sources.
+2. `begin` makes the group and the new arrays, beside those that they replace, and extends others.
 3. Values are written, of several datasets together (`chunkwise.xarray.write`).
-4. `commit` lets the new arrays take their places, writes the attributes and the consolidated metadata.
+4. `commit` puts the new arrays in place, and writes the attributes and the consolidated metadata.
 
-After an error in the steps 2 and 3 `undo` deletes what was made, and takes back what has grown.
+After an error in step 2 or 3, `undo` deletes what was made, and shrinks arrays that have grown.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["DatasetWrite"]
 
 
 class DatasetWrite:
-    """A dataset that has been looked at, and is going to be written."""
+    """A dataset that was checked, and can be written."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class DatasetWrite:
         self.at = at
         self._mode = mode
         self.new: list[NewVariable] = []
-        self.added: list[tuple[str, Any, Place]] = []  # to arrays that are there
+        self.added: list[tuple[str, Any, Place]] = []  # to existing arrays
         encoding = encoding or {}
         variables, attributes = xr.conventions.encode_dataset_coordinates(dataset)
         values = to_json_value(dict(attributes), "attributes of the dataset", non_finite)
@@ -101,8 +101,9 @@ class DatasetWrite:
         return [(f'variable "{name}"', None if v._in_memory else v._data) for name, v in variables]
 
     def written(self, first: int, *, at_once: bool) -> Iterator[Written]:
-        """Yield what is changed while sources are read; `first` is the number of the first of `sources`."""
-        # What is written beside the old takes its place afterwards, or else before dask computes anything.
+        """Yield the places that change while sources are read; `first` is the number of the first of
+        `sources`."""
+        # An array beside the old one replaces it afterwards, or before dask computes anything.
         if at_once and self.at.is_replaced:
             yield Written([self.at.location])
         for new in self.new if at_once else ():
@@ -118,22 +119,22 @@ class DatasetWrite:
             self.at.begin()
 
     def views(self) -> list[tuple[Any, TensorStore]]:
-        """Make room for the variables, and return them with the views that they are to be written to."""
-        # In the same order in all writers that append at the same time: of these one gets the room.
+        """Make room for the variables, and return them with the views to write them to."""
+        # All concurrent writers use the same order, so exactly one of them gets the room.
         for _, _, place in sorted(self.added, key=lambda added: added[0]):
             place.view()
         made = [(new.variable, new.view(self.at.place)) for new in self.new]
         return [*made, *((variable, place.view()) for _, variable, place in self.added)]
 
     def lazy(self) -> list[tuple[Any, TensorStore]]:
-        """Return the variables of dask, with the views that they are to be written to after `commit`."""
+        """Return the dask variables, with the views to write them to after `commit`."""
         made = [(new.variable, new) for new in self.new if new.variable.chunks is not None]
         added = [(variable, place) for _, variable, place in self.added if variable.chunks is not None]
         location = self.at.location
         return [*((v, new.reopen(location)) for v, new in made), *((v, place.view()) for v, place in added)]
 
     def commit(self) -> None:
-        """Let the new arrays take their places, and write what describes them."""
+        """Put the new arrays in place, and write attributes and consolidated metadata."""
         for new in self.new:
             new.commit()
         if self._mode != "r+":
@@ -143,7 +144,7 @@ class DatasetWrite:
         self.at.commit()
 
     def undo(self) -> None:
-        """Delete what was made, and take back what has grown."""
+        """Delete what was made, and shrink arrays that have grown."""
         for new in reversed(self.new) if not self.at.is_staged else ():
             new.undo()
         for _, _, place in self.added:

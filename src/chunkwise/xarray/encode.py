@@ -1,4 +1,5 @@
-"""Encoding of variables: by xarray, then in a format's words; what a type can't hold is refused."""
+"""Encoding of variables: first by xarray, then in a format's terms; values that a type can't hold are
+refused."""
 
 from __future__ import annotations
 
@@ -27,31 +28,31 @@ __all__ = [
 ]
 
 LAYOUT = ("chunks", "shards", "codec", "fill_value")
-"""Members of an encoding that say how an array is stored; those of CF are xarray's."""
+"""Members of an encoding that set how an array is stored; xarray handles those of CF."""
 
 PACKING = ("scale_factor", "add_offset")
-"""Members of an encoding that make other numbers of the values."""
+"""Members of an encoding that change the stored numbers."""
 
 _CODED = (*PACKING, "dtype", "units", "calendar", FILL_VALUE, "missing_value", "_Unsigned")
 
-# What xarray and its engines leave in an encoding, and what is of no use here.
+# Members that xarray and its engines leave in an encoding, without use here.
 _CODEC = 'instead of a compressor and filters write "codec": "zstd:5", "gzip:4" or "blosc:lz4:5:shuffle"'
 _INSTEAD = {
     **dict.fromkeys(("compressor", "compressors", "filters", "serializer", "compression"), _CODEC),
     **dict.fromkeys(("zlib", "complevel", "shuffle", "szip", "zstd", "blosc", "compression_opts"), _CODEC),
     **dict.fromkeys(("chunksizes", "contiguous"), 'instead of "chunksizes" write "chunks"'),
 }
-"""What to write in place of the members of zarr-python and netCDF4."""
+"""What to write instead of the members of zarr-python and netCDF4."""
 
 _LEFT_OVER = ("dtype", "preferred_chunks", "source", "original_shape", "coordinates", "grid_mapping")
 
 
 class Encoded(NamedTuple):
-    """A variable as it is stored."""
+    """A variable in its stored form."""
 
-    variable: Any  # with the elements in the type in which they are stored, lazy if they were
+    variable: Any  # with elements in their stored type, lazy if they were
     dtype: Any  # of the array; "ustring" for text of any length
-    fill_value: Any  # stands for a missing value
+    fill_value: Any  # marks missing values
     attributes: dict[str, Any]  # as JSON, without "_FillValue"
     layout: dict[str, Any]  # members of LAYOUT that were asked for, or that the variable came with
 
@@ -61,7 +62,7 @@ class Encoded(NamedTuple):
         return np.dtype(object) if isinstance(self.dtype, str) else np.dtype(self.dtype)
 
     def attributes_in(self, format: str) -> dict[str, Any]:
-        """Return the attributes with what stands for a missing value, as a format has it."""
+        """Return the attributes with the mark of missing values, in a format's form."""
         attributes = dict(self.attributes)
         if self.fill_value is not None and not tree_format(format).fill_value_is_marker:
             attributes[FILL_VALUE] = marker_to_json(self.fill_value, self.element_type, format)
@@ -76,7 +77,7 @@ def check_storable(name: str, variable: Any) -> None:
             f'variable "{name}" is of pandas\' data type {dtype}, which has no stored form; convert it with '
             "astype() to one of NumPy's"
         )
-    # A level that is no index any more has the same kind of data.
+    # A former level of an index has the same kind of data.
     is_index = type(variable).__name__ == "IndexVariable"
     if is_index and type(variable._data).__name__ == "PandasMultiIndexingAdapter":
         raise InvalidArgumentError(
@@ -94,7 +95,7 @@ def encode_variable(
     encoding: Mapping[str, Any] | None = None,
     non_finite: NonFinite = "literal",
 ) -> Encoded:
-    """Encode a variable by the CF conventions; `encoding` takes the place of its own."""
+    """Encode a variable by the CF conventions; `encoding` replaces its own."""
     variable = in_memory(variable.copy(deep=False), variable.encoding if encoding is None else encoding)
     if encoding is not None:
         variable.encoding = dict(encoding)
@@ -121,7 +122,7 @@ def encode_variable(
 
 
 def in_memory(variable: Any, encoding: Mapping[str, Any]) -> Any:
-    """Read a lazy variable without dask that is going to be encoded; all others are as they are."""
+    """Read a lazy variable without dask if it will be encoded; return others unchanged."""
     # xarray reads it anyway, and its values are compared with the encoded ones.
     if variable.chunks is None and (variable.dtype.kind not in "iub" or set(encoding) & set(_CODED)):
         return variable.load()
@@ -134,7 +135,7 @@ def encode_by_cf(xr: Any, name: str, variable: Any) -> Any:
         encoding, variable = variable.encoding, variable.astype("f8")  # xarray divides in place
         variable.encoding = encoding
     try:
-        with warnings.catch_warnings(), np.errstate(all="ignore"):  # what is lost is refused afterwards
+        with warnings.catch_warnings(), np.errstate(all="ignore"):  # lost values are refused afterwards
             warnings.filterwarnings("ignore", "saving variable .* with floating point data as an integer")
             return xr.conventions.encode_cf_variable(variable, name=name)
     except OverflowError as e:  # of times, and of a `_FillValue`
@@ -163,7 +164,7 @@ def with_check(given: Any, encoded: Any, check: EncodingCheck) -> Any:
 
 
 def _typed(name: str, variable: Any, format: str) -> tuple[Any, Any]:
-    """Return the variable with elements that can be stored, and their type."""
+    """Return the variable with storable elements, and their type."""
     dtype = variable.dtype
     if dtype.kind == "T" or (dtype.kind == "U" and not tree_format(format).has_fixed_text):
         return variable.astype(object), "ustring"
@@ -187,7 +188,7 @@ def _typed(name: str, variable: Any, format: str) -> tuple[Any, Any]:
 
 
 def _n_missing_text(variable: Any) -> int:
-    """Return how many elements are missing in a variable of text otherwise; 0 if it is none."""
+    """Return the number of missing elements in a variable of text; 0 for any other."""
     values: npt.NDArray[Any] = np.asarray(variable.data)
     others = [value for value in values.flat if not isinstance(value, str)]
     return len(others) if all(value is None or value != value for value in others) else 0

@@ -1,11 +1,11 @@
-"""``EncodingCheck``: whether encoded values mean what they were given as.
+"""``EncodingCheck``: whether encoded values mean the same as the given ones.
 
-xarray casts, and what a type can't hold becomes another number or a part of a text.  So each block is
-compared with what it was encoded from; the first value that differs is an error that names it.
+xarray casts, and a value that a type can't hold becomes another number or truncated text.  So each block is
+compared with its source; the error names the first value that differs.
 
-* Numbers are compared by their values.  Those with a scale may differ by a step of it, and those that become
-  floating-point numbers by rounding; whole numbers must stay what they are.
-* NaN needs a value that stands for it, and no other value may become that one.
+* Numbers are compared by value.  With a scale they may differ by one step, as floating-point numbers by
+  rounding; whole numbers must not change.
+* NaN needs a value that marks it, and no other value may become that one.
 * Times are decoded again by xarray, those of NumPy are cast back.
 """
 
@@ -30,12 +30,12 @@ class EncodingCheck(NamedTuple):
     """A check of the blocks of one variable; it can be sent to other processes."""
 
     name: str
-    attributes: Mapping[str, Any]  # by which the stored values are decoded
+    attributes: Mapping[str, Any]  # for decoding the stored values
     element: str  # "str" or "bytes" if the array has elements of any length, else ""
-    is_added: bool  # to a variable that is there: without a scale, fractions are not rounded to integers
+    is_added: bool  # added to an existing variable: without a scale, fractions are not rounded to integers
 
     def __call__(self, given: Any, encoded: Any) -> npt.NDArray[Any]:
-        """Return `encoded` if it means what is `given`; raise InvalidArgumentError if it doesn't."""
+        """Return `encoded` if it means the same as `given`; raise InvalidArgumentError otherwise."""
         values: npt.NDArray[Any] = np.asarray(given)
         stored: npt.NDArray[Any] = np.asarray(encoded)
         if values.shape == stored.shape and values is not stored:  # else nothing but the type is asked for
@@ -63,7 +63,7 @@ class EncodingCheck(NamedTuple):
         ).values
         wrong = np.isnat(decoded) != np.isnat(given)
         if encoded.dtype.kind == "f":
-            # As exact as such a number can be; a type of fewer bits may be what was asked for.
+            # As exact as the type allows; a type of fewer bits may have been asked for.
             digits = np.float64 if self.is_added else encoded.dtype
             step = abs(decoded - given).astype("m8[ns]").astype("f8")
             whole = abs(given.astype("M8[ns]" if given.dtype.kind == "M" else "m8[ns]").astype("i8"))
@@ -102,7 +102,7 @@ class EncodingCheck(NamedTuple):
         self._refuse_where(wrong, given, encoded, "has no value that stands for a missing one (_FillValue)")
         taken = is_filled & ~is_missing
         if not self.is_added and not self._is_packed:
-            taken &= given != stored  # the value that was chosen for missing ones is one of them
+            taken &= given != stored  # the value chosen for missing ones occurs in the data
         self._refuse_where(taken, given, encoded, f"takes {self._fills} for a missing value")
         with np.errstate(all="ignore"):
             if self._is_packed:
@@ -118,12 +118,12 @@ class EncodingCheck(NamedTuple):
         self._refuse_where(wrong & ~is_missing & ~is_filled, given, encoded)
 
     def _is_same(self, given: npt.NDArray[Any], stored: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-        """Return which elements are stored as they are given, but for what is meant to be rounded."""
+        """Return which elements are stored as given, apart from intended rounding."""
         if given.dtype.kind == "c" or stored.dtype.kind in "fc":
             if given.dtype.kind == "f" or (given.dtype.kind == stored.dtype.kind == "c"):
                 rounded = stored == given.astype(stored.dtype)
                 return np.asarray(rounded & (np.isfinite(stored) == np.isfinite(given)))
-            if given.dtype.kind in "iu":  # whole numbers beyond the mantissa would become others
+            if given.dtype.kind in "iu":  # whole numbers beyond the mantissa would change
                 back = _within(stored.real, given.dtype)
                 exact = np.where(back, stored.real, 0).astype(given.dtype) == given
                 return np.asarray(back & exact & (stored == given))
@@ -213,7 +213,7 @@ def _blocks(values: npt.NDArray[Any]) -> Iterator[npt.NDArray[Any]]:
 
 
 def _within(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[np.bool_]:
-    """Return which floating-point numbers an integer type has room for, after rounding."""
+    """Return which floating-point numbers an integer type can hold, after rounding."""
     lowest, highest = float(np.iinfo(dtype).min), float(np.iinfo(dtype).max)
     inside = (values > lowest - 1) & (values < highest + 1) | (values == lowest)
     return np.asarray(inside, bool)

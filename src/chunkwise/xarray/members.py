@@ -1,4 +1,4 @@
-"""Arrays of one group, as a dataset shows them, and the groups below it."""
+"""Arrays of a group as members of a dataset, and the groups below it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Member(NamedTuple):
 def group_at(
     place: Any, path: str | None, *, format: str | None = None, consolidated: bool | None = None
 ) -> Group:
-    """Open a group for reading, by the consolidated metadata of `place`, or else by its own."""
+    """Open a group for reading, from the consolidated metadata of `place`, or else its own."""
     names = split_path(path or "")
     if isinstance(place, Group):
         if format is not None or consolidated is not None:
@@ -56,7 +56,7 @@ def _below(group: Group, names: list[str]) -> Group:
 
 
 def members_of(group: Group, dropped: Collection[str] = ()) -> dict[str, Member]:
-    """Return the arrays of a group by their names; those that are dropped are not opened."""
+    """Return the arrays of a group by name; dropped ones are not opened."""
     # Links to arrays count; those that lead nowhere, or out of the tree, are left out.
     found = {}
     links = group.links()
@@ -86,7 +86,7 @@ def member_of(store: TensorStore) -> Member:
 
 
 def is_of_netcdf(member: Member) -> bool:
-    """Return True if an array may follow netCDF's conventions: NCZarr says so, or the file that it is in."""
+    """Return True if an array may follow netCDF's conventions, as NCZarr or its file format indicates."""
     location = member.node.location
     marked = any(name.lower().startswith("_nc") for name in (*member.node.document, *member.attributes))
     return marked or location.store_spec.driver in ("reference", "hdf5")

@@ -1,4 +1,4 @@
-"""Arrays of variables that are new, or take the place of others when they are written."""
+"""Arrays of new variables, which may replace others when they are written."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class NewVariable:
         return array if _is_apart(self.variable, array) else open_array(location)
 
     def commit(self) -> None:
-        """Let the array take the place of the one that it replaces."""
+        """Replace the old array."""
         if self._replacement is not None:
             self._replacement.commit()
             self._replacement = None
@@ -49,7 +49,7 @@ class NewVariable:
         return open_array(group.child(self.name))
 
     def undo(self) -> None:
-        """Delete what was made, unless it has taken a place already."""
+        """Delete what was made, unless it has already replaced the old array."""
         with suppress(ChunkwiseError):  # the store may have failed for good
             if self._replacement is not None:
                 self._replacement.discard()

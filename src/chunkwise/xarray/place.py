@@ -1,4 +1,4 @@
-"""Places in stored arrays that a variable is written to: all of one, a region, or room behind it."""
+"""Places in stored arrays for a variable: a whole array, a region, or room after its end."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ __all__ = ["Place", "place_in"]
 
 @dataclass
 class Place:
-    """A box of a stored array, which grows by it if that is behind its elements."""
+    """A box of a stored array, which grows if the box lies after its end."""
 
     store: TensorStore
     box: tuple[slice, ...]
-    axis: int | None = None  # along which the array is to grow
+    axis: int | None = None  # along which the array grows
     _grown: TensorStore | None = field(default=None, repr=False)
     _grows: bool = field(default=False, repr=False)
 
@@ -40,12 +40,12 @@ class Place:
         return store[self.box] if self.box else store
 
     def undo(self) -> None:
-        """Take away the room that was made, unless the array has grown further."""
+        """Remove the room that was made, unless the array has grown further."""
         node = self.store._find_node().node
         if not self._grows or self.axis is None or node is None:
             return
         with suppress(ChunkwiseError):  # the store may have failed for good
-            now = open_array(node.location)  # the growth may be what has failed, when it was stored already
+            now = open_array(node.location)  # the resize itself may have failed after it was stored
             room = self.box[self.axis]
             now._resize_from(self.axis, room.stop, room.start).result()
         self._grown, self._grows = None, False

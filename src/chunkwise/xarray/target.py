@@ -1,4 +1,4 @@
-"""Groups that a dataset is written to: looked at, made or replaced, and finished."""
+"""Groups that a dataset is written to: checked, made or replaced, and completed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _GROUP_DOCUMENTS = ("zarr.json", ".zmetadata", ".zgroup", ".zattrs", "attributes
 
 
 class DatasetTarget:
-    """A group, there or not, that a dataset is to be written to; nothing changes before `begin`."""
+    """An existing or new group for a dataset; nothing changes before `begin`."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class DatasetTarget:
         non_finite: NonFinite,
         root: DatasetTarget | None = None,
     ) -> None:
-        # `root`: the target of the tree that this group is in, if that is written with it.
+        # `root`: the target of the tree around this group, if both are written together.
         if isinstance(place, Group) and place.mode == "r":
             raise InvalidArgumentError(f"{place.location.text} was opened with mode 'r', for reading only")
         top = place.location if isinstance(place, Group) else locate(place)
@@ -70,11 +70,11 @@ class DatasetTarget:
 
     @property
     def is_replaced(self) -> bool:
-        """True if there is a group that a new one takes the place of."""
+        """True if there is a group that a new one replaces."""
         return self._mode == "w" and self._group is not None
 
     def _existing(self) -> Group | None:
-        """Return the group that is there, open for writing; None if there is nothing."""
+        """Return the existing group, open for writing, or None."""
         try:
             group = open_group(self.location, "r+", non_finite=self._non_finite)
         except NotFoundError:
@@ -86,7 +86,7 @@ class DatasetTarget:
         return group
 
     def _format(self, format: str | None, top: Location) -> str:
-        """Return the format to write: what is there and the tree that it is in have it already."""
+        """Return the format to write, which an existing group or tree determines."""
         found = self._group.format if self._group is not None else None
         text = self.location.text
         if not self.is_replaced and None not in (found, format) and found != format:
@@ -116,7 +116,7 @@ class DatasetTarget:
         return self._group is not None and self._mode in ("a", "r+") and name in self._group
 
     def members(self) -> dict[str, Member]:
-        """Return the arrays that are there, and stay or are replaced one by one."""
+        """Return the existing arrays, which stay or are replaced one by one."""
         return {} if self._group is None or self.is_replaced else members_of(self._group)
 
     def require(self, name: str) -> Member:
@@ -127,7 +127,7 @@ class DatasetTarget:
         return member_of(store)
 
     def check_name(self, name: Any) -> None:
-        """Raise an error if an array of that name must not be made."""
+        """Raise an error if an array must not have this name."""
         if not isinstance(name, str):
             raise InvalidArgumentError(f"names of variables are text, not {name!r}")
         if split_path(name) != [name]:
@@ -171,18 +171,18 @@ class DatasetTarget:
             return
         elif self._root is None or not self._root.is_replaced:
             self._made = list(self._missing())
-        # Nobody else writes what this call makes.
+        # Only this call writes what it makes.
         self._group = open_group(self.place.alone(), "a", format=self.format, non_finite=self._non_finite)
 
     def _missing(self) -> Iterator[Location]:
-        """Yield the groups that are made: this one, and those above it up to one that is there."""
+        """Yield the groups to make: this one, and those above it up to an existing one."""
         yield self.location
         between = list(takewhile(lambda at: find_documented(at) is None, self.location.parents))
-        if between and between[-1].path:  # else there is no group above, and none is made
+        if between and between[-1].path:  # otherwise there is no group above, and none is made
             yield from between
 
     def write_attributes(self, attributes: Mapping[str, Any]) -> None:
-        """Set attributes of the group; others that it has stay."""
+        """Set attributes of the group; others stay."""
         assert self._group is not None
         if attributes:
             self._group.attrs.update(attributes)
@@ -193,13 +193,13 @@ class DatasetTarget:
         self._group.consolidate()
 
     def commit(self) -> None:
-        """Let the group take the place of what it replaces."""
+        """Replace the old group."""
         if self._replacement is not None:
             self._replacement.commit()
             self._replacement = None
 
     def undo(self) -> None:
-        """Delete the group if it was made; what is below is deleted already, or was there."""
+        """Delete the group if it was made; what was made below is deleted already."""
         with suppress(ChunkwiseError):  # the store may have failed for good
             if self._replacement is not None:
                 self._replacement.discard()

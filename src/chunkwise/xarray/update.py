@@ -1,4 +1,4 @@
-"""Additions to variables that are stored: encoded as they are, and written in or behind them."""
+"""Additions to stored variables: encoded like them, and written into or after them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def encode_like(xr: Any, name: str, variable: Any, member: Member) -> Encoded:
         return _cast(name, variable, variable, member, stored, {})
     how = decoded.encoding
     bare = variable.copy(deep=False)
-    # What was an attribute of the stored variable only describes it there.
+    # Attributes of the stored variable only describe its encoding.
     bare.attrs = {}
     bare.encoding = {
         key: how[key] for key in how if key not in (*LAYOUT, "preferred_chunks", "char_dim_name")
@@ -58,10 +58,10 @@ def encode_like(xr: Any, name: str, variable: Any, member: Member) -> Encoded:
 def _cast(
     name: str, given: Any, encoded: Any, member: Member, stored: Any, attributes: Mapping[str, Any]
 ) -> Encoded:
-    """Return an encoded variable in the type of the stored one, if that holds what was given."""
+    """Return an encoded variable in the type of the stored one, if that can hold the values."""
     element = {"ustring": "str", "string": "bytes"}.get(member.store.dtype.name, "")
     if encoded.dtype != stored.dtype:
-        with np.errstate(all="ignore"):  # what is lost is refused
+        with np.errstate(all="ignore"):  # lost values are refused
             encoded = encoded.astype(stored.dtype)
     elif element and encoded.chunks is None and encoded._data is given._data:
         encoded = encoded.copy(deep=False, data=encoded.values.copy())  # compared: any object can be in it
@@ -77,7 +77,7 @@ def stored_variable(name: str, member: Member) -> Any:
 
 
 def decode(xr: Any, name: str, stored: Any, like: Any) -> Any:
-    """Return a stored variable, decoded as the variable `like` has been."""
+    """Return a stored variable, decoded in the same way as the variable `like`."""
     decoded: Any = xr.conventions.decode_cf_variable(
         name, stored.copy(deep=False), concat_characters=False, decode_timedelta=like.dtype.kind == "m"
     )
@@ -85,8 +85,8 @@ def decode(xr: Any, name: str, stored: Any, like: Any) -> Any:
 
 
 def _is_encoded(xr: Any, name: str, variable: Any, stored: Any, decoded: Any) -> bool:
-    """Return True if the values are encoded as the stored ones, by their attributes; raise if otherwise."""
-    # So they are in a dataset that was opened with decode_cf=False.
+    """Return True if the attributes show the same encoding as the stored one; raise if it differs."""
+    # As in a dataset that was opened with decode_cf=False.
     keys = [key for key in (*PACKING, FILL_VALUE, "missing_value", "_Unsigned") if key in variable.attrs]
     is_raw_time = decoded.dtype.kind in "mM" and variable.dtype.kind in "biuf" and "units" in variable.attrs
     if not keys and not is_raw_time:
@@ -131,7 +131,7 @@ _GROUPS = ("biufc", "M", "m", "UOTS")
 
 
 def _fits(variable: Any, stored: np.dtype[Any]) -> bool:
-    """Return True if elements of a type can be stored; whether the values can, they are asked themselves."""
+    """Return True if elements of a type can be stored; the values themselves are checked elsewhere."""
     new = variable.dtype
     for kinds in _GROUPS:
         if new.kind in kinds and stored.kind in kinds:
@@ -150,7 +150,8 @@ def _fits(variable: Any, stored: np.dtype[Any]) -> bool:
 
 
 def find_region(xr: Any, dataset: Any, region: Any, require: Callable[[str], Member]) -> dict[Any, slice]:
-    """Return the slice of each dimension of a region; ``"auto"`` looks for the coordinates of the dataset."""
+    """Return the slice of each dimension of a region; ``"auto"`` finds it by the coordinates of the
+    dataset."""
     if isinstance(region, str):
         if region != "auto":
             raise InvalidArgumentError(f'region: expected "auto" or slices, not {region!r}')
@@ -207,6 +208,6 @@ def check_lengths(members: Mapping[str, Member], variables: Mapping[str, Any], a
         ends = ", ".join(f'"{name}" {length}' for name, length in lengths.items())
         missing = [name for name in before if name not in variables]
         why = f"; the dataset lacks {', '.join(missing)}" if missing else ""
-        # Another writer that appends makes one of them longer after the other.
+        # Another append extends them one after the other.
         error = UnevenError if len(set(before.values())) > 1 else InvalidArgumentError
         raise error(f'append_dim: variables would have different lengths along "{append_dim}": {ends}{why}')

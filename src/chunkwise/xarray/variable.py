@@ -1,6 +1,6 @@
 """Arrays as variables that are not decoded yet: names, attributes, encoding, lazy data.
 
-Names of dimensions are wherever a format has them:
+Each format has the names of dimensions in its own place:
 
 ======  ========================================================================================
 zarr3   member ``dimension_names``; failing that, as in Zarr v2
@@ -9,7 +9,7 @@ zarr2   attribute ``_ARRAY_DIMENSIONS``; failing that, the references of NCZarr'
 n5      member ``axes``
 ======  ========================================================================================
 
-A dimension without a name is called after its variable: ``a_dim_0`` is the first one of ``a``.
+A dimension without a name is named after its variable: ``a_dim_0`` is the first one of ``a``.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NCZARR = {"_nczarr_array": "dimension_references", "_NCZARR_ARRAY": "dimrefs"}
 
 
 def open_variable(name: str, member: Member, fill_value_as_mask: bool | None) -> Variable:
-    """Return the variable of an array, as it is stored."""
+    """Return the variable of an array in its stored form."""
     array = LazyArray(member.store)
     attributes = with_number_types(member.node, without_fingerprint(without_nczarr(member.attributes)))
     names, hidden = _dimension_names(name, len(array.shape), member.node, member.attributes)
@@ -45,7 +45,7 @@ def open_variable(name: str, member: Member, fill_value_as_mask: bool | None) ->
     if fill_value_as_mask is None:
         fill_value_as_mask = member.node.rules.fill_value_is_marker
     if fill_value_as_mask:
-        # A null in Zarr v2 says that no value stands for a missing one, unless an attribute does.
+        # A null in Zarr v2 says that no value marks missing ones, unless an attribute does.
         if member.node.document.get("fill_value") is not None:
             attributes[FILL_VALUE] = _stored(member).fill_value[()]
     elif FILL_VALUE in attributes:
@@ -54,14 +54,14 @@ def open_variable(name: str, member: Member, fill_value_as_mask: bool | None) ->
 
 
 def _encoding(names: tuple[str, ...], member: Member) -> dict[str, Any]:
-    """Return the encoding of the array, in the words that `write_dataset` takes."""
+    """Return the encoding of the array, in the form that `write_dataset` takes."""
     stored = _stored(member)
     encoding: dict[str, Any] = {}
     chunks = (stored.grid if stored.shard is None else stored.shard.grid).chunk_shape
     blocks = stored.grid.chunk_shape
     if chunks is not None and blocks is not None:
         encoding["chunks"] = tuple(chunks)
-        # Whole shards: a block of dask that is less would read a shard's index again for each.
+        # Whole shards: smaller dask blocks would each read the shard's index again.
         encoding["preferred_chunks"] = dict(zip(names, blocks, strict=True))
         encoding["shards"] = None if stored.shard is None else tuple(blocks)
     codec = compressor_of(member.node)
@@ -84,7 +84,7 @@ def _stored(member: Member) -> StoredArray:
 def _dimension_names(
     variable: str, rank: int, node: Node, attributes: Mapping[str, Any]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the names, and the attributes that a dataset doesn't show, since they are nothing but names."""
+    """Return the names, and the attributes that only hold names, which a dataset doesn't show."""
     member = node.rules.names_member
     found: Any = node.document.get(member) if member else None
     hidden: tuple[str, ...] = (member,) if node.rules.attributes_are_members else ()

@@ -1,10 +1,10 @@
 """``write_dataset``: a dataset as a group of arrays.
 
-1. Each dataset is looked at and encoded (`chunkwise.xarray.dataset_write`), all before the first change.
-2. Arrays are made, grown, or found.
-3. What is in memory, or lazy without dask, is written block by block; then dask writes the rest, in one
-   graph and without a lock.
-4. New arrays take the place of old ones; attributes of the group and consolidated metadata follow.
+1. Each dataset is checked and encoded (`chunkwise.xarray.dataset_write`), all before the first change.
+2. Arrays are made, extended, or found.
+3. Data in memory, or lazy without dask, is written block by block; then dask writes the rest, in one graph
+   and without a lock.
+4. New arrays replace old ones; attributes of the group and consolidated metadata follow.
 """
 
 from __future__ import annotations
@@ -102,36 +102,36 @@ def write_dataset(
     ----------
     dataset : xarray.Dataset
     target : str, path-like, dict, Spec, KvStore or Group
-        Where: a path, a URL, the spec of a kvstore, or an open group.
+        A path, a URL, the spec of a kvstore, or an open group.
     format : {"zarr3", "zarr2", "n5"}, optional
-        By default that of the group that is there, or of the tree that it is in; failing that, ``n5`` if the
-        name of the target ends in ``.n5``, and else ``zarr3``.
+        By default that of an existing group, or of the tree around it; otherwise ``n5`` if the name of the
+        target ends in ``.n5``, and else ``zarr3``.
     group : str, optional
         Path of the group in `target`.
     mode : {"w-", "w", "a", "r+"}, optional
-        ``"w-"`` makes a group, and fails if there is anything; ``"w"`` replaces what is there, as soon as
-        the new group is whole; ``"a"`` adds variables to a group, replacing those of the same name;
-        ``"r+"`` changes values of variables that are there.  By default ``"w-"``; ``"a"`` with `append_dim`,
-        ``"r+"`` with `region`.
+        ``"w-"`` creates a group, and fails if there is anything; ``"w"`` replaces what is there, once the new
+        group is complete; ``"a"`` adds variables to a group, replacing those of the same name; ``"r+"``
+        changes values of existing variables.  By default ``"w-"``; ``"a"`` with `append_dim`, ``"r+"`` with
+        `region`.
     encoding : dict, optional
-        For each variable what takes the place of its own encoding: members of the CF conventions such as
-        ``dtype``, ``scale_factor`` and ``_FillValue``, and ``chunks``, ``shards``, ``codec`` (such as
-        ``"zstd:5"``, ``"blosc:lz4:5:shuffle"``, ``"none"``, or JSON in the format's own words) and, in Zarr
-        v3, ``fill_value``.
+        For each variable an encoding that replaces its own: members of the CF conventions such as ``dtype``,
+        ``scale_factor`` and ``_FillValue``, and ``chunks``, ``shards``, ``codec`` (such as ``"zstd:5"``,
+        ``"blosc:lz4:5:shuffle"``, ``"none"``, or JSON in the format's own words) and, in Zarr v3,
+        ``fill_value``.
     consolidated : bool, optional
-        Whether to write consolidated metadata.  By default in Zarr, unless only values change.  Those that
-        are there already, here or in a group above, are kept true in any case.
+        Whether to write consolidated metadata.  By default in Zarr, unless only values change.  Existing
+        consolidated metadata, here or in a group above, is updated in any case.
     append_dim : str, optional
-        Grow variables that are there along this dimension; those without it are written over.
+        Extend existing variables along this dimension; those without it are overwritten.
     region : mapping of str to (slice or "auto"), or "auto", optional
         Part of the stored arrays to write, along some dimensions; with ``"auto"`` the part where the
         coordinates of the dataset are stored.  Every variable must have one of these dimensions.
     compute : bool
-        Whether to write what dask computes; otherwise it is written when the result is computed, while the
-        new arrays are there at once.
+        Whether to write what dask computes; otherwise it is written when the result is computed, while new
+        arrays appear at once.
     non_finite : {"literal", "string", "error"}
-        Treatment of NaN and infinities in attributes, for which JSON has no words: bare words, which
-        xarray's own engine writes, and which strict readers refuse; text; or an error.
+        Treatment of NaN and infinities in attributes, which JSON doesn't have: bare words, which xarray's own
+        engine writes and strict readers refuse; text; or an error.
     storage_options : mapping, optional
         As for `chunkwise.open_group`.
 
@@ -144,13 +144,13 @@ def write_dataset(
     ImportError
         If xarray isn't installed.
     AlreadyExistsError
-        If there is something, with mode ``"w-"``.
+        If there is something at the target, with mode ``"w-"``.
     NotFoundError
         If there is no such group or variable, with mode ``"r+"``.
     InvalidArgumentError
-        If options contradict each other, or the format can't hold a variable or an attribute, a stored type
-        can't hold a value, a coordinate is another one than is stored, or the dataset reads what is written
-        in place.
+        If options contradict each other, the format can't hold a variable or an attribute, a stored type
+        can't hold a value, a coordinate differs from the stored one, or the dataset reads what is written in
+        place.
     """
     xr = load("xarray", "write_dataset")
     if not isinstance(dataset, xr.Dataset):
@@ -200,7 +200,7 @@ def write_datatree(
     Parameters
     ----------
     tree : xarray.DataTree
-        Coordinates that a node inherits are written where they are defined only.
+        Coordinates that a node inherits are written only where they are defined.
     target, format, mode, consolidated, region, non_finite, storage_options
         As for `write_dataset`.
     group : str, optional
@@ -208,9 +208,9 @@ def write_datatree(
     encoding : dict, optional
         From the path of a node, such as ``"/a/b"``, to the encoding of its dataset.
     append_dim : str, optional
-        As for `write_dataset`, in the nodes that have it.
+        As for `write_dataset`, in nodes that have this dimension.
     compute : True
-        A tree is written at once.
+        Must be true: a tree is always written at once.
 
     Raises
     ------
@@ -281,7 +281,7 @@ def _mode(mode: str | None, append_dim: Hashable | None, region: Any) -> str:
 
 
 def _write(writes: Sequence[DatasetWrite], *, compute: bool) -> Delayed | None:
-    """Write datasets, all or none of them; return a Delayed of what dask computes, unless `compute`."""
+    """Write all datasets or none; return a Delayed of what dask computes, unless `compute`."""
     sources: list[tuple[str, Any]] = []
     written: list[Written] = []
     for write in writes:
@@ -312,7 +312,7 @@ def _store(jobs: Sequence[tuple[Any, TensorStore]]) -> Delayed:
 
 
 def _write_blocks(variable: Any, view: TensorStore) -> None:
-    # A variable of a file that is open is read in the same blocks: it need not fit in memory.
+    # A variable of an open file is read in the same blocks, since it may not fit in memory.
     origin = view.origin
     for block in divide(view, view).domains():
         index = tuple(

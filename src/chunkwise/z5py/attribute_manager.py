@@ -1,4 +1,4 @@
-"""Attributes as z5py has them: read from the store each time, encoded by a `json.JSONEncoder` of choice."""
+"""Attributes as in z5py: read from the store each time, encoded by a chosen `json.JSONEncoder`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _decoder: type[json.JSONDecoder] | None = None
 
 
 def set_json_encoder(encoder: type[json.JSONEncoder] | None) -> None:
-    """Set what makes JSON of attributes; None for the default.
+    """Set the encoder of attributes to JSON; None for the default.
 
     Raises
     ------
@@ -35,7 +35,7 @@ def set_json_encoder(encoder: type[json.JSONEncoder] | None) -> None:
 
 
 def set_json_decoder(decoder: type[json.JSONDecoder] | None) -> None:
-    """Set what makes attributes of JSON; None for the default.
+    """Set the decoder of attributes from JSON; None for the default.
 
     Raises
     ------
@@ -56,8 +56,8 @@ def set_json_decoder(decoder: type[json.JSONDecoder] | None) -> None:
 class AttributeManager(MutableMapping[str, Any]):
     """The attributes of a group or dataset.
 
-    In N5 what makes a dataset is not among them, and can't be set; the version of a container is, and can't
-    be set either.
+    In N5 the members that define a dataset are not among them and can't be set; the version of a container is
+    among them, but can't be set either.
 
     Examples
     --------
@@ -74,7 +74,7 @@ class AttributeManager(MutableMapping[str, Any]):
         self._attributes = attributes
         self._writable = writable
         self._refused = node.rules.own_members(node.kind)
-        # The version is shown where z5py shows it, in the document that has it.
+        # The version is shown where z5py shows it: in its own document.
         member = node.rules.container_member
         self._version = {member: node.document[member]} if node.is_container else {}
 
@@ -89,7 +89,7 @@ class AttributeManager(MutableMapping[str, Any]):
         self.update({name: value})
 
     def __delitem__(self, name: str) -> None:
-        """Remove an attribute; it is no error if it is missing."""
+        """Remove an attribute; a missing one is not an error."""
         self._check([name], "remove")
         self._attributes.pop(name, None)
 

@@ -38,7 +38,7 @@ _OWN_NAMES = {"none": "raw", "bz2": "bzip2"}
 
 
 def codec_json(format: str, compression: str | None, options: Mapping[str, Any]) -> Any:
-    """Return the compressor in the words of `format`.
+    """Return the compressor in the form of `format`.
 
     Raises
     ------

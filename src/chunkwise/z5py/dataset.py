@@ -1,4 +1,4 @@
-"""``Dataset``: an array with z5py's way of reading and writing it."""
+"""``Dataset``: an array with z5py's methods of reading and writing."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Dataset:
     def _open(self, document: Mapping[str, Any]) -> TensorStore:
         tree, _, node = self._found
         assert node.format is not None
-        # z5py reads no N5 blocks that are padded.
+        # z5py can't read padded N5 blocks.
         options = {"crop_end_blocks": True} if self._is_n5 else {}
         spec = Spec({"driver": DRIVERS[node.format], "open": True, **options})._driver
         bound = spec.bind(_context(max(1, self._n_threads)))
@@ -153,7 +153,7 @@ class Dataset:
 
     @property
     def chunks(self) -> tuple[int, ...]:
-        """Shape of a chunk; of one in a shard, where there are shards."""
+        """Shape of a chunk, inside a shard if there are shards."""
         return _sizes(self._array.chunk_layout.read_chunk.shape, self.name)
 
     @property
@@ -204,7 +204,7 @@ class Dataset:
         Raises
         ------
         TypeError
-            For an index that is no integer, slice or ellipsis.
+            For an index that isn't an integer, slice or ellipsis.
         ValueError
             For a slice with a step, or an integer out of range.
         """
@@ -212,7 +212,7 @@ class Dataset:
         return self._read(region).reshape(region.result_shape)[()]
 
     def __setitem__(self, index: Any, item: Any) -> None:
-        """Write a region; values are cast, and nothing but scalars is broadcast."""
+        """Write a region; values are cast, and only scalars are broadcast."""
         self._check_writable()
         region = parse_index(index, self.shape)
         self._write(region, fit(self._cast(item), region))
@@ -295,8 +295,8 @@ class Dataset:
     def read_chunk(self, chunk_indices: Sequence[int]) -> npt.NDArray[Any] | None:
         """Return a chunk; None if it is not stored.
 
-        In Zarr it has the shape of a chunk also at the end of a dimension, in N5 that of the block, or one
-        dimension if the block is of any length.
+        In Zarr it has the full shape of a chunk, even at the end of a dimension; in N5 that of the block, or
+        one dimension if the block has any length.
         """
         region = self._chunk(chunk_indices)
         if region is None or not self.chunk_exists(chunk_indices):

@@ -28,10 +28,10 @@ class File(Group):
     ----------
     path : str, path-like, spec or KvStore
     mode : {"r", "r+", "a", "w", "w-", "x"}
-        ``r``, ``r+``: it must exist.  ``a``: it is made if it is missing.  ``w``: what is there is
+        ``r``, ``r+``: it must exist.  ``a``: it is created if it is missing.  ``w``: what is there is
         deleted.  ``w-``, ``x``: nothing may be there.
     use_zarr_format : bool, optional
-        Whether it is Zarr, not N5.  By default what is there, or what the name says, or else N5.
+        Whether it is Zarr, not N5.  By default that of an existing container, or by name, or else N5.
     dimension_separator : {".", "/"}
         Of keys in Zarr v2.
     zarr_format : {2, 3}
@@ -40,7 +40,7 @@ class File(Group):
     Raises
     ------
     OSError
-        If it is missing and not to be made (``EROFS``), or the other way round (``EEXIST``).
+        If it is missing and must exist (``EROFS``), or exists and must not (``EEXIST``).
     KeyError
         For an unknown mode.
     RuntimeError
@@ -95,7 +95,7 @@ class File(Group):
 
     @classmethod
     def infer_format(cls, path: Any) -> bool | None:
-        """Return True for Zarr, False for N5, None if neither name nor content says it."""
+        """Return True for Zarr, False for N5, None if neither name nor content shows it."""
         if isinstance(path, str | os.PathLike):
             suffix = PurePosixPath(os.fspath(path)).suffix
             if suffix in cls.zarr_exts | cls.n5_exts:
@@ -122,7 +122,7 @@ class File(Group):
         return Group(self, Tree._make(tree, names, node))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # What a mode makes or deletes is there by now.
+        # By now the mode has created or deleted the container.
         mode = "r+" if self._writable else "r"
         return _reopened, (type(self), self._path, mode, self._dimension_separator)
 

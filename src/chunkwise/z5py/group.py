@@ -1,4 +1,4 @@
-"""``Group``: a mapping from names, or paths, to groups and datasets, as z5py has it."""
+"""``Group``: a mapping from names, or paths, to groups and datasets, as in z5py."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class Group(Mapping[str, Member]):
         return isinstance(name, str) and _relative(name) in self._group
 
     def __iter__(self) -> Iterator[str]:
-        # Every directory of an N5 container is a group; one in a Zarr group may be nothing.
+        # Every directory of an N5 container is a group; a directory in a Zarr group may not be.
         return (name for name in self._group if not self.is_zarr or name in self._group)
 
     def __len__(self) -> int:
@@ -114,7 +114,7 @@ class Group(Mapping[str, Member]):
         return name in self and not _is_dataset(self._group._find(_relative(name)))
 
     def visititems(self, func: Callable[[str, Member], Any]) -> Any:
-        """Call ``func(path, member)`` for everything below; stop at, and return, what isn't None."""
+        """Call ``func(path, member)`` for all below, until a result isn't None, and return that."""
         for name, member in self.items():
             result = func(name, member)
             if result is None and isinstance(member, Group):
@@ -126,7 +126,7 @@ class Group(Mapping[str, Member]):
     # -- making and deleting --------------------------------------------------------------------
 
     def create_group(self, name: str) -> Group:
-        """Make a group, and those above it that are missing.
+        """Create a group, and those above it that are missing.
 
         Raises
         ------
@@ -142,7 +142,7 @@ class Group(Mapping[str, Member]):
         return Group(self.file, self._group.create_group(path))
 
     def require_group(self, name: str) -> Group:
-        """Return a group, after making it if it is missing.
+        """Return a group; create it if it is missing.
 
         Raises
         ------
@@ -170,7 +170,7 @@ class Group(Mapping[str, Member]):
         chunk_key_encoding: str = "default",
         **compression_options: Any,
     ) -> Dataset:
-        """Make a dataset, and the groups above it that are missing.
+        """Create a dataset, and the groups above it that are missing.
 
         Parameters
         ----------
@@ -190,7 +190,7 @@ class Group(Mapping[str, Member]):
         shards : sequence of int, optional
             Zarr v3 only.
         chunk_key_encoding : {"default", "v2"}
-            Of keys in Zarr v3: ``c/0/0`` or ``0.0``.
+            Form of keys in Zarr v3: ``c/0/0`` or ``0.0``.
         **compression_options
             Those of the compressor, such as ``level``.
 
@@ -250,7 +250,7 @@ class Group(Mapping[str, Member]):
             try:
                 dataset[...] = values
             except BaseException:
-                with suppress(ChunkwiseError):  # the store may have failed for good
+                with suppress(ChunkwiseError):  # the store may have failed permanently
                     del self._group[path]
                 raise
         return dataset
@@ -264,13 +264,13 @@ class Group(Mapping[str, Member]):
         n_threads: int = 1,
         **options: Any,
     ) -> Dataset:
-        """Return a dataset, after making it if it is missing.
+        """Return a dataset; create it if it is missing.
 
         Parameters
         ----------
         name : str
         shape, dtype, chunks
-            If given, those that an existing one must have.
+            If given, an existing dataset must have them.
         n_threads : int
             Number of threads that encode and decode chunks.
         **options
@@ -321,7 +321,7 @@ def _relative(name: str) -> str:
 
 
 def _is_dataset(found: ResolvedNode) -> bool:
-    """Return whether a node is a dataset; the root of an N5 container is a group too, and taken for one."""
+    """Return whether a node is a dataset; the root of an N5 container counts as a group."""
     return found.node.kind == "array" and bool(found.names)
 
 

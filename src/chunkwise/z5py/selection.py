@@ -13,7 +13,7 @@ __all__ = ["IndexOutOfRangeError", "Region", "check_region", "fit", "parse_index
 
 
 class IndexOutOfRangeError(ValueError, IndexError):
-    """An integer that is no position: ValueError for z5py's users, IndexError for loops over a dataset."""
+    """An integer outside of the dataset: ValueError for z5py's users, IndexError for loops over a dataset."""
 
 
 class Region(NamedTuple):
@@ -84,7 +84,7 @@ def parse_slices(selection: Any, shape: Sequence[int]) -> Region:
 
 
 def check_region(start: Sequence[int], shape: Sequence[int], bounds: Sequence[int]) -> Region:
-    """Return a region after a check that it is not empty, and inside `bounds`; else RuntimeError."""
+    """Return a region; raise RuntimeError if it is empty or outside of `bounds`."""
     region = Region(tuple(map(operator.index, start)), tuple(map(operator.index, shape)))
     if not len(region.start) == len(region.shape) == len(bounds):
         raise RuntimeError(f"the region has not the {len(bounds)} dimensions of the dataset")

@@ -15,13 +15,13 @@ __all__ = ["install_as_z5py"]
 def install_as_z5py() -> None:
     """Let ``import z5py`` give `chunkwise.z5py`, in this process.
 
-    The modules ``z5py.file``, ``group``, ``dataset`` and ``attribute_manager`` are found too.  A z5py that is
-    installed is not seen any more; its files are left alone.  Does nothing the second time.
+    The modules ``z5py.file``, ``group``, ``dataset`` and ``attribute_manager`` exist too.  An installed z5py
+    is hidden; its files are left alone.  Does nothing the second time.
 
     Raises
     ------
     FailedPreconditionError
-        If z5py was imported already: there would be classes of both.
+        If z5py was imported already, since there would be classes of both.
 
     Examples
     --------

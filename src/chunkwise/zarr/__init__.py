@@ -1,4 +1,4 @@
-"""zarr-python on stores of chunkwise, and by its engine (extra ``[zarr]``).
+"""zarr-python on stores of chunkwise, and with its engine (extra ``[zarr]``).
 
 `Store` is a store of zarr-python over any kvstore, `CodecPipeline` hands arrays of zarr-python to chunkwise.
 """

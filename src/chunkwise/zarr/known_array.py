@@ -1,9 +1,9 @@
 """Arrays of zarr-python that chunkwise reads and writes itself, and how their chunks make one region.
 
-zarr-python asks a codec pipeline for chunks, each with a selection in it and one in the result.  Where
-store, codecs, data type and grid are those that both libraries know, and the chunks asked for are the
-product of a slice of each dimension, that is one read or write of an array of chunkwise.  All of it is
-proved from what is asked, and what can't be is left to zarr-python.
+zarr-python asks a codec pipeline for chunks, each with a selection in the chunk and one in the result.  If
+both libraries know the store, codecs, data type and grid, and the chunks are the product of one slice per
+dimension, that is one read or write of an array of chunkwise.  Each request is checked for this, and left to
+zarr-python otherwise.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _KINDS = "biufc"
 
 
 class Region(NamedTuple):
-    """A region of an array, and where it lies in what zarr-python reads into or writes from."""
+    """A region of an array, and its position in zarr-python's buffer."""
 
     view: TensorStore
     selection: tuple[Any, ...]
 
 
 def known_array(metadata: Any, store: Any) -> KnownArray | None:
-    """Return an array that both libraries store in the same way; None if that is not certain."""
+    """Return the array if both libraries store it in the same way; None if that is uncertain."""
     if isinstance(metadata, ArrayV3Metadata):
         name, driver = "zarr.json", "zarr3"
         known = all(map(_is_known_codec, metadata.codecs))
@@ -75,7 +75,7 @@ def known_array(metadata: Any, store: Any) -> KnownArray | None:
 
 
 def _is_known_codec(codec: Any) -> bool:
-    """Return True for zarr-python's own implementation of a codec, not for one that goes by its name."""
+    """Return True for zarr-python's own implementation of a codec, not for another of the same name."""
     if type(codec) is ShardingCodec:
         # An option of zarr-python 3.4, not in the metadata, says in which order a shard has its chunks.
         if getattr(codec, "subchunk_write_order", "morton") != "morton":
@@ -86,8 +86,8 @@ def _is_known_codec(codec: Any) -> bool:
 
 
 def _location(store: Any) -> Location | None:
-    """Return where the keys of a store are, None if only zarr-python knows."""
-    # Of these very classes: one that derives from them may do anything.
+    """Return the location of a store's keys; None if only zarr-python knows it."""
+    # Exactly these classes: a subclass may do anything.
     if type(store) is Store:
         return store._location
     if type(store) is zarr.storage.LocalStore:
@@ -100,7 +100,7 @@ def _location(store: Any) -> Location | None:
 
 
 class KnownArray:
-    """An array of zarr-python, to be opened by chunkwise at the paths that its keys have."""
+    """An array of zarr-python that chunkwise can open at the path of its keys."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class KnownArray:
         self._opened: dict[tuple[str, bool], TensorStore] = {}
 
     def can_be_opened(self) -> bool:
-        """Return True if chunkwise knows all that the metadata says, and has the same data type for it."""
+        """Return True if chunkwise knows everything in the metadata, and uses the same data type."""
         try:
             array = self._open("", False, self._document["shape"])
         except ChunkwiseError:
@@ -140,7 +140,7 @@ class KnownArray:
         return open(spec, kvstore=kvstore, open=True, assume_metadata=True).result()
 
     def _array(self, prefix: str, store_fill: bool, stops: Sequence[int]) -> TensorStore:
-        """Return the array with a domain up to `stops` at least: zarr-python may have resized it since."""
+        """Return the array with a domain of at least `stops`, since zarr-python may have resized it."""
         array = self._opened.get((prefix, store_fill))
         shape = self._document["shape"] if array is None else array.shape
         if array is None or any(stop > n for stop, n in zip(stops, shape, strict=True)):
@@ -149,7 +149,7 @@ class KnownArray:
         return array
 
     def region(self, batch: Sequence[Any], drop_axes: tuple[int, ...]) -> Region | None:
-        """Return the region that all chunks of `batch` make; None if they make none, or are not known."""
+        """Return the region that the chunks of `batch` form together, or None."""
         found = self._cells(batch)
         if found is None or drop_axes:
             return None
@@ -185,7 +185,7 @@ class KnownArray:
         return Region(view.vindex[index] if index else view, item[3])
 
     def _cells(self, batch: Sequence[Any]) -> tuple[str, list[tuple[int, ...]], bool] | None:
-        """Return the prefix of all keys, their cells, and if chunks of the fill value are stored."""
+        """Return the prefix of all keys, their cells, and whether chunks of the fill value are stored."""
         rank = len(self._chunk_shape)
         cells, prefixes, specs = [], set(), {}
         for place, spec, *_ in batch:

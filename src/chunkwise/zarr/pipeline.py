@@ -57,7 +57,7 @@ class CodecPipeline(BatchedCodecPipeline):
             await region.view.read(out=part)
         else:  # in the byte order of the file
             part[...] = await region.view.read()
-        # zarr-python looks at it only if a missing chunk is to be an error, and then its own pipeline reads.
+        # Used only if a missing chunk is an error, and then zarr-python's own pipeline reads.
         return ({"status": "present"},) * len(batch)
 
     async def write(self, batch_info: Iterable[Any], value: Any, drop_axes: tuple[int, ...] = ()) -> None:
@@ -73,7 +73,7 @@ class CodecPipeline(BatchedCodecPipeline):
             await super().write(batch, value, drop_axes)
 
     def _regions(self, batch: list[Any], values: Any, drop_axes: tuple[int, ...]) -> list[Region] | None:
-        """Return what is to be written where; None if it is not certain."""
+        """Return what to write where; None if uncertain."""
         known = self._known
         if known is None or not batch or batch[0][0].store.read_only or type(values) is not np.ndarray:
             return None

@@ -36,9 +36,8 @@ _LISTED_AT_ONCE = 1000  # keys between two turns of the event loop
 class Store(zarr.abc.store.Store, Locatable):
     """A kvstore as a store of zarr-python 3: files, object stores, archives, caches, memory.
 
-    Values are written atomically, `set_if_not_exists` leaves no gap between the look and the write, and
-    what waits for a disk or a network does so in threads of chunkwise.  `chunkwise.open` and
-    `chunkwise.open_group` take it too.
+    Values are written atomically, `set_if_not_exists` is one atomic step, and operations that wait for a disk
+    or a network run in threads of chunkwise.  `chunkwise.open` and `chunkwise.open_group` take it too.
 
     Parameters
     ----------
@@ -80,7 +79,7 @@ class Store(zarr.abc.store.Store, Locatable):
         self._at_once = answers_at_once(self._driver)
 
     def _bound_spec(self) -> KvStoreSpec:
-        """Return the spec of the keys, or of this very object, which refuses writes."""
+        """Return the spec of the keys, or of this object if it refuses writes."""
         if not self.read_only:
             return self._location.kvstore()
         spec: KvStoreSpec = kvstores.find("object").parse(Members({"object": self}))
@@ -115,7 +114,7 @@ class Store(zarr.abc.store.Store, Locatable):
         return f"chunkwise.zarr.Store({self._location.url!r}{', read_only=True' if self.read_only else ''})"
 
     async def _run(self, work: Callable[[], T]) -> T:
-        """Do `work` in a thread, unless it is done sooner than a thread would begin."""
+        """Do `work` in a thread, unless it takes less time than starting one."""
         return work() if self._at_once else await in_background(work)
 
     # -- reading --------------------------------------------------------------------------------------
@@ -128,12 +127,12 @@ class Store(zarr.abc.store.Store, Locatable):
         key : str
         prototype : zarr.core.buffer.BufferPrototype
         byte_range : RangeByteRequest, OffsetByteRequest or SuffixByteRequest, optional
-            The part beyond the value is left out.
+            A part beyond the end of the value is left out.
         """
         return await self._run(lambda: self.get_sync(key, prototype=prototype, byte_range=byte_range))
 
     def get_sync(self, key: str, *, prototype: Any = None, byte_range: Any = None) -> Any:
-        """Return what `get` does, waiting for it."""
+        """Return the result of `get`, synchronously."""
         found = self._read(key, byte_range)
         return found if found is None else (prototype or default_buffer_prototype()).buffer.from_bytes(found)
 
@@ -189,7 +188,7 @@ class Store(zarr.abc.store.Store, Locatable):
         await self._write(key, value)
 
     async def set_if_not_exists(self, key: str, value: Any) -> None:
-        """Write the value of `key` unless there is one, also if others do the same now."""
+        """Write the value of `key` unless there is one, safely against concurrent writers."""
         await self._write(key, value, MISSING_GENERATION)
 
     async def _write(self, key: str, value: Any, if_equal: bytes | None = None) -> None:
@@ -197,7 +196,7 @@ class Store(zarr.abc.store.Store, Locatable):
         await self._run(lambda: self._driver.write(self._prefix + key, data, if_equal=if_equal))
 
     def set_sync(self, key: str, value: Any) -> None:
-        """Do what `set` does, waiting for it."""
+        """Do the same as `set`, synchronously."""
         self._driver.write(self._prefix + key, self._checked(value))
 
     def _checked(self, value: Any) -> memoryview:
@@ -207,11 +206,11 @@ class Store(zarr.abc.store.Store, Locatable):
         return memoryview(value.as_numpy_array()).cast("B")
 
     async def delete(self, key: str) -> None:
-        """Delete `key`; that there is none is no error."""
+        """Delete `key`; a missing key is not an error."""
         await self._run(lambda: self.delete_sync(key))
 
     def delete_sync(self, key: str) -> None:
-        """Do what `delete` does, waiting for it."""
+        """Do the same as `delete`, synchronously."""
         self._check_writable()
         self._driver.delete(self._prefix + key)
 

@@ -1,4 +1,4 @@
-"""Making thousands of builders: copies of one that hdmf made, with the members that differ replaced."""
+"""Fast construction of thousands of builders: copies of one made by hdmf, with some members replaced."""
 
 # hdmf checks every argument of every constructor by rules that are looked up for each call; opening a file
 # of some hundred objects consists of little else.  What a builder is made of is not assumed but looked up in
@@ -41,7 +41,7 @@ class _Template:
 
 
 class BuilderFactory:
-    """Makes group and dataset builders with a parent that knows them."""
+    """Makes group and dataset builders, and registers them in their parents."""
 
     def __init__(self) -> None:
         name, source, dtype = "a name", "a source", "a dtype"

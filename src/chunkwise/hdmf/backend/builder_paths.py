@@ -1,4 +1,4 @@
-"""Where the objects of builders lie: in their own file, or where they are copied to from it."""
+"""Paths of the objects of builders: in their own file, or where they are copied to."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def path_of(builder: Any) -> str:
 
 
 def top_of(builder: Any) -> Any:
-    """Return the builder above all those that a builder is in."""
+    """Return the root of a builder's tree."""
     while builder.parent is not None:
         builder = builder.parent
     return builder
@@ -46,13 +46,13 @@ def target_of(link: Any) -> Any:
 
 
 def identity_of(builder: Any) -> str | None:
-    """Return the identity of the object that a builder is of; None if it has none."""
+    """Return the identity of a builder's object, or None."""
     attributes = getattr(builder, "attributes", None)
     return None if attributes is None else object_id_of(attributes)
 
 
 class CopiedObjects:
-    """Objects that are no part of a tree of builders, and are copied to where the first link to each is."""
+    """Objects outside of a tree of builders, each copied to the path of the first link to it."""
 
     def __init__(self) -> None:
         self._builders: dict[int, tuple[Any, str]] = {}  # the builder is kept, so that its id stays its own
@@ -100,7 +100,7 @@ class CopiedObjects:
         return None if found is None else found[1]
 
     def path_like(self, builder: Any) -> str | None:
-        """Return the path of what is written of an object of another file that has this builder."""
+        """Return the path at which an object of another file with this builder is written."""
         relative = ""
         while builder is not None and path_of(builder) != "/":
             found = self._identities.get(identity_of(builder) or "")
@@ -110,7 +110,7 @@ class CopiedObjects:
         return None
 
     def path_of_stored(self, path: str, identity: Callable[[str], str | None]) -> str | None:
-        """Return the path of what is written of a stored object; `identity` gives that at a path."""
+        """Return the path at which a stored object is written; `identity` gives the identity at a path."""
         relative = ""
         while path:
             found = self._identities.get(identity(path) or "")

@@ -1,4 +1,4 @@
-"""References among builders, to regions too; those of a store as another writes them."""
+"""References among builders, to regions too; and references of one store in the form of another."""
 
 from __future__ import annotations
 
@@ -79,12 +79,12 @@ class RegionReference(_Base or ReferenceBuilder):  # type: ignore[misc, unused-i
         return Ellipsis if kind == "all" else []
 
     def data(self) -> Any:
-        """Return the selected elements, which are read now.
+        """Read and return the selected elements.
 
         Raises
         ------
         IndexError
-            If the dataset is too small by now.
+            If the dataset has become too small.
         """
         data = self.builder.data
         if not hasattr(data, "shape"):
@@ -167,7 +167,8 @@ class BuilderReferences:
         )
 
     def _check_there(self, target: Any, here: bool) -> None:
-        """Raise an error for what is neither written to this store nor in another one that links can name."""
+        """Raise an error for an object that is neither written to this store nor in another one that links
+        can name."""
         what = f'{data_type_of(getattr(target, "attributes", {})) or "object"} "{target.name}"'
         if not here and self._is_hdf5(target.source):
             raise InvalidArgumentError(
@@ -182,7 +183,7 @@ class BuilderReferences:
             self._note_outside(target.source, path_of(target))
 
     def _note_outside(self, source: str, path: str) -> None:
-        """Warn of a reference to what no link leads to, where all that links lead to is copied."""
+        """Warn of a reference to an object that no link leads to, when targets of links are copied."""
         if self.copies_all and (source, path) not in self._outside:
             self._outside.add((source, path))
             warnings.warn(

@@ -80,8 +80,8 @@ def convert(
 ) -> None:
     """Write a copy of a file in another format; all data is copied, and nothing is linked to the source.
 
-    With `executor`, `memory`, `verify` or `resume` numeric datasets of 1 MiB or more are copied last, in
-    blocks, as `chunkwise.copy` does it; the rest is written before, by this process.
+    With `executor`, `memory`, `verify` or `resume`, numeric datasets of 1 MiB or more are copied last, in
+    blocks, as by `chunkwise.copy`; this process writes the rest before that.
 
     Parameters
     ----------
@@ -92,24 +92,24 @@ def convert(
     overwrite : bool
         Whether a store or file at `target` is replaced.
     drop_broken_links : bool
-        Whether a file with broken links or references is copied without them; else it is not copied at all.
+        Whether a file with broken links or references is copied without them; otherwise it is refused.
     source_options : dict, optional
         Those of `ZarrIO` for reading.
     codec : str, JSON or object, optional
-        The compressor of all arrays, in place of that which each has in `source`: as
+        The compressor of all arrays, instead of those in `source`: as
         `chunkwise.hdmf.backend.data_io.ZarrDataIO` takes it; False for none.  Not for HDF5.
     progress : callable, optional
-        Called with a number of bytes whenever so much of a large dataset was written; not for HDF5.
+        Called with the number of bytes of a large dataset that were just written; not for HDF5.
     executor : concurrent.futures.Executor, optional
         Executor that copies the large datasets; its workers must see source and target under the same
         names.  By default threads of this process.
     memory : int or str, optional
         Bytes that a worker process may use for blocks, such as ``"2GB"``; as for `chunkwise.copy`.
     verify : bool
-        Whether the datasets that workers have copied are read again, the plain way, and compared.
+        Whether the datasets that workers have copied are read again, with a plain reader, and compared.
     resume : bool
-        Go on with an unfinished conversion, if there is one; another executor may have begun it.  One that
-        was interrupted before the first block can only be started again, with `overwrite`.
+        Continue an unfinished conversion, if there is one; another executor may have begun it.  One that was
+        interrupted before the first block has to be started again, with `overwrite`.
     **options
         Those of `ZarrIO` for writing.
 
@@ -118,19 +118,19 @@ def convert(
     AlreadyExistsError
         If there is something at `target`.
     InvalidArgumentError
-        If one of the two places is in the other, or both are the same.
+        If source and target are the same, or one is in the other.
     BrokenLinkError
-        If a link or reference is broken; names each.  Nothing is written then.
+        If a link or reference is broken; the error names each.  Nothing is written then.
     FailedPreconditionError
-        If the unfinished conversion is of another file or with other options, somebody is at work on it, or a
-        worker doesn't see what it is to read and write.
+        If the unfinished conversion is of another file or has other options, another process is at work on
+        it, or a worker doesn't see source or target.
     DataCorruptionError
-        If a dataset was not read as it was written.
+        If a dataset doesn't read back as it was written.
 
     Notes
     -----
-    Of a copy that fails nothing is left at `target`, but what `resume` goes on with: once blocks of large
-    datasets are being copied there is a journal.
+    A copy that fails leaves nothing at `target`, except what `resume` needs: once blocks of large datasets
+    are being copied, there is a journal.
     """
     _check_apart(source_name(source), source_name(target))
     ending = os.fspath(target) if isinstance(target, str | os.PathLike) else ""
@@ -152,7 +152,7 @@ def convert(
         copies = replacement = None
         if executor is not None or memory is not None or verify or resume:
             place = place_of(target)
-            if overwrite:  # the copy is made beside what is there, where another process can go on with it
+            if overwrite:  # the copy is made beside the old file, where another process can continue it
                 replacement = Replacement.begin(place, resumable=True)
                 place = replacement.staging
                 if not resume or read_journal(place) is None:
@@ -182,20 +182,20 @@ def repack(
     progress: Callable[[int], object] | None = None,
     **options: Any,
 ) -> None:
-    """Write a store again in the current layout; the new one takes the place of the old when it is whole.
+    """Write a store again in the current layout; the new store replaces the old one when it is complete.
 
     Parameters
     ----------
     path : str, path or KvStore
     format : {"zarr2", "zarr3", "n5"}, optional
-        By default that which the store has.
+        By default that of the store.
     drop_broken_links, progress, **options
         As for `convert`.
 
     Raises
     ------
     BrokenLinkError
-        If a link or reference is broken; names each.  Nothing is changed then.
+        If a link or reference is broken; the error names each.  Nothing is changed then.
     """
     with open_source(path) as src:
         if not isinstance(src, ZarrIO):
@@ -213,7 +213,7 @@ def _export(
     progress: Callable[[int], object] | None,
     options: dict[str, Any],
 ) -> None:
-    """Write what a source holds as a new store; nothing is left of it if that fails."""
+    """Write the content of a source as a new store, which is removed after a failure."""
     counted = None if progress is None else _RowsAsBytes(progress)
     copies = options.get("copies")
     with ZarrIO(target, mode, BuildManager(src.manager.type_map), progress=counted, **options) as out:
@@ -231,7 +231,7 @@ def _export(
 
 
 def _identity(src: HDMFIO) -> list[Any]:
-    """Return a mark of a file, which shows a conversion that is resumed that it is still the same."""
+    """Return a mark of a file, which tells a resumed conversion whether it is still the same."""
     if isinstance(src, ZarrIO):
         nodes = sorted((path, node.document) for path, node in src.store.tree.nodes.items())
         return [src.store.location.journal_json(), hashlib.sha256(_as_text(nodes).encode()).hexdigest()]
@@ -282,7 +282,7 @@ def _check_whole(source: str, broken: list[str]) -> None:
 
 
 def _check_apart(source: str, target: str) -> None:
-    # A store that is replaced is removed first; what is to be copied must not go with it.
+    # A store that is replaced is removed first; the source must not be removed with it.
     a, b = source.rstrip("/") + "/", target.rstrip("/") + "/"
     if a == b:
         raise InvalidArgumentError(f"{source} can't be converted to itself")
@@ -300,7 +300,7 @@ def _to_hdf5(src: HDMFIO, target: Place, overwrite: bool) -> None:
         raise AlreadyExistsError(f"there is something at {path} already")
     if not path.parent.is_dir():
         raise NotFoundError(f"there is no directory {path.parent} for the HDF5 file {path.name}")
-    # Not under its own name before it is whole.
+    # It gets its own name when it is complete.
     part = path.with_name(f".{path.name}.part")
     try:
         if isinstance(src, ZarrIO):

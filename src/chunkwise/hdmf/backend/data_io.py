@@ -1,4 +1,4 @@
-"""``ZarrDataIO``: data with its storage settings; those of hdmf's wrapper for HDF5."""
+"""``ZarrDataIO``: data with its storage settings; also reads those of hdmf's wrapper for HDF5."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BLOSC_NAMES = ("blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd")
 
 
 class ZarrDataIO(DataIO):  # type: ignore[misc, unused-ignore]
-    """Data together with how it is to be stored.
+    """Data with its storage settings.
 
     Parameters
     ----------
@@ -32,18 +32,19 @@ class ZarrDataIO(DataIO):  # type: ignore[misc, unused-ignore]
     fillvalue : scalar, optional
         Value of elements that were not written.
     compressor, compressors : codec, list, bool or None
-        Two names of one option.  True, the default, is the usual compressor of the format, False or None is
-        none.  A codec is a name, JSON in the form of any format, or an object of numcodecs or zarr-python.
+        Two names of one option.  True, the default, is the usual compressor of the format; False or None
+        means none.  A codec is a name, JSON in the form of any format, or an object of numcodecs or
+        zarr-python.
     filters : list of codec, optional
         Codecs before the compressor.
     serializer : codec, optional
-        Codec that makes bytes of a chunk; Zarr v3.
+        Codec that turns a chunk into bytes; Zarr v3.
     shards : tuple of int or "auto", optional
         Zarr v3.
     link_data : bool
         Whether data that is a dataset of another store becomes a link to it.
     dtype, shape
-        Of data that is set later.
+        For data that is set later.
 
     Raises
     ------
@@ -53,7 +54,7 @@ class ZarrDataIO(DataIO):  # type: ignore[misc, unused-ignore]
     Warns
     -----
     UserWarning
-        If `shards` is a shape and `chunks` are left to the format.
+        If `shards` is a shape and the format chooses `chunks`.
     """
 
     def __init__(
@@ -99,7 +100,7 @@ class ZarrDataIO(DataIO):  # type: ignore[misc, unused-ignore]
 
     @property
     def io_settings(self) -> dict[str, Any]:
-        """The options that were given for how the data is stored; a compressor of None is none at all."""
+        """The given storage options; a compressor of None means none."""
         out = dict(self._given)
         for name in {"compressor", "compressors"} & out.keys():
             if out[name] is True:  # the default
@@ -130,7 +131,7 @@ class ZarrDataIO(DataIO):  # type: ignore[misc, unused-ignore]
 
     @staticmethod
     def hdf5_to_zarr_filters(h5dataset: Any) -> list[Any]:
-        """Return codecs of numcodecs that do what the filters of a dataset of h5py do, in their order.
+        """Return numcodecs' equivalents of the filters of an h5py dataset, in their order.
 
         Parameters
         ----------
@@ -145,7 +146,7 @@ class ZarrDataIO(DataIO):  # type: ignore[misc, unused-ignore]
 
     @classmethod
     def from_h5py_dataset(cls, h5dataset: Any, **options: Any) -> ZarrDataIO:
-        """Return a dataset of h5py, to be stored with the chunks and compression that it has.
+        """Return an h5py dataset wrapped to be stored with its own chunks and compression.
 
         Parameters
         ----------

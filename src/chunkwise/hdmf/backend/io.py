@@ -56,49 +56,48 @@ class ZarrIO(StoreWriting):
         of local files, in memory, or in a file system of fsspec.
     mode : {"r", "r-", "r+", "a", "w", "w-", "x"}
         ``"r-"`` reads without consolidated metadata; ``"w-"`` and ``"x"`` fail if the store exists.  With
-        ``"w"`` the new store takes the place of the one that is there when it is complete; files in it that
-        are no part of a store stay.
+        ``"w"`` the new store replaces an existing one when it is complete; other files in its directory stay.
     manager : BuildManager, optional
         By default one that knows no types.
     storage_options : dict, optional
         ``{"anon": True}`` for public buckets.
     force_overwrite : bool
-        Whether mode ``"w"`` may replace what is no store.
+        Whether mode ``"w"`` may replace something that isn't a store.
     format : {"zarr2", "zarr3", "n5"}, 2 or 3, optional
         Of a new store; by default Zarr v3, N5 for a path that ends in ``.n5``, and Zarr v2 for a store
         object of zarr-python 2.
     object_codec : {"json", "pickle"}
-        Form of references in Zarr v2 datasets; pickles, which are never executed here, are for
-        readers that take nothing else.
+        Form of references in Zarr v2 datasets; pickles, which are never executed here, are for readers that
+        need them.
     allow_external_links : {"siblings", "any", "none"}
         Other stores that links may lead to; see `chunkwise.hdmf.storage.resolve.StoreSet`.
     link_roots : sequence of str
-        Directories or URLs below which they may always lead.
+        Directories or URLs below which links may always lead.
     strict_links : bool
-        Whether a broken link is an error; else it is left out with a `BrokenLinkWarning`.
+        Whether a broken link is an error; otherwise it is left out with a `BrokenLinkWarning`.
     consolidated : bool or "check"
         Whether consolidated metadata is used in mode ``"r"``.
     attribute_types : bool
         Whether types of attributes that JSON loses, such as uint32, are recorded.
     region_attributes : {"spec", "compat"}
-        Form of region references in attributes of Zarr v2; hdmf-zarr opens files with the second only.
+        Form of region references in attributes of Zarr v2; hdmf-zarr opens only files with the second.
     buffer_nbytes : int
-        Limit on the data that waits to be stored while it is streamed.
+        Limit on streamed data that waits to be stored.
     progress : callable, optional
         Called with path, rows done and rows expected.
     codec : str, JSON or object, optional
-        The compressor of all arrays that are made, whatever their data asks for; False for none.
+        The compressor of all new arrays, whatever their data asks for; False for none.
     herd_path : str, optional
-        Of hdmf's file of external resources.
+        Path of hdmf's file of external resources.
     copies : DatasetCopies, optional
-        Has large datasets of a new store copied by workers; see `chunkwise.hdmf.convert`.
+        Lets workers copy the large datasets of a new store; see `chunkwise.hdmf.convert`.
     replacement : Replacement, optional
-        Where these copies are made, until they take the place of what is there.
+        Place of these copies until they replace the old store.
 
     Raises
     ------
     FileExistsError
-        In modes ``"w-"`` and ``"x"`` if there is something; in ``"w"`` if it is no store.
+        In modes ``"w-"`` and ``"x"`` if there is something; in ``"w"`` if it isn't a store.
     FileNotFoundError
         In modes that read if there is no store.
     """
@@ -107,7 +106,7 @@ class ZarrIO(StoreWriting):
     """The store at the path, if it was looked up already: it is parsed once."""
 
     _replaces: str | None = None  # "nothing", "file", "keys"
-    """Data that a new store replaces, as long as nothing of it is written."""
+    """Data that a new store will replace, until the first write."""
 
     def __init__(
         self,
@@ -234,13 +233,15 @@ class ZarrIO(StoreWriting):
 
     @staticmethod
     def can_read(path: Any) -> bool:
-        """Return True if there is a store with HDMF data at a path or URL; raises nothing."""
+        """Return True if there is a store with HDMF data at a path or URL; never raises."""
         try:
             root = open_store(place_of(path, patient=False)).tree.nodes["/"].attributes
             return bool(root) and any(
                 k in root for k in ("namespace", "neurodata_type", "data_type", ".specloc")
             )
-        except Exception:  # hdmf asks each backend about any file: whatever goes wrong, it is not this one's
+        except (
+            Exception
+        ):  # hdmf asks each backend about any file: after any error, it isn't one of this backend's
             return False
 
     def is_open(self) -> bool:
@@ -356,7 +357,7 @@ class ZarrIO(StoreWriting):
         return type(self), store.source, options
 
     def close(self) -> None:
-        """Bring consolidated metadata up to date if data was changed, and close the store."""
+        """Update consolidated metadata if data was changed, and close the store."""
         store, writer = getattr(self, "_store", None), getattr(self, "_writer", None)
         if store is None:
             return
@@ -370,7 +371,7 @@ class ZarrIO(StoreWriting):
 
     def __exit__(self, kind: Any, value: Any, traceback: Any) -> None:
         if kind is not None and self._new is not None and self._new.is_pending:
-            self._failed = True  # what is there is not replaced by a part of something
+            self._failed = True  # an incomplete store must not replace the old one
         self.close()
 
 

@@ -1,4 +1,4 @@
-"""Datasets of a store as hdmf handles them: arrays that are read when they are indexed."""
+"""Datasets of a store for hdmf: arrays that are read when they are indexed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class LazyDataset(HDMFDataset):  # type: ignore[misc, unused-ignore]
         self._io = io
 
     def __eq__(self, other: object) -> bool:
-        """Return True if both are one dataset of a store, as for those of h5py and zarr-python."""
+        """Return True if both are the same dataset of a store, as for h5py and zarr-python."""
         if not isinstance(other, LazyDataset):
             return NotImplemented
         mine, theirs = self._dataset, other._dataset
@@ -48,7 +48,7 @@ class LazyDataset(HDMFDataset):  # type: ignore[misc, unused-ignore]
         return hash((self._dataset.store.source, self._dataset.path))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return what opens the store again, for reading, wherever the copy is made."""
+        """Return what a pickle needs to open the store again for reading."""
         store = self._dataset.store
         place = self._io.reopened(store)
         return reopened, (type(self), *place, self._dataset.path, self._dataset.declared)
@@ -86,7 +86,7 @@ class LazyDataset(HDMFDataset):  # type: ignore[misc, unused-ignore]
 
     @property
     def chunks(self) -> tuple[int, ...] | None:
-        """Shape of the smallest piece that is read by itself; None if it is not stored as one array."""
+        """Shape of the smallest piece that can be read alone; None if it is not stored as one array."""
         return self._dataset.chunks
 
     @property
@@ -109,7 +109,7 @@ class LazyDataset(HDMFDataset):  # type: ignore[misc, unused-ignore]
 
     @property
     def maxshape(self) -> tuple[int, ...]:
-        """The shape: hdmf takes it for the shape of data where there is one."""
+        """The shape, under the name where hdmf looks for it."""
         return self.shape
 
     @property
@@ -174,7 +174,7 @@ class LazyDataset(HDMFDataset):  # type: ignore[misc, unused-ignore]
         return not self.shape or self.shape[0] > 0
 
     def __iter__(self) -> Iterator[Any]:
-        # Chunk by chunk: one read for each row would decode each chunk as often as it has rows.
+        # Chunk by chunk: one read per row would decode each chunk once for each of its rows.
         step = max(1, (self.chunks or (1024,))[0]) if self.shape else 1
         for start in range(0, len(self), step):
             yield from self[start : start + step]
@@ -210,7 +210,7 @@ class LazyDataset(HDMFDataset):  # type: ignore[misc, unused-ignore]
             self._append_rows(arg)
 
     def widen(self, dtype: np.dtype[Any]) -> None:
-        """Store the dataset with an integer type that is no narrower than `dtype`.
+        """Store the dataset with an integer type at least as wide as `dtype`.
 
         Raises
         ------
@@ -231,7 +231,8 @@ class LazyDataset(HDMFDataset):  # type: ignore[misc, unused-ignore]
         except InvalidArgumentError:
             if self._dataset.element.kind != "number":
                 raise
-            # Other columns of a table have their row already, so a number that does not fit must be stored.
+            # Other columns of the table already have their row, so a number that does not fit must still be
+            # stored.
             before, given = self._dataset.read(), np.asarray(rows)
             if given.dtype.kind not in "biuf" or before.dtype.kind not in "biuf":
                 raise
@@ -252,7 +253,7 @@ class LazyDataset(HDMFDataset):  # type: ignore[misc, unused-ignore]
 def reopened(
     cls: type[LazyDataset], io_class: Any, place: Any, options: dict[str, Any], path: str, declared: Any
 ) -> LazyDataset:
-    """Return a dataset of a store that is opened for it, as unpickling does."""
+    """Return a dataset of a store that is opened for it, for unpickling."""
     io = io_class(place, **options)
     io.open()
     dataset = io.store.dataset(path)
@@ -276,7 +277,7 @@ _ADJUST = "_VectorIndex__adjust_precision"
 
 
 def let_grow(column: Any) -> None:
-    """Let rows be added to a column that was read: many at once, and to an index with larger numbers."""
+    """Let rows be added to a column that was read: many at once, and larger numbers to an index."""
     if not isinstance(column, Data):
         return
     vars(column)["extend"] = partial(_extend, column, column.extend)

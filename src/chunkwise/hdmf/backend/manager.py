@@ -1,4 +1,4 @@
-"""A type map and a build manager that answer what hdmf asks of every builder again and again at once."""
+"""A type map and a build manager with fast answers to the questions that hdmf asks most often."""
 
 # hdmf checks the arguments of each call by rules that it goes through anew, and asks several times for each
 # object which type, namespace and class it has, in calls that are nested five deep: a quarter of the time
@@ -30,7 +30,7 @@ class StoreTypeMap(TypeMap):  # type: ignore[misc, unused-ignore]
         }
 
     def extend(self, extensions: Sequence[str | os.PathLike[str] | TypeMap]) -> None:
-        """Load files of namespaces, and the namespaces of type maps; those that are known are kept."""
+        """Load files of namespaces, and the namespaces of type maps; known ones are kept."""
         catalog = self.namespace_catalog
         for extension in extensions:
             if not isinstance(extension, TypeMap):

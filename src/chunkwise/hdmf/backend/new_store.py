@@ -1,4 +1,4 @@
-"""A new store that takes the place of what is there when it is complete."""
+"""A new store that replaces the old data when it is complete."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ __all__ = ["NewStore"]
 
 
 class NewStore:
-    """The place that a new store is written to.
+    """The place where a new store is written.
 
     Parameters
     ----------
     location : Location
-        Where it is to be; its store may be an `UnsyncedStore`.
+        Final location; its store may be an `UnsyncedStore`.
     occupied : {"nothing", "keys", "file"}
         What is there.
     chosen : Replacement, optional
-        The place that others write to as well.
+        A place that other processes write to as well.
     """
 
     def __init__(self, location: Location, occupied: str, chosen: Replacement | None) -> None:
@@ -44,11 +44,11 @@ class NewStore:
 
     @property
     def is_pending(self) -> bool:
-        """True if what is there has not been replaced yet."""
+        """True if the old data has not been replaced yet."""
         return self._replacement is not None
 
     def commit(self) -> Location:
-        """Put the new store in the place of what is there, and return where it is."""
+        """Replace the old data by the new store, and return its location."""
         replacement = self._replacement
         if replacement is not None and self._is_file:
             store: Any = self._final.store
@@ -60,7 +60,7 @@ class NewStore:
         return self._final
 
     def discard(self) -> None:
-        """Delete the new store; what is there stays."""
+        """Delete the new store; the old data stays."""
         replacement, self._replacement = self._replacement, None
         if replacement is not None:
             replacement.discard()

@@ -89,11 +89,13 @@ class NWBZarrIO(ZarrIO):
 
     @staticmethod
     def can_read(path: Any) -> bool:
-        """Return True if there is a store with an NWB file at a path or URL; raises nothing."""
+        """Return True if there is a store with an NWB file at a path or URL; never raises."""
         try:
             store = open_store(place_of(path, patient=False))
             return "nwb_version" in store.attributes("/")
-        except Exception:  # pynwb asks each backend about any file: whatever goes wrong, it is not this one's
+        except (
+            Exception
+        ):  # pynwb asks each backend about any file: after any error, it isn't one of this backend's
             return False
 
     @property
@@ -170,7 +172,7 @@ def read_nwb(path: Place, **options: Any) -> Any:
     Returns
     -------
     pynwb.NWBFile
-        Its data is read when it is used; ``nwbfile.get_read_io().close()`` ends that.
+        Its data is read on use, until ``nwbfile.get_read_io().close()``.
     """
     return NWBZarrIO(path, mode="r", **options).read()
 
@@ -187,7 +189,7 @@ def validate(path: Place, **options: Any) -> list[Any]:
     Returns
     -------
     list
-        Empty if all is well.
+        Empty if there are none.
     """
     import pynwb
 

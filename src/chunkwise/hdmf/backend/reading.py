@@ -77,7 +77,7 @@ class StoreReading(HDMFIO):  # type: ignore[misc, unused-ignore]
         UnsupportedError
             If it has types of a schema that is newer than the installed one.
         BrokenLinkError
-            If an object can't be made without what a broken link leads to; names all broken links.
+            If an object needs the target of a broken link; the error names all broken links.
         """
         if self._mode in ("w", "w-", "x"):
             raise UnsupportedOperation(

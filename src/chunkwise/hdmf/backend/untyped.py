@@ -1,4 +1,4 @@
-"""What no container knows, in a file that is exported after a change: it is kept."""
+"""Members that no container knows, kept when a file is exported after a change."""
 
 # hdmf makes new builders of containers that were changed.  Groups, datasets, attributes and links of the file
 # that the schema doesn't have, and so no container, are put into them again.  What the schema has and is not
@@ -27,7 +27,7 @@ Attributes: TypeAlias = Callable[[Any], Mapping[str, Any]]
 def keep_untyped(
     new: GroupBuilder, old: GroupBuilder, catalog: NamespaceCatalog, attributes_of: Attributes
 ) -> None:
-    """Put what only the file has, and no container, into the builders that were made of containers.
+    """Add members that only the file has, and no container, to the builders made from containers.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def _keep(new: Any, old: Any, spec: Any, after: dict[Any, Any], attributes_of: A
 
 
 def _has(spec: Any, get: str, name: str) -> Any:
-    """Return what a specification says of a member; None if it doesn't know it, or isn't known itself."""
+    """Return the specification of a member; None if there is none."""
     return None if spec is None or not hasattr(spec, get) else getattr(spec, get)(name)
 
 

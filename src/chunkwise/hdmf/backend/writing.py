@@ -1,4 +1,4 @@
-"""The half of ``ZarrIO`` that writes: containers, builders, exports, and what is remembered of them."""
+"""The writing half of ``ZarrIO``: containers, builders, exports, and what was written."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ class StoreWriting(StoreReading):
 
     @abstractmethod
     def _begin(self) -> None:
-        """Choose the place of a new store, before the first thing is written to it."""
+        """Choose the place of a new store, before the first write."""
 
     @abstractmethod
     def _take_place(self) -> None:
-        """Put a new store that is complete in the place of what it replaces."""
+        """Replace the old data by the complete new store."""
 
     @abstractmethod
     def _discard_new(self) -> None:
@@ -76,7 +76,7 @@ class StoreWriting(StoreReading):
         ----------
         container : Container
         cache_spec : bool
-            Whether the specification is stored as well.
+            Whether to store the specification too.
         link_data : bool
             Whether data that was read from another store becomes a link to it, not a copy.
         exhaust_dci : bool
@@ -86,7 +86,7 @@ class StoreWriting(StoreReading):
         max_threads_per_process : int, optional
             Multiplies `number_of_jobs`.
         consolidate_metadata : bool
-            Whether all documents are also stored in one.
+            Whether to write consolidated metadata.
         """
         cache_spec = kwargs.pop("cache_spec", True)
         self._check_source(container)
@@ -96,7 +96,7 @@ class StoreWriting(StoreReading):
         self._complete(self.manager.namespace_catalog if cache_spec else None, consolidate)
 
     def _check_source(self, container: Any) -> None:
-        """Raise an error for a container that was read from the store which it would replace."""
+        """Raise an error for a container that was read from the store that it would replace."""
         read = getattr(container, "read_io", None)
         if self._mode in ("w", "w-", "x") and read is not None and _same_source(read.source, self._source):
             raise UnsupportedOperation(
@@ -135,7 +135,7 @@ class StoreWriting(StoreReading):
             None is the choice of `export`.
         exhaust_dci : bool
         export_source : str, optional
-            The file that is exported: what is in it counts as being in this store.
+            The file that is exported: its objects count as objects of this store.
         consolidate_metadata : bool
 
         Raises
@@ -206,7 +206,7 @@ class StoreWriting(StoreReading):
         Parameters
         ----------
         force_data : array_like, optional
-            Written in the place of the builder's own data.
+            Written instead of the builder's own data.
 
         Returns
         -------
@@ -255,9 +255,9 @@ class StoreWriting(StoreReading):
         container : Container, optional
             The root that was read from it, perhaps modified since.
         write_args : dict, optional
-            Arguments of `write_builder`.  By default data of the source is copied, once where several
-            objects share it, and what is a link to a third store stays one.  With ``link_data=True``
-            data of the source becomes links to it, with ``link_data=False`` all is copied.
+            Arguments of `write_builder`.  By default data of the source is copied, once if several objects
+            share it, and links to third stores stay links.  With ``link_data=True`` data of the source
+            becomes links to it; with ``link_data=False`` everything is copied.
         cache_spec : bool
         number_of_jobs, max_threads_per_process : int
             As for `write`.
@@ -321,7 +321,7 @@ class StoreWriting(StoreReading):
         self._complete(catalog, True)
 
     def discard(self) -> None:
-        """Remove what was written of a new store that is not complete; does nothing in other modes."""
+        """Remove an incomplete new store; does nothing in other modes."""
         writer = self._writer
         if self._mode not in ("w", "w-", "x") or writer is None or self._replaces is not None:
             return  # nothing was written yet
@@ -339,7 +339,7 @@ class StoreWriting(StoreReading):
         self._tracker.set_written(builder)
 
     def get_written(self, builder: Any, check_on_disk: bool = False) -> bool:
-        """Return True if a builder was written or read; with `check_on_disk`, if it is there now."""
+        """Return True if a builder was written or read; with `check_on_disk`, if it is stored now."""
         written = bool(self._tracker.get_written(builder))
         return written and (not check_on_disk or self.get_builder_exists_on_disk(builder))
 
@@ -360,7 +360,7 @@ class StoreWriting(StoreReading):
         self.builders.adopt(self.store, path, builder)
 
     def data_changed(self, dataset: Dataset) -> None:
-        """Remember that a dataset has another shape, so that consolidated metadata is written again."""
+        """Remember that a dataset has changed its shape, so that consolidated metadata is written again."""
         if self._writer is not None and dataset.store is self._store:
             self._writer.changed = True
 

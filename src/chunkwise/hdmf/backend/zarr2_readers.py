@@ -1,4 +1,4 @@
-"""The classes that hdmf-zarr 0.14 has for Zarr v2 files, which `ZarrIO` reads as it reads all others."""
+"""hdmf-zarr 0.14's classes for Zarr v2 files, which `ZarrIO` reads like all others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["NWBZarrV2IO", "ZarrV2IO", "is_zarr_v2_file"]
 
 
 def is_zarr_v2_file(path: Place, storage_options: dict[str, Any] | None = None) -> bool:
-    """Return True if there is a Zarr v2 array or group at a path or URL; raises nothing."""
+    """Return True if there is a Zarr v2 array or group at a path or URL; never raises."""
     try:
         return detect_format(place_of(with_storage_options(path, storage_options))) == "zarr2"
     except (ChunkwiseError, OSError):
@@ -74,12 +74,12 @@ class NWBZarrV2IO(ZarrV2IO, NWBZarrIO):
         write_args: dict[str, Any] | None = None,
         storage_options: dict[str, Any] | None = None,
     ) -> None:
-        """Write the file, or what was read from it and modified since, as Zarr v3; data is copied.
+        """Write the file, as stored or as modified since it was read, as Zarr v3; data is copied.
 
         Parameters
         ----------
         path : str, path or KvStore
-            Target; a store that is there is replaced.
+            Target; an existing store is replaced.
         nwbfile : NWBFile, optional
         write_args : dict, optional
             Those of `ZarrIO.export`.

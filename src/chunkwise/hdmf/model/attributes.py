@@ -56,14 +56,14 @@ RESERVED = frozenset(
         SPECLOC,
     }
 )
-"""Names that the storage itself uses; never reported as attributes and refused as names of new ones."""
+"""Names reserved for the storage itself; never reported as attributes, and refused for new ones."""
 
 # Types that a JSON number or text comes back as.
 _NATURAL = ("int64", "float64", "bool")
 
 
 def is_typed(attributes: Mapping[str, Any]) -> bool:
-    """Return True if an object with these attributes has a data type, as what becomes a container has."""
+    """Return True if an object with these attributes has a data type, so that it becomes a container."""
     return "neurodata_type" in attributes or "data_type" in attributes
 
 
@@ -132,7 +132,7 @@ def references_in(value: Any) -> Iterator[Reference]:
 
 
 def map_references(value: Any, convert: Callable[[Reference], Any]) -> Any:
-    """Return a value of an attribute with something else in the place of each reference."""
+    """Return a value of an attribute with each reference replaced."""
     if isinstance(value, Reference):
         return convert(value)
     if isinstance(value, list):
@@ -159,7 +159,7 @@ def _restored(value: Any, word: Any) -> Any:
             return value
         return np.asarray(value, dtype) if isinstance(value, list) else dtype.type(value)
     except (KeyError, TypeError, ValueError, OverflowError):
-        return value  # written by something else; what JSON says is the best there is
+        return value  # written by other software; the JSON value is the best guess
 
 
 def _as_rows(value: Any, depth: int, element: Element) -> Any:

@@ -1,4 +1,4 @@
-"""Compressors and filters as users name them, in the words of each format."""
+"""Compressors and filters by the names that users give, in the form of each format."""
 
 from __future__ import annotations
 

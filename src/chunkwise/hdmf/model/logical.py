@@ -1,4 +1,4 @@
-"""Between stored values and the values of users: references as records, rows as NumPy records."""
+"""Conversion of stored values for users: references as records, rows as NumPy records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One stored array: its document, its chunks through the engine, nothing of HDMF's meaning."""
+"""One stored array: its document, and its chunks through the engine, without HDMF's meaning."""
 
 # An array is opened when it is first used.  What follows from its document is in the metadata cache.
 
@@ -202,7 +202,7 @@ class PhysicalArray:
         return out.T if self.rules.reversed_axes else out
 
     def _spare_decoders(self) -> list[DecodeInto]:
-        """Return decoders that nobody uses at the moment, of arrays of this store with the same codecs."""
+        """Return unused decoders of arrays of this store with the same codecs."""
         chain = self.stored.chain
         known = self._decoders.get(id(chain))
         if known is None:
@@ -243,12 +243,12 @@ class PhysicalArray:
             transform,
             source,
             pool=self.pool,
-            # A missing chunk of objects is read as the number 0 by others.
+            # Other software reads a missing chunk of objects as the number 0.
             store_data_equal_to_fill_value=self.format == "zarr2" and source.dtype == object,
         )
 
     def resize(self, shape: Sequence[int]) -> None:
-        """Change the shape, in the store too; chunks that are outside then are deleted."""
+        """Change the shape, in the store too; chunks outside of it are deleted."""
         before = self.stored
         wanted = [int(n) for n in shape]
         member = self.rules.shape_member

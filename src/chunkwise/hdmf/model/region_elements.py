@@ -1,4 +1,4 @@
-"""Elements that a region selects, whatever form it was stored in: what two regions are compared by."""
+"""The elements that a region selects, whatever its stored form, for comparing regions."""
 
 from __future__ import annotations
 

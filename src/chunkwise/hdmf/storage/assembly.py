@@ -55,7 +55,7 @@ class _Block:
 
 
 class ChunkAssembler:
-    """Hands boxes of whole chunks to a function that stores them."""
+    """Passes boxes of whole chunks to a function that stores them."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class ChunkAssembler:
         self.nbytes = 0
 
     def add(self, box: Box, values: npt.NDArray[Any]) -> None:
-        """Take the values of a box, which do not change any more."""
+        """Take the values of a box, which must not change afterwards."""
         for axis, ((_, stop), extent) in enumerate(zip(box, self._extents, strict=True)):
             if extent is not None and stop > extent:  # an iterator that yields more than it announced
                 self.flush()
@@ -95,7 +95,7 @@ class ChunkAssembler:
                     self._fill(cell, values[slices(cell, origin)])
 
     def flush(self) -> None:
-        """Store all that waits, whole or not."""
+        """Store all boxes that wait, whole or not."""
         for key in list(self._blocks):
             self._store_block(key)
 
@@ -106,7 +106,7 @@ class ChunkAssembler:
         return start % chunk == 0 and (stop % chunk == 0 or stop == extent)
 
     def _segments(self, axis: int, start: int, stop: int) -> list[tuple[int, int]]:
-        """Return whole chunks along an axis, with what is before and behind them."""
+        """Return the whole chunks along an axis, and the parts before and after them."""
         if self._is_aligned(axis, start, stop):
             return [(start, stop)]
         chunk = self._chunks[axis]

@@ -1,7 +1,7 @@
-"""Large datasets of a new store, copied by workers when all the rest of it is there.
+"""Large datasets of a new store, copied by workers after all the rest.
 
 The plan, the tasks, the loop and the journal are those of `chunkwise.copy`.  The journal of all datasets is
-at the root of the store, whose documents are not there yet: what is unfinished is no store.
+at the root of the store, whose documents are not there yet: an unfinished copy is not a store.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class DatasetCopies:
         self._journal: Journal | None = None
 
     def take(self, array: PhysicalArray, element: Element, source: Location, format: Format) -> bool:
-        """Take over copying `source`, in `format`, to a new array; return False if it isn't for workers."""
+        """Let workers copy `source`, in `format`, to a new array; return False if they can't."""
         if element.kind != "number" or array.size * element.memory_dtype.itemsize < _LEAST_NBYTES:
             return False
         path = array.node.path
@@ -116,7 +116,7 @@ class DatasetCopies:
         return plan
 
     def run(self) -> None:
-        """Have all of them copied, and compared if that is wanted."""
+        """Copy all of them, and compare them if wanted."""
         name = self._intermediate
         steps = [each.arrays.steps(each.plan, summed=False, name=name) for each in self._datasets]
         plans = {each.path: each.plan.to_json() for each in self._datasets}
@@ -151,7 +151,7 @@ class DatasetCopies:
             self._journal.delete()
 
     def _compare(self, crew: Crew) -> None:
-        """Read sources and copies again, the plain way."""
+        """Read sources and copies again, with the plain reader."""
         steps = [each.arrays.verify_steps(each.plan, None) for each in self._datasets]
         sums = [0] * sum(map(len, steps))
 

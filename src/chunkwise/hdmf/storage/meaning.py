@@ -1,4 +1,4 @@
-"""What values, attributes and links of a store mean to HDMF, whatever form each is stored in.
+"""The meaning of values, attributes and links of a store for HDMF, whatever their stored form.
 
 A reference is the object that it leads to, text is text whether it has a fixed or a variable length, and
 records are their members by name.

@@ -1,4 +1,4 @@
-"""Making groups and datasets in a store, and keeping its tree and consolidated metadata in step."""
+"""Creation of groups and datasets in a store, its tree and its consolidated metadata."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class NodeWriter:
         return kv if opener is None else opener()
 
     def flush(self) -> None:
-        """Wait until all is as durable as the kvstore makes it."""
+        """Wait until everything is as durable as the kvstore makes it."""
         kv = self.store.location.store
         flush = getattr(self._writer, "flush", None)
         if flush is not None:
@@ -136,7 +136,7 @@ class NodeWriter:
         self.flush()
 
     def renew_copies(self) -> None:
-        """Write copies of small values again, as the store is at another place of a server now."""
+        """Write copies of small values again, since the store has moved on its server."""
         kv = self.store.location.store
         self._writer = self._open_writer()
         if traits_of(kv).request_concurrency is not None:

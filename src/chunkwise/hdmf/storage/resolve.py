@@ -37,7 +37,7 @@ class BrokenLinkWarning(UserWarning):
 
 
 class Target(NamedTuple):
-    """An object that a reference means."""
+    """The target of a reference."""
 
     store: HdmfStore
     path: str
@@ -170,7 +170,7 @@ def _is_of(reference: Reference, store: HdmfStore, path: str) -> bool:
 
 
 def _other_identity(reference: Reference, store: HdmfStore, path: str) -> str | None:
-    """Return the reason why the object of a store at a path is not the target; None if it may be."""
+    """Return why the object of a store at a path is not the target; None if it may be."""
     node = store.tree.nodes.get(path)
     own = None if node is None else node.attributes.get("object_id")
     for what, found, expected in (

@@ -1,4 +1,4 @@
-"""A store: one tree of groups and datasets, held in memory, whose data is read when asked for."""
+"""A store: one tree of groups and datasets, held in memory, whose data is read on demand."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class HdmfStore:
     location : Location
         Of its root.
     home : str
-        Prefix of the keys that it will have, when a new store has taken the place of another one.
+        Final prefix of its keys, after a new store has replaced another one.
     source : str
         Its name: an absolute local path with symbolic links resolved, or a URL.
     format : {"zarr2", "zarr3", "n5"}
@@ -117,7 +117,7 @@ class HdmfStore:
         return path if path in self.tree.nodes else None
 
     def move(self, location: Location) -> None:
-        """Take note that all of it is at another location now."""
+        """Note that the store is now at another location."""
         self.location = location
         for dataset in self._datasets.values():
             dataset.forget()
@@ -178,7 +178,7 @@ class HdmfStore:
         return out
 
     def changed(self, path: str) -> None:
-        """Forget what was worked out from a node whose document has changed."""
+        """Drop cached results for a node whose document has changed."""
         self._links.pop(path, None)
         dataset = self._datasets.get(path)
         if dataset is not None:

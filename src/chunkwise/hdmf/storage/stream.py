@@ -34,7 +34,7 @@ StreamProgress = Callable[[str, int, "int | None"], None]
 
 
 class StreamOptions(NamedTuple):
-    """Limit on what waits to be stored, and the function that is told of progress."""
+    """Limit on data that waits to be stored, and the function to call with progress."""
 
     buffer_nbytes: int
     progress: StreamProgress | None
@@ -95,12 +95,12 @@ class ArrayStream:
             raise
 
     def finish(self) -> None:
-        """Store what was put together so far and wait until all is stored."""
+        """Store what was assembled so far, and wait until it is stored."""
         self._assembler.flush()
         self._drain()
 
     def abandon(self) -> None:
-        """Wait for what was handed over, whatever becomes of it: no thread may be at it when Python ends."""
+        """Wait for all writes, even failed ones: none may run when Python exits."""
         while self._waiting:
             with suppress(Exception):  # what is passed on is the first failure
                 self._wait()

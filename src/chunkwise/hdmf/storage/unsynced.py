@@ -1,4 +1,4 @@
-"""A kvstore while a new HDMF store is written to it: the disk is waited for once, at the end."""
+"""A kvstore during the writing of a new HDMF store, which waits for the disk once, at the end."""
 
 # Nobody can open a new store before the documents of its root are there, which are written last.  So what is
 # below may reach the disk at any time before that, and thousands of small files wait for it together.
@@ -54,7 +54,7 @@ class UnsyncedStore:
         return self._fast.delete(key, if_equal=if_equal)
 
     def settle(self, prefix: str, pool: Pool) -> None:
-        """Wait until all that was written below `prefix` is on disk; from now on each write waits again."""
+        """Wait until everything written below `prefix` is on disk; afterwards each write waits again."""
         store: object = self.base
         if self._fast is None or not offers(store, SyncedLater):
             return

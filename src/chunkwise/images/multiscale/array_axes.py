@@ -1,4 +1,4 @@
-"""Axes of one array: what the image that it is a level of says, or else its own attributes and coordinates.
+"""Axes of one array: those of the image of which it is a level, or else its own attributes and coordinates.
 
 A view has the axes of its array: it may be cut, strided and transposed.
 """
@@ -37,7 +37,7 @@ _REGULAR = 1e-3  # of a step, how far coordinates may be from regular ones
 
 @dataclass(frozen=True)
 class ArrayAxis:
-    """A dimension: what is known of it is neither empty nor None."""
+    """A dimension; what is unknown is empty or None."""
 
     name: str = ""
     kind: AxisKind | None = None
@@ -48,7 +48,7 @@ class ArrayAxis:
 
 @dataclass(frozen=True)
 class ArrayImage:
-    """What is known of an array as an image."""
+    """Image properties of an array, as far as known."""
 
     axes: tuple[ArrayAxis, ...]  # by dimension of the view
     image: MultiscaleImage | None = None  # that it is a level of
@@ -59,7 +59,7 @@ class ArrayImage:
 
 
 def image_of_array(store: TensorStore) -> ArrayImage:
-    """Return what is known of an array, or of a view of one, beside its labels and dimension units."""
+    """Return the image properties of an array or view, beside its labels and dimension units."""
     array = store._array
     node = store._find_node().node if isinstance(array, ChunkedArray) else None
     if node is None:
@@ -88,7 +88,7 @@ def image_of_array(store: TensorStore) -> ArrayImage:
 
 
 def level_at(location: Location) -> tuple[MultiscaleImage, int] | None:
-    """Return the image that the array at a location is a level of, and which; None if it is none."""
+    """Return the image of which the array at a location is a level, and the number of the level, or None."""
     for above in islice(location.parents, _ABOVE):
         if not is_declared(above):
             continue
@@ -112,7 +112,7 @@ def level_at(location: Location) -> tuple[MultiscaleImage, int] | None:
 
 
 def _images_of(group: Group) -> list[Callable[[], object]]:
-    """Return functions that open what a group itself is, one for each of several images."""
+    """Return functions that open the images that a group is, one for each."""
     options = Options(drafts=True)
     own: Any = group.attrs.get("ome", group.attrs) if tree_format(group.format).ngff_version else {}
     listed = own.get("multiscales") if isinstance(own, Mapping) else None
@@ -139,7 +139,7 @@ def _of_view(store: TensorStore, axes: Sequence[ArrayAxis]) -> tuple[ArrayAxis, 
 
 
 def _channels(store: TensorStore, axes: Sequence[ArrayAxis]) -> tuple[int, ...] | None:
-    """Return which channels of its array a view has, None if they are all, or if it can't be told."""
+    """Return which channels of its array a view has; None if all, or if that is unknown."""
     for axis, output in zip(axes, store._transform.output, strict=True):
         if axis.kind != "channel":
             continue
@@ -153,7 +153,7 @@ def _channels(store: TensorStore, axes: Sequence[ArrayAxis]) -> tuple[int, ...] 
 
 
 def _own_axes(store: TensorStore, location: Location, format: str) -> ArrayImage:
-    """Return what the attributes of an array, and coordinates beside it, say."""
+    """Return the axes given by the attributes of an array and the coordinates beside it."""
     whole = TensorStore._make(store._array, type(store._transform).identity(store._array.domain))
     attributes: Mapping[str, JSON] = store.attrs
     named = attributes.get("_ARRAY_DIMENSIONS")

@@ -1,7 +1,7 @@
 """The XML file beside a container of BigDataViewer: its container, times, sizes and places of setups.
 
 The transformations of a view are a list; the last is applied first.  Together they take voxels of
-full resolution to the world; those that turn or shear leave a setup with its voxel size alone.
+full resolution to the world.  A setup that is rotated or sheared only keeps its voxel size.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class BdvSetup(NamedTuple):
     size: tuple[float, ...]  # of a voxel of full resolution
     unit: str
     start: tuple[float, ...]  # centre of the first voxel
-    problems: tuple[str, ...] = ()  # what of its places can't be told by size and start
+    problems: tuple[str, ...] = ()  # what size and start can't express of its position
 
 
 class BdvFile(NamedTuple):
@@ -39,7 +39,7 @@ class BdvFile(NamedTuple):
     container: str  # path of the N5 container, relative to the file
     setups: Mapping[int, BdvSetup]  # at the first time that each has a place for
     times: tuple[int, ...]  # numbers of time points; none if the file doesn't tell them
-    missing: frozenset[tuple[int, int]]  # views that there are not, as time and setup
+    missing: frozenset[tuple[int, int]]  # missing views, as time and setup
     at_times: Mapping[tuple[int, int], BdvSetup]  # by time and setup
 
     def setup_at(self, time: int, setup: int) -> BdvSetup | None:
@@ -52,7 +52,7 @@ NO_FILE = BdvFile("", {}, (), frozenset(), {})
 
 
 def parse_bdv_file(value: bytes, where: str) -> BdvFile:
-    """Return what an XML file says; raise InvalidArgumentError, which names the element, if it is wrong."""
+    """Parse an XML file; raise InvalidArgumentError, which names the element, if it is wrong."""
     try:
         root = ElementTree.fromstring(value)
     except ElementTree.ParseError as e:

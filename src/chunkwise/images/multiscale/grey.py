@@ -24,17 +24,17 @@ __all__ = [
 ]
 
 PERCENTILES = (0.5, 99.8)
-"""Share of the elements, in percent, that is below what is black, and below what is white."""
+"""Percentiles of the elements that become black and white."""
 
 NAN_COLOR = (139, 61, 135)
 """Colour of NaN on the page, in its first view and in notebooks; no grey level has it."""
 
 _SAMPLE = 1 << 21  # elements that a contrast is chosen by, at most
-_FEWEST = 1000  # of fewer elements percentiles say little: the one that is left at last is a mean of all
+_FEWEST = 1000  # with fewer elements percentiles say little: the last level may be one mean of all
 
 
 def to_real(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return numbers that have an order: magnitudes of complex ones, 0 and 1 of booleans, NaN of no time."""
+    """Return values as ordered numbers: magnitudes of complex ones, 0 and 1 for booleans, NaN for NaT."""
     if values.dtype.kind == "c":
         return np.asarray(np.abs(values))
     if values.dtype.kind == "b":
@@ -52,7 +52,7 @@ def to_real(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 def contrast_limits(
     values: list[npt.NDArray[Any]], percentiles: tuple[float, float] = PERCENTILES
 ) -> tuple[float, float]:
-    """Return what is black and what is white for all of `values` together; NaN and infinities don't count."""
+    """Return black and white levels for all of `values`; NaN and infinities don't count."""
     parts = []
     for part in values:
         flat = part.reshape(-1)
@@ -70,7 +70,7 @@ def contrast_limits(
 
 
 def contrast_level(levels: Sequence[TensorStore], fixed: Mapping[int, int]) -> TensorStore:
-    """Return the coarsest level that has enough elements to choose a contrast by, or else the finest."""
+    """Return the coarsest level with enough elements to choose a contrast, or else the finest."""
     sizes = [prod(n for dim, n in enumerate(level.shape) if dim not in fixed) for level in levels]
     return next((view for view, n in zip(levels[::-1], sizes[::-1], strict=True) if n >= _FEWEST), levels[0])
 
@@ -78,7 +78,7 @@ def contrast_level(levels: Sequence[TensorStore], fixed: Mapping[int, int]) -> T
 def contrast_of(
     view: TensorStore, fixed: Mapping[int, int], percentiles: Sequence[float] = PERCENTILES
 ) -> dict[str, Any]:
-    """Return what is black and white for the elements at the given indices, and how values are spread."""
+    """Return black and white levels for the elements at the given indices, and a histogram."""
     region: list[int | slice] = [fixed.get(dim, slice(None)) for dim in range(view.rank)]
     shape = [1 if dim in fixed else n for dim, n in enumerate(view.shape)]
     for dim in sorted(range(len(shape)), key=shape.__getitem__, reverse=True):
@@ -100,7 +100,7 @@ def contrast_of(
 def scale_levels(
     values: npt.NDArray[Any], limits: tuple[float, float], depth: int = 8
 ) -> npt.NDArray[np.float64]:
-    """Return `values` as grey levels of 8 or 16 bits that are not rounded and may lie outside."""
+    """Return `values` as grey levels of 8 or 16 bits, not rounded and perhaps out of range."""
     low, high = limits
     return np.asarray((values.astype(np.float64) - low) * ((2**depth - 1) / (high - low)))
 

@@ -1,4 +1,4 @@
-"""``MultiscaleImage``: an image at several resolutions, whose levels are opened when they are asked for."""
+"""``MultiscaleImage``: an image at several resolutions, whose levels are opened on demand."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class Members(Mapping[str, T], Generic[T]):
-    """A mapping whose names are found, and whose values are opened, when they are asked for."""
+    """A mapping whose names and values are looked up on demand."""
 
     def __init__(self, names: Callable[[], Sequence[str]], open: Callable[[str], T]) -> None:
         self._find_names = names
@@ -60,7 +60,7 @@ class Members(Mapping[str, T], Generic[T]):
 
 
 class Levels(Sequence[TensorStore]):
-    """The arrays of an image, full resolution first; each is opened when it is asked for."""
+    """The arrays of an image, full resolution first; each is opened on demand."""
 
     def __init__(self, levels: Sequence[LevelMetadata], open: Callable[[int], TensorStore]) -> None:
         self._metadata = levels
@@ -90,7 +90,7 @@ class Levels(Sequence[TensorStore]):
         return panel("Levels", table((f"level {name}", text) for name, text in self._rows()))
 
     def _rows(self) -> Iterator[tuple[str, str]]:
-        """Yield the path of each level and what is known of it; none is opened for it."""
+        """Yield the path of each level and what is known of it, without opening any."""
         for level, store in zip(self._metadata, self._opened, strict=True):
             voxels = f"voxels of {', '.join(f'{size:g}' for size in level.place.scale)}"
             yield level.path, voxels if store is None else f"{brief(store)}, {voxels}"
@@ -99,7 +99,7 @@ class Levels(Sequence[TensorStore]):
 class MultiscaleImage:
     """An image at several resolutions; `open_multiscale` opens one.
 
-    Nothing but the metadata of the image is read before a level is asked for.
+    Only the metadata of the image is read until a level is used.
     """
 
     def __init__(
@@ -142,8 +142,8 @@ class MultiscaleImage:
     def levels(self) -> Levels:
         """The arrays, full resolution first.
 
-        Dimensions have the names of the axes as labels and the size of a voxel as unit.  The origin is where
-        the image begins, in voxels of the level, rounded to whole ones; `translations` are exact.
+        Dimensions have the names of the axes as labels and the size of a voxel as unit.  The origin is the
+        position of the image in voxels of the level, rounded to whole ones; `translations` are exact.
         """
         return self._levels
 
@@ -164,9 +164,9 @@ class MultiscaleImage:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What is wrong or missing and was left out: levels, and members about how the image is shown.
+        """What is wrong or missing and was left out: levels, and display members.
 
-        All levels are opened for it.
+        This opens all levels.
         """
         return (*self._metadata.problems, *(why for _, why in self._unreadable()))
 
@@ -181,7 +181,7 @@ class MultiscaleImage:
         return out
 
     def available(self) -> MultiscaleImage:
-        """Return the image with the levels that can be opened; itself if these are all.
+        """Return the image with the levels that can be opened; itself if that is all of them.
 
         Raises
         ------
@@ -209,7 +209,7 @@ class MultiscaleImage:
 
     @property
     def stored_chunks(self) -> tuple[int, ...] | None:
-        """Chunks of the first level as it is stored, None if they are unknown."""
+        """Chunks of the first level as stored; None if unknown."""
         if self._chunks is not None:
             return self._chunks()
         known = [n for n in self._levels[0].chunk_layout.read_chunk.shape or () if n]
@@ -217,7 +217,7 @@ class MultiscaleImage:
 
     @property
     def channels(self) -> tuple[Channel, ...]:
-        """Display of the channels, as far as the metadata have it."""
+        """Display of the channels, as far as the metadata has it."""
         return self._metadata.channels
 
     @property
@@ -227,7 +227,7 @@ class MultiscaleImage:
 
     @property
     def label_colors(self) -> Mapping[int, tuple[int, int, int, int]]:
-        """Red, green, blue and opacity, up to 255 each, of labels that have a colour of their own."""
+        """Red, green, blue and opacity, up to 255 each, of labels with a colour in the metadata."""
         return self._metadata.label_colors
 
     @property
@@ -237,7 +237,7 @@ class MultiscaleImage:
 
     @property
     def metadata(self) -> Mapping[str, JSON]:
-        """The attributes that the image was found in, as stored."""
+        """The attributes that describe the image, as stored."""
         return self._metadata.document
 
     def level_for(self, scale: float | str | Unit) -> int:

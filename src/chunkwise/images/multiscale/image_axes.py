@@ -1,7 +1,8 @@
 """Axes of images: space, time or channel, sizes of voxels, order, and names of units.
 
 Names decide: ``t`` and ``time`` are time, ``c`` and ``channel`` channels, everything else is space.
-Dimensions without a name get one, the one whose elements lie next to each other first: x, y, z, c, t.
+Dimensions without a name get one of x, y, z, c, t, beginning with the one whose elements lie next to each
+other.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ def image_axes(
 
 
 def axis_kind(name: str) -> AxisKind:
-    """Return what the name of an axis says that it is."""
+    """Return the kind of an axis, given its name."""
     return _KINDS.get(name.lower(), "space")
 
 
@@ -164,7 +165,7 @@ _POWERS = {
 
 
 def unit_in(unit: Unit, base: str) -> float:
-    """Return how many of the unit called `base` a length or time is; raise InvalidArgumentError if unknown.
+    """Return a length or time in the unit called `base`; raise InvalidArgumentError if that is unknown.
 
     >>> unit_in(Unit("200 nm"), "um")
     0.2

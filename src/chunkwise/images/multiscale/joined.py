@@ -1,4 +1,4 @@
-"""Images of one kind that are stored by themselves, as one image with a further axis: times, or channels."""
+"""Similar images, such as times or channels, as one image with a further axis."""
 
 from __future__ import annotations
 

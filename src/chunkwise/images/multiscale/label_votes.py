@@ -15,7 +15,7 @@ __all__ = ["most_voted"]
 def most_voted(store: TensorStore) -> TensorStore:
     """Return an array of lists of ``[label, count]`` as one of labels; others as they are.
 
-    Of labels with the same count it is the smallest.
+    If several labels have the same count, the smallest wins.
     """
     if store.dtype.name != "json":
         return store

@@ -98,7 +98,7 @@ class Transformation(NamedTuple):
 
 
 def cells(factors: Sequence[float]) -> Transformation:
-    """Return where a level lies whose voxels stand for cells of this many of full resolution."""
+    """Return the transformation of a level whose voxels stand for cells of this size in full resolution."""
     steps = tuple(map(float, factors))
     return Transformation(steps, tuple(0.5 * (f - 1) for f in steps))
 

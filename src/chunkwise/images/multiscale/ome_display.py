@@ -1,7 +1,6 @@
 """How OME-Zarr images are to be shown: channels, and the colours of labels.
 
-None of it says what the data are, so a member that is wrong is left out and named as a problem; the image
-keeps all others.
+None of it affects the data, so a wrong member is left out and named as a problem; the others are kept.
 
 Source: OME-Zarr specification 0.4 and 0.5, sections "omero" and "labels".
 """

@@ -1,6 +1,6 @@
 """Plates and wells of OME-Zarr, with their fields of view.
 
-Plates are long: what is missing is found out when it is looked up, and costs nothing but itself.
+Plates are large: a missing well or field is noticed when it is looked up, and doesn't affect the others.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Well:
 
     @cached_property
     def problems(self) -> tuple[str, ...]:
-        """The fields that are missing, or can't be read; each is opened for it."""
+        """The fields that are missing or can't be read; opens each of them."""
         return tuple(failures(self._fields))
 
     @property
@@ -64,7 +64,7 @@ class Well:
         return self._fields
 
     def _present(self) -> list[str]:
-        """Return the names of fields that are there, as a listing of the well shows them if it has one."""
+        """Return the names of existing fields, from a listing of the well if possible."""
         names = attempt(lambda: set(self._group))
         if names is None:
             return [name for name in self._fields if attempt(lambda: self._fields[name]) is not None]  # noqa: B023
@@ -130,7 +130,7 @@ class Plate:
     def problems(self) -> tuple[str, ...]:
         """Wells and fields that are missing or can't be read, and wrong paths.
 
-        Each well and field is opened for it, which takes long for a large plate on a server.
+        Opens each well and field, which takes long for a large plate on a server.
         """
         out = [*self._paths[1], *failures(self._wells)]
         for path in self._wells:
@@ -167,8 +167,8 @@ class Plate:
     def fields(self) -> Mapping[str, MultiscaleImage]:
         """Fields of view of all wells by path, such as ``"A/1/0"``.
 
-        A look-up reads the document of one well; names and their number take those of all wells.  Names are
-        those of fields that are there.
+        A look-up reads the document of one well; listing or counting reads those of all wells.  Only existing
+        fields are listed.
         """
         return _PlateFields(self._wells)
 

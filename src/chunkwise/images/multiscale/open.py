@@ -1,6 +1,6 @@
-"""``open_multiscale``: finds the kind of image that is at a place, and opens it.
+"""``open_multiscale``: finds out what kind of image is at a place, and opens it.
 
-Of arrays without metadata of an image, labels and units are all that is known.
+For arrays without image metadata, only labels and units are known.
 """
 
 from __future__ import annotations
@@ -51,13 +51,12 @@ def open_multiscale(
     context: Context | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Multiscale:
-    """Open an image at several resolutions, or what holds such images.
+    """Open an image at several resolutions, or a collection of such images.
 
-    OME-Zarr 0.1 to 0.5 is read, in directories and in archives (``*.ozx``, ``*.zip``); so are the layouts
-    of N5 that n5-viewer, COSEM, Paintera and BigDataViewer have, TIFF files, and neuroglancer's precomputed
-    volumes.
-    Only the metadata of what is opened are read: levels, labels, wells and fields are opened when they are
-    looked up.
+    Reads OME-Zarr 0.1 to 0.5, in directories and in archives (``*.ozx``, ``*.zip``), the N5 layouts of
+    n5-viewer, COSEM, Paintera and BigDataViewer, TIFF files, and neuroglancer's precomputed volumes. Only the
+    metadata of the opened object is read: levels, labels, wells and fields are opened when they are looked
+    up.
 
     Parameters
     ----------
@@ -67,14 +66,14 @@ def open_multiscale(
     name : str, optional
         Which image, if a group has several; by default the first.
     strict : bool
-        Whether wrong metadata are an error, which names the file and the member.  Otherwise they are a
-        warning, and the levels are the arrays in the group, as they are.
+        Whether wrong metadata is an error, which names the file and the member.  Otherwise it is a warning,
+        and the levels are the arrays in the group, as they are.
     drafts : bool
         Whether drafts of OME-Zarr 0.6 are read too.
     format : {"zarr3", "zarr2", "n5"}, optional
-        Of a directory without a document of its own; see `open_group`.
+        Format of a directory without a document of its own; see `open_group`.
     context : Context, optional
-        Where the resources of a spec, and of arrays, come from.
+        Source of the resources of a spec and of arrays.
     storage_options : mapping, optional
         As for `open_group`.
 
@@ -89,9 +88,9 @@ def open_multiscale(
     NotFoundError
         If there is nothing.
     InvalidArgumentError
-        If there is no image, or metadata are wrong.
+        If there is no image, or its metadata is wrong.
     UnsupportedError
-        If they are of a version, or have transformations, that can't be read.
+        If the metadata has a version or transformations that can't be read.
 
     Examples
     --------
@@ -181,7 +180,7 @@ def _container_of(location: Location) -> Location:
 
 
 def find_images(group: Group, options: Options, name: str | None = None) -> Multiscale | None:
-    """Return what a group holds, None if that is nothing that is known."""
+    """Return the images in a group; None if it is of no known kind."""
     ome = group.attrs.get("ome")
     own: Mapping[str, JSON] = ome if isinstance(ome, dict) else group.attrs
     if tree_format(group.format).has_containers:

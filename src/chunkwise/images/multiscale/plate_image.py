@@ -1,4 +1,4 @@
-"""A plate as one image: the first field of each well in its row and column, read when it is looked at."""
+"""A plate as one image: the first field of each well in its row and column, read on demand."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["plate_image"]
 
 
 def plate_image(plate: Plate) -> MultiscaleImage:
-    """Return an image of all wells, which have the size of the first one; those that are missing are zeros.
+    """Return an image of all wells, each with the size of the first one; missing ones are zeros.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""``downsample_pyramid``: an image at several resolutions, each made of the one before.
+"""``downsample_pyramid``: an image at several resolutions, each made from the one before.
 
 The levels are planned: axes, factors, arrays (`chunkwise.images.pyramid.plan`); then `PyramidWriter` writes
 them.
@@ -60,34 +60,31 @@ def downsample_pyramid(
 ) -> Future[Pyramid]:
     """Write a multiscale pyramid of an image.
 
-    Every level is made of the one before, which is read once; where the memory allows it several levels are
-    made from one read.  Blocks of whole chunks are under way
-    at a time, so memory doesn't grow with the image.  What was begun and not finished is no pyramid: the
-    attributes of the group, by which viewers know one, are written last.
+    Every level is made from the one before, which is read once; if the memory allows it, several levels are
+    made from one read.  The work is done in blocks of whole chunks, so memory doesn't grow with the image.
+    An unfinished pyramid is not recognised as one: the attributes of the group are written last.
 
     Parameters
     ----------
     array : TensorStore or LocationLike
-        The image: an open array, which may be a stack or another virtual one, or where one is stored.
+        The image: an open array, which may be virtual, such as a stack, or the location of one.
     destination : LocationLike, optional
-        The group that is to hold all levels.  By default `array`, which then must be a place, is the first
-        level itself, and the others are written beside it: ``s0`` gets ``s1``, ``s2``, …
+        The group for all levels.  By default `array`, which then must be a location, is the first level
+        itself, and the others are written beside it: ``s0`` gets ``s1``, ``s2``, …
     convention : {"ome-ngff-0.5", "ome-ngff-0.4", "n5-viewer", "cosem"}, optional
         By default n5-viewer below ``*.n5`` and OME-NGFF 0.5 elsewhere; without a `destination` that of the
-        image, or what goes with the format of `array`.  OME-NGFF 0.5 is Zarr v3, 0.4 is Zarr v2, the others
-        are N5.
+        image, or the usual one for the format of `array`.  OME-NGFF 0.5 is Zarr v3, 0.4 is Zarr v2, the
+        others are N5.
     method : {"mean", "min", "max", "median", "mode", "stride"}, optional
-        See `chunkwise.downsample`; by default the mean, of `labels` the mode.
+        See `chunkwise.downsample`; by default the mean, or the mode for `labels`.
     labels : bool, optional
-        Whether elements are labels, which must not be mixed; by default what the image says that `array` is
-        a level of.  OME-NGFF then has ``image-label`` metadata, and in a group called ``labels`` the pyramid
-        is listed.
+        Whether elements are labels, which must not be averaged; by default as the image of `array` says.  In
+        OME-NGFF, labels get ``image-label`` metadata, and a group called ``labels`` lists the pyramid.
     factors : sequence of int, or of sequence of int, optional
-        For each axis of the result, or that for each level.  By default 2 along axes of space, but not where
-        voxels are at least twice as large as elsewhere.
+        Factors for each axis of the result, or such a list for each level.  By default 2 along axes of space,
+        except where voxels are at least twice as large as along others.
     levels : int, optional
-        How many there are to be beside full resolution; by default until one has no more elements
-        than a chunk.
+        Number of levels below full resolution; by default until one has no more elements than a chunk.
     axes : sequence of str, optional
         Names of the dimensions of `array`; by default those of the image that it is a level of, its labels,
         ``_ARRAY_DIMENSIONS``, or else x, y, z, c, t, from the dimension on whose elements lie next to each
@@ -98,50 +95,50 @@ def downsample_pyramid(
         Sizes of a voxel, by dimension of `array`, such as ``"4 nm"``; by default those of the image that it
         is a level of, of coordinates beside it, or its dimension units.
     chunks, shards : sequence of int or mapping of str to int, optional
-        For each axis of the result, or by its name, where the others keep theirs; by default the chunks of
-        `array`, or else 64³, and no shards.
+        Sizes for each axis of the result, or for some axes by name; by default the chunks of `array`, or else
+        64³, and no shards.
     codec : str or JSON, optional
-        As on the command line, ``"zstd:3"``, or in the words of the format.  By default gzip in N5 and
+        As on the command line, ``"zstd:3"``, or JSON in the format's own form.  By default gzip in N5 and
         Zstandard in Zarr.
     name : str, optional
-        Of the image; by default that of the image that `array` is a level of, or of the group.
+        Name of the image; by default that of the image of `array`, or of the group.
     executor : concurrent.futures.Executor, optional
-        Who makes the blocks, as for `chunkwise.copy`.  By default threads of this process.
+        Computes the blocks, as for `chunkwise.copy`.  By default threads of this process.
     memory : int or str, optional
-        Bytes that a worker process may use, such as ``"2GB"``; one chunk for each task at least.  By default
-        268 MB in this process, elsewhere a quarter of what a worker may have.
+        Bytes that a worker process may use, such as ``"2GB"``; at least one chunk for each task.  By default
+        268 MB in this process, or a quarter of the memory of a worker process.
     sync : bool
-        Whether each chunk is on the disk before it counts as written.
+        Whether to wait until each chunk is on the disk.
     resume : bool
-        Go on with an unfinished pyramid, if there is one.
+        Continue an unfinished pyramid, if there is one.
     overwrite : bool
-        Replace arrays that are in the place of levels, when all levels are whole.
+        Replace existing arrays by the new levels, once all levels are complete.
     verify : bool
         Read every level again and compare each element with the level before, downsampled, before the group
         becomes a pyramid.
     progress : callable or bool, optional
-        Called with a `PyramidProgress` after each block, one at a time; of levels that are made together
-        `level` is the first.  True shows a bar on stderr.
+        Called with a `PyramidProgress` after each block, one call at a time; if levels are made together,
+        `level` is the first of them.  True shows a bar on stderr.
     storage_options : mapping, optional
-        As for `open_group`; for each of the two that is a URL of an object store or a web server.
+        As for `open_group`; used for source and destination if they are URLs of an object store or web
+        server.
 
     Returns
     -------
     Future of Pyramid
-        If it is cancelled, no block is begun any more.
+        After it is cancelled, no further block is begun.
 
     Warns
     -----
     LossWarning
-        If the image that `array` is a level of has metadata that the convention has no place for; `Pyramid`
-        lists them as `left_out`.
+        If the image of `array` has metadata that the convention can't hold; `Pyramid` lists it as `left_out`.
 
     Raises
     ------
     ValueError
-        At once if the options don't fit the image or the convention, or there is something in the way.
+        Immediately, if the options don't fit the image or the convention, or something is in the way.
     DataCorruptionError
-        If `verify` finds another value; all levels are written again by `resume`.
+        If `verify` finds a wrong value; `resume` then writes all levels again.
 
     Examples
     --------
@@ -226,7 +223,7 @@ def prepare_pyramid(
     verify: bool,
     progress: Callable[[PyramidProgress], object] | None = None,
 ) -> PyramidWriter:
-    """Return the writer of a pyramid, before anything is written; see `downsample_pyramid`."""
+    """Return the writer of a pyramid, without writing anything; see `downsample_pyramid`."""
     if resume and overwrite:
         raise InvalidArgumentError(
             "resume goes on with an unfinished pyramid, overwrite starts again: choose one"
@@ -280,7 +277,7 @@ def prepare_pyramid(
 
 
 def _convention(name: str | None, known: ArrayImage, first: str | None, format: str) -> Convention:
-    """Return the convention: that of the image itself where it only gets more levels."""
+    """Return the convention: that of the image itself if it only gets more levels."""
     own = None if known.image is None or first is None else known.image.convention
     if own == "ome-ngff-0.6":
         raise UnsupportedError(

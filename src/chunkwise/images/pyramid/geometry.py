@@ -1,6 +1,6 @@
 """Geometry of pyramids: sizes of levels, and positions of their voxels.
 
-Element i of a level stands for elements ``[i * f, (i + 1) * f)`` of the first one, so a level has
+Element i of a level stands for elements ``[i * f, (i + 1) * f)`` of the first level, so it has
 ``ceil(n / f)`` of them.  The mean of a whole cell lies in its middle: half a voxel of the level, less half a
 voxel of the first level, from the origin.
 """

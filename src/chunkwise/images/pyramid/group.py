@@ -38,7 +38,7 @@ _LABELS = "labels"
 
 
 class PyramidGroup:
-    """A group that is a pyramid, or is going to be."""
+    """A group that is, or will be, a pyramid."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class PyramidGroup:
             raise AlreadyExistsError(f"{location.text} is a {node.format} group, and the pyramid is {format}")
 
     def create(self) -> None:
-        """Make the group, and what there has to be above it."""
+        """Make the group, and those above it."""
         location, format = self._location, self._convention.format
         if tree_format(format).has_containers and container_root(location) is None:
             create_container(location)
@@ -78,7 +78,7 @@ class PyramidGroup:
             update_consolidated(location.store, location.path)
 
     def clear(self) -> None:
-        """Remove the attributes that say that this is a pyramid; a level that stays stays an image."""
+        """Remove the attributes of a pyramid; a level that stays remains an image."""
         node = find_node(self._location)
         if node is None or node.implicit:
             return

@@ -1,8 +1,8 @@
 """Copies of images to N5 containers in the layout of a viewer: axes reversed, levels as they are.
 
-Everything is checked first (`ImageCopy`), so that an image that can't be copied is refused before
-anything is written.  Then each stack of each level is copied as arrays are; the attributes of groups, by
-which viewers know an image, come last, and the XML file of BigDataViewer after them.
+Everything is checked first (`ImageCopy`), so that an image that can't be copied is refused before anything is
+written.  Then each stack of each level is copied like any array; the attributes of groups, by which viewers
+recognise an image, come last, and the XML file of BigDataViewer after them.
 """
 
 from __future__ import annotations
@@ -278,7 +278,7 @@ class ImageCopy:
 
 
 def array_options(how: CopyOptions) -> CopyOptions:
-    """Return how an array of an image is copied: what the image replaces is no matter of its arrays."""
+    """Return the options for an array of an image, without those about replacing the image."""
     return replace(how, overwrite=False)
 
 

@@ -1,7 +1,7 @@
-"""The journal of a copy of an image, which lies in its group until all levels are whole.
+"""The journal of a copy of an image, which lies in its group until all levels are complete.
 
-Each level is an array with a journal of its own.  This one says that the image is unfinished, also between
-two levels, and by which options it was begun.
+Each level is an array with its own journal.  This one says that the image is unfinished, also between two
+levels, and has the options of the copy.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def check_nothing_begun(where: Location) -> None:
 def begin_image(
     to: Destination, source: Location, format: str, levels: Mapping[str, JSON], n_arrays: int
 ) -> Journal:
-    """Return the journal of a copy, begun or gone on with; `levels` are the specs of what is made."""
+    """Return the journal of a copy, new or resumed; `levels` are the specs of the new arrays."""
     place = journal_location(to.place)
     task: dict[str, JSON] = {"source": source.journal_json(), "format": format, "levels": dict(levels)}
     journal = Journal(place, task, n_arrays, command="chunkwise cp -r --resume")
@@ -55,7 +55,7 @@ def saved(journal: Journal) -> Iterator[None]:
 
 
 def beating(journal: Journal, progress: Progress) -> Progress:
-    """Return `progress`, which also shows in the journal that somebody is at work."""
+    """Return `progress`, wrapped so that the journal also shows that somebody is at work."""
 
     def told(path: str, nbytes: int) -> None:
         progress(path, nbytes)

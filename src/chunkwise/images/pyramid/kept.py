@@ -1,7 +1,7 @@
-"""What a pyramid keeps of the image that its source is a level of: all that its own format can hold.
+"""What a pyramid keeps of the image of its source: everything that its own format can hold.
 
-Levels and axes are made anew.  Names, channels, colours of labels and the attributes of others are taken
-over, and what the format has no place for is named.
+Levels and axes are new.  Names, channels, colours of labels and other attributes are kept, and what the
+format can't hold is named.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Blocks of one level, each with what follows from it in the next levels: what a worker does of a pyramid.
+"""Tasks of a pyramid: a block of one level, and what follows from it in the next levels.
 
 A block that covers whole write chunks of several levels is read once.  Levels that are made together are the
 same as one by one only if what is stored is what was written, so all codecs between them have to be lossless.
@@ -50,7 +50,7 @@ class LevelStep:
         return sum(target.size * item_nbytes(target) for target in self.targets)
 
     def check_visible(self) -> None:
-        """Raise FailedPreconditionError unless the source is here what it is where the work was begun."""
+        """Raise FailedPreconditionError unless this worker sees the same source as the driver."""
         check_array_visible(self.source, "the source")
 
     def run(self, tasks: Iterable[int]) -> int:

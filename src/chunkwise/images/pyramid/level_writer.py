@@ -1,4 +1,4 @@
-"""Writing one level: its journal, and the metadata last, so that half a level is no array."""
+"""Writing one level: its journal first and the metadata last, so that half a level isn't an array."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["LevelWriter"]
 
 
 class LevelWriter:
-    """An array that is made of another one, block by block."""
+    """An array that is made from another one, block by block."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class LevelWriter:
         replaces: bool,
     ) -> None:
         self._format = format
-        # What is there stays until all levels are whole: they may be made of it.
+        # The old array stays until all levels are complete: they may be made from it.
         self._to = Destination.replacing(location) if replaces else Destination(location, location)
         self._location = location = self._to.place
         target = target_spec(template, format, ("codec", "shards"))
@@ -53,7 +53,7 @@ class LevelWriter:
         self.nbytes = self.target.size * max(1, self.target.dtype.memory_dtype.itemsize)
 
     def check(self) -> None:
-        """Raise AlreadyExistsError if there is no room for the level, or what is there can't be replaced."""
+        """Raise AlreadyExistsError if something is in the way that can't be replaced."""
         if self._to.replacement is None:
             check_free(self._location, self._format)
         else:
@@ -64,7 +64,7 @@ class LevelWriter:
         self._to.clear()
 
     def journal(self, task: Mapping[str, JSON], n_tasks: int) -> Journal:
-        """Return the journal of the blocks, begun or gone on with."""
+        """Return the journal of the blocks, new or resumed."""
         journal = Journal(
             self._location, {**self._task, **task}, n_tasks, command="chunkwise pyramid --resume"
         )
@@ -104,7 +104,7 @@ class LevelWriter:
         return open_array(self._to.location if moved else self._location, read=True)
 
     def commit(self) -> TensorStore:
-        """Have the level take the place of what it replaces, if it hasn't yet; return it."""
+        """Replace the old array by the level, unless that is done; return the level."""
         if self._to.replacement is not None and find_documented(self._location) is not None:
             self._to.commit()
         return open_array(self._to.location, read=True)

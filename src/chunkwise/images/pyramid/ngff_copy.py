@@ -1,8 +1,8 @@
 """Copies of images to OME-Zarr: of N5 in the layouts of its viewers, TIFF, precomputed volumes, OME-Zarr.
 
-Levels are copied as they are, with x last; the attributes, by which viewers know an image, come after them.
-The setups or channels of an N5 container become one image with an axis of channels if they are alike, or
-else an image each, in a group of the same name.
+Levels are copied as they are, with x last; the attributes, by which viewers recognise an image, come after
+them. The setups or channels of an N5 container become one image with an axis of channels if they are alike,
+or else an image each, in a group of the same name.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a pyramid is going to be, in numbers: its levels, and the reads that make them."""
+"""Preview of a pyramid in numbers: its levels, and the reads that make them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["PyramidPreview", "preview_levels"]
 
 @dataclass(frozen=True)
 class PyramidPreview:
-    """A pyramid that nobody has written yet.
+    """A pyramid that is not written yet.
 
     Attributes
     ----------
@@ -30,7 +30,7 @@ class PyramidPreview:
         Of each read: the levels made of it, the shape of a block, how many there are, and about how many
         requests it takes if everything is stored.
     left_out : list of str
-        What the metadata of the source say that the convention has no place for.
+        Metadata of the source that the convention can't hold.
     """
 
     convention: str

@@ -1,4 +1,4 @@
-"""What `downsample_pyramid` gives back: the pyramid, and how far it is until then."""
+"""Results of `downsample_pyramid`: the pyramid, and its progress."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class PyramidProgress(NamedTuple):
         The one that is being written.
     n_levels : int
     nbytes_done, nbytes : int
-        Of the elements of all levels that are to be written, and again of those that are to be compared.
+        Bytes of all levels to write, plus those to compare.
     """
 
     level: int
@@ -52,7 +52,7 @@ class Pyramid(NamedTuple):
     factors : tuple of tuple of int
         Of each level relative to the first.
     left_out : tuple of str
-        What the metadata of the source say that the convention has no place for.
+        Metadata of the source that the convention can't hold.
     """
 
     convention: str

@@ -1,10 +1,10 @@
-"""``PyramidWriter``: the levels of a pyramid that was planned, written into its group.
+"""``PyramidWriter``: writes the levels of a planned pyramid into its group.
 
 1. The group is made, with a journal of the levels that are done.
 2. One level after the other is written in blocks, from the array of the level before, downsampled; or several
    from one read of a block, where the memory allows that (`chunkwise.images.pyramid.level_step`).
 3. If wanted, every level is read again and compared with the level before, downsampled.
-4. The group gets its attributes, by which viewers know a pyramid; until then it is none.
+4. The group gets its attributes, by which viewers recognise a pyramid.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class PyramidWriter:
         self.nbytes = sum(writer.nbytes for writer in self._writers[self._start :]) * (2 if verify else 1)
 
     def preview(self) -> PyramidPreview:
-        """Return what would be written, and how; write nothing, and raise what `prepare` would raise."""
+        """Return a preview; write nothing, and raise what `prepare` would raise."""
         self._check()
         plan, steps = self._plan, []
         at = self._start
@@ -149,7 +149,7 @@ class PyramidWriter:
         return False
 
     def write(self, wanted: Callable[[], bool]) -> Pyramid | None:
-        """Write the rest; return None if it isn't wanted any more."""
+        """Write the rest; return None if it was cancelled."""
         try:
             pyramid = self._write(wanted)
         except BaseException:  # an interrupt too: what is done by then is not to be done again

@@ -1,4 +1,4 @@
-"""``asgi_app``: what is served, as an application for any ASGI server."""
+"""``asgi_app``: served arrays as an application for any ASGI server."""
 
 from __future__ import annotations
 
@@ -65,11 +65,11 @@ def asgi_app(
     Parameters
     ----------
     *what : str, path-like, TensorStore, Group, ndarray, MultiscaleImage, list of TensorStore or mapping
-        What is served, each under its own name; a mapping gives names.
+        Objects to serve, each under its own name; a mapping gives names.
     token : str, optional
-        First name of all paths, without which a request is refused.
+        First part of all paths, without which a request is refused.
     max_requests : int
-        How many requests are answered at a time; others wait.
+        Number of requests answered at a time; others wait.
     max_memory : int or str
         Memory, in bytes or such as ``"1 GiB"``, of all requests that are answered at a time.
 
@@ -99,7 +99,7 @@ def asgi_app(
 
 
 def limits_of(max_requests: int, max_memory: int | str) -> Limits:
-    """Return the limits that arguments say."""
+    """Return the limits that the arguments give."""
     if max_requests < 1:
         raise InvalidArgumentError(f"max_requests: expected at least 1, but received {max_requests}")
     try:
@@ -205,7 +205,7 @@ class _Handler:
             return busy._replace(headers={**busy.headers, "Retry-After": "1"})
 
     def _found(self, asked: Asked, names: list[str], request: Any, slash: bool) -> Answer | Computed:
-        """Return the answer, or what has to be computed for it, to a request for a path."""
+        """Return the answer to a request for a path, or what has to be computed for it."""
         try:
             if not names:
                 return _page(asked, "index.html")

@@ -1,4 +1,4 @@
-"""The files below a directory, to read, without what symbolic links below it lead to elsewhere."""
+"""The files below a directory, read-only, without those that symbolic links lead to outside."""
 
 from __future__ import annotations
 

@@ -1,10 +1,9 @@
 """Consolidated metadata of served groups of Zarr v3: a small tree is opened with one request.
 
-They are made of the documents as they are served, when the group's is asked for, and kept as long as nodes
-are; `chunkwise.core.trees.consolidated` says what they are.  A tree of which they would be large, or of which
-a member can't be listed or served, or has an unusual data type, has none: clients look at each node then.  A
-group that is stored with consolidated metadata is opened by these alone where keys can't be listed, such as
-an NWB file, so it always has them.
+It is made from the served documents when the group's is requested, and kept as long as nodes are
+(`chunkwise.core.trees.consolidated`).  A tree has none if it would be large, or if a member can't be listed
+or served or has an unusual data type: clients then look at each node.  A group that is stored with
+consolidated metadata, such as an NWB file, may depend on it where keys can't be listed, so it always has it.
 """
 
 from __future__ import annotations

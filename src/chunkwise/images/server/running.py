@@ -37,7 +37,7 @@ class Server:
     host : str
     port : int
     token : str or None
-        First name of all paths.
+        First part of all paths.
     """
 
     def __init__(self, sources: Sources, host: str, port: int, token: str | None, limits: Limits) -> None:
@@ -82,11 +82,11 @@ class Server:
         return f"http://{host}:{self.port}/" + (f"{self.token}/" if self.token else "")
 
     def urls(self) -> dict[str, str]:
-        """Return what to give to neuroglancer, napari, zarr-python, TensorStore and fsspec."""
+        """Return the URL or line of code for neuroglancer, napari, zarr-python, TensorStore and fsspec."""
         return ready_urls(self.url, self.sources)
 
     def keep(self, thing: object) -> None:
-        """Let something live as long as the server does."""
+        """Keep an object alive as long as the server."""
         self._kept.append(thing)
 
     def wait(self) -> None:
@@ -121,28 +121,29 @@ def serve(
     max_requests: int = MAX_REQUESTS,
     max_memory: int | str = MAX_MEMORY,
 ) -> Server:
-    """Serve arrays over HTTP, as Zarr v3, N5 and neuroglancer precomputed, and as a page that shows them.
+    """Serve arrays over HTTP as Zarr v3, N5 and neuroglancer precomputed, with a page that shows them.
 
     Parameters
     ----------
     *what : str, path-like, TensorStore, Group, ndarray, MultiscaleImage, list of TensorStore or mapping
-        What is served, each under its own name; a mapping gives names.
+        Objects to serve, each under its own name; a mapping gives names.
     host : str
-        Address to listen at; only this machine by default.
+        Address to listen at; by default only this machine.
     port : int
-        0 for one that is free.
+        Port to listen at; 0 for a free one.
     token : str or bool, optional
-        First name of all paths, without which a request is refused.  By default, or if it is true, one is
-        made up where `host` is not this machine alone; false does without.
+        First part of all paths, without which a request is refused.  By default a random one if `host` is not
+        only this machine; true always makes one, false never.
     max_requests : int
-        How many requests are answered at a time; others wait.
+        Number of requests answered at a time; others wait.
     max_memory : int or str
         Memory, in bytes or such as ``"1 GiB"``, of all requests that are answered at a time.
 
     Returns
     -------
     Server
-        It runs in a thread; ``url``, ``urls()``, ``stop()``, or use it in a ``with`` block.
+        It runs in a thread until ``stop()`` or the end of a ``with`` block; ``url`` and ``urls()`` say how to
+        reach it.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Served trees by name, one for each path, array, group or image that is given.
+"""Served trees by name, one for each given path, array, group or image.
 
 A path is a name of a source and the path in it, such as ``volume.zarr/raw/s0``.
 """

@@ -1,6 +1,6 @@
 """Parts of planes of an image as a browser draws them: decoded, scaled, in types that it has.
 
-A damaged chunk is no failure of the tile: what can be read is there, and the chunk is named.
+A damaged chunk doesn't fail the tile: the rest is drawn, and the chunk is named.
 """
 
 from __future__ import annotations

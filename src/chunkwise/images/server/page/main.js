@@ -389,7 +389,7 @@ function channels() {
 // The view whose channels are shown: of a plate that of its first field.
 function current() { return view || (plate && plate.lead); }
 
-// Find the window of a channel; one that is set while the answer is on its way stays.
+// Find the window of a channel; keep one that is set while the request is under way.
 async function contrast(mine, channel, keep = false) {
   const before = channel.window, turn = channel.turn = (channel.turn || 0) + 1;
   const at = mine.shape.map((_, d) => (d === mine.image.channel ? channel.index : mine.image.others.includes(d) ? mine.cross[d] : ""));
