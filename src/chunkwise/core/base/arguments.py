@@ -111,8 +111,7 @@ def as_nbytes(size: int | str | None) -> int | None: ...
 
 
 def as_nbytes(size: int | str | None) -> int | None:
-    """Return the number of bytes in ``500MB``, ``1.5 GiB`` or ``1000000``; raise ValueError for other
-    text."""
+    """Return a size such as ``500MB``, ``1.5 GiB`` or ``1000000`` in bytes, or raise ValueError."""
     if not isinstance(size, str):
         return size
     found = _NBYTES.fullmatch(size.strip())

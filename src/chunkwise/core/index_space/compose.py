@@ -151,8 +151,7 @@ def _strided_selection(
 def _gather_selection(
     array: IndexArray, outer: Box, inner: tuple[OutputIndexMap, ...], domain: Box
 ) -> tuple[Any, ...]:
-    """Return index arrays of the inner rank, one per axis of `array`; they broadcast to the result's
-    shape."""
+    """Return index arrays of the inner rank, one per axis of `array`, that broadcast to the result."""
     rank = domain.rank
     out: list[Any] = []
     for d, (extent, n) in enumerate(zip(array.shape, inner, strict=True)):
