@@ -143,7 +143,7 @@ class MemoryStore:
         conditions: Mapping[str, bytes],
         deleted: Sequence[KeyRange] = (),
     ) -> str | None:
-        """Delete, then write, all at once if all `conditions` hold; return None, or a key whose don't."""
+        """Delete, then write, all at once if all `conditions` hold; return None, or a key that fails."""
         copies = {key: None if value is None else bytes(value) for key, value in values.items()}
         with self._lock:
             for key, generation in conditions.items():
