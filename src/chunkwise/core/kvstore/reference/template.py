@@ -23,7 +23,7 @@ Scope: TypeAlias = Mapping[str, "str | int"]
 
 _HOLE = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
 _LONGEST = 1 << 16  # characters of a template and of its result, which is longer than any URL
-_LONGEST_EXPRESSION = 1000  # characters
+_LONGEST_EXPRESSION = 1000  # characters of an expression
 
 
 def render(template: str, templates: Mapping[str, str], scope: Scope) -> str:
