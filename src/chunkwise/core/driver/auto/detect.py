@@ -1,6 +1,6 @@
 """Detection of the format at a path, by the names of its metadata.
 
-One request for each candidate, all at the same time where requests take long; every one of them is made,
+There is one request for each candidate, all at the same time if requests take long.  All are always made,
 because two formats side by side are an error that must not depend on the order of the requests.
 """
 
@@ -24,11 +24,11 @@ class NoFormatError(FailedPreconditionError):
 
 
 class Signature(NamedTuple):
-    """A key that gives a format away."""
+    """A key that reveals a format."""
 
     driver: str  # driver id of the format, or of the kvstore
     key: str  # name of its metadata, relative to the array
-    fits: Callable[[bytes], bool]  # True if the bytes under that key are this format's
+    fits: Callable[[bytes], bool]  # returns True if the bytes under that key belong to this format
 
 
 def _any(raw: bytes) -> bool:
@@ -36,7 +36,7 @@ def _any(raw: bytes) -> bool:
 
 
 def _document(raw: bytes) -> dict[str, JSON]:
-    # "meta" and "info" are common words, so what is in them decides.
+    # "meta" and "info" are common names, so their content decides.
     try:
         document = json.loads(raw)
     except (ValueError, RecursionError):
@@ -58,12 +58,12 @@ SIGNATURES = (
     Signature("zarr3", "zarr.json", _any),
     Signature("zarr1", "meta", _zarr1),
     Signature("neuroglancer_precomputed", "info", _precomputed),
-    Signature("ocdbt", "manifest.ocdbt", _any),  # of a kvstore in which the array is
+    Signature("ocdbt", "manifest.ocdbt", _any),  # formats of a kvstore that contains the array
 )
 
 
 def detect_format(path: str, describe: Callable[[str], str]) -> Flow[tuple[str, Stamped]]:
-    """Return the driver id of the array, or the kvstore, at `path`, and the document that says so."""
+    """Return the driver id of the array or kvstore at `path`, and the document that shows it."""
     # The path is empty or ends in "/".
     documents = {}
     answers = yield GetAll(tuple(path + signature.key for signature in SIGNATURES))
