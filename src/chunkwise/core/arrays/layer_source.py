@@ -72,8 +72,7 @@ class _Offsets(NamedTuple):
 
     @classmethod
     def of(cls, transform: IndexTransform | None, domain: IndexDomain) -> _Offsets | None:
-        """Return the offsets of a layer with this domain; None with strides, index arrays or
-        transpositions."""
+        """Return the offsets of a layer of this domain; None with strides, index arrays or transpositions."""
         lower, upper = domain._lo, domain._hi
         output = (IndexTransform.identity(domain) if transform is None else transform)._output
         offsets, stops = [], []
