@@ -116,6 +116,6 @@ def check_container(location: Location) -> None:
 
 def mark_container(location: Location, *, text: bool = False) -> None:
     """Write the version at the root of the container of a new dataset, perhaps of `text`, if any."""
-    root = container_root(location)  # If the dataset itself is the root, it must already exist.
+    root = container_root(location)  # must exist already if it is the dataset itself
     if root is not None:
         create_container(root, text=text)
