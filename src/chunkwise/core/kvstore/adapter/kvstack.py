@@ -115,7 +115,7 @@ class StackStore:
     def _is_cached(self, key: str, start: int = 0, stop: int | None = None) -> bool:
         layer = self._layer(key)
         if layer is None:
-            return True # missing for ever
+            return True  # missing for ever
         base = traits_of(layer.base).is_cached
         return base is not None and base(layer.inner(key), start, stop)
 
