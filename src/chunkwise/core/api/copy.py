@@ -1,11 +1,11 @@
 """Copies of one array to another, in blocks, with memory independent of their size.
 
-1.  The source is aligned with the target: by label, or else by position; it is repeated along dimensions that
-it lacks.
+1. The source is aligned with the target: by label, or else by position; it is repeated along dimensions that
+   it lacks.
 2. A small source is copied with one read and one write.
 3. Otherwise the target is divided into blocks of whole write chunks.  A few threads take one block after
    the other: read, convert, write.
-4.  The first failure, or cancellation, stops the threads after the current block.
+4. The first failure, or cancellation, stops the threads after the current block.
 """
 
 from __future__ import annotations

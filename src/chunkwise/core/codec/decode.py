@@ -5,7 +5,7 @@ A fast path skips work whose result is known; it is never a different algorithm:
 1. leading transpositions are a view of the output;
 2. raw bytes are copied straight from the encoded buffer, byte swap included;
 3. a single last decompressor writes directly into an output with the layout of the encoded bytes; otherwise
-into scratch memory that the decoder keeps, which is then copied (byte swap included);
+   into scratch memory that the decoder keeps, which is then copied (byte swap included);
 4. everything else is the general chain, one codec after the other.
 
 `open_general_decoder` is the general chain alone; tests compare every fast path with it.

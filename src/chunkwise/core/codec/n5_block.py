@@ -17,14 +17,14 @@ Configuration
 Compatibility
 -------------
 * The header, not ``blockSize``, tells the shape of a block.  The block is placed at the origin of its grid
-cell; the rest of the cell is 0, elements outside the cell are dropped.  So cropped end blocks (n5-java,
-z5py), padded ones (TensorStore, zarr-python 2) and oversized ones can all be read.
+  cell; the rest of the cell is 0, elements outside the cell are dropped.  So cropped end blocks (n5-java,
+  z5py), padded ones (TensorStore, zarr-python 2) and oversized ones can all be read.
 * Mode 1 is read if its element count equals the block's, as in n5-java; only
-`chunkwise.core.codec.n5_varlength` reads other counts.
+  `chunkwise.core.codec.n5_varlength` reads other counts.
 * Blocks are written in full size, padded, as TensorStore does.
 * Memory: raw blocks are read in place.  The decoder of a compressed block may allocate the size in the header
-if the grid cell is as large; an oversized block may have up to 4 times the bytes of its cell, or 64 KiB if
-that is more.
+  if the grid cell is as large; an oversized block may have up to 4 times the bytes of its cell, or 64 KiB if
+  that is more.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Reads of the chunks of a plan into the caller's memory.
 
-1.  The plan is made, and the result viewed in plan order.
+1. The plan is made, and the result viewed in plan order.
 2. A strategy is chosen: source, target, threads, size of a batch.
-3.  The plan is cut into products of neighbours; each worker opens its source and target once.
-4.  One loop fetches, decodes and puts the chunks of a batch, for all kinds of chunks.
-5.  Dimensions that no storage dimension depends on are filled by repetition at the end.
+3. The plan is cut into products of neighbours; each worker opens its source and target once.
+4. One loop fetches, decodes and puts the chunks of a batch, for all kinds of chunks.
+5. Dimensions that no storage dimension depends on are filled by repetition at the end.
 
 A small request inside one chunk is a batch of one, found by division, without a plan or a pool.
 """

@@ -1,12 +1,12 @@
 """Writes of inner chunks of shards; the unit is the shard.
 
 1. The plan is made on the grid of inner chunks and grouped by shard.
-2.  If every inner chunk of a shard is overwritten entirely, the shard is made from the source alone.  Any
-other shard is read first, and stored on condition that it is unchanged.
-3.  Untouched inner chunks are copied undecoded; those touched in part are decoded and changed.  Inner chunks
-that equal the fill value are left out, and an empty shard is deleted.
-4.  The shard is written once, with inner chunks in C order.  A worker holds one shard at a time, as read and
-as it is being composed.
+2. If every inner chunk of a shard is overwritten entirely, the shard is made from the source alone.  Any
+   other shard is read first, and stored on condition that it is unchanged.
+3. Untouched inner chunks are copied undecoded; those touched in part are decoded and changed.  Inner chunks
+   that equal the fill value are left out, and an empty shard is deleted.
+4. The shard is written once, with inner chunks in C order.  A worker holds one shard at a time, as read and
+   as it is being composed.
 """
 
 from __future__ import annotations

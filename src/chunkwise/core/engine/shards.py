@@ -1,12 +1,12 @@
 """Reading inner chunks of shards.
 
-1.  If most of a shard is wanted, it is read whole.  Otherwise its index is read, the wanted byte ranges are
-sorted and close ones joined, and each joined range is one request.  If the store can, the shard is opened
-once for all this.  Indexes are kept with the generation of their shard; opening the shard, or the next
-answer, shows whether an index is current.
-2.  If a shard is replaced between two requests, reading it starts again.
-3.  The index is checked before memory is allocated for its claims: the checksum, that each range is inside
-the shard, and its size if the codecs fix one.
+1. If most of a shard is wanted, it is read whole.  Otherwise its index is read, the wanted byte ranges are
+   sorted and close ones joined, and each joined range is one request.  If the store can, the shard is opened
+   once for all this.  Indexes are kept with the generation of their shard; opening the shard, or the next
+   answer, shows whether an index is current.
+2. If a shard is replaced between two requests, reading it starts again.
+3. The index is checked before memory is allocated for its claims: the checksum, that each range is inside the
+   shard, and its size if the codecs fix one.
 """
 
 from __future__ import annotations

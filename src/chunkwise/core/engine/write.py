@@ -1,13 +1,13 @@
 """Writes of the caller's memory to the chunks of a plan.
 
-1.  The plan is made, and the source viewed in plan order.
-2.  A chunk that is overwritten entirely is encoded directly from the source and stored without reading the
-old chunk, so even corrupt data is replaced.
-3.  Any other chunk is read, decoded, changed and stored on condition that its generation is unchanged;
-otherwise this is repeated.  So writers of different elements lose nothing.  Elements of a chunk beyond the
-bounds of the array are kept, and count as not overwritten.
-4.  A chunk that equals the fill value everywhere is deleted, unless it must be stored, or was changed in part
-in a store without conditional deletion.
+1. The plan is made, and the source viewed in plan order.
+2. A chunk that is overwritten entirely is encoded directly from the source and stored without reading the old
+   chunk, so even corrupt data is replaced.
+3. Any other chunk is read, decoded, changed and stored on condition that its generation is unchanged;
+   otherwise this is repeated.  So writers of different elements lose nothing.  Elements of a chunk beyond the
+   bounds of the array are kept, and count as not overwritten.
+4. A chunk that equals the fill value everywhere is deleted, unless it must be stored, or was changed in part
+   in a store without conditional deletion.
 """
 
 from __future__ import annotations

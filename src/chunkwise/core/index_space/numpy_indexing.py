@@ -3,7 +3,7 @@
 Unlike in NumPy, negative numbers are ordinary indices, slices keep their coordinates, and indices outside
 explicit bounds are errors.  An expression is applied in four steps.
 
-1.  New axes are inserted; each term is assigned its dimensions of this *expanded* domain.
+1. New axes are inserted; each term is assigned its dimensions of this *expanded* domain.
 2. Index arrays are broadcast: all together, or each alone with ``oindex``.
 3. The dimensions of the result are listed: those that are kept, in place, and those of the arrays, where
    the array stood (``oindex``), where the first one stood if all are adjacent, or else in front.

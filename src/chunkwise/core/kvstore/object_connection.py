@@ -1,11 +1,11 @@
 """The connection to a bucket: the access that works is found once, and remembered.
 
-1.  The first request uses the best access that the configuration allows: credentials if any are found,
-otherwise anonymous.
-2.  If it is denied, or went to the wrong region, the request is repeated once with the other access.  If that
-works, all later requests to the bucket use it, from other stores of this process too.
-3.  If both are denied, the error reports both denials, and is about the credentials if they are the cause.
-The next request looks for credentials anew.
+1. The first request uses the best access that the configuration allows: credentials if any are found,
+   otherwise anonymous.
+2. If it is denied, or went to the wrong region, the request is repeated once with the other access.  If that
+   works, all later requests to the bucket use it, from other stores of this process too.
+3. If both are denied, the error reports both denials, and is about the credentials if they are the cause. The
+   next request looks for credentials anew.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Dividing an array into blocks that begin and end at chunk boundaries.
 
 1. Along each dimension the unit is the write chunk.
-2.  The block grows by whole units, one dimension after the other, up to the desired size; first until it
-holds whole chunks of the source, so that none is decoded more often than necessary.
+2. The block grows by whole units, one dimension after the other, up to the desired size; first until it holds
+   whole chunks of the source, so that none is decoded more often than necessary.
 3. The blocks cover the domain in C order, the last dimension fastest.
 
 `boxes` divides a box that is processed piece by piece in the same way.

@@ -1,11 +1,11 @@
 """Reads of a downsampled array as a plan: parts of the base, and the destinations of their cells.
 
-1.  Cell i along a dimension covers those of the base indices ``[i * f, (i + 1) * f)`` that exist.  Only the
-first and the last cell can be smaller, so there are at most three *classes* of cells.
-2.  The request is partitioned by classes, as other requests are by chunks: the cells of one class in every
-dimension have equal shapes.
-3.  These cells are cut into pieces of limited size, at chunks of the base if possible.
-4.  For each piece the base is read as one array, which is viewed as a block of cells.
+1. Cell i along a dimension covers those of the base indices ``[i * f, (i + 1) * f)`` that exist.  Only the
+   first and the last cell can be smaller, so there are at most three *classes* of cells.
+2. The request is partitioned by classes, as other requests are by chunks: the cells of one class in every
+   dimension have equal shapes.
+3. These cells are cut into pieces of limited size, at chunks of the base if possible.
+4. For each piece the base is read as one array, which is viewed as a block of cells.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """An index transform over an array in memory: a view if there are no index arrays, else a view and points.
 
-1.  Dimensions that an index array depends on are *points*. An output that depends on one of them, or on
-nothing, is given by coordinates.
-2.  Every other output is a slice, reversed for a negative stride.  The rest is therefore a view, whose
-strides are added up if several outputs follow one input (a diagonal).
+1. Dimensions that an index array depends on are *points*. An output that depends on one of them, or on
+   nothing, is given by coordinates.
+2. Every other output is a slice, reversed for a negative stride.  The rest is therefore a view, whose strides
+   are added up if several outputs follow one input (a diagonal).
 3. Inputs that nothing depends on are repeated.
 """
 

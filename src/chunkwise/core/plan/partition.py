@@ -1,7 +1,7 @@
 """From an index transform and a grid to a plan: find the connected sets and partition each.
 
-1.  An output index map that depends on no input dimension, or through an index array only on dimensions of
-size 1, is a constant: a slice of one element.
+1. An output index map that depends on no input dimension, or through an index array only on dimensions of
+   size 1, is a constant: a slice of one element.
 2. Storage dimensions whose maps share an input dimension belong to one set.
 3. A set of one storage dimension with an affine map is a slice; any other is turned into points.
 

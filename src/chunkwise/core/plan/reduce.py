@@ -5,11 +5,11 @@ elements.  A reduction returns one element for each cell, in an array of shape `
 
 The mean is exact and rounded half to even for integers, and summed up in C order for floats.
 
-1.  Integers are added up in the narrowest type that can't overflow, adjacent ones first if that type is
-wider; 64-bit integers, if necessary, in two halves of 32 bits.
-2.  Floats are added one after the other in C order, as in TensorStore, so that results have the same bits:
-with their own precision, but at least 32 bits.
-3.  A boolean is true if more than half of the cell is.
+1. Integers are added up in the narrowest type that can't overflow, adjacent ones first if that type is wider;
+   64-bit integers, if necessary, in two halves of 32 bits.
+2. Floats are added one after the other in C order, as in TensorStore, so that results have the same bits:
+   with their own precision, but at least 32 bits.
+3. A boolean is true if more than half of the cell is.
 """
 
 from __future__ import annotations

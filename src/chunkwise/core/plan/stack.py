@@ -1,12 +1,12 @@
 """The topmost layers of a stack: a read or write of a stack as reads or writes of its layers.
 
-1.  The layers that the request can meet are looked up.  If the topmost one holds the whole request, nothing
-else is needed.
-2.  Their bounds divide the request into cells that each lie wholly inside or outside a layer; the request is
-partitioned by these as others are by chunks.
-3.  A table gets the topmost layer of each cell.  If it would be too large, the request is halved first.
-4.  Adjacent cells of the same layer are joined again.  Cells without a layer are an error, or are returned as
-holes.
+1. The layers that the request can meet are looked up.  If the topmost one holds the whole request, nothing
+   else is needed.
+2. Their bounds divide the request into cells that each lie wholly inside or outside a layer; the request is
+   partitioned by these as others are by chunks.
+3. A table gets the topmost layer of each cell.  If it would be too large, the request is halved first.
+4. Adjacent cells of the same layer are joined again.  Cells without a layer are an error, or are returned as
+   holes.
 """
 
 from __future__ import annotations

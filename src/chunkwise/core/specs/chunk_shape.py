@@ -5,9 +5,9 @@ doesn't exceed the target number of elements:
 
 1. A size of -1 becomes the extent of the domain.
 2. The other sizes are ``ratio * f``, rounded down, at least 1 and at most the extent of the domain.
-3.  Bisection finds an ``f`` for which the product of the sizes is within the target, and a further step would
-exceed it.  It halves ratios first and then differences; the shape depends on where it stops, so these details
-are the same as in TensorStore.
+3. Bisection finds an ``f`` for which the product of the sizes is within the target, and a further step would
+   exceed it.  It halves ratios first and then differences; the shape depends on where it stops, so these
+   details are the same as in TensorStore.
 
 A format whose chunks are read and written whole has a single grid.  With shards to write and inner chunks to
 read there are two grids, and each write size must be a multiple of the read size.

@@ -1,14 +1,14 @@
 """Opening and creating a chunked array, in the order that makes concurrent creators safe.
 
 1. With ``assume_metadata`` or ``assume_cached_metadata`` nothing is read: the spec alone decides.
-2.  With ``delete_existing``, metadata is chosen from the spec and replaces everything under the array's
-prefix; if the array can't be created, nothing is deleted.
-3.  With ``open``, the metadata is read, unless the known metadata is recent enough; if it exists, it is
-checked against the spec.
-4.  With ``create``, it is chosen from the spec and written on condition that it is still missing.  The loser
-of that race continues at 3, or gets an error that the array exists.  If a directory without metadata can be a
-group (N5), it must not contain anything that an array would hide.
-5.  With ``create`` alone, it is written at once, since usually there is nothing to read.
+2. With ``delete_existing``, metadata is chosen from the spec and replaces everything under the array's
+   prefix; if the array can't be created, nothing is deleted.
+3. With ``open``, the metadata is read, unless the known metadata is recent enough; if it exists, it is
+   checked against the spec.
+4. With ``create``, it is chosen from the spec and written on condition that it is still missing.  The loser
+   of that race continues at 3, or gets an error that the array exists.  If a directory without metadata can
+   be a group (N5), it must not contain anything that an array would hide.
+5. With ``create`` alone, it is written at once, since usually there is nothing to read.
 """
 
 from __future__ import annotations

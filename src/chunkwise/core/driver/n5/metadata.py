@@ -13,7 +13,7 @@ A stored document is read as leniently as by n5-java:
 * settings of the encoder may be missing, unknown or unusable (`chunkwise.core.codec.n5_compression`);
 * an unknown compression makes the blocks unreadable, not the document;
 * ``axes``, ``units`` and ``resolution`` in a form other than TensorStore's are plain attributes: N5 gives
-these names no meaning, and all other readers open such a dataset.
+  these names no meaning, and all other readers open such a dataset.
 """
 
 from __future__ import annotations
