@@ -61,7 +61,7 @@ class NumpyProtocols:
         return (x for i in starts for x in np.asarray(self[i : min(i + _AT_ONCE, first + n)]))
 
     def __contains__(self, value: object) -> bool:
-        raise TypeError("whether an element is in the array takes reading it: value in store.read().result()")
+        raise TypeError("finding an element in the array takes reading it: value in store.read().result()")
 
     def _number(self, kind: str) -> Any:
         if self.domain.rank:
@@ -85,7 +85,7 @@ class NumpyProtocols:
             return True
         if isinstance(other, NumpyProtocols | Number | list | tuple):
             raise TypeError(
-                "arrays that are not read can't be compared by ==: compare what is read, such as "
+                "arrays can't be compared by == before they are read: compare the results, such as "
                 "a.read().result() == b.read().result(), or the arrays themselves by `is`"
             )
         return NotImplemented

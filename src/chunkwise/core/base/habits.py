@@ -28,7 +28,7 @@ class Instead(NamedTuple):
 
 
 _CODEC = Instead("array.codec.to_json()")
-_NO_CLOSE = Instead(why="there is nothing to close: what is written is stored when the write is done")
+_NO_CLOSE = Instead(why="there is nothing to close: data is stored once the write is done")
 _N_CHUNKS = Instead("array.explain().requests.n_chunks", "of the view")
 _BLOCKS = Instead("chunkwise.to_dask(array).blocks[block]")
 _NUMBLOCKS = Instead("chunkwise.to_dask(array).numblocks")
@@ -175,10 +175,10 @@ HABITS: Mapping[Owner, Mapping[str, Instead]] = {
         "zarr_version": Instead('format="zarr2"'),
     },
     "resize": {
-        "axis": Instead("array.resize(exclusive_max=[size, None])", "None leaves a size as it is"),
+        "axis": Instead("array.resize(exclusive_max=[size, None])", "None leaves a size unchanged"),
         "new_shape": Instead("array.resize(exclusive_max=shape)"),
         "shape": Instead("array.resize(exclusive_max=shape)"),
-        "size": Instead("array.resize(exclusive_max=[size, None])", "None leaves a size as it is"),
+        "size": Instead("array.resize(exclusive_max=[size, None])", "None leaves a size unchanged"),
     },
 }  # fmt: skip
 """By owner, sorted by name; the names of functions are those of their arguments."""

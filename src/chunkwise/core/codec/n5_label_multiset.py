@@ -67,7 +67,7 @@ def decode_label_multiset(data: N5BlockData, cells: Sequence[int]) -> list[Multi
 def _decode_list(payload: memoryview, lists: int, offset: int) -> Multiset:
     start = lists + offset
     if offset < 0 or start + 4 > len(payload):
-        raise DataCorruptionError(f"label multiset list at offset {offset} lies outside of its block")
+        raise DataCorruptionError(f"label multiset list at offset {offset} is outside its block")
     n_entries = int.from_bytes(payload[start : start + 4], "little", signed=True)
     if n_entries < 0 or start + 4 + _ENTRY.itemsize * n_entries > len(payload):
         raise DataCorruptionError(f"label multiset list at offset {offset} has a bad length: {n_entries}")

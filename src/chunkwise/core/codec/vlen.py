@@ -202,7 +202,7 @@ class VlenArray(ArrayToBytes):
             for i, value in enumerate(raw.flat):
                 if len(value) % stored.itemsize:
                     raise DataCorruptionError(
-                        f'"vlen-array" codec: value of {len(value)} bytes is no whole number of {self.dtype}'
+                        f'"vlen-array" codec: value of {len(value)} bytes is not a multiple of {self.dtype}'
                     )
                 flat[i] = np.frombuffer(value, stored).astype(native)
             np.copyto(out, flat.reshape(item.shape))

@@ -173,7 +173,7 @@ def dump_fields(fields: list[Any]) -> str:
 def _member_of(name: Any) -> np.dtype[Any]:
     found = numpy_of(name) if isinstance(name, str) else None
     if found is None or found[1].hasobject:
-        raise ValueError(f"no data type of fixed size is called {name!r}")
+        raise ValueError(f"there is no data type of fixed size called {name!r}")
     return found[1]
 
 

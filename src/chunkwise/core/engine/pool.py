@@ -234,7 +234,7 @@ def _run_here(
                     if not stop:
                         work(batch)
             if stop:
-                raise CancelledError("the work that this is a part of was given up")
+                raise CancelledError("the surrounding work was given up")
         finally:
             if settle is not None:
                 settle()

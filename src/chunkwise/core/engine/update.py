@@ -79,7 +79,7 @@ def check_promise(store: object, key: str) -> None:
     if not traits.conditional_writes(key):
         why = traits.why_unsafe()
         raise UnsafeWriteError(
-            "the storage can't promise that what others write to the same chunk meanwhile is not lost"
+            "the storage can't promise that other writers' changes to the same chunk are not lost"
             f"{', since ' * bool(why)}{why}; "
             'write whole chunks, or set "single_writer" in the kvstore if nobody else writes'
         )

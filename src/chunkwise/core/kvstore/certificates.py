@@ -34,7 +34,7 @@ def certificate_places() -> tuple[str, ...]:
     for name in _VARIABLES:
         path = os.environ.get(name)
         if path and not os.path.exists(path) and name not in _OF_OPENSSL:  # OpenSSL treats it as empty
-            raise StorageError(f"{name} names {path!r} as file of certificates, which is not there")
+            raise StorageError(f"{name} names {path!r} as certificate file, which does not exist")
         if path:
             found[path] = None
     return tuple(found)

@@ -188,8 +188,8 @@ class HttpStore:
             shown = "" if title is None else f" {dump(title[1].decode('utf-8', 'replace').strip()[:80])}"
             raise StorageError(
                 f"Failed to read {answer.url}: the server sent an HTML page{shown} with status "
-                f"{answer.status} in place of the value, as for a login or for what is missing; check the "
-                "URL, and whether it has to be signed in to"
+                f"{answer.status} in place of the value, such as a login or error page; check the URL, "
+                "and whether it has to be signed in to"
             )
         return answer
 

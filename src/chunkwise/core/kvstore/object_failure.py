@@ -110,7 +110,7 @@ def _error(failure: Failure, text: str, advice: str) -> ChunkwiseError:
             return PermissionDeniedError(
                 say(
                     "check the permissions of these credentials "
-                    "(a bucket that may not be listed says this of missing keys too)"
+                    "(a bucket that may not be listed reports this for missing keys too)"
                 )
             )
         case "credentials":

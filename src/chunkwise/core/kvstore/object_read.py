@@ -92,7 +92,7 @@ def fetch(
         if len(found.value) != end - begin:
             raise UnavailableError(
                 f"the server sent {len(found.value)} bytes of {key}, expected {end - begin}: "
-                "check what is between here and the server"
+                "check for proxies between here and the server"
             )
         return found
     raise AbortedError(f"{key} was replaced {MOST_LOST} times while it was read")

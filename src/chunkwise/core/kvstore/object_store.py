@@ -276,12 +276,12 @@ class ObjectStore:
                     return None  # another writer created it, before or after this
                 raise LostAnswerError(
                     f"Failed to write {self.bucket.url(key)}: {lost.detail}; another writer has replaced the "
-                    "value meanwhile, so that nobody knows whether this write was carried out before"
+                    "value meanwhile, so it is unknown whether this write was carried out before"
                 )
             if failure.kind != "lost":  # it was not carried out, and can't be any more
                 return None
             if not attempts.again(lost.detail, connected=True):
-                raise lost.error("write", self.bucket.url(key), "what is stored was not changed")
+                raise lost.error("write", self.bucket.url(key), "the stored value was not changed")
 
     def _generation_of_put(self, key: str, result: Mapping[str, Any]) -> bytes:
         if result["e_tag"] is None or not self._requests.same_tags:

@@ -98,7 +98,7 @@ def take_place(
         raise FailedPreconditionError(f"nothing was written to {store.describe(staging)}")
     if keep and (both := {key[len(path) :] for key in keep} & set(_names(store, staging))):
         raise AlreadyExistsError(
-            f"{store.describe(path + min(both))} is in the way, and isn't of what is replaced"
+            f"{store.describe(path + min(both))} is in the way, and does not belong to the replaced data"
         )
     if not staging.startswith(path) and offers(store, Directories):
         try:

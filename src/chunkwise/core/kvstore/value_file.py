@@ -96,7 +96,7 @@ class ValueFile(io.RawIOBase):
     def part(self, start: int, stop: int) -> bytes:
         """Return bytes of the value; raise OutOfRangeError outside it."""
         if stop > self.size:
-            raise OutOfRangeError(f"bytes {start} to {stop} are outside of a file of {self.size} bytes")
+            raise OutOfRangeError(f"bytes {start} to {stop} are outside a file of {self.size} bytes")
         value = self._store.read(self._key, byte_range=ByteRange(start, stop)).value
         if value is None:
             raise NotFoundError(f"{self._store.describe(self._key)} is missing")

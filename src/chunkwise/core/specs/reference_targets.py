@@ -119,7 +119,7 @@ def _place(url: str) -> _Place:
     else:
         host, _, path = rest.partition("/")
         if "@" in host and driver != "azure":
-            raise PermissionDeniedError(f"{dump(url[:200])} is refused: it has credentials of its own")
+            raise PermissionDeniedError(f"{dump(url[:200])} is refused: it contains credentials")
         host = host.lower() if driver == "http" else host
         path = "/" + path if driver == "http" else path
     shown = unquote(path.partition("?")[0]) if driver == "http" else path
@@ -176,7 +176,7 @@ class ReferenceTargets:
             if _begins_with(place.url, allowed.url):
                 return self._checked(place, url, allowed).bind(self.context)
         raise PermissionDeniedError(
-            f"{dump(url[:200])} is refused: it lies neither beside the reference file nor on the "
+            f"{dump(url[:200])} is refused: it is neither beside the reference file nor on the "
             f'same server; the member "allow" lists what else may be read, such as {dump(_above(place))}'
         )
 
@@ -202,7 +202,7 @@ class ReferenceTargets:
                 f"{dump(url[:200])} is refused: it lies above the reference file {dump(base.path)}"
             )
         if base.driver == "file" and not _is_below(path, base.path):
-            raise PermissionDeniedError(f"{dump(url[:200])} is refused: it leads out by a symbolic link")
+            raise PermissionDeniedError(f"{dump(url[:200])} is refused: it leads outside by a symbolic link")
         return base.with_path(path)
 
     @property

@@ -11,9 +11,7 @@ from chunkwise.errors import InvalidArgumentError, SpecError, noted
 
 __all__ = ["ENCODED", "expect_azure_container", "expect_gcs_bucket", "expect_s3_bucket", "remote_members"]
 
-ENCODED = (
-    'a name\'s own "#" is written "%23", its "?" "%3F"; a format is named behind "|", as in "...|zarr3:"'
-)
+ENCODED = 'a name\'s own "#" is written "%23", its "?" "%3F"; a format is named after "|", as in "...|zarr3:"'
 """Note for errors about URL parts that a kvstore's URL can't have."""
 
 _HOSTS = (

@@ -122,7 +122,7 @@ def _members(driver: str, given: Mapping[str, Any]) -> dict[str, JSON]:
     for name, value in flat.items():
         if name in secrets and not (name == "token" and value == "anon"):
             raise InvalidArgumentError(
-                f"storage_options: {dump(name)} is a secret, which specs have no place for; set {instead}"
+                f"storage_options: {dump(name)} is a secret, which specs must not contain; set {instead}"
             )
         if name == "anon" or (name == "token" and value == "anon"):
             out |= {"aws_credentials": {"type": "anonymous"}} if driver == "s3" else {}

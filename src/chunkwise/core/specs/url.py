@@ -264,7 +264,7 @@ def _instead_of(part: Component, kinds: Mapping[str, Any]) -> str:
         )
     if part.scheme in _OTHER_NAMES:
         return f"did you mean {_OTHER_NAMES[part.scheme]}?"
-    more = "fsspec.get_mapper(URL) is taken as a store too; " if part.rest.startswith("//") else ""
+    more = "fsspec.get_mapper(URL) is accepted as a store too; " if part.rest.startswith("//") else ""
     return more + hint(part.scheme, kinds)
 
 

@@ -106,7 +106,7 @@ class _Converter:
         if self._non_finite == "string":
             return name
         raise self._refuse(
-            at, f'JSON has no {name}; choose non_finite="string" or "literal" to have it written all the same'
+            at, f'JSON has no {name}; choose non_finite="string" or "literal" to write it anyway'
         )
 
     def _numpy(self, value: Any, at: str, depth: int) -> Any:
@@ -126,7 +126,7 @@ class _Converter:
         if kind == "f" or np.issubdtype(value.dtype, np.floating) or _is_small_float(value.dtype):
             number = float(value)
             if value.dtype.itemsize > 8 and math.isfinite(number) and value.dtype.type(number) != value:
-                raise self._refuse(at, f"{value!r} is no 64-bit floating-point number; round it first")
+                raise self._refuse(at, f"{value!r} is not a 64-bit floating-point number; round it first")
             return self._float(number, at)
         raise self._refuse(at, f"JSON can't hold a NumPy value of type {value.dtype}{_advice(value)}")
 

@@ -85,7 +85,7 @@ def consolidate(location: Location, *, alone: bool = False, found: Node | None =
             metadata_changed(location.store, location.path, node.rules.consolidated_key)
             return gathered
         found = None
-    raise AbortedError(f"{location.text} was changed by others {_ATTEMPTS} times while it was gone through")
+    raise AbortedError(f"{location.text} was changed by others {_ATTEMPTS} times during the walk")
 
 
 def _is_listed(node: Node, gathered: Gathered) -> bool:
@@ -296,7 +296,7 @@ def _problems(stored: Mapping[str, JSON] | None, true: Mapping[str, JSON]) -> li
             if not (name.endswith(".zattrs") and copy == {}):
                 out.append(f'consolidated metadata have "{name}", which does not exist')
         elif _comparable(copy) != _comparable(true[name]):
-            out.append(f'consolidated metadata of "{name}" are not those that the node has')
+            out.append(f'consolidated metadata of "{name}" are not those of the node')
     for name, document in true.items():
         if name not in stored and not (name.endswith(".zattrs") and document == {}):
             out.append(f'consolidated metadata lack "{name}"')

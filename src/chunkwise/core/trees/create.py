@@ -118,7 +118,7 @@ def make_group(
                 made.append(location)
             node = tree.find(names)
             if node is None or not (written or exist_ok):
-                raise AlreadyExistsError(f"{location.text} was made, or deleted, by somebody else meanwhile")
+                raise AlreadyExistsError(f"{location.text} was made or deleted by another process meanwhile")
     except BaseException:
         with suppress(ChunkwiseError):  # the store may have failed permanently
             remove_groups(made)
@@ -140,7 +140,7 @@ def _replace_group(tree: Tree, names: Sequence[str], attributes: Mapping[str, JS
         make_groups(tree, names[:-1], known)
     node = tree.find(names)
     if node is None:
-        raise AlreadyExistsError(f"{location.text} was deleted by somebody else meanwhile")
+        raise AlreadyExistsError(f"{location.text} was deleted by another process meanwhile")
     return node
 
 

@@ -124,7 +124,7 @@ def add_link(node: Node, name: str, link: Link) -> None:
         attributes = _without(attributes, name)
         own = node.rules.link_attribute
         if not isinstance(attributes.get(own, []), list):
-            raise InvalidArgumentError(f"{node.location.text}: attribute {dump(own)} is no list of links")
+            raise InvalidArgumentError(f"{node.location.text}: attribute {dump(own)} is not a list of links")
         return with_link(attributes, name, link, node.format)
 
     change_attributes(node, add)

@@ -61,7 +61,7 @@ def marker_from_json(value: Any, dtype: np.dtype[Any]) -> Any:
         if kind == "S" and isinstance(value, str):
             return base64.standard_b64decode(value)
     except (ValueError, TypeError, binascii.Error, struct.error) as e:
-        raise InvalidArgumentError(f'"{FILL_VALUE}" of {value!r} is no {dtype}: {e}') from None
+        raise InvalidArgumentError(f'"{FILL_VALUE}" of {value!r} is not a {dtype}: {e}') from None
     return value
 
 

@@ -83,8 +83,8 @@ def _check_no_others(location: Location, others: list[str]) -> None:
     names = [name for name in others if not is_made_here(name) and name not in DOCUMENTS]
     if names:
         raise AlreadyExistsError(
-            f"{location.text} is a directory that holds what belongs to no array or group, such as "
-            f"{dump(min(names))}; it is kept, but left alone unless what is there is to be overwritten"
+            f"{location.text} is a directory with files that belong to no array or group, such as "
+            f"{dump(min(names))}; these are kept; allow overwriting to write beside them"
         )
 
 

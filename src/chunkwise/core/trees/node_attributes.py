@@ -133,7 +133,7 @@ class Attributes(MutableMapping[str, Any]):
         1
         """
         if self._frozen or self._node is None:
-            raise InvalidArgumentError(self._frozen or "this array has no place that attributes could be in")
+            raise InvalidArgumentError(self._frozen or "this array has no place for attributes")
 
         def to_json(stored: dict[str, Any]) -> dict[str, Any]:
             return self._checked(function(json.loads(json.dumps(stored))), stored)
@@ -286,7 +286,7 @@ class ArrayNode:
         self.node = node
         self.path = path
         if attributes is None:
-            frozen = "" if node is not None else "this array has no place that attributes could be in"
+            frozen = "" if node is not None else "this array has no place for attributes"
             attributes = Attributes(node, known={} if node is None else None, frozen=frozen)
         self.attributes = attributes
 

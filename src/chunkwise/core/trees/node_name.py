@@ -49,7 +49,7 @@ def _never(name: str) -> str:
     if name in (".", ".."):
         return f'it has a component "{name}"'
     if "\\" in name:
-        return "it has a backslash, which formats and systems take for different things; use /"
+        return "it has a backslash, which formats and systems interpret differently; use /"
     if "\0" in name:
         return "it has a NUL"
     return ""
@@ -80,7 +80,7 @@ def _reserved(name: str, format: str) -> str:
     try:
         name.encode()
     except UnicodeEncodeError:
-        return "it has no UTF-8"
+        return "it can't be encoded in UTF-8"
     return ""
 
 

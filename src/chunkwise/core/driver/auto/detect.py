@@ -74,11 +74,11 @@ def detect_format(path: str, describe: Callable[[str], str]) -> Flow[tuple[str, 
     where = describe(path)
     if not found:
         probed = ", ".join(f'"{signature.key}"' for signature in SIGNATURES)
-        raise NoFormatError(f"Failed to detect format for {where}: none of {probed} is there")
+        raise NoFormatError(f"Failed to detect format for {where}: none of {probed} exists")
     if found == ["zarr", "zarr3"]:
         warnings.warn(
-            f"{where} has metadata of Zarr v2 and of Zarr v3; those of Zarr v3 are used "
-            '("|zarr2:" behind the path opens the others)',
+            f"{where} has metadata of Zarr v2 and of Zarr v3; Zarr v3 is used "
+            '("|zarr2:" after the path opens Zarr v2)',
             stacklevel=2,
         )
         return "zarr3", documents["zarr3"]
@@ -86,6 +86,6 @@ def detect_format(path: str, describe: Callable[[str], str]) -> Flow[tuple[str, 
         names = ["zarr2" if name == "zarr" else name for name in sorted(found)]
         raise FailedPreconditionError(
             f"Multiple possible formats detected for {where}: {{{', '.join(names)}}}; "
-            f'say which, by "driver" in a spec, or behind the path, such as "|{names[0]}:"'
+            f'say which, by "driver" in a spec, or after the path, such as "|{names[0]}:"'
         )
     return found[0], documents[found[0]]

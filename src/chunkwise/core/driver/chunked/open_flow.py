@@ -153,7 +153,7 @@ def replaced(request: OpenRequest, values: Mapping[str, bytes]) -> Flow[bytes]:
     stamped = yield Get(request.key)
     value = values[request.key[len(request.path) :]]
     if stamped.value is None or bytes(stamped.value) != value:
-        raise AlreadyExistsError(f"Error writing {request.name}: another array was made there meanwhile")
+        raise AlreadyExistsError(f"Error writing {request.name}: another array was created there meanwhile")
     return bytes(stamped.generation)
 
 

@@ -78,6 +78,6 @@ class N5Tree(TreeFormat):
     def check_group_attributes(self, attributes: Mapping[str, JSON]) -> None:
         """Raise for attributes of a container or a dataset."""
         if "n5" in attributes:
-            raise InvalidArgumentError('"n5" says the version of the container; it is no attribute')
+            raise InvalidArgumentError('"n5" is the version of the container, not an attribute')
         if is_dataset({**attributes}):
             raise InvalidArgumentError("these attributes would make a dataset of an N5 group")

@@ -132,7 +132,7 @@ def _gunzip(stored: Buffer, limit: int, what: str) -> bytes:
     try:
         value = decompress.decompress(stored, limit + 1)
     except zlib.error as e:
-        raise DataCorruptionError(f"{what} is no gzip stream: {e}") from e
+        raise DataCorruptionError(f"{what} is not a gzip stream: {e}") from e
     if len(value) > limit:
         raise DataCorruptionError(f"{what} decodes to more than {limit} bytes")
     if not decompress.eof:

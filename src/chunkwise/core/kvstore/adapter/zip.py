@@ -293,7 +293,7 @@ class ZipStore:
         if archive.n_front:
             raise FailedPreconditionError(
                 f"{self.base.describe(self.key)} has {archive.n_front} bytes in front of the archive, such "
-                "as a program that extracts it, and is only read; copy what is in it to another archive"
+                "as a program that extracts it, and is only read; copy its members to another archive"
             )
 
     def _tail(self, known: bytes | None) -> Stamped:

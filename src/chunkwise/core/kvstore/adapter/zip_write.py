@@ -47,7 +47,7 @@ class ArchiveWriter:
         """Write a member; raise InvalidArgumentError for a name that exists or that readers refuse."""
         check_member_name(name)
         if name in self._entries:
-            raise InvalidArgumentError(f"Invalid ZIP member name: {dump(name)}: it is there twice")
+            raise InvalidArgumentError(f"Invalid ZIP member name: {dump(name)}: it occurs twice")
         encode = self._method.encode
         data = memoryview(encode(value) if self._slots is None else self._slots.call(encode, value))
         entry = ZipInfo(name)

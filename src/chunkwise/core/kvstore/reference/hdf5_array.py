@@ -101,7 +101,7 @@ def describe_dataset(
     # A missing chunk reads as the fill value of the document.  For another value, a chunk is made.
     is_told = element.filters or same_bytes(fill, np.zeros_like(fill) if marker is None else marker)
     if records is not None and not why and not is_told and not can_add(filters):
-        why = "a fill value other than _FillValue, and filters that only HDF5 applies"
+        why = "a fill value other than _FillValue, with filters that only HDF5 applies"
     itemsize = max(1, element.stored.itemsize * prod(element.inner))
     blocks = chunks or blocks_of(
         outer, itemsize, _BLOCK_ITEMS * itemsize if element.filters else BLOCK_NBYTES

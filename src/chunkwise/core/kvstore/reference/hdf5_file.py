@@ -99,7 +99,7 @@ class Hdf5Files:
         found = self._others.get(name)
         if found is None:
             if len(self._others) >= _MOST_FILES:
-                raise UnsupportedError(f"more than {_MOST_FILES} files that an HDF5 file leads to")
+                raise UnsupportedError(f"more than {_MOST_FILES} files referenced by an HDF5 file")
             found = self._others[name] = Hdf5File(*self._open_target(name), name)
         return found
 
@@ -244,7 +244,7 @@ def _free_left() -> None:
 
 
 def _left_behind(url: str) -> tuple[KvStoreDriver, str]:
-    raise AssertionError(f"the file that leads to {url} is not used any more")
+    raise AssertionError(f"the file that leads to {url} is no longer in use")
 
 
 def _box_of(space: h5py.h5s.SpaceID, shape: tuple[int, ...], name: str) -> Box:
@@ -259,7 +259,7 @@ def _box_of(space: h5py.h5s.SpaceID, shape: tuple[int, ...], name: str) -> Box:
         if all(c == 1 or s == b for s, c, b in zip(stride, count, block, strict=True)):
             parts = zip(start, count, block, shape, strict=True)
             return tuple(slice(int(s), min(n, int(s) + int(c) * int(b))) for s, c, b, n in parts)
-    raise UnsupportedError(f"virtual dataset {dump(name)} has a source that is no box")
+    raise UnsupportedError(f"virtual dataset {dump(name)} has a source that is not a box")
 
 
 def _matched(here: Box, there: Box) -> list[tuple[int, int]] | None:

@@ -266,5 +266,5 @@ def _variable(key: str, document: JSON) -> _Variable:
         if any(not 0 <= n < 1 << 62 for n in grid):
             raise ValueError
     except (KeyError, TypeError, ValueError):
-        raise DataCorruptionError(f"{METADATA}: {dump(key)} is no document of an array") from None
+        raise DataCorruptionError(f"{METADATA}: {dump(key)} is not the document of an array") from None
     return _Variable(grid, separator)

@@ -41,7 +41,7 @@ def render(template: str, templates: Mapping[str, str], scope: Scope) -> str:
             size += len(part)
         end = hole.end()
         if size > _LONGEST:
-            raise SpecError(f"template {dump(template[:80])} gives more than {_LONGEST} characters")
+            raise SpecError(f"template {dump(template[:80])} expands to more than {_LONGEST} characters")
     return "".join((*out, template[end:]))
 
 
