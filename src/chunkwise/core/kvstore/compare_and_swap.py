@@ -55,7 +55,7 @@ class Losses:
                 f"{self._describe()} was changed by others {MOST_LOST} times; try again"
             )
         if self._n_lost == _TOLD:
-            _LOG.warning("%s was changed by others %d times meanwhile; continuing", self._describe(), _TOLD)
+            _LOG.warning("%s was changed by others %d times meanwhile; going on", self._describe(), _TOLD)
         if self._n_lost > _AT_ONCE:
             pause = min(self._longest, _FIRST_PAUSE * 2.0 ** min(self._n_lost, 30))
             time.sleep(random.uniform(0.5, 1.0) * pause)

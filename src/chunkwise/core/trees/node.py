@@ -188,7 +188,7 @@ def _implicit(location: Location, inside: FormatName | None, others: list[str] |
         return None
     if location.path + JOURNAL in found.keys:
         return Node(
-            location, inside, "group", JOURNAL, {}, "unfinished copy: its command continues with --resume"
+            location, inside, "group", JOURNAL, {}, "unfinished copy: its command goes on with --resume"
         )
     if inside is None and container_root(location) is not None:
         inside = CONTAINER_FORMAT

@@ -77,7 +77,7 @@ def found_instead(kv: KvStoreDriver, path: str, text: str) -> str:
     if not names:
         return _inside_file(kv, path, text) or f"nothing is there{_near(kv, path)}{_of_glob(text)}"
     if JOURNAL in names:
-        return "it is an unfinished copy: its command continues with --resume"
+        return "it is an unfinished copy: its command goes on with --resume"
     are_pictures = all(name.lower().endswith(PICTURE_SUFFIXES) for name in names)
     hint = "; open_multiscale opens pictures as a stack" if are_pictures else ""
     return f"it is a directory of something else: {_some(names)}{hint}"
