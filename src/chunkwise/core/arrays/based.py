@@ -25,22 +25,22 @@ __all__ = ["Base", "chunk_shape", "in_transaction", "open_base"]
 class Base:
     """An open array and the transform of a view to it."""
 
-    __slots__ = ("_known", "_transform", "array")
+    __slots__ = ("_domain", "_transform", "array")
 
     def __init__(self, array: OpenArray, transform: IndexTransform) -> None:
         self.array = array
         self._transform = transform
-        self._known = array.domain
+        self._domain = array.domain
 
     @property
     def transform(self) -> IndexTransform:
         """The transform, with implicit bounds as currently known."""
         domain = self.array.domain
-        if domain is not self._known and domain != self._known:
+        if domain is not self._domain and domain != self._domain:
             # Reading notices an array that has shrunk below explicit bounds.
             with suppress(ChunkwiseError):
                 self._transform = IndexTransform.identity(domain).compose(self._transform)
-            self._known = domain
+            self._domain = domain
         return self._transform
 
     def bounded(self, transform: IndexTransform) -> IndexTransform:

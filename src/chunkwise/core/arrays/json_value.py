@@ -51,7 +51,7 @@ __all__ = ["JsonArray", "open_json"]
 T = TypeVar("T")
 
 
-class _Known:
+class _SharedDocument:
     """The known state of a document, for all its handles with the same cache pool."""
 
     __slots__ = ("__weakref__", "stamped")
@@ -60,20 +60,20 @@ class _Known:
         self.stamped: Stamped | None = None
 
 
-_known: WeakKeyDictionary[CachePool, WeakValueDictionary[Hashable, _Known]] = WeakKeyDictionary()
+_documents: WeakKeyDictionary[CachePool, WeakValueDictionary[Hashable, _SharedDocument]] = WeakKeyDictionary()
 _known_lock = new_lock()
 
 
-def _known_of(pool: CachePool, store: KvStoreDriver, key: str) -> _Known:
+def _document_of(pool: CachePool, store: KvStoreDriver, key: str) -> _SharedDocument:
     with _known_lock:
-        documents = _known.setdefault(pool, WeakValueDictionary())
-        return documents.setdefault((store.identity, key), _Known())
+        documents = _documents.setdefault(pool, WeakValueDictionary())
+        return documents.setdefault((store.identity, key), _SharedDocument())
 
 
 class JsonArray(FixedArray):
     """A JSON value, or a part of one, in a key of a kvstore; `outside` is the same outside a transaction."""
 
-    __slots__ = ("_key", "_known", "_opened", "_outside", "_spec", "_store", "_tokens", "pool")
+    __slots__ = ("_document", "_key", "_opened", "_outside", "_spec", "_store", "_tokens", "pool")
 
     def __init__(
         self,
@@ -93,8 +93,8 @@ class JsonArray(FixedArray):
         self._tokens = spec.tokens
         self._domain = IndexDomain(rank=0)
         self._opened = time.time()
-        self._known: _Known = (
-            outside._known if outside else _known_of(spec.resource("cache_pool"), store, key)
+        self._document: _SharedDocument = (
+            outside._document if outside else _document_of(spec.resource("cache_pool"), store, key)
         )
         self._outside = outside
         self.readable = readable
@@ -167,7 +167,7 @@ class JsonArray(FixedArray):
         if self._outside is not None:
             return read_bounded(self._store, self._key)
         bound = self._spec.recheck_cached_data
-        known = self._known.stamped
+        known = self._document.stamped
         if known is not None:
             if bound is False:
                 return known
@@ -185,7 +185,7 @@ class JsonArray(FixedArray):
 
     def _keep(self, stamped: Stamped) -> None:
         value = None if stamped.value is None else bytes(stamped.value)
-        self._known.stamped = stamped._replace(value=value)
+        self._document.stamped = stamped._replace(value=value)
 
     def _write(self, new: JSON) -> None:
         if self._outside is not None:
@@ -219,7 +219,7 @@ class JsonArray(FixedArray):
             raise prefix(e, f"Error reading {self._store.describe(self._key)}") from None
 
     def _written_in_transaction(self, new: Any, stored: Buffer | None) -> bytes:
-        self._known.stamped = None  # the last call is the one that is committed
+        self._document.stamped = None  # the last call is the one that is committed
         return _encode(written_at(self._decoded(stored), self._tokens, new))
 
     def schema(self) -> Schema:

@@ -46,7 +46,7 @@ class VirtualChunkedArray(FixedArray):
     # Each worker holds one chunk.  The threads of the pool call functions, several at once.  `pending` are
     # the chunks as a transaction sees them, and `known` those computed for it.
 
-    __slots__ = ("_functions", "_known", "_pending", "_spec", "pool")
+    __slots__ = ("_computed", "_functions", "_pending", "_spec", "pool")
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class VirtualChunkedArray(FixedArray):
         self._spec = spec
         self.pool = pool
         self._pending = pending
-        self._known: dict[tuple[int, ...], Array] = {}
+        self._computed: dict[tuple[int, ...], Array] = {}
         self.readable = readable and functions.read_function is not None
         self.writable = writable and functions.write_function is not None
 
@@ -96,7 +96,7 @@ class VirtualChunkedArray(FixedArray):
 
         def read(piece: _Piece) -> None:
             if pending is not None:
-                array = functions.read_pending(pending, piece.cell, self._known)
+                array = functions.read_pending(pending, piece.cell, self._computed)
             else:
                 array = functions.read_chunk(piece.cell, bound).array
             view[piece.at] = array.transpose(order)[piece.inside]

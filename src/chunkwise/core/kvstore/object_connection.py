@@ -87,14 +87,14 @@ class Connection:
         return Connection, (self.bucket, self.retries)
 
     @property
-    def known(self) -> Learned:
+    def facts(self) -> Learned:
         """Facts about the bucket."""
         return learned(self.bucket)
 
     def run(self, request: Request[T]) -> T:
         """Make a request, ``request(library, store)``; its exceptions are passed on."""
         # If both accesses are denied, the exception has a note about the first.
-        library, known = object_library(), self.known
+        library, known = object_library(), self.facts
         access = known.access or self.bucket.accesses()[0]
         try:
             return self._request(request, library, access)
@@ -116,7 +116,7 @@ class Connection:
             failure = failure_of(e)
             if failure.kind in _ANSWERS:
                 raise
-            self.known.forget_access()
+            self.facts.forget_access()
             told = refusal if failure.kind == "denied" and failure_of(refusal).kind == "credentials" else e
             told.add_note(f"{first}; {_way(access)}: {failure.detail}")
             if told is e:
@@ -132,14 +132,14 @@ class Connection:
             if asked is not None and asked[1].startswith(self.bucket.credential_services):
                 raise CredentialsError(f"No credentials: {said}") from e
             if failure_of(e).kind in _ANSWERS:
-                self.known.access = access
+                self.facts.access = access
             raise
-        self.known.access = access
+        self.facts.access = access
         return result
 
     def _store(self, library: ModuleType, access: Access) -> obstore.store.ObjectStore:
         key = os.getpid(), access, self.retries
-        stores = self.known.stores
+        stores = self.facts.stores
         found = stores.get(key)
         if found is None:
             with trusted_by_obstore():

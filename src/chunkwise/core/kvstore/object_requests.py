@@ -98,18 +98,18 @@ class Requests:
     @property
     def same_tags(self) -> bool:
         """False if a probe showed that writes are answered with other ETags than reads."""
-        known = self._connection.known.conditional
+        known = self._connection.facts.conditional
         return known is None or known.same_tags
 
     @property
     def why_unsafe(self) -> str:
         """What a probe showed about a server without conditional writes."""
-        known = self._connection.known.conditional
+        known = self._connection.facts.conditional
         return "" if known is None else known.why
 
     def conditional_writes(self, key: str) -> ConditionalWrites:
         """Return the conditions that the server honours; probed once for the bucket, close to `key`."""
-        known = self._connection.known
+        known = self._connection.facts
         if known.conditional is None:
             with known.lock:
                 if known.conditional is None:
@@ -120,7 +120,7 @@ class Requests:
 
     def _bucket_exists(self) -> bool:
         """Return True if a "not found" without a reason is about the key; makes one request."""
-        known = self._connection.known
+        known = self._connection.facts
         if not known.exists:
 
             def look(library: ModuleType, store: obstore.store.ObjectStore) -> bool:

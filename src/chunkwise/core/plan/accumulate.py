@@ -155,14 +155,14 @@ class _Median(Accumulator):
         self._bits = np.dtype(f"u{memory.itemsize}")
         self._sign = 1 << (8 * memory.itemsize - 1)
         self._shift = 8 * memory.itemsize - 16
-        self._known = 0
+        self._high_bits = 0
         self._rank = -1
         self._counts = np.zeros(1 << 16, np.int64)
 
     def add(self, part: Array) -> None:
         keys = self._keys(part.reshape(-1))
         if self._rank >= 0:
-            keys = keys[keys >> self._bits.type(self._shift + 16) == self._known]
+            keys = keys[keys >> self._bits.type(self._shift + 16) == self._high_bits]
         digits = (keys >> self._bits.type(self._shift)) & self._bits.type(0xFFFF)
         self._counts += np.bincount(digits.astype(np.int64), minlength=len(self._counts))
 
@@ -172,7 +172,7 @@ class _Median(Accumulator):
             self._rank = (int(below[-1]) - 1) // 2
         digit = int(np.searchsorted(below, self._rank, "right"))
         self._rank -= int(below[digit - 1]) if digit else 0
-        self._known = self._known << 16 | digit
+        self._high_bits = self._high_bits << 16 | digit
         self._counts[:] = 0
         self._shift -= 16
         return self._shift >= 0
@@ -181,9 +181,9 @@ class _Median(Accumulator):
         flip = self._sign
         if self._memory.kind == "u":
             flip = 0
-        elif self._memory.kind == "f" and not self._known & self._sign:
+        elif self._memory.kind == "f" and not self._high_bits & self._sign:
             flip = 2 * self._sign - 1
-        return np.array(self._known ^ flip, self._bits).view(self._memory)[()]
+        return np.array(self._high_bits ^ flip, self._bits).view(self._memory)[()]
 
     def _keys(self, values: Array) -> Array:
         if self._memory.kind == "u":

@@ -29,7 +29,7 @@ class LayerParser:
 
     def __init__(self, dtype: DataType | None = None) -> None:
         self._dtype = dtype
-        self._known: dict[object, DriverSpec] = {}
+        self._drivers: dict[object, DriverSpec] = {}
 
     def parse(self, value: JSON) -> Spec:
         """Return the spec of a layer, or raise like `Spec`."""
@@ -69,13 +69,13 @@ class LayerParser:
         """Return the driver of the first layer that differs only in its transform and the member `own`."""
         others = [item for item in value.items() if item[0] not in ("transform", own)]
         kind = (transform.output_rank, transform.input_rank, repr(others), repr(store))  # 1 is not true
-        known = self._known.get(kind)
+        known = self._drivers.get(kind)
         if known is None:
             spec = parse_base(value)
             if spec.dtype is None and self._dtype is not None:
                 spec = spec.copy()
                 spec.update(dtype=self._dtype)
-            known = self._known[kind] = spec._driver
+            known = self._drivers[kind] = spec._driver
         return known
 
 

@@ -158,7 +158,7 @@ class OcdbtStore:
                     raise database.missing(value.file)
                 return found
 
-            return self._with_state(load, database.known)
+            return self._with_state(load, database.last_state)
 
         return read
 
@@ -215,7 +215,7 @@ class OcdbtStore:
                 for one in found
             ]
 
-        return self._with_state(load, self._database.known)
+        return self._with_state(load, self._database.last_state)
 
     def list(self, start: str = "", stop: str = "") -> Iterator[str]:
         """Yield the keys in ``[start, stop)`` of the current version, in order."""

@@ -86,7 +86,7 @@ class Database:
         self.config = config  # the required members
         self._slots = slots  # held while a node is decoded or encoded
         self._lock = new_lock()
-        self._known = _UNKNOWN
+        self._last = _UNKNOWN
         self._looking, self._looked = new_lock(), 0.0  # lock and start time of reading manifests
         self._failure: Exception | None = None
         self._node_locks = KeyLocks()  # so that each node is read once
@@ -101,14 +101,14 @@ class Database:
     # -- manifests ------------------------------------------------------------------------------------
 
     @property
-    def known(self) -> State:
+    def last_state(self) -> State:
         """The state as it was last seen."""
-        return self._known if self._known.time else self.current()
+        return self._last if self._last.time else self.current()
 
     @property
     def known_config(self) -> Config | None:
         """The configuration, if it has been read."""
-        manifest = self._known.manifest
+        manifest = self._last.manifest
         return None if manifest is None else manifest.config
 
     def current(self) -> State:
@@ -128,10 +128,10 @@ class Database:
                     raise failure
             elif self._failure is not None:
                 raise copy.copy(self._failure)
-            return self._known
+            return self._last
 
     def _look(self) -> State:
-        known, began = self._known, time.time()
+        known, began = self._last, time.time()
         store, key = self.manifests.store, self.manifests.directory + MANIFEST
         for _ in range(MOST_LOST):
             found = store.read(key, if_not_equal=known.generation or None)
@@ -155,8 +155,8 @@ class Database:
     def remember(self, state: State) -> State:
         """Keep a state, unless a newer one is known, and return it."""
         with self._lock:
-            if state.time >= self._known.time:
-                self._known = state
+            if state.time >= self._last.time:
+                self._last = state
         return state
 
     def _latest_numbered(self, manifest: Manifest) -> Manifest | None:

@@ -81,7 +81,7 @@ class ReferenceStore:
         self._load_table = load
         self._open_target = open_target
         self._lock = new_lock()
-        self._known: Loaded | None = None
+        self._last: Loaded | None = None
         self._time = 0.0  # time at which it was current
         self._traits: StoreTraits | None = None
 
@@ -101,7 +101,7 @@ class ReferenceStore:
         """The traits of the store that references lead to, if known."""
         if self._traits is None:
             base = traits_of(self.base)
-            known = self._known
+            known = self._last
             url = None if known is None else known.table.some_url()
             if url:
                 try:
@@ -130,7 +130,7 @@ class ReferenceStore:
 
     def _loaded(self) -> Loaded:
         with self._lock:
-            known, now = self._known, time.monotonic()
+            known, now = self._last, time.monotonic()
             if known is not None:
                 if traits_of(self.base).request_concurrency is not None and now - self._time < _RECHECK:
                     return known
@@ -144,7 +144,7 @@ class ReferenceStore:
                 loaded = self._load_table(self.base, self.key, self._open_target)
             except (ChunkwiseError, ImportError) as e:
                 raise prefix(e, f"Error reading {self.base.describe(self.key)}") from e.__cause__
-            self._known, self._time, self._traits = loaded, now, None
+            self._last, self._time, self._traits = loaded, now, None
             return loaded
 
     # -- reading --------------------------------------------------------------------------------------
