@@ -277,7 +277,7 @@ def test_region_is_found(s3_bucket: S3Bucket, s3: ObjectStore, between: Any) -> 
     store = ObjectStore(replace(s3_bucket, endpoint=between.url), QUICK)
     assert store.read("k").value == VALUE
     assert len(between.log()) == 2
-    assert store._requests._connection.known.access.region == "eu-west-3"
+    assert store._requests._connection.facts.access.region == "eu-west-3"
 
 
 def test_faults_under_an_array(store: ObjectStore, between: Any) -> None:

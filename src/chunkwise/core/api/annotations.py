@@ -29,12 +29,12 @@ FutureLike: TypeAlias = Union[Future[T], Awaitable[T], T]  # noqa: UP007
 RecheckCacheOption: TypeAlias = Union[bool, Literal["open"], float]  # noqa: UP007
 """Staleness bound of cached data.
 
-True: they are checked at each operation; False: never; ``"open"``: if older than the opening of the array;
-a float: if older than that time, in seconds since the epoch.
+True: check at each operation; False: never check; ``"open"``: check if older than the opening of the array; a
+float: check if older than that time, in seconds since the epoch.
 """
 
 DownsampleMethod: TypeAlias = Literal["stride", "median", "mode", "mean", "min", "max"]
-"""Method that makes one element of a cell of them."""
+"""Method that reduces a cell to one element."""
 
 NumpyIndexTerm: TypeAlias = Union[SupportsIndex, slice, EllipsisType, npt.ArrayLike, None]  # noqa: UP007
 """One term of a NumPy-style index."""

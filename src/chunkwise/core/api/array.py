@@ -27,7 +27,7 @@ def array(
     copy: bool | None = None,
     write: bool | None = None,
 ) -> TensorStore:
-    """Return a view of a NumPy array, whose memory it shares where that is possible.
+    """Return a view of a NumPy array, sharing its memory if possible.
 
     Parameters
     ----------
@@ -39,21 +39,21 @@ def array(
     context : Context, optional
         Source of shared resources.
     copy : bool, optional
-        True: copy always.  False: fail if that can't be avoided.
+        True: always copy.  False: fail if a copy can't be avoided.
     write : bool, optional
-        False: make it read-only.  True: copy an array that is read-only itself.
+        False: make it read-only.  True: copy a read-only array.
 
     Returns
     -------
     TensorStore
-        Of the shape of `array`.
+        An array with the shape of `array`.
 
     Raises
     ------
     ValueError
-        If the type of `array` is no data type, or `copy` is false and a copy is needed.
+        If the type of `array` is not a data type, or `copy` is false and a copy is needed.
     TypeError
-        If an array is not safely converted to `dtype`.
+        If an array can't be safely converted to `dtype`.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Properties of a view of an open array: its domain and type, how and where it is stored."""
+"""Properties of a view of an open array: domain, type, storage."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from chunkwise.errors import ChunkwiseError, FailedPreconditionError
 __all__ = ["ArrayInfo", "ArrayView"]
 
 
-_MOST_LISTED = 1000  # chunks whose stored size is looked up to show it
+_MOST_LISTED = 1000  # most chunks whose stored size is looked up for display
 
 
 class ArrayView(WritableIndexingMixin):
-    """The properties of an open array seen through an index transform, perhaps in a transaction."""
+    """The properties of an open array viewed through an index transform, perhaps in a transaction."""
 
     __slots__ = ("__weakref__", "_array", "_node", "_transaction", "_transform")
 
@@ -81,18 +81,18 @@ class ArrayView(WritableIndexingMixin):
 
     @property
     def nbytes(self) -> int:
-        """Size of all elements in memory, in bytes; of objects that of the references to them."""
+        """Size of all elements in memory, in bytes; for objects, the size of references to them."""
         return self.size * self._array.dtype.memory_dtype.itemsize
 
     def nbytes_stored(self) -> int:
         """Return the stored size of the whole array in bytes, its documents included.
 
-        The keys of the store are listed; those of a million chunks take a while.
+        The keys of the store are listed, which takes a while for a million chunks.
 
         Raises
         ------
         FailedPreconditionError
-            If it is stored nowhere.
+            If it is not stored anywhere.
         UnsupportedError
             If the store can't list its keys.
         """
@@ -103,7 +103,7 @@ class ArrayView(WritableIndexingMixin):
 
     @property
     def chunks(self) -> tuple[int, ...] | None:
-        """Shape of the chunks that are read, inner ones in shards; None if there is no one shape."""
+        """Shape of read chunks, which are inner chunks in shards; None if shapes vary."""
         shape = self.chunk_layout.read_chunk.shape or ()
         known = tuple(n for n in shape if n is not None)
         return known if len(known) == self.rank else None
@@ -112,13 +112,13 @@ class ArrayView(WritableIndexingMixin):
         return str(catalogue.hooks["dask token"](self))
 
     def info(self) -> ArrayInfo:
-        """Return the properties of the array: a mapping, whose text is a table.  Nothing is read."""
+        """Return the properties of the array as a mapping, whose text is a table.  Nothing is read."""
         return array_info(self)
 
     def _repr_html_(self) -> str | None:
         try:
             return array_html(self)
-        except ChunkwiseError:  # it is gone, or a transaction is over: the text says so
+        except ChunkwiseError:  # the array is gone, or a transaction is over: the text says so
             return None
 
     @property
@@ -143,7 +143,7 @@ class ArrayView(WritableIndexingMixin):
 
     @property
     def schema(self) -> Schema:
-        """Everything known of the array, in the index space of the view."""
+        """Everything known about the array, in the index space of the view."""
         schema = self._array.schema().transformed(self._transform)
         return schema
 
@@ -154,12 +154,12 @@ class ArrayView(WritableIndexingMixin):
 
     @property
     def codec(self) -> CodecSpec | None:
-        """Encoding of chunks, where there are any."""
+        """Encoding of chunks, if there are any."""
         return self.schema.codec
 
     @property
     def fill_value(self) -> npt.NDArray[Any] | None:
-        """Value of elements that are not stored; None where the format has no such value."""
+        """Value of missing elements; None if the format has no such value."""
         return self.schema.fill_value
 
     @property
@@ -170,7 +170,7 @@ class ArrayView(WritableIndexingMixin):
 
     @property
     def kvstore(self) -> KvStore | None:
-        """The key-value store that the array lies in."""
+        """The key-value store of the array."""
         return self._kvstore()
 
     def _kvstore(self) -> KvStore | None:
@@ -179,7 +179,7 @@ class ArrayView(WritableIndexingMixin):
 
     @property
     def url(self) -> str:
-        """URL of the array; the transform of the view has no place in it."""
+        """URL of the array, which can't include the transform of the view."""
         check_open(self._transaction)
         return self._array.spec().url()
 
@@ -187,17 +187,17 @@ class ArrayView(WritableIndexingMixin):
 
     @property
     def attrs(self) -> Attributes:
-        """The user attributes of the stored array; empty and fixed for one that is stored nowhere."""
+        """The user attributes of the stored array; empty and fixed if it is not stored anywhere."""
         return self._find_node().attributes
 
     @property
     def path(self) -> str | None:
-        """Path from the root of the tree that it was opened from, empty for the root itself."""
+        """Path from the root of the tree in which it was opened, empty for the root itself."""
         return self._find_node().path
 
     @property
     def name(self) -> str | None:
-        """The path with a "/" in front; None for an array that is stored nowhere."""
+        """The path with a "/" in front; None if the array is not stored anywhere."""
         return self._find_node().name
 
     def _find_node(self) -> ArrayNode:
@@ -277,9 +277,9 @@ def _size(nbytes: int) -> str:
 
 
 def _met(view: ArrayView) -> tuple[int, int, int | None] | None:
-    """Return numbers of chunks and of keys that a view meets, and the stored size of these if it is near.
+    """Return the numbers of chunks and keys that a view meets, and the keys' stored size if storage is near.
 
-    None for what isn't stored in chunks of its own.
+    None for arrays without their own chunks.
     """
     from chunkwise.core.arrays.chunked import ChunkedArray  # only notebooks ask
     from chunkwise.core.engine.estimate import estimate_requests
@@ -297,7 +297,7 @@ def _met(view: ArrayView) -> tuple[int, int, int | None] | None:
 
 
 def _is_near(view: ArrayView) -> bool:
-    """Return True if listing what is stored costs next to nothing."""
+    """Return True if listing the stored keys costs next to nothing."""
     node = view._find_node().node
     return node is not None and isinstance(node.location.store, FileStore | MemoryStore)
 

@@ -1,10 +1,11 @@
-"""Copies of one array to another, in blocks, with memory that doesn't depend on their size.
+"""Copies of one array to another, in blocks, with memory independent of their size.
 
-1. The source is aligned with the target: by label, else by position, repeated where it lacks a dimension.
+1. The source is aligned with the target: by label, or else by position; it is repeated along dimensions that
+   it lacks.
 2. A small source is copied with one read and one write.
 3. Otherwise the target is divided into blocks of whole write chunks.  A few threads take one block after
    the other: read, convert, write.
-4. The first failure, or a caller that gives up, stops the threads after the block under way.
+4. The first failure, or cancellation, stops the threads after the current block.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class BlockCopy(Generic[A]):
         return divide(self.target, self.source, self._block_nbytes)
 
     def read(self, block: IndexDomain) -> npt.NDArray[Any]:
-        """Return the elements of a block, as they are to be stored."""
+        """Return the elements of a block in the form to store."""
         return self.convert(self.source[block].read().result())
 
     def copy(self, block: IndexDomain) -> None:
@@ -78,7 +79,7 @@ class BlockCopy(Generic[A]):
 
 
 def copy_into(target: ArrayView, source: ArrayView, batch: Batch | None = None) -> WriteFutures:
-    """Write all elements of `source` to `target`; with a `batch` everything is read before it is written."""
+    """Write all elements of `source` to `target`; with a `batch`, everything is read before writing."""
     try:
         copy = BlockCopy(target, source)
     except ChunkwiseError as e:
@@ -93,7 +94,7 @@ def copy_into(target: ArrayView, source: ArrayView, batch: Batch | None = None) 
 
 
 def divide(target: ArrayView, source: ArrayView, block_nbytes: int = BLOCK_NBYTES) -> Blocks:
-    """Divide the domain of `target` at its write chunks, with regard to the chunks of `source`."""
+    """Divide the domain of `target` at its write chunks, considering the chunks of `source`."""
     layout = target.chunk_layout
     unit = _extents(layout.write_chunk.shape, target)
     origin = [
@@ -107,12 +108,12 @@ def divide(target: ArrayView, source: ArrayView, block_nbytes: int = BLOCK_NBYTE
 
 
 def _extents(shape: Sequence[int | None] | None, store: ArrayView) -> list[int]:
-    # Where there is no chunk along a dimension, any cut is as good as another.
+    # Along a dimension without chunks, any cut is as good as another.
     return [n or 1 for n in shape or (None,) * store.rank]
 
 
 def item_nbytes(store: ArrayView) -> int:
-    """Return how many bytes an element takes in memory, 1 if it takes none."""
+    """Return how many bytes an element takes in memory, at least 1."""
     return max(1, store.dtype.memory_dtype.itemsize)
 
 
@@ -146,7 +147,7 @@ def _in_one_go(copy: BlockCopy[A], reading: Future[npt.NDArray[Any]]) -> WriteFu
         write(done)
 
     def start(done: Future[npt.NDArray[Any]]) -> None:
-        # A thread of the pool would have to do the whole write alone.
+        # A thread of the pool would do the whole write alone.
         if not start_thread(be_part_and_write, done):
             write(done)
 

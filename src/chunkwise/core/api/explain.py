@@ -1,4 +1,4 @@
-"""``explain``: the requests that a read of a view will make, and its strategies."""
+"""``explain``: the requests and strategies of a read of a view."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Explanation(NamedTuple):
     storage : str
         Name of the storage.
     strategies : tuple of ReadStrategy
-        Of the arrays that are read, each once.
+        Strategies of the arrays that are read, each once.
     """
 
     requests: RequestEstimate
@@ -91,9 +91,9 @@ class Explanation(NamedTuple):
 
 
 def explain(array: OpenArray, transform: IndexTransform) -> Explanation:
-    """Return the requests that reading a view will make, of a stack those of all layers that it meets."""
+    """Return the requests for reading a view; for a stack, those of all layers that it meets."""
     n_bytes = prod(array.bounded(transform).input_shape) * array.numpy_dtype().itemsize
-    # The layers of a stack that are not open are opened, which reads their metadata; nothing else is read.
+    # Layers of a stack that are not open are opened, which reads their metadata; nothing else is read.
     counts: list[RequestEstimate] = []
     storages: dict[str, None] = {}
     strategies: dict[ReadStrategy, None] = {}
@@ -119,7 +119,7 @@ def explain(array: OpenArray, transform: IndexTransform) -> Explanation:
 def _sources(
     array: Any, transform: IndexTransform, *, in_stack: bool = False
 ) -> Iterator[tuple[Any, IndexTransform]]:
-    """Yield the arrays in chunks that `array` shows, with what a read of `transform` asks of each."""
+    """Yield the chunked arrays in `array`, with the request to each for reading `transform`."""
     while not hasattr(array, "stored") and hasattr(array, "base"):
         array, transform = array.base(transform)
     if hasattr(array, "stored") and hasattr(array, "store"):
@@ -139,7 +139,7 @@ def _sources(
 
 
 def _total(counts: Sequence[RequestEstimate]) -> RequestEstimate:
-    """Return the sum; the layers of a stack share the limit of concurrent requests."""
+    """Return the sum; layers of a stack share the limit on concurrent requests."""
     known = [count.n_stored_bytes for count in counts if count.n_stored_bytes is not None]
     limits = [count.concurrency for count in counts if count.concurrency is not None]
     sums = {name: sum(getattr(count, name) for count in counts) for name in _SUMMED}

@@ -1,4 +1,4 @@
-"""Names and units of dimensions of images in TIFF files, for which the arrays' own format has no place."""
+"""Names and units of dimensions of images in TIFF files, which the arrays' own format can't store."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _FILES = ("tiff_images",)
 
 
 def with_axes_of_file(store: TensorStore) -> TensorStore:
-    """Return an array of an image file with the labels and units that the file says; others as they are."""
+    """Return an array of an image file with the file's labels and units; other arrays unchanged."""
     kvstore = store.kvstore
     if kvstore is None or kvstore._bound_spec().driver not in _FILES:
         return store

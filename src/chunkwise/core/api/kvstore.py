@@ -1,4 +1,4 @@
-"""``KvStore``: a kvstore as TensorStore's Python API has it; keys are bytes, relative to a prefix."""
+"""``KvStore``: a kvstore with TensorStore's Python API; keys are bytes, relative to a prefix."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ T = TypeVar("T")
 class KvStore(Locatable):
     """Keys and values under a prefix, `path`, of a kvstore.
 
-    The prefix is put in front of a key as it is: whether it ends in "/" matters.  Two handles are
-    equal only if they are the same object.
+    The prefix is prepended to a key unchanged, so it matters whether it ends in "/".  Two handles are equal
+    only if they are the same object.
 
     Examples
     --------
@@ -68,7 +68,7 @@ class KvStore(Locatable):
 
     _spec: KvStoreSpec  # bound
     _driver: KvStoreDriver
-    _in_memory: bool  # an operation takes microseconds
+    _in_memory: bool  # whether an operation takes only microseconds
     _prefix: str
     _transaction: Transaction | None
 
@@ -103,7 +103,7 @@ class KvStore(Locatable):
         context: Context | None = None,
         transaction: Transaction | None = None,
     ) -> Future[KvStore]:
-        """Open the kvstore that a spec, its JSON or a URL means.
+        """Open the kvstore of a spec, its JSON or a URL.
 
         Parameters
         ----------
@@ -116,14 +116,14 @@ class KvStore(Locatable):
         Raises
         ------
         ValueError, TypeError
-            At once if the spec is malformed; what goes wrong later comes through the future.
+            At once if the spec is malformed; later errors come through the future.
         """
         found = as_context(context)
         check_transaction(transaction)
         parsed = as_kvstore_spec(spec)
         return in_foreground(not_too_deep(lambda: cls._make(parsed.bind(found), transaction)))
 
-    # -- what it is -------------------------------------------------------------------------------
+    # -- properties -------------------------------------------------------------------------------
 
     @property
     def path(self) -> str:
@@ -141,7 +141,7 @@ class KvStore(Locatable):
 
     @property
     def base(self) -> KvStore | None:
-        """The store that this one adapts, if it does."""
+        """The store that this one adapts, if any."""
         base = self._spec.base
         return None if base is None else KvStore._make(base, self._transaction)
 
@@ -157,12 +157,12 @@ class KvStore(Locatable):
         self._bind(self._spec)
 
     def with_transaction(self, transaction: Transaction | None) -> KvStore:
-        """Return the same store, with operations belonging to `transaction`, or to none.
+        """Return the same store with operations in `transaction`, or in none.
 
         Raises
         ------
         ValueError
-            If the transaction that it belongs to now has not been committed.
+            If its current transaction has not been committed.
         """
         check_transaction(transaction)
         check_rebind(self._transaction)
@@ -225,12 +225,12 @@ class KvStore(Locatable):
         if_not_equal : bytes, optional
             A generation: if it is the current one, no value is returned.
         staleness_bound : float, optional
-            Earliest time, in seconds since the epoch, at which the result has to have been current.
-            Nothing is cached here, so it always was.
+            Earliest time, in seconds since the epoch, at which the result must have been current.  Nothing is
+            cached here, so it always is.
         batch : Batch, optional
-            Begin when the batch is submitted; what lies in memory is read at once.
+            Begin when the batch is submitted; values in memory are read at once.
         byte_range : slice, optional
-            Without a step; from the end if the start is negative, which no stop may go with.
+            A slice without a step; a negative start counts from the end, and allows no stop.
         """
         part = None if byte_range is None else as_byte_range(byte_range)
         known = as_bytes(if_not_equal, "if_not_equal") if if_not_equal is not None else b""
@@ -254,19 +254,19 @@ class KvStore(Locatable):
     def write(
         self, key: Key, value: Key | None, *, if_equal: Key | None = None
     ) -> Future[values.TimestampedStorageGeneration]:
-        """Write a value, or delete it if None, perhaps on condition.
+        """Write a value, or delete it if None, perhaps conditionally.
 
         Parameters
         ----------
         key : bytes or str
         value : bytes, str or None
         if_equal : bytes, optional
-            The generation that the key must have; ``b"\\x02"`` is that of a missing key.
+            The generation that the key must have; ``b"\\x02"`` means a missing key.
 
         Returns
         -------
         Future of TimestampedStorageGeneration
-            With an empty generation if the condition did not hold and nothing was written.
+            With an empty generation if the condition failed and nothing was written.
         """
         name = self._key(key)
         data = None if value is None else as_bytes(value, "value")
@@ -306,7 +306,7 @@ class KvStore(Locatable):
         ----------
         range : KvStore.KeyRange, optional
         strip_prefix_length : int
-            Bytes to leave out at the beginning of each key; what is shorter becomes empty.
+            Number of bytes to leave out at the start of each key; shorter keys become empty.
         """
         keys = as_range(values.KeyRange() if range is None else range).shifted(self._prefix)
         if isinstance(strip_prefix_length, bool) or not hasattr(strip_prefix_length, "__index__"):
@@ -333,13 +333,12 @@ class KvStore(Locatable):
         source_range: values.KeyRange | None = None,
         source_staleness_bound: float | None = None,
     ) -> Future[None]:
-        """Give keys of an OCDBT database the values of keys in a range, whose data is not copied.
+        """Give keys of an OCDBT database the values of keys in a range, without copying their data.
 
         Parameters
         ----------
         target : KvStore
-            The same database, or one whose directory holds that of this one.  Its prefix takes the place of
-            the prefix of this store.
+            The same database, or one whose directory contains this one's.  Its prefix replaces this store's.
         source_range : KvStore.KeyRange, optional
             All keys by default.
         source_staleness_bound : float, optional
@@ -348,7 +347,7 @@ class KvStore(Locatable):
         Raises
         ------
         NotImplementedError
-            Through the future, for other kvstores, and if this one is in a transaction.
+            Through the future, for other kvstores, and if this store is in a transaction.
         """
         if not isinstance(target, KvStore):
             raise TypeError(f"target must be a KvStore, got {type(target).__name__}")
@@ -375,12 +374,12 @@ class KvStore(Locatable):
         return Future.ready(None) if keys.empty else self._run(copy, changes=True)
 
     def _nothing_to_do(self, result: T) -> Future[T]:
-        """Return a result that no store was asked for, unless the transaction is over."""
+        """Return a result without using a store, unless the transaction is over."""
         error = not_open(self._transaction)
         return Future.ready(result) if error is None else Future.failed(error)
 
     def _run(self, work: Callable[[], T], *, changes: bool = False, slow: bool = False) -> Future[T]:
-        """Do `work` now if that is quick, else on a thread; `changes` if it changes what is stored."""
+        """Do `work` now if that is fast, otherwise in a thread; `changes` if it changes stored data."""
         if self._in_memory or (not changes and not slow and self._spec.driver == "file"):
             return in_foreground(work)
         writes = self._driver.identity if changes else None

@@ -24,13 +24,13 @@ __all__ = [
 ]
 
 Key: TypeAlias = "bytes | str"
-"""Bytes, or text that stands for its UTF-8 bytes."""
+"""Bytes, or text, which means its UTF-8 bytes."""
 
 State: TypeAlias = Literal["unspecified", "missing", "value"]
 
 
 def as_bytes(value: object, name: str) -> bytes:
-    """Return the bytes of a key, value or generation; raise TypeError, naming it, for anything else."""
+    """Return the bytes of a key, value or generation; raise TypeError with its name for anything else."""
     if isinstance(value, str):
         return key_range.encode_key(value)
     if isinstance(value, bytes | bytearray):
@@ -39,7 +39,7 @@ def as_bytes(value: object, name: str) -> bytes:
 
 
 def as_text(value: object, name: str) -> str:
-    """Return the text of a key; characters beyond ASCII stand for UTF-8."""
+    """Return the text of a key; characters beyond ASCII mean UTF-8."""
     if not isinstance(value, str):
         return key_range.decode_key(as_bytes(value, name))
     if not value.isascii():
@@ -48,7 +48,7 @@ def as_text(value: object, name: str) -> str:
 
 
 def as_byte_range(value: object) -> ByteRange:
-    """Return the range of bytes that a slice without a step means."""
+    """Return the byte range of a slice without a step."""
     if not isinstance(value, slice) or value.step is not None:
         raise TypeError(f"byte_range must be a slice without a step, got {value!r}")
     for bound in (value.start, value.stop):
@@ -61,13 +61,13 @@ def as_byte_range(value: object) -> ByteRange:
 
 
 def check_staleness(bound: object) -> None:
-    """Raise TypeError for an argument ``staleness_bound`` that is no time."""
+    """Raise TypeError if an argument ``staleness_bound`` is not a time."""
     if bound is not None and not hasattr(bound, "__float__"):
         raise TypeError(f"staleness_bound must be a number, got {type(bound).__name__}")
 
 
 class _Record:
-    """Equality, pickling and copies of the records here, which can be changed and so have no hash."""
+    """Equality, pickling and copies of the records here, which are mutable and so have no hash."""
 
     __slots__ = ("__weakref__",)
 
@@ -94,7 +94,7 @@ class _Record:
 
 
 class KeyRange(_Record):
-    """The keys from one up to, but without, another, in the order of their bytes.
+    """The keys from one up to, but excluding, another, in the order of their bytes.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ class KeyRange(_Record):
 
     @property
     def exclusive_max(self) -> bytes:
-        """First key beyond the range, empty for no bound; can be set."""
+        """First key after the range, empty for no bound; can be set."""
         return self._max
 
     @exclusive_max.setter
@@ -154,7 +154,7 @@ class KeyRange(_Record):
 
 
 class TimestampedStorageGeneration(_Record):
-    """Version of one key, and when it was known to be current.
+    """Version of one key, and a time at which it was current.
 
     Parameters
     ----------
@@ -203,7 +203,7 @@ class ReadResult(_Record):
     Parameters
     ----------
     state : {"unspecified", "missing", "value"}
-        Unspecified if the generation is the one that the caller has already.
+        Unspecified if the caller already has the generation.
     value : bytes or str
     stamp : TimestampedStorageGeneration
     """
@@ -237,7 +237,7 @@ class ReadResult(_Record):
 
     @property
     def stamp(self) -> TimestampedStorageGeneration:
-        """A copy of the version and of the time at which it was current; can be set."""
+        """A copy of the version and the time at which it was current; can be set."""
         return self._stamp.__copy__()
 
     @stamp.setter
@@ -250,7 +250,7 @@ class ReadResult(_Record):
 
     @property
     def state(self) -> State:
-        """Presence of the value; can be set."""
+        """Whether there is a value; can be set."""
         return self._state
 
     @state.setter
@@ -271,7 +271,7 @@ def as_range(value: object) -> key_range.KeyRange:
 
 
 def read_result(found: Stamped, known: bytes) -> ReadResult:
-    """Return what a store has found as a result of `KvStore.read`; the generation `known` was not wanted."""
+    """Return a store's result as a result of `KvStore.read`, without a value if `known` is current."""
     stamp = TimestampedStorageGeneration(found.generation, found.time)
     if found.value is not None:
         return ReadResult("value", bytes(found.value), stamp)

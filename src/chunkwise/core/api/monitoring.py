@@ -1,4 +1,4 @@
-"""Metrics and verbose logging, as far as TensorStore's experimental functions for them go."""
+"""Metrics and verbose logging, with TensorStore's experimental functions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 _VERBOSE_FLAG = "tensorstore_verbose_logging"
-_TIMEOUT = 60.0  # seconds, for the push gateway to answer
+_TIMEOUT = 60.0  # seconds to wait for the push gateway
 
 
 def _values() -> dict[str, int]:
@@ -57,7 +57,7 @@ def experimental_collect_matching_metrics(
     metric_prefix : str
         Names look like ``/tensorstore/cache/chunk_cache/reads``.
     include_zero_metrics : bool
-        Also return what was never counted.
+        Also return metrics that were never counted.
 
     Returns
     -------
@@ -112,12 +112,12 @@ def experimental_push_metrics_to_prometheus(
     Returns
     -------
     Future of int
-        Status code of the answer.
+        Status code of the response.
 
     Raises
     ------
     ValueError
-        If there is no `job`, or `pushgateway` is no URL of HTTP.
+        If there is no `job`, or `pushgateway` is not an HTTP URL.
 
     Examples
     --------
@@ -139,7 +139,7 @@ def experimental_push_metrics_to_prometheus(
 
 
 def _push(url: str, body: bytes) -> int:
-    from urllib.request import Request, urlopen  # slow to load
+    from urllib.request import Request, urlopen  # slow to import
 
     request = Request(url, body, {"Content-Type": "text/plain; version=0.0.4"}, method="PUT")
     with urlopen(request, timeout=_TIMEOUT) as response:
@@ -152,10 +152,10 @@ def experimental_update_verbose_logging(flags: str = "", overwrite: bool = False
     Parameters
     ----------
     flags : str
-        Names separated by commas, each perhaps with a level: ``"http,s3=1"``.  ``all`` stands for every
-        logger; level 0, or -1, is the ordinary one.  A name is that of a logger below ``chunkwise``.
+        Names separated by commas, each perhaps with a level: ``"http,s3=1"``.  ``all`` means every logger;
+        level 0, or -1, is the normal one.  A name is a logger's below ``chunkwise``.
     overwrite : bool
-        Make all that are not named ordinary.
+        Reset all other loggers to normal.
 
     Examples
     --------
@@ -173,13 +173,13 @@ def experimental_update_verbose_logging(flags: str = "", overwrite: bool = False
 
 
 def parse_tensorstore_flags(argv: Sequence[str]) -> None:
-    """Read flags that were meant for TensorStore from a command line.
+    """Read TensorStore's flags from a command line.
 
     Parameters
     ----------
     argv : sequence of str
-        Of ``--tensorstore_verbose_logging=...`` the rest is given to
-        `experimental_update_verbose_logging`; all else is the business of others.
+        The value of ``--tensorstore_verbose_logging=...`` is passed to `experimental_update_verbose_logging`;
+        everything else is ignored.
 
     Examples
     --------

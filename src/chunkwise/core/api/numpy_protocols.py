@@ -1,4 +1,4 @@
-"""What NumPy users expect of an array: rows one after the other, a number, memory of other libraries."""
+"""What NumPy users expect of an array: iteration, conversion to a number, memory of other libraries."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 __all__ = ["NumpyProtocols", "writable_view"]
 
-_AT_ONCE = 1 << 20  # elements that iteration reads ahead
+_AT_ONCE = 1 << 20  # number of elements that iteration reads ahead
 
 
 class NumpyProtocols:
-    """Protocols of Python and NumPy that follow from shape, elements and `__array__`."""
+    """Protocols of Python and NumPy, derived from shape, elements and `__array__`."""
 
     __slots__ = ()
 
@@ -61,7 +61,7 @@ class NumpyProtocols:
         return (x for i in starts for x in np.asarray(self[i : min(i + _AT_ONCE, first + n)]))
 
     def __contains__(self, value: object) -> bool:
-        raise TypeError("whether an element is in the array takes reading it: value in store.read().result()")
+        raise TypeError("finding an element in the array takes reading it: value in store.read().result()")
 
     def _number(self, kind: str) -> Any:
         if self.domain.rank:
@@ -80,12 +80,12 @@ class NumpyProtocols:
         return complex(self._number("complex"))
 
     def __eq__(self, other: object) -> bool:
-        # By identity it would be False without a word where elements are meant.
+        # Comparing by identity would silently return False where elements are meant.
         if self is other:
             return True
         if isinstance(other, NumpyProtocols | Number | list | tuple):
             raise TypeError(
-                "arrays that are not read can't be compared by ==: compare what is read, such as "
+                "arrays can't be compared by == before they are read: compare the results, such as "
                 "a.read().result() == b.read().result(), or the arrays themselves by `is`"
             )
         return NotImplemented
@@ -97,7 +97,7 @@ class NumpyProtocols:
         return np.asarray(self).__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return 1, 0  # the memory of the processor
+        return 1, 0  # CPU memory
 
 
 def writable_view(out: Any) -> npt.NDArray[Any]:
@@ -111,7 +111,7 @@ def writable_view(out: Any) -> npt.NDArray[Any]:
             f"out: the {type(out).__name__} is on device {device}, expected memory of the processor; "
             "read into that and copy"
         )
-    # PyTorch's own way, since NumPy takes its DLPack for read-only.
+    # PyTorch's own way, since NumPy considers its DLPack read-only.
     shared = _shared_by_torch if callable(getattr(out, "numpy", None)) else np.from_dlpack
     try:
         view: npt.NDArray[Any] = shared(out)
@@ -121,7 +121,7 @@ def writable_view(out: Any) -> npt.NDArray[Any]:
 
 
 def _shared_by_torch(out: Any) -> Any:
-    """Return the memory of a tensor; of types that NumPy lacks, such as bfloat16, with those of ml_dtypes."""
+    """Return the memory of a tensor; types that NumPy lacks, such as bfloat16, become ml_dtypes' types."""
     try:
         return out.numpy()
     except TypeError:
@@ -133,4 +133,4 @@ def _shared_by_torch(out: Any) -> Any:
     return out.view(bits).numpy().view(dtype)
 
 
-_PROCESSOR = (1, 3, 11)  # of DLPack's devices: also memory that CUDA and ROCm have pinned
+_PROCESSOR = (1, 3, 11)  # DLPack devices, including pinned memory of CUDA and ROCm

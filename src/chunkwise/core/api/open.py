@@ -1,4 +1,4 @@
-"""``open``: the array that a spec, a URL or a path names."""
+"""``open``: the array of a spec, a URL or a path."""
 
 from __future__ import annotations
 
@@ -72,14 +72,14 @@ def spec_of(spec: SpecLike) -> Spec:
 
 
 def is_place(value: object) -> bool:
-    """Return True for what `open` takes, but a Spec: a path, a URL, JSON, or a store of any library."""
+    """Return True for an argument of `open` other than a Spec: a path, URL, JSON, or any store."""
     if isinstance(value, str | os.PathLike | Mapping | Locatable):
         return not isinstance(value, TensorStore)
     return not isinstance(value, Spec) and is_kvstore_object("kvstore", value) and _is_store_object(value)
 
 
 def _is_store_object(spec: object) -> bool:
-    from chunkwise.core.specs.kvstores.object import is_store_object  # loads the stores of other libraries
+    from chunkwise.core.specs.kvstores.object import is_store_object  # imports the stores of other libraries
 
     return is_store_object(spec)
 
@@ -131,12 +131,11 @@ def open(
     Parameters
     ----------
     spec : Spec, JSON, str or path-like
-        The array to open: a spec, its JSON, a file ``*.json`` that has it, a URL, or the path of a local
-        array, whose format is detected.  A store of zarr-python or obstore, a file system or mapper of
-        fsspec, a path of universal_pathlib and an object with the methods of a kvstore are taken as the store
-        that has the array at its root.
+        The array to open: a spec, its JSON, a file ``*.json`` with that, a URL, or the path of a local array,
+        whose format is detected.  A store of zarr-python or obstore, a file system or mapper of fsspec, a
+        path of universal_pathlib or an object with the methods of a kvstore must have the array at its root.
     read, write : bool, optional
-        Access to open it for; by default all that it allows.
+        Requested access; by default everything that the array allows.
     open_mode, open, create, delete_existing, assume_metadata, assume_cached_metadata
         Open mode; see `OpenMode`.
     context : Context, optional
@@ -144,16 +143,15 @@ def open(
     transaction : Transaction, optional
         Transaction of reads and writes.
     batch : Batch, optional
-        The requests of opening start with the batch.
+        Requests for opening start with the batch.
     kvstore : KvStore or KvStore.Spec, optional
-        Location of the array, if `spec` doesn't say it.
+        Location of the array, if not in `spec`.
     recheck_cached_metadata, recheck_cached_data, recheck_cached : bool, "open" or float, optional
-        Staleness bounds of cached data; `recheck_cached` stands for both.
+        Staleness bounds of cached data; `recheck_cached` sets both.
     rank, dtype, domain, shape, chunk_layout, codec, fill_value, dimension_units, schema
-        Constraints on the array, or properties of a new one; see `Schema`.  They are added to those of the
-        spec.
+        Constraints on the array, or properties of a new one; see `Schema`.  They are added to the spec's.
     storage_options : mapping, optional
-        What fsspec takes for a URL, such as ``{"anon": True}``; see `chunkwise.core.specs.storage_options`.
+        Options of fsspec for a URL, such as ``{"anon": True}``; see `chunkwise.core.specs.storage_options`.
 
     Returns
     -------
@@ -162,7 +160,7 @@ def open(
     Raises
     ------
     ValueError, TypeError
-        At once if the spec or an option is malformed; all else through the future.
+        At once if the spec or an option is malformed; other errors come through the future.
 
     Examples
     --------
@@ -209,7 +207,7 @@ def open(
         ),
         "schema": schema,
     }
-    # What is wrong with the options alone is an error of the call, what doesn't fit the spec one of opening.
+    # Invalid options are an error of the call; options that don't fit the spec are an error of opening.
     Schema(**schema_options)
     parsed = spec_of(with_storage_options(spec, storage_options))
     try:
@@ -254,7 +252,7 @@ def _start(
     if batch is None:
         return start()
     driver = spec._driver
-    at_once = driver.in_memory or driver.driver == "stack"  # whose layers are opened later
+    at_once = driver.in_memory or driver.driver == "stack"  # its layers are opened later
     return batch.defer(start, at_once=at_once)
 
 

@@ -1,8 +1,8 @@
-"""Cache of parsed specs of local arrays: programs open the same ones again and again.
+"""Cache of parsed specs of local arrays, since programs open the same ones repeatedly.
 
-A parsed spec is a function of its JSON, and is never changed but replaced, so it can be shared.  Most specs
-of a program differ in nothing but the path, and then one of them is moved to where the next one is.  Only
-those of files are cached: what else a spec may name can depend on the environment.
+A parsed spec depends only on its JSON, and is replaced instead of changed, so it can be shared.  Most specs
+of a program differ only in the path; then a cached one is copied with the new path.  Only specs of files are
+cached: others may depend on the environment.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _specs: dict[bytes, tuple[DriverSpec, IndexTransform | None]] = {}
 
 
 class SpecKey(NamedTuple):
-    """Key of a spec: its content, and the path of its kvstore if the content leaves that out."""
+    """Key of a spec: its content, and its kvstore's path if the content leaves that out."""
 
     content: bytes
     path: str | None
 
 
 def spec_key(spec: object, flags: tuple[object, ...]) -> SpecKey | None:
-    """Return the key of a spec that is to be updated with `flags`; None if it should not be cached."""
+    """Return the key of a spec to be updated with `flags`; None if it should not be cached."""
     path: str | None = None
     content: Any = spec
     if type(spec) is dict:
@@ -54,7 +54,7 @@ def spec_key(spec: object, flags: tuple[object, ...]) -> SpecKey | None:
 
 
 def cached_spec(key: SpecKey) -> Spec | None:
-    """Return the spec of a key, or another one that differs in its path alone, with the path of the key."""
+    """Return the spec of a key, or one that differs only in its path, with the path of the key."""
     found = _specs.get(key.content)
     if found is None:
         return None
@@ -62,14 +62,14 @@ def cached_spec(key: SpecKey) -> Spec | None:
     if key.path is not None:
         try:
             path = FileKvStoreSpec.normal_path(key.path)
-        except ValueError:  # the error is raised when it is parsed
+        except ValueError:  # parsing will raise the error
             return None
         driver = elsewhere(driver, path if not path or path.endswith("/") else path + "/")
     return Spec._of(driver, transform)
 
 
 def cache_spec(key: SpecKey, spec: Spec) -> None:
-    """Put a spec, as it is now, into the cache."""
+    """Put the current state of a spec into the cache."""
     if key.path is not None and not is_movable(spec._driver):
         return
     put_bounded(_specs, key.content, (spec._driver, spec._transform))

@@ -20,7 +20,7 @@ _SUFFIX = ".json"
 
 
 def read_spec_file(place: str | os.PathLike[str], context: Context | None = None) -> dict[str, JSON] | None:
-    """Return the spec in a file called ``*.json``, perhaps a URL; None if `place` is no such file."""
+    """Return the spec in a file ``*.json``, perhaps given as URL; None if `place` is not such a file."""
     text = os.fspath(place)
     scheme = text.rpartition("|")[2].partition(":")[0] if "|" in text else ""
     if not text.endswith(_SUFFIX) or scheme.replace("-", "_") in DRIVERS:  # such as "|json:/a.json"
@@ -29,7 +29,7 @@ def read_spec_file(place: str | os.PathLike[str], context: Context | None = None
         try:
             location = locate(text, context)
             raw = read_bounded(location.store, location.path.rstrip("/")).value
-        except ChunkwiseError:  # a directory of this name, no access, ...: opening says what is wrong
+        except ChunkwiseError:  # a directory with this name, no access, ...: opening reports the error
             return None
     else:
         raw = Path(text).read_bytes() if os.path.isfile(text) else None

@@ -53,19 +53,19 @@ def overlay(
     schema: Schema | None = None,
     fill_value: npt.ArrayLike | None = None,
 ) -> TensorStore:
-    """Return one array of several in the same index space, in which later ones hide earlier ones.
+    """Return one array from several in the same index space; later ones hide earlier ones.
 
     Parameters
     ----------
     layers : iterable of TensorStore, Spec, str, path-like or JSON
-        A Spec must have a domain; it is opened by each read and write that needs it.  A path, a URL or the
-        JSON of a spec is opened now, as by `chunkwise.open`.
+        A Spec must have a domain; each read and write that needs it opens it.  A path, a URL or the JSON of a
+        spec is opened now, as by `chunkwise.open`.
     read, write : bool, optional
-        Access to open it for; by default all that any layer allows.
+        Requested access; by default everything that any layer allows.
     context : Context, optional
-        Source of the resources of specs.
+        Source of resources for specs.
     transaction : Transaction, optional
-        Transaction of reads and writes; by default that of the layers.
+        Transaction of reads and writes; by default the layers' transaction.
     rank, dtype, domain, shape, dimension_units, schema
         Constraints on the stack; a domain extends or crops it.
     fill_value : array_like, optional
@@ -74,7 +74,7 @@ def overlay(
     Returns
     -------
     TensorStore
-        Its domain is the hull of those of the layers, unless a constraint says otherwise.
+        Its domain is the hull of the layers' domains, unless a constraint says otherwise.
 
     Raises
     ------
@@ -100,7 +100,7 @@ def overlay(
 
 
 def stack(layers: Iterable[LayerLike], axis: int = 0, **options: Any) -> TensorStore:
-    """Return one array of several, with a new dimension along which they follow each other.
+    """Return one array from several, joined along a new dimension.
 
     Parameters
     ----------
@@ -114,12 +114,12 @@ def stack(layers: Iterable[LayerLike], axis: int = 0, **options: Any) -> TensorS
     Returns
     -------
     TensorStore
-        It has one dimension more than the layers, whose size is their number.
+        It has one more dimension than the layers; the size of that is the number of layers.
 
     Raises
     ------
     ValueError
-        If `axis` is outside of the result, or layers don't agree, as for `overlay`.
+        If `axis` is out of range, or layers don't agree, as for `overlay`.
 
     Examples
     --------
@@ -138,12 +138,12 @@ def stack(layers: Iterable[LayerLike], axis: int = 0, **options: Any) -> TensorS
 
 
 def concat(layers: Iterable[LayerLike], axis: int | str, **options: Any) -> TensorStore:
-    """Return one array of several that follow each other along a dimension that they have.
+    """Return one array from several, joined along an existing dimension.
 
     Parameters
     ----------
     layers : iterable of TensorStore, Spec, str, path-like or JSON
-        At least one; the first stays where it is.
+        At least one; the first keeps its position.
     axis : int or str
         The dimension, by number or label; a negative number counts from the end.
     **options
@@ -152,7 +152,7 @@ def concat(layers: Iterable[LayerLike], axis: int | str, **options: Any) -> Tens
     Returns
     -------
     TensorStore
-        Its size along `axis` is the sum of theirs.
+        Its size along `axis` is the sum of the layers' sizes.
 
     Raises
     ------
@@ -178,7 +178,7 @@ def concat(layers: Iterable[LayerLike], axis: int | str, **options: Any) -> Tens
 
 
 def _opened(layers: Iterable[LayerLike], context: Context | None) -> list[AnyLayer]:
-    """Return the layers, of which places are opened; raise TypeError for one array or place alone."""
+    """Return the layers, opening those given as paths, URLs or JSON; raise TypeError for a single one."""
     if isinstance(layers, TensorStore | str | os.PathLike | Mapping):
         what = "array" if isinstance(layers, TensorStore) else "place"
         raise TypeError(f"layers: expected several layers, such as a list, but received one {what}")
@@ -216,7 +216,7 @@ def _some(layers: list[AnyLayer], name: str) -> list[AnyLayer]:
 
 
 def _check_agreement(layers: list[AnyLayer], dtype: DataType | None) -> None:
-    """Raise unless all layers have a domain, of one rank, and none a data type of its own."""
+    """Raise unless all layers have a domain of the same rank and the same data type."""
     for i, layer in enumerate(layers):
         if layer.domain is None:
             raise InvalidArgumentError(f"Layer {i}: Domain must be specified")
@@ -307,7 +307,7 @@ def _fill_value(value: npt.ArrayLike, dtype: DataType) -> npt.NDArray[Any]:
 def _in_transaction(
     layers: list[AnyLayer], transaction: Transaction | None
 ) -> tuple[list[AnyLayer], Transaction | None]:
-    """Return layers that belong to the same transaction, and that one."""
+    """Return layers in one transaction, and the transaction."""
     stores = [(i, layer) for i, layer in enumerate(layers) if isinstance(layer, TensorStore)]
     own = stores[0][1].transaction if stores else None
     for i, layer in stores:

@@ -10,7 +10,7 @@ __all__ = ["StorageStatistics"]
 
 
 class StorageStatistics:
-    """Storage of the chunks of a region; None for a question that was not asked.
+    """Storage of the chunks of a region; None for a query that was not requested.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The stored array behind a view: its bounds now and resized, what is stored, what a read asks for."""
+"""The stored array of a view: its current bounds, resizing, stored chunks, and requests of a read."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ Bounds = Sequence[int | None]
 
 
 class StoredView(ArrayView):
-    """The methods of a view that ask or change the array as it is stored."""
+    """The methods of a view that query or change the stored array."""
 
     __slots__ = ()
 
     def resolve(self, fix_resizable_bounds: bool = False, batch: Batch | None = None) -> Future[Self]:
-        """Return the view with its implicit bounds as they are now.
+        """Return the view with its current implicit bounds.
 
         Parameters
         ----------
         fix_resizable_bounds : bool
             Make all bounds of the result explicit.
         batch : Batch, optional
-            Of no effect, as it is only one request.
+            No effect, since there is only one request.
         """
 
         check_batch(batch)
@@ -66,8 +66,8 @@ class StoredView(ArrayView):
         return start() if batch is None else batch.defer(start, at_once=True)
 
     def _without_waiting(self, work: Callable[[], Future[T]], *, writes: Hashable = None) -> Future[T]:
-        """Begin `work`, which waits for metadata, in another thread if a network is what it waits for."""
-        remote = getattr(self._array, "is_remote", None)  # a spec takes long to make
+        """Start `work`, which waits for metadata, in another thread if it waits for a network."""
+        remote = getattr(self._array, "is_remote", None)  # making a spec takes long
         if remote is None:
             remote = self._array.spec().is_remote
         return in_background(lambda: work().result(), writes=writes) if remote else work()
@@ -87,18 +87,18 @@ class StoredView(ArrayView):
         Parameters
         ----------
         inclusive_min, exclusive_max : sequence of (int or None), optional
-            New bounds in the view's index space; None leaves one as it is.
+            New bounds in the view's index space; None leaves a bound unchanged.
         resize_metadata_only : bool
-            Leave chunks that are then outside where they are.
+            Don't delete chunks outside the new bounds.
         resize_tied_bounds : bool
-            Allow it although parts of the array that are not in the view are affected.
+            Allow resizing even if it affects parts of the array outside the view.
         expand_only, shrink_only : bool
-            Refuse to shrink, or to grow.
+            Refuse to shrink, or to grow, the array.
 
         Returns
         -------
         Future of TensorStore
-            The view with its new domain; this one keeps its own.
+            The view with its new domain; this view is unchanged.
         """
         lows, highs = as_bounds(inclusive_min), as_bounds(exclusive_max)
         metadata_only = as_flag(resize_metadata_only, "resize_metadata_only")
@@ -125,7 +125,7 @@ class StoredView(ArrayView):
         return self._resize(request)
 
     def _resize_from(self, dim: int, before: int, after: int) -> Future[Self]:
-        """Move the upper bound of a dimension; fail with `ResizedError` if it isn't `before` by then."""
+        """Move the upper bound of a dimension; fail with `ResizedError` unless it still is `before`."""
         try:
             self._check_resizable()
             was, request = (
@@ -163,7 +163,7 @@ class StoredView(ArrayView):
     def storage_statistics(
         self, *, query_not_stored: bool = False, query_fully_stored: bool = False
     ) -> Future[StorageStatistics]:
-        """Ask whether the chunks that the view meets are stored."""
+        """Query whether the chunks that the view meets are stored."""
         as_flag(query_not_stored, "query_not_stored")
         as_flag(query_fully_stored, "query_fully_stored")
 
@@ -173,14 +173,15 @@ class StoredView(ArrayView):
                 fully_stored=counted.n_stored == counted.n_chunks if query_fully_stored else None,
             )
 
-        most = None if query_fully_stored else 1  # one that is stored is enough to know
+        most = None if query_fully_stored else 1  # one stored chunk is enough
         count = lambda: self._array.count_stored(self._transform, most)  # noqa: E731
         return map_future(answer, self._without_waiting(count))
 
     def explain(self) -> Explanation:
         """Return the requests of a read of the view: their number, bytes, shards, cache hits.
 
-        Nothing is read for it.  Print it, or take its numbers; ``chunkwise plan`` shows the same.
+        Nothing is read for this.  The result can be printed, or its numbers used; ``chunkwise plan`` shows
+        the same.
 
         Returns
         -------
@@ -189,7 +190,7 @@ class StoredView(ArrayView):
         Raises
         ------
         NotImplementedError
-            If the array does not lie in chunks in one kvstore.
+            If the array is not stored in chunks in one kvstore.
         """
         return explain(self._array, self._transform)
 
@@ -198,7 +199,7 @@ class StoredView(ArrayView):
         return view.mark_bounds_implicit[False] if fixed else view
 
     def _resolved(self, domain: IndexDomain) -> IndexTransform:
-        """Return the transform with its implicit bounds as those of `domain`, the array's."""
+        """Return the transform with implicit bounds from `domain`, which is the array's."""
         try:
             return IndexTransform.identity(domain).compose(self._transform)
         except OutOfBoundsError as e:
@@ -221,7 +222,7 @@ def resize_request(
     expand_only: bool,
     shrink_only: bool,
 ) -> ResizeRequest:
-    """Map new bounds of a view to bounds of the array; None leaves one as it is."""
+    """Map new bounds of a view to bounds of the array; None leaves a bound unchanged."""
     rank = transform.input_rank
     lows = inclusive_min if inclusive_min is not None else [None] * rank
     highs = exclusive_max if exclusive_max is not None else [None] * rank
@@ -257,7 +258,7 @@ def _check_requested(transform: IndexTransform, d: int, low: int | None, high: i
         raise InvalidArgumentError(f"{problem}: Cannot change explicit lower bound")
     if high is not None and not transform.implicit_upper_bounds[d]:
         raise InvalidArgumentError(f"{problem}: Cannot change explicit upper bound")
-    # The other bound stays where it is.
+    # The other bound is unchanged.
     first, last = transform.input_inclusive_min[d], transform.input_exclusive_max[d]
     if high is not None and low is None and not transform.implicit_lower_bounds[d] and high < first:
         raise InvalidArgumentError(f"{problem}: Invalid requested bounds [{first}, {high})")
@@ -266,7 +267,7 @@ def _check_requested(transform: IndexTransform, d: int, low: int | None, high: i
 
 
 def _check_covers(transform: IndexTransform, domain: IndexDomain) -> None:
-    """Raise unless the view shows all of the array, apart from what its implicit bounds leave open."""
+    """Raise unless the view covers the whole array, apart from open implicit bounds."""
     unless = "but `resize_tied_bounds` was not specified"
     used: set[int] = set()
     for o, m in enumerate(transform.output):
@@ -293,7 +294,7 @@ def _check_covers(transform: IndexTransform, domain: IndexDomain) -> None:
 
 
 def _covered(transform: IndexTransform, domain: IndexDomain, o: int) -> tuple[int, int]:
-    """Return the interval of output dimension `o` that the view shows; an implicit end shows all there is."""
+    """Return the interval of output dimension `o` that the view covers; an implicit end covers everything."""
     m = transform.output[o]
     d = m.input_dimension
     assert d is not None and m.stride is not None

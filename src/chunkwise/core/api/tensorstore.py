@@ -1,4 +1,4 @@
-"""``TensorStore``: a view of an open array, in an index space of its own."""
+"""``TensorStore``: a view of an open array, in its own index space."""
 
 from __future__ import annotations
 
@@ -96,11 +96,11 @@ class TensorStore(StoredView, NumpyProtocols):
         self._node = node
         return self
 
-    # -- what it belongs to -----------------------------------------------------------------------
+    # -- base and transaction -----------------------------------------------------------------------
 
     @property
     def base(self) -> TensorStore | None:
-        """The array that this one adapts, if it does."""
+        """The array that this one adapts, if any."""
         based = getattr(self._array, "base", None)
         if based is None:
             return None
@@ -109,16 +109,16 @@ class TensorStore(StoredView, NumpyProtocols):
 
     @property
     def transaction(self) -> Transaction | None:
-        """The transaction that reads and writes belong to."""
+        """The transaction of reads and writes."""
         return self._transaction
 
     def with_transaction(self, transaction: Transaction | None) -> TensorStore:
-        """Return the same view, with reads and writes belonging to `transaction`, or to none.
+        """Return the same view with reads and writes in `transaction`, or in none.
 
         Raises
         ------
         ValueError
-            If the transaction that it belongs to now has not been committed.
+            If its current transaction has not been committed.
         NotImplementedError
             If the array can't take part in transactions.
         """
@@ -133,7 +133,7 @@ class TensorStore(StoredView, NumpyProtocols):
         return TensorStore._make(self._array, fn(self._transform), self._transaction, self._node)
 
     def _with_units(self, units: DimensionUnits) -> TensorStore:
-        """Return the same view of an array in chunks whose own dimensions have `units`."""
+        """Return the same view of a chunked array, whose own dimensions get `units`."""
         array: Any = self._array
         return TensorStore._make(array.with_units(units), self._transform, self._transaction, self._node)
 
@@ -158,22 +158,22 @@ class TensorStore(StoredView, NumpyProtocols):
         order : {"C", "F"}
             Memory layout of the result.
         batch : Batch, optional
-            Reads of one batch start together; there is no result before it is submitted.  What lies in
-            memory, and what is computed from that, is read at once.
+            Reads of one batch start together; there is no result before it is submitted.  Arrays in memory,
+            and arrays computed from them, are read at once.
         out : ndarray, or an array of another library with DLPack, such as a tensor of PyTorch; optional
-            Array to read into, in any memory layout; it is the result then, and must not be looked at
-            before the future is done.  After a failure some of its elements may have been set.
+            Array to read into, in any memory layout, which becomes the result.  It must not be used before
+            the future is done.  After a failure, some of its elements may have been set.
 
         Returns
         -------
         Future of ndarray
-            Of the view's shape; of shape ``()`` for rank 0.
+            With the view's shape; ``()`` for rank 0.
 
         Raises
         ------
         ValueError
-            If the domain is not finite, the array can't be read, or `out` has another shape, another data
-            type or memory that can't be written.
+            If the domain is not finite, the array can't be read, or `out` has another shape or data type or
+            is read-only.
         """
         if out is not None and not isinstance(out, np.ndarray):
             return map_future(lambda _: out, self.read(order=order, batch=batch, out=writable_view(out)))
@@ -202,27 +202,27 @@ class TensorStore(StoredView, NumpyProtocols):
     def __array__(
         self, dtype: npt.DTypeLike | None = None, copy: bool | None = None, context: Any = None
     ) -> npt.NDArray[Any]:
-        """Read the whole view for NumPy; what is read is always a copy.
+        """Read the whole view for NumPy; the result is always a copy.
 
         Parameters
         ----------
         dtype : dtype, optional
-            Type that the result is converted to.
+            Type to which the result is converted.
         copy : bool, optional
             Of no effect.
         context : object, optional
-            Of no effect; some callers of the array protocol give it.
+            No effect; some callers of the array protocol pass it.
         """
         out = self.read().result()
         return out if dtype is None else out.astype(dtype, copy=False)
 
     def astype(self, dtype: DTypeLike) -> TensorStore:
-        """Return a view that converts elements when it is read and written.
+        """Return a view that converts elements in reads and writes.
 
         Raises
         ------
         ValueError
-            If elements convert in neither direction.
+            If elements can't be converted in either direction.
         """
         from chunkwise.core.arrays.cast import cast_view  # few reads convert
 
@@ -236,7 +236,7 @@ class TensorStore(StoredView, NumpyProtocols):
         batch: Batch | None = None,
         can_reference_source_data_indefinitely: bool | None = None,
     ) -> WriteFutures:
-        """Write `source` to the whole view, repeating it along dimensions that it doesn't have.
+        """Write `source` to the whole view, repeating it along dimensions that it lacks.
 
         Parameters
         ----------
@@ -244,8 +244,8 @@ class TensorStore(StoredView, NumpyProtocols):
         batch : Batch, optional
             Only for a TensorStore source: its reads start with the batch.
         can_reference_source_data_indefinitely : bool, optional
-            A promise that the source will not be changed: ``memory://`` refers to it where chunks are
-            stored raw and lie in it in one piece.
+            A promise that the source will not change: ``memory://`` then references it instead of copying raw
+            chunks that are contiguous in it.
 
         Returns
         -------
@@ -288,14 +288,14 @@ class TensorStore(StoredView, NumpyProtocols):
     def view(self) -> Any:
         """Return a widget for notebooks: a slice of the array, and a slider for each other dimension.
 
-        It talks through the kernel and needs no port.
+        It communicates through the kernel and needs no port.
 
         Raises
         ------
         ImportError
-            If anywidget isn't installed; the extra ``notebook`` brings it.
+            If anywidget isn't installed; the extra ``notebook`` installs it.
         InvalidArgumentError
-            If there are less than two dimensions, or one is empty.
+            If there are fewer than two dimensions, or one is empty.
         """
         load("anywidget", "view()")
         return catalogue.hooks["notebook widget"](self)
@@ -318,7 +318,7 @@ class TensorStore(StoredView, NumpyProtocols):
         recheck_cached_data: bool | float | Literal["open"] | None = None,
         recheck_cached: bool | float | Literal["open"] | None = None,
     ) -> Spec:
-        """Return a spec that opens this view again, with the bounds that the array has now.
+        """Return a spec that opens this view again, with the array's current bounds.
 
         Parameters
         ----------
@@ -378,11 +378,11 @@ def _explicit(transform: IndexTransform) -> IndexDomain:
 
 
 def _broadcast(values: npt.NDArray[Any], transform: IndexTransform) -> npt.NDArray[Any]:
-    """Return `values` repeated to the shape of the domain of `transform`, aligned at the last dimension."""
+    """Return `values` broadcast to the shape of the domain of `transform`, aligned at the last dimension."""
     if not _is_finite(transform):
         raise InvalidArgumentError(f"Write requires a finite domain, got {_explicit(transform)}")
     try:
         return np.broadcast_to(values, transform.input_shape)
     except ValueError:
-        align(IndexDomain(shape=values.shape), _explicit(transform))  # raises, naming the dimension
+        align(IndexDomain(shape=values.shape), _explicit(transform))  # raises, with the dimension
         raise

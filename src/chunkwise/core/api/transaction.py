@@ -1,4 +1,4 @@
-"""``Transaction``: changes of arrays and kvstores that are stored together, when it is committed."""
+"""``Transaction``: changes of arrays and kvstores that are stored together at a commit."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ __all__ = [
 
 
 class Transaction:
-    """Changes that others see when they are committed, and that reads in the transaction see at once.
+    """Changes that others see after the commit, and reads in the transaction see at once.
 
-    Leaving its ``with`` or ``async with`` block commits, unless an exception leaves it, which aborts.
-    Dropping all references to it, its future and the handles bound to it aborts too.
+    The end of its ``with`` or ``async with`` block commits; an exception aborts.  Dropping all references to
+    it, its future and the handles bound to it aborts too.
 
     Parameters
     ----------
     atomic : bool
-        Make all changes or none.  A store that can't change several keys at once, such as one of
-        files, refuses a second key.
+        Make all changes or none.  A store that can't change several keys at once, such as files, refuses a
+        second key.
     repeatable_read : bool
-        Fail if something that was read has been changed by others before the commit.
+        Fail if others have changed a value that was read before the commit.
 
     Examples
     --------
@@ -75,12 +75,12 @@ class Transaction:
 
     @property
     def commit_started(self) -> bool:
-        """True if a commit was asked for, whatever came of it."""
+        """True if a commit was requested, whatever its outcome."""
         return self._state.phase == "committing"
 
     @property
     def aborted(self) -> bool:
-        """True if the transaction was ended without a commit."""
+        """True if the transaction ended without a commit."""
         return self._state.phase == "aborted"
 
     @property
@@ -89,22 +89,22 @@ class Transaction:
         return self._state.future()
 
     def commit_async(self) -> Future[None]:
-        """Begin to make all changes.
+        """Start making all changes.
 
         Returns
         -------
         Future of None
-            Fails with ``ABORTED`` if a condition does not hold any more, or with what the storage says.
-            Some changes may have been made then, unless the transaction is atomic.
+            Fails with ``ABORTED`` if a condition no longer holds, or with the storage's error.  Some changes
+            may have been made then, unless the transaction is atomic.
         """
         return self._state.commit()
 
     def commit_sync(self) -> None:
-        """Make all changes and wait for that; errors are those of `commit_async`."""
+        """Make all changes and wait; errors are those of `commit_async`."""
         self._state.commit().result()
 
     def abort(self) -> None:
-        """Drop all changes; does nothing if a commit was begun."""
+        """Drop all changes; does nothing if a commit has begun."""
         self._state.abort(CancelledError("Transaction aborted"))
 
     def __enter__(self) -> Self:
@@ -134,18 +134,18 @@ class Transaction:
 
 
 def overlay(transaction: Transaction, driver: KvStoreDriver, *, atomic: bool = True) -> KvStoreDriver:
-    """Return `driver` as `transaction` sees it; `atomic` tells if keys may change together."""
+    """Return `driver` as `transaction` sees it; `atomic` tells whether keys may change together."""
     return transaction._state.overlay(driver, atomic=atomic)
 
 
 def check_transaction(transaction: object) -> None:
-    """Raise TypeError for an argument ``transaction`` that is none."""
+    """Raise TypeError if an argument ``transaction`` is not a transaction."""
     if transaction is not None and not isinstance(transaction, Transaction):
         raise TypeError("Invalid transaction")
 
 
 def check_rebind(transaction: Transaction | None) -> None:
-    """Raise if a handle can't be bound anew, because `transaction`, its own, is not committed."""
+    """Raise if a handle can't be rebound, because its own `transaction` is not committed."""
     if transaction is not None and not transaction.commit_started:
         raise InvalidArgumentError("Cannot rebind transaction when existing transaction is uncommitted")
 
@@ -158,7 +158,7 @@ def _shared_pool() -> Pool:
 
 
 def not_open(transaction: Transaction | None) -> InvalidArgumentError | None:
-    """Return the error of using a handle whose transaction is over; None if it isn't."""
+    """Return the error for using a handle whose transaction is over; None if it isn't."""
     if transaction is None or transaction.open:
         return None
     how = "aborted" if transaction.aborted else "commit already started"
@@ -173,19 +173,19 @@ def check_open(transaction: Transaction | None) -> None:
 
 
 def wrap_of(transaction: Transaction) -> WrapStore:
-    """Return the function that gives a kvstore as `transaction` sees it."""
+    """Return the function from a kvstore to the kvstore as `transaction` sees it."""
 
     def wrap(kv: KvStoreDriver, atomic: bool) -> KvStoreDriver:
         if isinstance(kv, CacheStore):
             transaction._state.when_over(kv.evict_all)
-            kv = kv.base  # a transaction looks at what is stored, and has a memory of its own
+            kv = kv.base  # a transaction reads the stored values, and keeps its own copies
         return overlay(transaction, kv, atomic=atomic)
 
     return wrap
 
 
 def in_transaction(array: OpenArray, transaction: Transaction | None) -> OpenArray:
-    """Return `array` as `transaction` sees it, or as it is outside any."""
+    """Return `array` as `transaction` sees it, or as it is outside any transaction."""
     if offers(array, Transactional):
         return array.in_transaction(None if transaction is None else wrap_of(transaction))
     if transaction is None:

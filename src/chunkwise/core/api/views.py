@@ -24,12 +24,12 @@ S = TypeVar("S", TensorStore, Spec)
 
 
 def cast(base: S, dtype: DTypeLike) -> S:
-    """Return a view that converts elements when it is read and written.
+    """Return a view that converts elements in reads and writes.
 
     Parameters
     ----------
     base : TensorStore or Spec
-        The same kind is returned.
+        The result is of the same kind.
     dtype : dtype_like
 
     Returns
@@ -40,7 +40,7 @@ def cast(base: S, dtype: DTypeLike) -> S:
     Raises
     ------
     ValueError
-        If elements convert in neither direction.
+        If elements can't be converted in either direction.
 
     Examples
     --------
@@ -70,17 +70,17 @@ def cast(base: S, dtype: DTypeLike) -> S:
 def downsample(base: S, downsample_factors: Sequence[int], method: str) -> S:
     """Return a read-only view; each element stands for a cell of `base`.
 
-    Element ``i`` of a dimension stands for ``[i * f, (i + 1) * f)``, as far as that exists.
+    Element ``i`` of a dimension stands for the existing part of ``[i * f, (i + 1) * f)``.
 
     Parameters
     ----------
     base : TensorStore or Spec
-        The same kind is returned.
+        The result is of the same kind.
     downsample_factors : sequence of int
         Size of a cell in each dimension.
     method : {"stride", "mean", "min", "max", "median", "mode"}
-        ``stride`` takes the first element, ``mean`` rounds half to even, ``median`` takes the lower of two in
-        the middle and ``mode`` the least of the most frequent.
+        ``stride`` takes the first element, ``mean`` rounds half to even, ``median`` takes the lower of two
+        middle elements, and ``mode`` the least of the most frequent.
 
     Returns
     -------
@@ -90,8 +90,8 @@ def downsample(base: S, downsample_factors: Sequence[int], method: str) -> S:
     Raises
     ------
     ValueError
-        If the method has no meaning for the data type, or a factor is not positive, or there are not as many
-        as dimensions.
+        If the method doesn't apply to the data type, a factor is not positive, or the number of factors is
+        not the rank.
 
     Examples
     --------

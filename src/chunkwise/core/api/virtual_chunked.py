@@ -1,4 +1,4 @@
-"""``virtual_chunked``: an array whose chunks are read and written by functions."""
+"""``virtual_chunked``: an array whose chunks functions read and write."""
 
 from __future__ import annotations
 
@@ -44,28 +44,28 @@ def virtual_chunked(
     Parameters
     ----------
     read_function : callable, optional
-        ``read_function(domain, array, params)`` fills `array`, which has the shape of `domain`: a chunk,
-        as far as it is inside the array.  It returns None if the chunk will never change, else a
+        ``read_function(domain, array, params)`` fills `array`, which has the shape of `domain`: the part of a
+        chunk inside the array.  It returns None if the chunk will never change, otherwise a
         ``KvStore.TimestampedStorageGeneration``, or a Future or coroutine of either.  ``params`` has
-        ``if_not_equal``, the generation that is known already, and ``staleness_bound``.
+        ``if_not_equal``, the known generation, and ``staleness_bound``.
     write_function : callable, optional
-        ``write_function(domain, array, params)`` stores `array`.  Returns as `read_function`; an empty
-        generation says that the chunk no longer has the generation ``params.if_equal``, and that nothing
-        was written.
+        ``write_function(domain, array, params)`` stores `array`.  Returns like `read_function`; an empty
+        generation means that the chunk no longer has the generation ``params.if_equal``, and nothing was
+        written.
     loop : asyncio.AbstractEventLoop, optional
-        Event loop of coroutines; by default the loop that is running now.
+        Event loop for coroutines; by default the running loop.
     rank, dtype, domain, shape, chunk_layout, dimension_units, schema
-        Properties of the array; a data type and a rank are required, and chunks are as large as it is unless
-        `chunk_layout` says otherwise.
+        Properties of the array; a data type and a rank are required.  By default the whole array is one
+        chunk.
     context : Context, optional
         Source of threads and the cache pool.
     transaction : Transaction, optional
-        Writes are made when it is committed.
+        Writes are made at its commit.
 
     Returns
     -------
     TensorStore
-        It is read with a `read_function`, and written with a `write_function`.
+        It is readable with a `read_function`, and writable with a `write_function`.
 
     Raises
     ------
@@ -108,7 +108,7 @@ def virtual_chunked(
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:
-    if "asyncio" not in sys.modules:  # nobody can have started a loop
+    if "asyncio" not in sys.modules:  # no loop can have been started
         return None
     import asyncio
 

@@ -1,1 +1,1 @@
-"""Open arrays: what a driver gives when a spec is opened, one module per kind of array."""
+"""Open arrays: the objects that drivers open specs as, one module for each kind of array."""

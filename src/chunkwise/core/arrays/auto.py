@@ -29,7 +29,7 @@ E = TypeVar("E", bound=ChunkwiseError)
 
 
 def open_auto(spec: AutoSpec, *, readable: bool, writable: bool, wrap: WrapStore | None = None) -> OpenArray:
-    """Open the array of a bound spec with the driver that its files call for."""
+    """Open the array of a bound spec with the driver that its files require."""
     if spec.kvstore is None:
         raise kvstore_missing()
     assert spec.live is not None, "the spec is not bound"
@@ -39,7 +39,7 @@ def open_auto(spec: AutoSpec, *, readable: bool, writable: bool, wrap: WrapStore
     document: Stamped | None = None
     kvstore = inside or (spec.kvstore if driver else spec.kvstore.as_directory())
     while driver is None or driver in KVSTORES:
-        if driver is not None:  # what is below the directory is in a database
+        if driver is not None:  # everything below the directory is in a database
             inside = kvstore = _inside(driver, kvstore, spec.live)
         store, path = kvstore.open_driver()
         seen = store if wrap is None else wrap(store, getattr(kvstore, "atomic", True))
@@ -51,8 +51,8 @@ def open_auto(spec: AutoSpec, *, readable: bool, writable: bool, wrap: WrapStore
     spec_found = parsed.with_kvstore(kvstore).with_recheck(**spec.recheck)
     options: dict[str, Any] = {} if wrap is None else {"wrap": wrap}
     open_found = arrays.find(driver)
-    if open_found is open_chunked and kvstore.base is None:  # others learn what they are from a read
-        options["seen"] = document  # just now, so that it isn't asked for again
+    if open_found is open_chunked and kvstore.base is None:  # other stores need a read to find out
+        options["seen"] = document  # read just now, so that it isn't requested again
     try:
         array: OpenArray = open_found(
             spec_found.bind(spec.live), readable=readable, writable=writable, **options
@@ -65,7 +65,7 @@ def open_auto(spec: AutoSpec, *, readable: bool, writable: bool, wrap: WrapStore
 def _explained(
     error: E, kvstore: KvStoreSpec, otherwise: Callable[[KvStoreDriver, str, str], str] | None = None
 ) -> E:
-    """Return an error that says what is there, if that is a group, or what else `otherwise` finds."""
+    """Return an error that says what is there: a group, or whatever `otherwise` finds."""
     store, path = kvstore.open_driver()
     path = f"{path.rstrip('/')}/" if path else ""
     text = _text(kvstore, lambda: store.describe(path).strip('"'))
@@ -78,7 +78,7 @@ def _explained(
 
 
 def _text(kvstore: KvStoreSpec, described: Callable[[], str]) -> str:
-    """Return what a user would write for a kvstore."""
+    """Return the text that a user would write for a kvstore."""
     if kvstore.driver == "file":
         return kvstore.path
     if kvstore.driver == "object":
@@ -90,11 +90,11 @@ def _text(kvstore: KvStoreSpec, described: Callable[[], str]) -> str:
 
 
 def _head(kvstore: KvStoreSpec) -> bytes:
-    """Return the first bytes of the value that `kvstore` is the path of; none if it is no such path."""
+    """Return the first bytes of the value at the path of `kvstore`; empty if there is none."""
     if not kvstore.path or kvstore.path.endswith("/"):
         return b""
     store, key = kvstore.open_driver()
-    for n in (12, 4):  # what a picture, and what another file begins with
+    for n in (12, 4):  # first bytes of a picture, and of another file
         try:
             return bytes(read_bounded(store, key, byte_range=ByteRange(0, n)).value or b"")
         except OutOfRangeError:
@@ -111,11 +111,11 @@ def _part(kvstore: KvStoreSpec, at: int, n: int) -> bytes:
 
 
 def _inside_file(kvstore: KvStoreSpec, head: bytes, live: Context) -> KvStoreSpec | None:
-    """Return the root of what is in the file that `kvstore` is the path of; None if it is no such file."""
+    """Return the root of the tree in the file at the path of `kvstore`; None if it is no such file."""
     kind = file_kind(head, kvstore.path)
     if kind is None or (kind == "tiff_images" and is_one_picture(lambda at, n: _part(kvstore, at, n))):
         return None
-    path = {"path": "0/"} if kind == "tiff_images" else {}  # of a pyramid the largest level
+    path = {"path": "0/"} if kind == "tiff_images" else {}  # the largest level of a pyramid
     return _inside(kind, kvstore, live, **path)
 
 

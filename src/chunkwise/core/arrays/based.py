@@ -23,28 +23,28 @@ __all__ = ["Base", "chunk_shape", "in_transaction", "open_base"]
 
 
 class Base:
-    """An open array and a transform onto it, from the index space of what is seen."""
+    """An open array and the transform of a view to it."""
 
-    __slots__ = ("_known", "_transform", "array")
+    __slots__ = ("_domain", "_transform", "array")
 
     def __init__(self, array: OpenArray, transform: IndexTransform) -> None:
         self.array = array
         self._transform = transform
-        self._known = array.domain
+        self._domain = array.domain
 
     @property
     def transform(self) -> IndexTransform:
-        """The transform, with implicit bounds as they are known now."""
+        """The transform, with implicit bounds as currently known."""
         domain = self.array.domain
-        if domain is not self._known and domain != self._known:
-            # What has shrunk below explicit bounds is noticed when it is read.
+        if domain is not self._domain and domain != self._domain:
+            # Reading notices an array that has shrunk below explicit bounds.
             with suppress(ChunkwiseError):
                 self._transform = IndexTransform.identity(domain).compose(self._transform)
-            self._known = domain
+            self._domain = domain
         return self._transform
 
     def bounded(self, transform: IndexTransform) -> IndexTransform:
-        """Return the transform of a request onto `array`; raise if it leads out."""
+        """Return the transform of a request to `array`; raise if it leads outside."""
         try:
             onto = self.transform.compose(transform)
         except OutOfBoundsError as e:
@@ -52,8 +52,8 @@ class Base:
         return self.array.bounded(onto)
 
     def part(self, request: IndexTransform) -> IndexTransform:
-        """Return the transform of a request that lies in the domain of what is seen onto `array`."""
-        # As `bounded`, without a look at bounds that are known to hold.
+        """Return the transform to `array` of a request inside the domain of the view."""
+        # Like `bounded`, without checking bounds that are known to hold.
         output = []
         for m in self.transform._output:
             if m._array is not None:
@@ -70,11 +70,11 @@ class Base:
         return self.array.bounded(IndexTransform._make(request._domain, tuple(output)))
 
     def in_transaction(self, wrap: WrapStore | None) -> Base:
-        """Return the same over the stores that `wrap` gives."""
+        """Return the same over the stores that `wrap` returns."""
         return Base(in_transaction(self.array, wrap), self._transform)
 
     def spec(self) -> Spec:
-        """Return the spec of what is seen."""
+        """Return the spec of the view."""
         view_spec = getattr(self.array, "view_spec", None)
         if view_spec is not None:
             return Spec._of(*view_spec(self.transform))
@@ -86,7 +86,7 @@ class Base:
 
 
 def open_base(spec: Spec, *, readable: bool, writable: bool, wrap: WrapStore | None = None) -> Base:
-    """Open the array of a bound spec; raise with ``Error opening "n5" driver`` in front."""
+    """Open the array of a bound spec; errors begin with ``Error opening "n5" driver``."""
     driver = spec._driver
     try:
         options = {} if wrap is None else {"wrap": wrap}
@@ -100,7 +100,7 @@ def open_base(spec: Spec, *, readable: bool, writable: bool, wrap: WrapStore | N
 
 
 def in_transaction(array: OpenArray, wrap: WrapStore | None) -> OpenArray:
-    """Return `array` over the stores that `wrap` gives; raise if it can't take part in transactions."""
+    """Return `array` over the stores that `wrap` returns; raise if it can't take part in transactions."""
     if offers(array, Transactional):
         return array.in_transaction(wrap)
     if wrap is not None:
@@ -109,7 +109,7 @@ def in_transaction(array: OpenArray, wrap: WrapStore | None) -> OpenArray:
 
 
 def chunk_shape(base: Base) -> list[int]:
-    """Return the shape of the chunks that a view is read in, with 1 where there are none."""
+    """Return the shape of a view's read chunks, with 1 in dimensions without chunks."""
     layout = base.array.schema().transformed(base.transform).chunk_layout
     shape: Any = layout.read_chunk.shape or (None,) * base.transform.input_rank
     return [n or 1 for n in shape]

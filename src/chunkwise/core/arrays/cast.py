@@ -1,7 +1,7 @@
 """An open array that shows another one with a different data type.
 
-A small request is read or written as a whole.  A large one is cut into blocks, at chunks of the base, of
-which each worker holds one.
+A small request is read or written whole.  A large one is cut into blocks at chunks of the base; each worker
+holds one block.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 
 __all__ = ["CastArray", "cast_view", "open_cast"]
 
-# Of the base, held by each worker.  It makes no difference to time: 67 MB of float32 as float64 take 44 to
-# 88 ms of processor time with 256 KiB to 256 MiB.
+# Bytes of the base that each worker holds.  The time hardly depends on it: 67 MB of float32 as float64 take
+# 44 to 88 ms of processor time with 256 KiB to 256 MiB.
 _BLOCK_NBYTES = 8 << 20
 
 Array = npt.NDArray[Any]
 
 
 class CastArray:
-    """An array seen with another data type, in the directions in which its elements convert."""
+    """An array viewed with another data type, in the directions in which its elements convert."""
 
     __slots__ = ("_base", "_context", "_dtype", "_read", "_schema", "_write", "pool", "readable", "writable")
 
@@ -58,7 +58,7 @@ class CastArray:
         assert dtype is not None
         self._base = base
         self._dtype = dtype
-        self._schema = schema  # that a spec has been opened with
+        self._schema = schema  # given in the opened spec
         self._context = context
         self.pool = pool
         self._read, self._write = cast_converters(base.array.dtype, dtype)
@@ -66,7 +66,7 @@ class CastArray:
         self.writable = writable and base.array.writable and self._write is not None
 
     def in_transaction(self, wrap: WrapStore | None) -> CastArray:
-        """Return the array as a transaction sees it, or, with None, as it is outside."""
+        """Return the array as a transaction sees it, or as it is outside any if None."""
         return CastArray(
             self._base.in_transaction(wrap),
             self._schema,
@@ -78,12 +78,12 @@ class CastArray:
 
     @property
     def in_memory(self) -> bool:
-        """True if nothing is asked of a store to read the base."""
+        """True if reading the base uses no store."""
         return bool(getattr(self._base.array, "in_memory", False))
 
     @property
     def dtype(self) -> DataType:
-        """Type that elements are converted to."""
+        """Type to which elements are converted."""
         return self._dtype
 
     def numpy_dtype(self) -> np.dtype[Any]:
@@ -92,20 +92,20 @@ class CastArray:
 
     @property
     def domain(self) -> IndexDomain:
-        """Domain of what is seen, as far as it is known."""
+        """Domain of the view, as far as it is known."""
         return self._base.transform.domain
 
     def base(self, transform: IndexTransform) -> tuple[OpenArray, IndexTransform]:
-        """Return the view of the base that a view of this array shows."""
+        """Return the view of the base for a view of this array."""
         return self._base.array, self._base.transform.compose(transform)
 
     def bounded(self, transform: IndexTransform) -> IndexTransform:
-        """Return `transform` with implicit bounds as they are now; raise if it leads out of the array."""
+        """Return `transform` with current implicit bounds; raise if it leads outside the array."""
         domain = self._base.bounded(transform).domain
         return resolve_bounds(transform, self.domain) if domain != transform.domain else transform
 
     def read_into(self, transform: IndexTransform, out: Array) -> Future[Array]:
-        """Fill `out` with what `transform`, which is bounded, selects; the future gives `out`."""
+        """Fill `out` with the selection of a bounded `transform`; return a future of `out`."""
         base, onto, convert = self._base.array, self._base.transform.compose(transform), self._read
         assert convert is not None
         if base.dtype is self._dtype:
@@ -124,7 +124,7 @@ class CastArray:
         return self._in_blocks(transform, onto, lambda part, at: read(part, out[at]).result(), lambda: out)
 
     def write_from(self, transform: IndexTransform, source: Array) -> WriteFutures:
-        """Write `source` where `transform`, which is bounded, says."""
+        """Write `source` to the selection of a bounded `transform`."""
         base, onto, convert = self._base.array, self._base.transform.compose(transform), self._write
         assert convert is not None
         if base.dtype is self._dtype:
@@ -179,12 +179,12 @@ class CastArray:
         )
 
     def resolve(self) -> Future[IndexDomain]:
-        """Return the domain as it is now, asking the storage of the base."""
+        """Return the current domain, from the storage of the base."""
         return map_future(lambda _: self.domain, self._base.array.resolve())
 
     @property
     def resizable(self) -> bool:
-        """True if the base is."""
+        """True if the base is resizable."""
         return self._base.array.resizable
 
     def resize(self, request: ResizeRequest) -> Future[IndexDomain]:
@@ -208,7 +208,7 @@ class CastArray:
         return request._replace(inclusive_min=lower, exclusive_max=upper)
 
     def schema(self) -> Schema:
-        """The schema of the base, with the other type."""
+        """The schema of the base, with the new type."""
         return cast_schema(self._base.array.schema().transformed(self._base.transform), self._dtype)
 
     def spec(self) -> CastSpec:
@@ -216,7 +216,7 @@ class CastArray:
         return CastSpec(schema=self._schema, context=self._context, base=self._base.spec())
 
     def view_spec(self, transform: IndexTransform) -> tuple[CastSpec, IndexTransform]:
-        """Return a spec without a transform in its base, and the transform of a view onto that."""
+        """Return a spec without a transform in its base, and the transform of a view to it."""
         onto = marked_like(self._base.transform.compose(transform), transform)
         inner = Base(self._base.array, onto).spec()
         assert inner.transform is not None
@@ -234,7 +234,7 @@ def _native(convert: Convert, source: Array) -> Array:
 
 
 def _injective(transform: IndexTransform) -> bool:
-    """Return True if no element is written twice, as far as is evident."""
+    """Return True if evidently no element is written twice."""
     used = {m.input_dimension for m in transform.output}
     plain = all(m.index_array is None for m in transform.output)
     return plain and all(n == 1 or d in used for d, n in enumerate(transform.input_shape))
@@ -247,7 +247,7 @@ def cast_view(array: OpenArray, dtype: DataType, *, readable: bool, writable: bo
 
 
 def open_cast(spec: CastSpec, *, readable: bool, writable: bool, wrap: WrapStore | None = None) -> CastArray:
-    """Open the array of a bound spec; raise without a conversion in the direction that is asked for."""
+    """Open the array of a bound spec; raise without a conversion in the requested direction."""
     dtype = spec.schema.dtype
     if dtype is None:
         raise InvalidArgumentError("dtype must be specified")

@@ -1,7 +1,7 @@
-"""The functions of a virtual array, called one chunk at a time, and a cache of their answers.
+"""The functions of a virtual array, called for one chunk at a time, and a cache of their results.
 
-Chunks go by as bytes where others are to keep them: a cache, or a transaction, to which this looks like a
-kvstore with a key for each chunk.
+A cache or a transaction keeps chunks as bytes; a transaction sees this as a kvstore with a key for each
+chunk.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ class VirtualChunkedReadParameters:
     Attributes
     ----------
     if_not_equal : bytes
-        Generation of the chunk that is known already; empty if none is.  The array need not be filled if
-        the current generation is that one, which is then returned.
+        Already known generation of the chunk, or empty.  If it is still current, the function may return it
+        without filling the array.
     staleness_bound : float
         Time, in seconds since the epoch, at which the chunk must have been current.
     batch : Batch or None
-        For the reads that the function makes, if it is called for a read in a batch.  They start when the
-        function returns, so it must not wait for them; those that a coroutine makes start at once.
+        Batch for reads that the function makes, if it is called for a read in a batch.  They start when the
+        function returns, so it must not wait for them; reads in a coroutine start at once.
 
     Examples
     --------
@@ -70,10 +70,10 @@ class VirtualChunkedReadParameters:
 
 
 class _ChunkBatch(Batch):
-    """The batch of one call of a read function; it takes reads after it was submitted too."""
+    """The batch of one call of a read function; it accepts reads even after it was submitted."""
 
     def defer(self, start: Callable[[], Future[T]], *, at_once: bool = False) -> Future[T]:
-        """Return the future of what `start` starts: when the function has returned, or now."""
+        """Return the future of work that `start` begins: when the function has returned, or now."""
         try:
             return super().defer(start, at_once=at_once)
         except InvalidArgumentError:  # it was submitted
@@ -86,8 +86,8 @@ class VirtualChunkedWriteParameters:
     Attributes
     ----------
     if_equal : bytes
-        Generation that the chunk had when the part of it that is not overwritten was read; empty if none
-        was.  A write that finds another one must change nothing, and return an empty generation.
+        Generation of the chunk when its remaining part was read; empty if none was read.  If the chunk has
+        another generation, the write must change nothing and return an empty generation.
 
     Examples
     --------
@@ -108,15 +108,15 @@ class VirtualChunkedWriteParameters:
 class Chunk(NamedTuple):
     """A chunk that was read."""
 
-    array: Array  # not to be changed
-    generation: bytes  # empty if the function gave none
+    array: Array  # must not be changed
+    generation: bytes  # empty if the function returned none
 
 
 class ChunkFunctions:
-    """Read and write functions with the chunk grid that they are called for."""
+    """Read and write functions, with the chunk grid for which they are called."""
 
-    # Cells of the grid lie inside the domain.  `loop` runs coroutines.  `inner_order` is that of the
-    # dimensions of the arrays in memory, outermost first.
+    # Cells of the grid are inside the domain.  `loop` runs coroutines.  `inner_order` is the order of the
+    # dimensions of arrays in memory, outermost first.
 
     traits: ClassVar[StoreTraits] = DEFAULT_TRAITS
 
@@ -152,7 +152,7 @@ class ChunkFunctions:
         )
 
     def empty(self, shape: Sequence[int]) -> Array:
-        """Return new memory for a chunk; what is no number has a value already."""
+        """Return new memory for a chunk; elements other than numbers already have a value."""
         order = self.inner_order
         memory = self.dtype.memory_dtype
         out = np.empty([shape[d] for d in order], memory)
@@ -164,7 +164,7 @@ class ChunkFunctions:
 
     def read_chunk(self, cell: Cell, bound: float, known: Chunk | None = None) -> Chunk:
         """Return a chunk that was current at the time `bound` or later."""
-        # `known` is what was read of it before.
+        # `known` is the result of an earlier read.
         assert self.read_function is not None
         key = _key(cell)
         entry = None if self.cache is None else self.cache.get(self, key)
@@ -202,7 +202,7 @@ class ChunkFunctions:
     def _call(
         self, function: Function, domain: IndexDomain, array: Array, params: Any, batch: Batch | None = None
     ) -> tuple[bytes, float]:
-        """Call a function and wait; return generation and time, which is infinite if there is none."""
+        """Call a function and wait; return generation and time, which is infinite if missing."""
         if batch is None:
             answer = function(domain, array, params)
         else:
@@ -211,7 +211,7 @@ class ChunkFunctions:
         if isinstance(answer, Coroutine | Future):
             try:
                 answer = Future[Any](answer, loop=self.loop)
-            except InvalidArgumentError:  # no loop to run it on
+            except InvalidArgumentError:  # no event loop for it
                 answer.close()
                 raise
             answer = answer.result()
@@ -245,7 +245,7 @@ class ChunkFunctions:
 
     @property
     def identity(self) -> Hashable:
-        """Equal only for these very functions."""
+        """Equal only for these functions."""
         return "virtual_chunked", id(self)
 
     def describe(self, key: str) -> str:
@@ -257,7 +257,7 @@ class ChunkFunctions:
     def read(
         self, key: str, *, byte_range: ByteRange | None = None, if_not_equal: bytes | None = None
     ) -> Stamped:
-        """Read a chunk; if the functions only write, it has none to show."""
+        """Read a chunk; missing if the functions only write."""
         assert byte_range is None, "a chunk is read as a whole"
         now = time.time()
         if self.read_function is None:
@@ -286,17 +286,17 @@ class ChunkFunctions:
         raise UnsupportedError("virtual chunks can't be deleted")
 
     def list(self, start: str = "", stop: str = "") -> Iterator[str]:
-        """Fail: there is no end of chunks."""
+        """Fail: there may be too many chunks."""
         raise UnsupportedError("virtual chunks can't be listed")
 
     def list_children(self, prefix: str) -> Children:
-        """Fail: there is no end of chunks."""
+        """Fail: there may be too many chunks."""
         raise UnsupportedError("virtual chunks can't be listed")
 
     # -- a chunk in a transaction ----------------------------------------------------------------------
 
     def read_pending(self, pending: Any, cell: Cell, known: dict[Cell, Array]) -> Array:
-        """Return a chunk as a transaction sees it; `known` are those that it has read and not changed."""
+        """Return a chunk as a transaction sees it; `known` are chunks that it has read and not changed."""
         key = _key(cell)
         unchanged = key not in pending.changes
         if unchanged and cell in known:

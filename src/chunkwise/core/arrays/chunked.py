@@ -42,10 +42,10 @@ __all__ = ["ChunkedArray"]
 
 
 class ChunkedArray:
-    """An array whose chunks lie in a kvstore."""
+    """An array with chunks in a kvstore."""
 
-    # The metadata is shared by all views, and with all other handles of the array in the same context; a
-    # resize through any of them replaces it for all.
+    # All views, and all other handles of the array in the same context, share the metadata; a resize through
+    # any of them replaces it for all.
 
     __slots__ = (
         "_domain",
@@ -96,7 +96,7 @@ class ChunkedArray:
         self._rechecks = bound != "open" and bound is not False and not request.mode.assume_metadata
         self.readable = readable
         self.writable = writable
-        self._schema: tuple[Any, Schema] | None = None  # made when it is asked for, with its metadata
+        self._schema: tuple[Any, Schema] | None = None  # made on use, with its metadata
         self._adopt(shared.opened)
 
     def _adopt(self, opened: Opened) -> None:
@@ -109,18 +109,18 @@ class ChunkedArray:
         self._small_writer: SmallWriter | None = None
 
     def in_transaction(self, wrap: WrapStore | None) -> Self:
-        """Return the array as a transaction sees it, or, with None, as it is outside."""
+        """Return the array as a transaction sees it, or as it is outside any if None."""
         outside = self._outside or self
         if wrap is None:
             return outside
         return outside.over(wrapped(self._spec, outside._store, wrap), self._opened, wrap)
 
     def over(self, store: KvStoreDriver, opened: Opened, wrap: WrapStore) -> Self:
-        """Return the array over `store`, which is its store as a transaction sees it."""
+        """Return the array over `store`, its store as a transaction sees it."""
         return type(self)(
             self._spec,
             self._request,
-            SharedMetadata(opened),  # what a transaction does to it is nobody else's business
+            SharedMetadata(opened),  # changes in a transaction are not shared
             store,
             self.pool,
             readable=self.readable,
@@ -132,11 +132,11 @@ class ChunkedArray:
 
     @property
     def given_units(self) -> DimensionUnits | None:
-        """Dimension units that stand in place of those in the metadata, if there are any."""
+        """Dimension units that replace those in the metadata, if any."""
         return self._units
 
     def with_units(self, units: DimensionUnits) -> Self:
-        """Return the same array with `units`, which stand in place of those in its metadata."""
+        """Return the same array with `units`, which replace those in its metadata."""
         return type(self)(
             self._spec,
             self._request,
@@ -161,28 +161,28 @@ class ChunkedArray:
 
     @property
     def stored(self) -> StoredArray:
-        """The array as it lies in its kvstore: grid, keys, codecs."""
+        """The array as stored in its kvstore: grid, keys, codecs."""
         return self._stored
 
     def current(self) -> StoredArray:
-        """Return `stored` after a look at the metadata, as the recheck option says."""
+        """Return `stored` after checking the metadata according to the recheck option."""
         if self._rechecks or self._shared.opened is not self._opened:
             self._current()
         return self._stored
 
     @property
     def store(self) -> KvStoreDriver:
-        """The kvstore, with the keys that `stored` names."""
+        """The kvstore, with the keys of `stored`."""
         return self._store
 
     @property
     def fill_missing(self) -> bool:
-        """True if chunks that are not stored read as the fill value."""
+        """True if missing chunks read as the fill value."""
         return self._spec.fill_missing_data_reads
 
     @property
     def is_remote(self) -> bool:
-        """True if its metadata waits for a network."""
+        """True if reading its metadata waits for a network."""
         return self._spec.is_remote
 
     @property
@@ -192,27 +192,27 @@ class ChunkedArray:
 
     @property
     def domain(self) -> IndexDomain:
-        """Domain as far as it is known."""
+        """Domain, as far as it is known."""
         return self._domain
 
     def bounded(self, transform: IndexTransform) -> IndexTransform:
-        """Return `transform` with implicit bounds as they are now; raise if it leads out of the array."""
+        """Return `transform` with current implicit bounds; raise if it leads outside the array."""
         self._current()
         return resolve_bounds(transform, self._domain)
 
     def read_into(self, transform: IndexTransform, out: npt.NDArray[Any]) -> Future[npt.NDArray[Any]]:
-        """Fill `out` with what `transform`, which is bounded, selects; the future gives `out`."""
+        """Fill `out` with the selection of a bounded `transform`; return a future of `out`."""
         reader = self._reader
         if reader is None:
             reader = self._reader = ArrayReader(self._stored, self._store, self.pool)
         return reader.read_into(transform, out, fill_missing=self._spec.fill_missing_data_reads)
 
     def explain_read(self, transform: IndexTransform) -> ReadStrategy | None:
-        """Return which way a read of what `transform`, which is bounded, selects would take."""
+        """Return the strategy for reading the selection of a bounded `transform`."""
         return explain_read(self._stored, self._store, transform, self.pool.n_workers)
 
     def write_from(self, transform: IndexTransform, source: npt.NDArray[Any]) -> WriteFutures:
-        """Write `source` where `transform`, which is bounded, says."""
+        """Write `source` to the selection of a bounded `transform`."""
         small = self._small_writer
         if small is None:
             from chunkwise.core.engine.write import SmallWriter
@@ -222,11 +222,11 @@ class ChunkedArray:
                 self._stored, self._store, self.pool, store_data_equal_to_fill_value=store_fill
             )
         done = small.write_from(transform, source) or self._write(self._store, transform, source)
-        # The source is referred to until it is encoded, so it may change only when all is stored.
+        # The source is referenced until it is encoded, so it may change only once everything is stored.
         return WriteFutures.of(done, done, None if done.done() else self._store.identity)
 
     def write_referenced(self, transform: IndexTransform, source: npt.NDArray[Any]) -> WriteFutures:
-        """Write `source`, which never changes again, so that a store in memory may refer to it."""
+        """Write `source`, which never changes again, so that a store in memory may reference it."""
         from chunkwise.core.engine.write import referencing
 
         store = referencing(self._store, source)
@@ -250,7 +250,7 @@ class ChunkedArray:
         )
 
     def _current(self) -> None:
-        """Ask the store for the metadata if what is known is too old; see what other handles found."""
+        """Read the metadata if the known version is too old, and use what other handles found."""
         if self._rechecks:
             oldest = oldest_allowed(self._spec.recheck_cached_metadata, self._time)
             if self._opened.time < oldest:
@@ -262,7 +262,7 @@ class ChunkedArray:
             self._follow()
 
     def _follow(self) -> None:
-        """Take over what is shared; raise if that is another array."""
+        """Use the shared metadata; raise if it belongs to another array."""
         with self._shared.lock:
             opened = self._shared.opened
             assert opened is not None
@@ -275,7 +275,7 @@ class ChunkedArray:
             self._adopt(opened)
 
     def resolve(self) -> Future[IndexDomain]:
-        """Return the domain as it is now, asking the storage as the recheck option says."""
+        """Return the current domain, checking the storage according to the recheck option."""
         try:
             self._current()
         except ChunkwiseError as e:
@@ -284,11 +284,11 @@ class ChunkedArray:
 
     @property
     def resizable(self) -> bool:
-        """True, where bounds are implicit."""
+        """True; implicit bounds can be resized."""
         return True
 
     def resize(self, request: ResizeRequest) -> Future[IndexDomain]:
-        """Change the shape; chunks wholly outside are deleted unless only metadata is to change."""
+        """Change the shape; chunks wholly outside are deleted, unless only metadata is to change."""
         if self._request.mode.assume_metadata:
             return Future.failed(
                 InvalidArgumentError("Resize not supported because assume_metadata was specified")
@@ -330,20 +330,20 @@ class ChunkedArray:
         return Future.ready(self.domain)
 
     def refresh_after_commit(self) -> None:
-        """Let handles outside the transaction, which was committed, see the metadata as it is now."""
+        """Make handles outside the committed transaction see the new metadata."""
         outside = self._outside
         if outside is None:
             return
-        with outside._shared.lock, suppress(ChunkwiseError):  # whatever needs the metadata will ask again
+        with outside._shared.lock, suppress(ChunkwiseError):  # the next use will read it again
             known = outside._shared.opened
             outside._shared.opened = run(read_metadata(outside._request, known), outside._store)
 
     def _notify(self) -> None:
-        """Have copies of the metadata brought up to date, if there are any."""
+        """Update copies of the metadata, if any."""
         metadata_written(self._spec, self._request, (self._outside or self)._store, self._wrap)
 
     def schema(self) -> Schema:
-        """Everything that is known of the array, in its own index space."""
+        """Everything known about the array, in its own index space."""
         metadata = self._opened.metadata
         if self._schema is None or self._schema[0] is not metadata:
             schema = self._request.format.schema_of(metadata, self._request.options)
@@ -358,12 +358,12 @@ class ChunkedArray:
         return replace(spec, kvstore=spec.kvstore.as_opened(self._store))
 
     def count_stored(self, transform: IndexTransform, most: int | None = None) -> Future[StorageStatistics]:
-        """Count the chunks that meet the view, and those of them that are stored."""
+        """Count the chunks that meet the view, and the stored ones among them."""
         from chunkwise.core.engine.count_stored import count_stored
 
         try:
             self._current()
-            # Of a dimension that can grow, chunks may be asked for that aren't there.
+            # In a dimension that can grow, chunks may be requested that don't exist.
             transform = IndexTransform.identity(self._domain).compose(transform)
             return Future.ready(StorageStatistics(*count_stored(self._stored, self._store, transform, most)))
         except ChunkwiseError as e:

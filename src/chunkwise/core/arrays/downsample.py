@@ -1,4 +1,4 @@
-"""An open array at a lower resolution than another one, which is reduced at each read."""
+"""An open array at a lower resolution than another one, computed at each read."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class DownsampleArray:
         self._context = context
         self.pool = pool
         self._chunk: list[int] | None = None
-        # Cells of one element are what they are; even the mean leaves -0.0 alone.
+        # Cells of one element are unchanged; even the mean keeps -0.0.
         whole = method == "stride" or all(f == 1 for f in factors)
         reduce = None if method == "stride" else open_reduction(method, base.array.dtype)
         self._reduce = None if whole else reduce
@@ -73,19 +73,19 @@ class DownsampleArray:
         self.writable = False
 
     def in_transaction(self, wrap: WrapStore | None) -> DownsampleArray:
-        """Return the array as a transaction sees it, or, with None, as it is outside."""
+        """Return the array as a transaction sees it, or as it is outside any if None."""
         return DownsampleArray(
             self._base.in_transaction(wrap), self._factors, self._method, self.pool, self._context
         )
 
     @property
     def in_memory(self) -> bool:
-        """True if nothing is asked of a store to read the base."""
+        """True if reading the base uses no store."""
         return bool(getattr(self._base.array, "in_memory", False))
 
     @property
     def dtype(self) -> DataType:
-        """Type of the elements, that of the base."""
+        """Type of the elements, which is the base's."""
         return self._base.array.dtype
 
     def numpy_dtype(self) -> np.dtype[Any]:
@@ -98,13 +98,13 @@ class DownsampleArray:
         return downsampled_domain(self._base.transform.domain, self._factors, self._method)
 
     def base(self, transform: IndexTransform) -> tuple[OpenArray, IndexTransform]:
-        """Return the view of the base that a view of this array is made of."""
+        """Return the view of the base for a view of this array."""
         onto = self._base.transform
         view = base_view(transform, self._factors, onto.domain, self._method)
         return self._base.array, onto.compose(view)
 
     def bounded(self, transform: IndexTransform) -> IndexTransform:
-        """Return `transform` with implicit bounds as they are now; raise if it leads out of the array."""
+        """Return `transform` with current implicit bounds; raise if it leads outside the array."""
         base, onto = self._base.array, self._base.transform
         base.bounded(IndexTransform.identity(base.domain))
         out = resolve_bounds(transform, self.domain)
@@ -117,7 +117,7 @@ class DownsampleArray:
         return out
 
     def read_into(self, transform: IndexTransform, out: Array) -> Future[Array]:
-        """Fill `out` with what `transform`, which is bounded, selects; the future gives `out`."""
+        """Fill `out` with the selection of a bounded `transform`; return a future of `out`."""
         if not out.size:
             return Future.ready(out)
         base = self._base.array
@@ -147,21 +147,21 @@ class DownsampleArray:
         )
 
     def write_from(self, transform: IndexTransform, source: Array) -> WriteFutures:
-        """Fail: it can't be said which elements of the base would make `source`."""
+        """Fail: `source` doesn't determine the elements of the base."""
         failed: Future[None] = Future.failed(InvalidArgumentError("Destination does not support writing."))
         return WriteFutures.of(failed, failed)
 
     def resolve(self) -> Future[IndexDomain]:
-        """Return the domain as it is now, asking the storage of the base."""
+        """Return the current domain, from the storage of the base."""
         return map_future(lambda _: self.domain, self._base.array.resolve())
 
     @property
     def resizable(self) -> bool:
-        """False: the base is resized by itself."""
+        """False: the base is resized separately."""
         return False
 
     def resize(self, request: ResizeRequest) -> Future[IndexDomain]:
-        """Fail: the base is resized by itself."""
+        """Fail: the base is resized separately."""
         return Future.failed(UnsupportedError("Resize not supported"))
 
     def schema(self) -> Schema:
@@ -180,11 +180,11 @@ class DownsampleArray:
         )
 
     def view_spec(self, transform: IndexTransform) -> tuple[DownsampleSpec, IndexTransform]:
-        """Return the spec, and the transform of a view onto it, with the bounds that it has."""
+        """Return the spec, and the transform of a view to it, with its current bounds."""
         return self.spec(), transform
 
     def count_stored(self, transform: IndexTransform, most: int | None = None) -> Future[StorageStatistics]:
-        """Count the chunks of the base that a view is made of."""
+        """Count the chunks of the base for a view."""
         array, region = self.base(self.bounded(transform))
         return array.count_stored(region, most)
 
@@ -192,7 +192,7 @@ class DownsampleArray:
 def open_downsample(
     spec: DownsampleSpec, *, readable: bool, writable: bool, wrap: WrapStore | None = None
 ) -> DownsampleArray:
-    """Open the array of a bound spec, for reading only."""
+    """Open the array of a bound spec for reading only."""
     if not readable:
         raise InvalidArgumentError("only reading is supported")
     base = open_base(spec.base, readable=True, writable=False, wrap=wrap)

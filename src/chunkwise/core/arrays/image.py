@@ -1,7 +1,7 @@
-"""An open picture: an array ``(y, x, channel)`` that can be read.
+"""An open picture: a read-only array ``(y, x, channel)``.
 
-Opening it looks at the header.  Each read fetches the file, from the cache pool if that has it, and decodes
-it: a stack of thousands of pictures takes no memory for those that nobody reads.
+Opening reads the header.  Each read fetches the file, from the cache pool if possible, and decodes it, so a
+stack of thousands of pictures takes no memory for those that aren't read.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class ImageArray(FixedArray):
         return value
 
     def read_into(self, transform: IndexTransform, out: npt.NDArray[Any]) -> Future[npt.NDArray[Any]]:
-        """Fill `out` with what `transform` selects; the future gives `out`."""
+        """Fill `out` with the selection of `transform`; return a future of `out`."""
 
         def read(_: None) -> None:
             where = self._store.describe(self._key)
@@ -96,7 +96,7 @@ class ImageArray(FixedArray):
         return self.pool.run([None], lambda _: read, lambda: out, n_workers=1, inline=inline)
 
     def write_from(self, transform: IndexTransform, source: npt.NDArray[Any]) -> WriteFutures:
-        """Fail: pictures can be read only."""
+        """Fail: pictures are read-only."""
         failed: Future[None] = Future.failed(UnsupportedError(f'"{self._spec.driver}" driver only reads'))
         return WriteFutures.of(failed, failed)
 

@@ -1,8 +1,8 @@
 """An open JSON value: an array of rank 0 and data type json.
 
-What was read is kept, as bytes, for as long as the staleness bound allows, by all handles of a document and
-cache pool together.  A write reads the whole value, changes its part, and stores it on condition that nobody
-else has changed it meanwhile; else it starts again.  In a transaction that is done when it is committed.
+All handles of a document with the same cache pool share the bytes that were read, for as long as the
+staleness bound allows.  A write reads the whole value, changes its part, and stores it on condition that it
+is unchanged; otherwise it starts again.  In a transaction, this happens at the commit.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ __all__ = ["JsonArray", "open_json"]
 T = TypeVar("T")
 
 
-class _Known:
-    """What is known of a document, by all handles of it with the same cache pool."""
+class _SharedDocument:
+    """The known state of a document, for all its handles with the same cache pool."""
 
     __slots__ = ("__weakref__", "stamped")
 
@@ -60,20 +60,20 @@ class _Known:
         self.stamped: Stamped | None = None
 
 
-_known: WeakKeyDictionary[CachePool, WeakValueDictionary[Hashable, _Known]] = WeakKeyDictionary()
+_documents: WeakKeyDictionary[CachePool, WeakValueDictionary[Hashable, _SharedDocument]] = WeakKeyDictionary()
 _known_lock = new_lock()
 
 
-def _known_of(pool: CachePool, store: KvStoreDriver, key: str) -> _Known:
+def _document_of(pool: CachePool, store: KvStoreDriver, key: str) -> _SharedDocument:
     with _known_lock:
-        documents = _known.setdefault(pool, WeakValueDictionary())
-        return documents.setdefault((store.identity, key), _Known())
+        documents = _documents.setdefault(pool, WeakValueDictionary())
+        return documents.setdefault((store.identity, key), _SharedDocument())
 
 
 class JsonArray(FixedArray):
-    """A JSON value, or a part of one, in a key of a kvstore; `outside` is that outside a transaction."""
+    """A JSON value, or a part of one, in a key of a kvstore; `outside` is the same outside a transaction."""
 
-    __slots__ = ("_key", "_known", "_opened", "_outside", "_spec", "_store", "_tokens", "pool")
+    __slots__ = ("_document", "_key", "_opened", "_outside", "_spec", "_store", "_tokens", "pool")
 
     def __init__(
         self,
@@ -93,15 +93,15 @@ class JsonArray(FixedArray):
         self._tokens = spec.tokens
         self._domain = IndexDomain(rank=0)
         self._opened = time.time()
-        self._known: _Known = (
-            outside._known if outside else _known_of(spec.resource("cache_pool"), store, key)
+        self._document: _SharedDocument = (
+            outside._document if outside else _document_of(spec.resource("cache_pool"), store, key)
         )
         self._outside = outside
         self.readable = readable
         self.writable = writable
 
     def in_transaction(self, wrap: WrapStore | None) -> JsonArray:
-        """Return the array as a transaction sees it, or, with None, as it is outside."""
+        """Return the array as a transaction sees it, or as it is outside any if None."""
         outside = self._outside or self
         if wrap is None:
             return outside
@@ -127,7 +127,7 @@ class JsonArray(FixedArray):
         return self._store
 
     def read_into(self, transform: IndexTransform, out: npt.NDArray[Any]) -> Future[npt.NDArray[Any]]:
-        """Fill `out` with the value; the future gives `out`."""
+        """Fill `out` with the value; return a future of `out`."""
 
         def read(_: None) -> None:
             value = self._read()
@@ -148,7 +148,7 @@ class JsonArray(FixedArray):
     def _run(
         self, work: Callable[[None], None], finish: Callable[[], T], *, writes: Hashable = None
     ) -> Future[T]:
-        # A local store answers sooner than another thread takes over.
+        # A local store answers faster than another thread can take over.
         inline = traits_of(self._store).request_concurrency is None
         return self.pool.run([None], lambda _: work, finish, n_workers=1, inline=inline, writes=writes)
 
@@ -163,11 +163,11 @@ class JsonArray(FixedArray):
             raise prefix(e, f"Error reading {where}") from None
 
     def _current(self) -> Stamped:
-        """Return the stored bytes, asked for again if what is known of them is too old."""
+        """Return the stored bytes, read again if the known ones are too old."""
         if self._outside is not None:
             return read_bounded(self._store, self._key)
         bound = self._spec.recheck_cached_data
-        known = self._known.stamped
+        known = self._document.stamped
         if known is not None:
             if bound is False:
                 return known
@@ -185,7 +185,7 @@ class JsonArray(FixedArray):
 
     def _keep(self, stamped: Stamped) -> None:
         value = None if stamped.value is None else bytes(stamped.value)
-        self._known.stamped = stamped._replace(value=value)
+        self._document.stamped = stamped._replace(value=value)
 
     def _write(self, new: JSON) -> None:
         if self._outside is not None:
@@ -195,7 +195,7 @@ class JsonArray(FixedArray):
         compare_and_swap(self._store, self._key, lambda: self._attempt(new), idempotent=True)
 
     def _attempt(self, new: JSON) -> bytes | None:
-        """Write once; return the generation that another writer has replaced, None if it is done."""
+        """Write once; return the generation that another writer has replaced, None if done."""
         stored = read_bounded(self._store, self._key) if self._tokens else None
         value = self._decoded(None if stored is None else stored.value)
         try:
@@ -219,7 +219,7 @@ class JsonArray(FixedArray):
             raise prefix(e, f"Error reading {self._store.describe(self._key)}") from None
 
     def _written_in_transaction(self, new: Any, stored: Buffer | None) -> bytes:
-        self._known.stamped = None  # the last time that this is called, it is committed
+        self._document.stamped = None  # the last call is the one that is committed
         return _encode(written_at(self._decoded(stored), self._tokens, new))
 
     def schema(self) -> Schema:
@@ -232,7 +232,7 @@ class JsonArray(FixedArray):
 
 
 def open_json(spec: JsonSpec, *, readable: bool, writable: bool, wrap: WrapStore | None = None) -> JsonArray:
-    """Open the value of a bound spec, which nothing is read for."""
+    """Open the value of a bound spec, without reading anything."""
     if spec.kvstore is None:
         raise kvstore_missing()
     store, key = spec.kvstore.open_driver()
@@ -242,7 +242,7 @@ def open_json(spec: JsonSpec, *, readable: bool, writable: bool, wrap: WrapStore
 
 
 def _decode(raw: bytes | bytearray | memoryview) -> JSON:
-    """Return the value of UTF-8 text; of members with the same name the last counts."""
+    """Return the value of UTF-8 text; the last of members with the same name counts."""
     try:
         text = bytes(raw).decode("utf-8-sig")
         return json.loads(text, parse_constant=_refuse, parse_int=_integer, parse_float=_number)
@@ -262,7 +262,7 @@ def _number(text: str) -> float:
 
 
 def _integer(text: str) -> int | float:
-    # What needs more than 64 bits is a floating-point number to other readers.
+    # Integers beyond 64 bits are floating-point numbers for other readers.
     if len(text) > 20:
         return _number(text)
     number = int(text)
@@ -270,7 +270,7 @@ def _integer(text: str) -> int | float:
 
 
 def _encode(value: JSON) -> bytes:
-    """Return compact UTF-8 text with sorted members; numbers that JSON has not become null."""
+    """Return compact UTF-8 text with sorted members; numbers that JSON lacks become null."""
     try:
         return dump(_plain(value)).encode()
     except (TypeError, ValueError, RecursionError) as e:

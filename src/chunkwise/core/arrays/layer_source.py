@@ -1,9 +1,9 @@
-"""Elements of a stack's layers that are read without opening each layer: in local files, or in memory.
+"""Reading elements of a stack's layers without opening each layer, in local files or in memory.
 
-Opening a chunked array means to read its metadata document and to compare it with the spec.  Both happen
-here too, at each operation; but what follows from a document is worked out once for all layers that have the
-same one and differ in path and transform only.  A layer of any other kind, and one with an error, has no
-source: it is opened as any array is, which gives the error.
+Opening a chunked array means reading its metadata document and comparing it with the spec.  Both happen here
+too, at each operation, but objects derived from a document are made once for all layers that have the same
+document and differ only in path and transform.  Other layers, and layers with an error, have no source: they
+are opened like any array, which raises the error.
 """
 
 from __future__ import annotations
@@ -40,31 +40,31 @@ from chunkwise.errors import ChunkwiseError
 __all__ = ["FILES", "FindSource", "LayerSource", "Templates", "find_of_base", "find_of_spec", "no_source"]
 
 FILES = FileStore("/")
-"""The store that the prefixes of sources are in."""
+"""The store of the prefixes of sources."""
 
 
 class LayerSource(NamedTuple):
     """The elements of one layer."""
 
-    array: StoredArray | npt.NDArray[Any]  # with the keys that it has below `prefix`; or elements in memory
-    prefix: str  # in `FILES`
+    array: StoredArray | npt.NDArray[Any]  # the array, with its keys below `prefix`; or elements in memory
+    prefix: str  # prefix in `FILES`
     fill_missing: bool  # True if missing chunks read as the fill value
-    offsets: tuple[int, ...]  # from the stack to each dimension of the array; or its constant index
-    # for each dimension of the array, that of the stack, ascending; None if constant
+    offsets: tuple[int, ...]  # offset from the stack to each dimension of the array; or a constant index
+    # the stack's dimension for each of the array's, ascending; None if constant
     dims: tuple[int | None, ...]
-    kind: tuple[object, ...]  # equal for sources that one table of requests can hold, as long as they live
+    kind: tuple[object, ...]  # equal for sources that can share a table of requests, as long as they live
 
 
 FindSource: TypeAlias = Callable[[Reader], LayerSource | None]
-"""Gives the source of one layer, or None; called with a reader of `FILES`."""
+"""Returns the source of one layer, or None; called with a reader of `FILES`."""
 
 
 def no_source(fetch: Reader) -> None:
-    """Return None: the layer has to be opened."""
+    """Return None: the layer must be opened."""
 
 
 class _Offsets(NamedTuple):
-    """Offsets and dims as of a source, and the upper bounds of the layer in its array."""
+    """Offsets and dims of a source, and the upper bounds of the layer in its array."""
 
     offsets: tuple[int, ...]
     dims: tuple[int | None, ...]
@@ -72,7 +72,7 @@ class _Offsets(NamedTuple):
 
     @classmethod
     def of(cls, transform: IndexTransform | None, domain: IndexDomain) -> _Offsets | None:
-        """Return the offsets of a layer of that domain; None for strides, index arrays and transpositions."""
+        """Return the offsets of a layer of this domain; None with strides, index arrays or transpositions."""
         lower, upper = domain._lo, domain._hi
         output = (IndexTransform.identity(domain) if transform is None else transform)._output
         offsets, stops = [], []
@@ -94,14 +94,14 @@ class _Offsets(NamedTuple):
     def source(
         self, array: StoredArray | npt.NDArray[Any], prefix: str, fill_missing: bool, *kind: object
     ) -> LayerSource | None:
-        """Return the source of a layer of that array; None if it leads out of the array."""
+        """Return the source of a layer of this array; None if the layer leads outside it."""
         if len(array.shape) != len(self.stops) or not all(map(le, self.stops, array.shape)):
             return None
         return LayerSource(array, prefix, fill_missing, self.offsets, self.dims, (*kind, self.dims))
 
 
 def find_of_spec(spec: Spec, domain: IndexDomain, templates: Templates) -> FindSource:
-    """Return what finds the source of a layer with a bound spec and that domain in the stack."""
+    """Return the function that finds the source of a layer with a bound spec and this domain in the stack."""
     driver, offsets = spec._driver, _Offsets.of(spec.transform, domain)
     if offsets is None:
         return no_source
@@ -117,7 +117,7 @@ def find_of_spec(spec: Spec, domain: IndexDomain, templates: Templates) -> FindS
     path = kvstore.path
     if path[:1] != "/" or path[-1:] != "/" or not is_valid(path[1:-1]):
         return no_source
-    if driver.format.contained and ".n5" in path:  # the container has to be looked at
+    if driver.format.contained and ".n5" in path:  # the container must be checked
         return no_source
     name = kind_of(driver, kvstore)
     if name not in templates:
@@ -135,7 +135,7 @@ def find_of_spec(spec: Spec, domain: IndexDomain, templates: Templates) -> FindS
 
 
 class _Template(NamedTuple):
-    """Specs that differ in the path only: the key of the document, and what gives the array of a document."""
+    """Specs that differ only in the path: the document's key, and the function from it to the array."""
 
     key: str
     array_of: Callable[[bytes], StoredArray | None]
@@ -143,7 +143,7 @@ class _Template(NamedTuple):
 
     @classmethod
     def of(cls, driver: ChunkedSpec) -> _Template | None:
-        """Return the template of a bound spec; None if opening takes more than a look at the document."""
+        """Return the template of a bound spec; None if opening takes more than reading the document."""
         try:
             mode = driver.mode.resolved()
         except ChunkwiseError:
@@ -178,7 +178,7 @@ class _Template(NamedTuple):
 
 
 Templates: TypeAlias = "dict[object, _Template | None]"
-"""The templates of specs that were seen, by what those specs have in common."""
+"""The templates of earlier specs, by their common parts."""
 
 
 def _find_in_memory(elements: npt.NDArray[Any], offsets: _Offsets) -> FindSource:
@@ -192,16 +192,16 @@ def _find_in_files(
     prefix: str,
     fill_missing: bool,
 ) -> FindSource:
-    """Return what finds the source of a layer in files; `current` gives its array as it is now."""
+    """Return the function that finds the source of a layer in files; `current` returns its current array."""
     known: tuple[StoredArray | None, LayerSource | None] = None, None
 
     def find(fetch: Reader) -> LayerSource | None:
         nonlocal known
-        array, found = current(fetch), known  # one tuple, since several threads may look at once
+        array, found = current(fetch), known  # one tuple, since several threads may read it at once
         if found[0] is not array:
             source = None
             if array is not None and is_simple(array):
-                # arrays that were opened one by one have equal chains, not the same one
+                # arrays opened separately have equal chains, not the same one
                 decoding = decoding_of(array.chain) or id(array.chain)
                 source = offsets.source(array, prefix, fill_missing, decoding, array.keys, fill_missing)
             found = known = array, source
@@ -211,9 +211,9 @@ def _find_in_files(
 
 
 def find_of_base(base: Base, domain: IndexDomain) -> FindSource:
-    """Return what finds the source of an open layer, with metadata as its staleness bound says."""
+    """Return the function that finds the source of an open layer, respecting its staleness bound."""
     array = base.array
-    # Metadata that changes leaves the outputs of the transform as they are, and so the offsets.
+    # A change of metadata doesn't change the outputs of the transform, so the offsets stay too.
     offsets = _Offsets.of(base.transform, domain)
     if offsets is None or not array.readable:
         return no_source

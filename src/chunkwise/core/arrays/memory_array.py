@@ -1,7 +1,7 @@
 """An open array over a NumPy array, whose memory it shares.
 
-Without index arrays a read or write is one assignment between views.  With them it is done in blocks of
-points, so that what NumPy copies on the way stays small.
+Without index arrays, a read or write is one assignment between views.  With them it is done in blocks of
+points, so that NumPy's temporary copies stay small.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from chunkwise.errors import InvalidArgumentError, UnsupportedError
 
 __all__ = ["MemoryArray", "open_memory_array", "read_ndarray", "write_ndarray"]
 
-# Of points that are copied at a time: 3,000,000 of int32 take 62 ms of processor time with 64 KiB, 43 with
-# 1 MiB, 41 with 64 MiB.
+# Bytes of points to copy at a time: 3,000,000 points of int32 take 62 ms of processor time with 64 KiB, 43 ms
+# with 1 MiB, 41 ms with 64 MiB.
 _BLOCK_NBYTES = 2**20
 
 
 class MemoryArray(FixedArray):
-    """An array in memory, that of a bound spec."""
+    """An array in memory, from a bound spec."""
 
     __slots__ = ("_array", "_spec")
 
@@ -48,7 +48,7 @@ class MemoryArray(FixedArray):
         self.writable = writable
 
     def bounded(self, transform: IndexTransform) -> IndexTransform:
-        """Return `transform` with implicit bounds as they are; raise if it leads out, even with nothing."""
+        """Return `transform` with current implicit bounds; raise if it leads outside, even if it is empty."""
         out = super().bounded(transform)
         if 0 in out.input_shape:
             check_unread(out, self._domain)
@@ -56,7 +56,7 @@ class MemoryArray(FixedArray):
 
     @property
     def in_memory(self) -> bool:
-        """True: no store is asked for the elements."""
+        """True: reading uses no store."""
         return True
 
     @property
@@ -75,16 +75,16 @@ class MemoryArray(FixedArray):
 
     @property
     def elements(self) -> npt.NDArray[Any]:
-        """The elements, in the memory that they are in."""
+        """The elements, in place."""
         return self._array
 
     def read_into(self, transform: IndexTransform, out: npt.NDArray[Any]) -> Future[npt.NDArray[Any]]:
-        """Fill `out` with what `transform`, which is bounded, selects; the future gives `out`."""
+        """Fill `out` with the selection of a bounded `transform`; return a future of `out`."""
         read_ndarray(self._array, transform, out)
         return Future.ready(out)
 
     def write_from(self, transform: IndexTransform, source: npt.NDArray[Any]) -> WriteFutures:
-        """Write `source` where `transform`, which is bounded, says."""
+        """Write `source` to the selection of a bounded `transform`."""
         if np.may_share_memory(source, self._array):
             source = source.copy()
         write_ndarray(self._array, transform, source)
@@ -103,11 +103,11 @@ class MemoryArray(FixedArray):
         return out
 
     def spec(self) -> ArraySpec:
-        """Return the spec, whose elements are those of the array; `view_spec` copies them."""
+        """Return the spec, with the array's own elements; `view_spec` copies them."""
         return self._spec
 
     def view_spec(self, transform: IndexTransform) -> tuple[ArraySpec, IndexTransform]:
-        """Return a spec with the elements of a view, repeated ones once, and the transform to them."""
+        """Return a spec with the elements of a view, without repetitions, and the transform to them."""
         seen, transform = transform, self.bounded(transform)
         shape, origin = transform.input_shape, transform.input_inclusive_min
         domain = marked_like(transform, seen).domain
@@ -119,7 +119,7 @@ class MemoryArray(FixedArray):
             read_ndarray(self._array, transform, view)
         kept = [d for d, n in enumerate(shape) if n == 0 or (n != 1 and view.strides[d] != 0)]
         if 0 in shape:
-            # Nested lists say no more than this of an array without elements.
+            # Nested lists express no more than this for an array without elements.
             kept = [d for d in kept if d <= shape.index(0)]
             once = np.empty([shape[d] for d in kept], view.dtype)
         else:
@@ -146,7 +146,7 @@ class MemoryArray(FixedArray):
 def open_memory_array(
     spec: ArraySpec, *, readable: bool, writable: bool, wrap: WrapStore | None = None
 ) -> MemoryArray:
-    """Open a copy of the elements of a bound spec, so that the spec stays what it is."""
+    """Open a copy of the elements of a bound spec, so that the spec stays unchanged."""
     if wrap is not None:
         raise UnsupportedError('"array" driver does not support transactions')
     spec.check()
@@ -157,8 +157,8 @@ def open_memory_array(
 
 
 def read_ndarray(source: npt.NDArray[Any], transform: Transform, out: npt.NDArray[Any]) -> None:
-    """Fill `out` with what `transform` selects of `source`."""
-    # Besides the coordinates of points it takes 1 MiB at most.  The first element of `source` has index 0.
+    """Fill `out` with the selection of `transform` in `source`."""
+    # It takes at most 1 MiB besides the coordinates of points.  The first element of `source` has index 0.
     if 0 in transform.input_shape:
         return
     view = strided_view(source, transform)
@@ -174,13 +174,13 @@ def read_ndarray(source: npt.NDArray[Any], transform: Transform, out: npt.NDArra
 
 def write_ndarray(target: npt.NDArray[Any], transform: Transform, source: npt.NDArray[Any]) -> None:
     """Store `source` in the elements of `target` that `transform` selects."""
-    # Of several values for one element the last, in C order of the domain, stays.  Besides the coordinates of
-    # points it takes 1 MiB at most.  The first element of `target` has index 0.
+    # Of several values for one element the last, in C order of the domain, stays.  It takes at most 1 MiB
+    # besides the coordinates of points.  The first element of `target` has index 0.
     if 0 in transform.input_shape:
         return
     view = strided_view(target, transform)
     if view is not None:
-        # An input that nothing depends on has a stride of 0 in `view`: its last value is the one that stays.
+        # An input that nothing depends on has a stride of 0 in `view`: its last value stays.
         used = {m.input_dimension for m in transform.output}
         last = tuple(slice(None) if d in used else slice(-1, None) for d in range(source.ndim))
         view[last] = source[last]
@@ -190,7 +190,7 @@ def write_ndarray(target: npt.NDArray[Any], transform: Transform, source: npt.ND
     n_points = len(selection.inputs)
     for block in _blocks(selection):
         part = values[(*block, ...)]
-        # A single dimension of points, for only there NumPy's order of assignment is certain.
+        # A single dimension of points, since NumPy's order of assignment is certain only there.
         at = tuple(
             np.broadcast_to(points[_broadcast(points, block)], part.shape[:n_points]).reshape(-1)
             for points in selection.points
@@ -199,7 +199,7 @@ def write_ndarray(target: npt.NDArray[Any], transform: Transform, source: npt.ND
 
 
 def _in_order(array: npt.NDArray[Any], selection: PointView, *, first: bool) -> npt.NDArray[Any]:
-    """Return `array` with the dimensions of the points in front, and one index of unused dimensions."""
+    """Return `array` with the dimensions of the points first, and one index of unused dimensions."""
     end = 0 if first else -1
     index = tuple(end if d in selection.unused else slice(None) for d in range(array.ndim))
     kept = [d for d in range(array.ndim) if d not in selection.unused]
@@ -209,7 +209,7 @@ def _in_order(array: npt.NDArray[Any], selection: PointView, *, first: bool) -> 
 
 
 def _blocks(selection: PointView) -> Iterator[tuple[Any, ...]]:
-    """Yield slices of the dimensions of the points that together are all of them, in C order."""
+    """Yield slices that together cover the dimensions of the points, in C order."""
     shape = np.broadcast_shapes(*[p.shape for p in selection.points])
     view = selection.view
     point_nbytes = view.itemsize * prod(view.shape[len(selection.points) :]) + 8 * len(selection.points)
@@ -236,5 +236,5 @@ def _at(selection: PointView, block: tuple[slice, ...]) -> tuple[npt.NDArray[np.
 
 
 def _broadcast(points: npt.NDArray[np.int64], block: tuple[slice, ...]) -> tuple[slice, ...]:
-    """Return `block` for an array that has some of its dimensions with an extent of 1."""
+    """Return `block` for an array with an extent of 1 in some of its dimensions."""
     return tuple(slice(None) if n == 1 else s for n, s in zip(points.shape, block, strict=True))

@@ -1,7 +1,7 @@
-"""Observers of metadata documents: consolidated metadata of groups is updated after a write of one.
+"""Observers of metadata documents: they update consolidated metadata of groups after a write.
 
-The observers are rows of the catalogue, since what a group is, is known in a higher layer only.  They are
-called only if a group above the array has copies.
+The observers are rows of the catalogue, since only a higher layer knows groups.  They are called only if a
+group above the array has copies.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ __all__ = [
 ]
 
 HOLDERS = (("zarr2", ".zmetadata", b"metadata"), ("zarr3", "zarr.json", b"consolidated_metadata"))
-"""Format and key of the documents that hold copies, and a word that is in one that does."""
+"""Format and key of documents that may have copies, and a word that documents with copies contain."""
 
 
 def metadata_written(
     spec: ChunkedSpec, request: OpenRequest, store: KvStoreDriver, wrap: WrapStore | None
 ) -> None:
-    """Notify observers that the document of an array was written, within the transaction of `wrap`."""
+    """Notify observers that an array's document was written, within the transaction of `wrap`."""
     key = request.format.consolidated_key
     if key:
         whole, path = whole_path(store.base if isinstance(store, CacheStore) else store, request.path)
@@ -46,17 +46,16 @@ def metadata_written(
 
 
 def wrapped(spec: ChunkedSpec, store: KvStoreDriver, wrap: WrapStore) -> KvStoreDriver:
-    """Return the store of an array as the transaction sees it that `wrap` is of."""
+    """Return the store of an array as the transaction of `wrap` sees it."""
     return wrap(store, getattr(spec.kvstore, "atomic", True))
 
 
 def metadata_changed(store: KvStoreDriver, path: str, copies: str, seen: KvStoreDriver | None = None) -> None:
     """Notify observers that documents of an array were created, changed or deleted."""
-    # `copies` is the key of the documents that may have copies.
-    # `store` is as large a part of the storage as there is, so that groups above the array can be seen;
-    # `seen` is the same as the transaction sees it that the change is part of.  If a copy can't be brought up
-    # to date, that is raised, while the array itself is as it should be.
-    _, *above = upwards(path)  # an array has no copies of others
+    # `copies` is the key of documents that may have copies.  `store` is the largest part of the storage, so
+    # that groups above the array are visible; `seen` is the same as seen by the transaction of the change.
+    # An error is raised if a copy can't be updated; the array itself is correct then.
+    _, *above = upwards(path)  # an array has no copies of other documents
     if _any_holds(store, above, copies):
         for name in catalogue.METADATA_OBSERVERS:
             catalogue.metadata_observers.find(name)(store if seen is None else seen, path)
@@ -75,24 +74,24 @@ def _any_holds(store: KvStoreDriver, groups: Sequence[str], only: str = "") -> b
 
 
 def holds(store: KvStoreDriver, key: str, word: bytes) -> bool:
-    """Return True if there is a document with that word in it, which may be read."""
+    """Return True if there is a readable document with that word."""
     try:
         raw = read_bounded(store, key).value
     except PermissionDeniedError:
-        return False  # copies that the caller may not see are not the caller's to update
+        return False  # copies that the caller may not read are not updated
     return raw is not None and word in bytes(raw)
 
 
 def upwards(path: str) -> Iterator[str]:
-    """Yield `path` and those of the groups above."""
+    """Yield `path` and the paths of the groups above."""
     yield path
-    # What is written to a place for new data is in no group before it takes the place of the old.
+    # New data in a staging place belongs to no group before it replaces the old.
     while path and not is_staging(path[:-1].rpartition("/")[2]):
         path = path[: path[:-1].rfind("/") + 1]
         yield path
 
 
 def whole_path(store: KvStoreDriver, path: str) -> tuple[KvStoreDriver, str]:
-    """Return the largest store that `store` is a part of, and what the prefix `path` is there."""
+    """Return the largest store that contains `store`, and the prefix `path` there."""
     whole, above = whole_store(store)
     return whole, above + path

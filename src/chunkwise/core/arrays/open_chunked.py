@@ -38,8 +38,8 @@ def open_chunked(
     wrap: WrapStore | None = None,
     seen: Stamped | None = None,
 ) -> ChunkedArray:
-    """Open or create the array of a bound spec; `wrap` gives the kvstore as a transaction sees it."""
-    # `seen` is its document, if that has been read for this call already.
+    """Open or create the array of a bound spec; `wrap` returns the kvstore as a transaction sees it."""
+    # `seen` is its document, if already read for this call.
     if spec.kvstore is None:
         raise kvstore_missing()
     store, path = spec.kvstore.open_driver()
@@ -48,7 +48,7 @@ def open_chunked(
     pool = pool_under(spec)
     mode = request.mode
     assumed = mode.assume_metadata or mode.assume_cached_metadata
-    # Without ".n5" in the path no container is in sight.
+    # Without ".n5" in the path there is no visible container.
     if request.format.contained and not assumed and ".n5" in store.describe(path):
         whole, where = whole_path(store, path)
         run(check_container(request, where), whole)
@@ -63,7 +63,7 @@ def open_chunked(
         try:
             metadata_written(spec, request, store, wrap)
         except BaseException:  # an interrupt too
-            if wrap is None and not mode.delete_existing:  # what fails leaves nothing
+            if wrap is None and not mode.delete_existing:  # a failure leaves nothing behind
                 with suppress(ChunkwiseError):
                     store.delete(request.key, if_equal=opened.generation)
             raise
@@ -72,9 +72,9 @@ def open_chunked(
 
 
 def create_document(spec: ChunkedSpec) -> None:
-    """Write the metadata of a new array, or make sure that what is there is the same.
+    """Write the metadata of a new array, or check that existing metadata is the same.
 
-    Copies that groups above may have of it do not follow.
+    Copies of it in groups above are not updated.
     """
     assert spec.kvstore is not None, "it is bound"
     store, path = spec.kvstore.open_driver()
@@ -88,7 +88,7 @@ def create_document(spec: ChunkedSpec) -> None:
 def _open_shared(
     spec: ChunkedSpec, request: OpenRequest, store: KvStoreDriver
 ) -> tuple[SharedMetadata, Opened]:
-    """Open or create an array, with the help of what is known in its context already."""
+    """Open or create an array, using the metadata known in its context."""
     pool = spec.metadata_pool
     mode = request.mode
     if mode.assume_metadata:
@@ -127,9 +127,9 @@ def open_from_document(
     readable: bool,
     writable: bool,
 ) -> ChunkedArray:
-    """Open an array without asking the store."""
-    # `generation` and `time` are those of the key that `document` was read from; the former is empty if
-    # unknown.  The spec is bound and demands nothing of the metadata.
+    """Open an array without reading the store."""
+    # `generation` and `time` belong to the read of `document`; `generation` is empty if unknown.  The spec is
+    # bound and has no constraints on the metadata.
     request = spec.open_request(path, store.describe)
     try:
         metadata = cached_metadata(request.format, document)

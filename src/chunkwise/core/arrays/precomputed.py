@@ -35,9 +35,9 @@ __all__ = ["PrecomputedArray", "open_precomputed"]
 
 
 class PrecomputedArray(ChunkedArray):
-    """A scale; its chunks are keys of the volume's kvstore, or lie in shards."""
+    """A scale, with chunks in keys of the volume's kvstore, or in shards."""
 
-    # `_stored` begins at 0; `_onto` leads there from the domain.  `_chunks` has the keys of `_stored`.
+    # `_stored` begins at 0; `_onto` maps the domain to it.  `_chunks` has the keys of `_stored`.
 
     __slots__ = ("_chunks", "_onto")
 
@@ -51,34 +51,35 @@ class PrecomputedArray(ChunkedArray):
         self._chunks: KvStoreDriver = self._store
         if scale.sharding is not None:
             directory = self._request.path + scale_directory(scale.key)
-            # Chunks whose values may all differ: each has a header, and this is more than any needs.
+            # A limit for chunks, even if all values differ: each has a header, and this is more than any
+            # needs.
             largest = 2 * self._stored.chain.item.nbytes + (1 << 20)
             self._chunks = ShardedStore(self._store, directory, Uint64Shards(scale.sharding, largest))
 
     @property
     def store(self) -> KvStoreDriver:
-        """The kvstore, with the keys that `stored` names."""
+        """The kvstore, with the keys of `stored`."""
         return self._chunks
 
     def read_into(self, transform: IndexTransform, out: npt.NDArray[Any]) -> Future[npt.NDArray[Any]]:
-        """Fill `out` with what `transform`, which is bounded, selects; the future gives `out`."""
+        """Fill `out` with the selection of a bounded `transform`; return a future of `out`."""
         reader = self._reader
         if reader is None:
             reader = self._reader = ArrayReader(self._stored, self._chunks, self.pool)
         return reader.read_into(self._onto.compose(transform), out, fill_missing=self.fill_missing)
 
     def explain_read(self, transform: IndexTransform) -> ReadStrategy | None:
-        """Return which way a read of what `transform`, which is bounded, selects would take."""
+        """Return the strategy for reading the selection of a bounded `transform`."""
         onto = self._onto.compose(transform)
         return explain_read(self._stored, self._chunks, onto, self.pool.n_workers)
 
     def write_from(self, transform: IndexTransform, source: npt.NDArray[Any]) -> WriteFutures:
-        """Write `source` where `transform`, which is bounded, says."""
+        """Write `source` to the selection of a bounded `transform`."""
         onto = self._onto.compose(transform)
         if not isinstance(self._chunks, ShardedStore):
             done = self._write(self._chunks, onto, source)
             return WriteFutures.of(done, done)
-        # Every shard is written once, when the chunks that are to be in it are encoded.
+        # Every shard is written once, when all its new chunks are encoded.
         shards, pending = self._chunks, PendingStore(self._chunks, _admit)
 
         def store_shards(_: None) -> None:
@@ -92,11 +93,11 @@ class PrecomputedArray(ChunkedArray):
         return self.write_from(transform, source)
 
     def resize(self, request: ResizeRequest) -> Future[IndexDomain]:
-        """Return the domain: with explicit bounds, no request asks for another."""
+        """Return the domain: with explicit bounds, no request can change it."""
         return Future.ready(self.domain)
 
     def count_stored(self, transform: IndexTransform, most: int | None = None) -> Future[StorageStatistics]:
-        """Count the chunks that meet the view, and those of them that are stored."""
+        """Count the chunks that meet the view, and the stored ones among them."""
         try:
             onto = self._onto.compose(self.bounded(transform))
             return Future.ready(StorageStatistics(*count_stored(self._stored, self._chunks, onto, most)))
@@ -105,13 +106,13 @@ class PrecomputedArray(ChunkedArray):
 
 
 def _admit(store: PendingStore, what: object, writes: bool) -> None:
-    """Let everything be read and written."""
+    """Allow all reads and writes."""
 
 
 def open_precomputed(
     spec: PrecomputedSpec, *, readable: bool, writable: bool, wrap: WrapStore | None = None
 ) -> PrecomputedArray:
-    """Open or create the scale of a bound spec; `wrap` gives the kvstore as a transaction sees it."""
+    """Open or create the scale of a bound spec; `wrap` returns the kvstore as a transaction sees it."""
     if spec.kvstore is None:
         raise kvstore_missing()
     store, path = spec.kvstore.open_driver()

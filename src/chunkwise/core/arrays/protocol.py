@@ -1,4 +1,4 @@
-"""The protocol of open arrays, which the public ``TensorStore`` uses."""
+"""The protocol of open arrays, used by the public ``TensorStore``."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ class ResizeRequest(NamedTuple):
 
     inclusive_min: Sequence[int | None]
     exclusive_max: Sequence[int | None]
-    metadata_only: bool = False  # leave chunks outside the new bounds where they are
+    metadata_only: bool = False  # don't delete chunks outside the new bounds
     expand_only: bool = False
     shrink_only: bool = False
-    tied: bool = False  # True if what is not part of the array, other fields of its records, may be affected
-    expected: Sequence[int | None] | None = None  # upper bounds that the array must have until then
+    tied: bool = False  # True if data outside the array, other fields of its records, may be affected
+    expected: Sequence[int | None] | None = None  # upper bounds that the array must have before
 
 
 class StorageStatistics(NamedTuple):
-    """Numbers of the chunks that meet a region and of those stored.
+    """Number of chunks that meet a region, and of the stored ones.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class StorageStatistics(NamedTuple):
 class OpenArray(Protocol):
     """An array that can be read, written, or both, in its own index space."""
 
-    # Every transform that is passed in maps a request onto that space.
+    # Every transform argument maps a request to that space.
 
     @property
     def dtype(self) -> DataType: ...
@@ -62,39 +62,39 @@ class OpenArray(Protocol):
     def writable(self) -> bool: ...
     @property
     def domain(self) -> IndexDomain:
-        """Domain as far as it is known, without asking the storage."""
+        """Domain, as far as it is known without reading the storage."""
         ...
 
     @property
     def pool(self) -> Pool:
-        """The threads that read and write it."""
+        """The threads that read and write the array."""
         ...
 
     def bounded(self, transform: IndexTransform) -> IndexTransform:
-        """Return `transform` with implicit bounds as they are now; raise if it leads out of the array."""
+        """Return `transform` with current implicit bounds; raise if it leads outside the array."""
         ...
 
     def read_into(self, transform: IndexTransform, out: npt.NDArray[Any]) -> Future[npt.NDArray[Any]]:
-        """Fill `out`, of the input shape of a bounded transform; the future gives `out`."""
+        """Fill `out`, which has the input shape of a bounded transform; return a future of `out`."""
         ...
 
     def write_from(self, transform: IndexTransform, source: npt.NDArray[Any]) -> WriteFutures:
-        """Write `source`, of the transform's input shape and the array's NumPy type."""
+        """Write `source`, which has the transform's input shape and the array's NumPy type."""
         ...
 
     def resolve(self) -> Future[IndexDomain]:
-        """Return the domain as it is now, asking the storage as the recheck option says."""
+        """Return the current domain, checking the storage according to the recheck option."""
         ...
 
     @property
     def resizable(self) -> bool:
-        """True if there is anything that `resize` could change."""
+        """True if `resize` could change anything."""
         ...
 
     def resize(self, request: ResizeRequest) -> Future[IndexDomain]: ...
 
     def schema(self) -> Schema:
-        """Everything that is known of the array, in its own index space."""
+        """Everything known about the array, in its own index space."""
         ...
 
     def spec(self) -> DriverSpec:
@@ -111,7 +111,7 @@ class OpenArray(Protocol):
 
 
 class FixedArray:
-    """Base of arrays whose domain doesn't change and whose chunks, if there are any, can't be counted."""
+    """Base of arrays with a fixed domain, whose chunks, if any, can't be counted."""
 
     __slots__ = ("_domain", "readable", "writable")
 
@@ -131,7 +131,7 @@ class FixedArray:
 
     @property
     def in_memory(self) -> bool:
-        """True if nothing is asked of a store, or of a function, to read it."""
+        """True if reading uses no store and no function."""
         return False
 
     @property
@@ -140,7 +140,7 @@ class FixedArray:
         return self._domain
 
     def bounded(self, transform: IndexTransform) -> IndexTransform:
-        """Return `transform` with implicit bounds resolved; raise if it leads out of the array."""
+        """Return `transform` with implicit bounds resolved; raise if it leads outside the array."""
         return resolve_bounds(transform, self._domain)
 
     def resolve(self) -> Future[IndexDomain]:
@@ -148,17 +148,17 @@ class FixedArray:
         return Future.ready(self._domain)
 
     def resize(self, request: ResizeRequest) -> Future[IndexDomain]:
-        """Fail: there is no bound to change."""
+        """Fail: the bounds are fixed."""
         return Future.failed(UnsupportedError("Resize not supported"))
 
     def count_stored(self, transform: IndexTransform, most: int | None = None) -> Future[StorageStatistics]:
-        """Fail: nothing is stored here, or no chunk is what is stored."""
+        """Fail: nothing is stored here, or not in chunks."""
         return Future.failed(UnsupportedError("Storage statistics not supported"))
 
 
 class Transactional(Protocol):
-    """An array that can be looked at and changed in a transaction."""
+    """An array that can be read and changed in a transaction."""
 
     def in_transaction(self, wrap: WrapStore | None) -> OpenArray:
-        """Return the same array over the stores that `wrap` gives; None is outside any transaction."""
+        """Return the same array over the stores that `wrap` returns; None means outside any transaction."""
         ...

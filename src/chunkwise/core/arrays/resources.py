@@ -21,7 +21,7 @@ __all__ = ["cache_of", "cached", "pool_under"]
 
 
 def cached(spec: ChunkedSpec | ImageSpec, store: KvStoreDriver, path: str) -> KvStoreDriver:
-    """Return `store`, for the array at `path`, over the cache pool of `spec` if that has room."""
+    """Return `store` for the array at `path`, with the cache pool of `spec` if that has room."""
     cache = cache_of(spec.resource("cache_pool"))
     if cache is None:
         return store
@@ -38,7 +38,7 @@ def cached(spec: ChunkedSpec | ImageSpec, store: KvStoreDriver, path: str) -> Kv
 
 
 def cache_of(pool: CachePool) -> ValueCache | None:
-    """Return the cache of a cache pool; None if that is to keep nothing."""
+    """Return the cache of a cache pool; None if the pool keeps nothing."""
     if pool.cache is None and pool.total_bytes_limit:
         pool.cache = ValueCache(pool.total_bytes_limit)
     cache: ValueCache | None = pool.cache
@@ -46,8 +46,8 @@ def cache_of(pool: CachePool) -> ValueCache | None:
 
 
 def pool_under(spec: DriverSpec) -> Pool:
-    """Return the threads of a bound spec, or of the first part of it that has any; else some of its own."""
-    # The number of threads is the spec's own, else its kvstore's.
+    """Return the threads of a bound spec, or of its first part that has any, or new ones."""
+    # The spec has the number of threads, or else its kvstore.
     if "data_copy_concurrency" in spec.resources:
         own = spec.resource("data_copy_concurrency")
         below = None if own.limit is not None or spec.kvstore is None else spec.kvstore.copy_limit()

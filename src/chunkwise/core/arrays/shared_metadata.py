@@ -1,8 +1,8 @@
-"""Metadata that all open handles of an array share: one entry per kvstore, document and cache pool.
+"""Metadata that all open handles of an array share: one entry for each kvstore, document and cache pool.
 
-Each handle looks at it as its staleness bound says, and asks the store with the generation that is known,
-so that an unchanged document is not sent again.  Entries live as long as a handle does; a cache pool that
-has room keeps the document for longer.
+Each handle checks it according to its staleness bound, and reads with the known generation, so that an
+unchanged document is not sent again.  An entry lives as long as a handle; a cache pool with room keeps the
+document longer.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["SharedMetadata", "cache_document", "cached_document", "oldest_allowe
 
 
 class SharedMetadata:
-    """The current version of one document; whoever asks the store for it holds the lock meanwhile."""
+    """The current version of one document; the lock is held while the store is read."""
 
     __slots__ = ("__weakref__", "lock", "opened")
 
@@ -35,7 +35,7 @@ class SharedMetadata:
 class _Table:
     """The entries of one cache pool."""
 
-    # Most pools have one entry ever, so the first one is put in its place when there is a second.
+    # Most pools only ever have one entry, so the dict is made with the second one.
 
     __slots__ = ("_entries", "_first")
 
@@ -63,7 +63,7 @@ _lock = new_lock()
 
 
 def shared_metadata(pool: CachePool, store: KvStoreDriver, request: OpenRequest) -> SharedMetadata:
-    """Return the entry of the array that `request` describes, among those of the cache pool `pool`."""
+    """Return the entry of the array described by `request` in the cache pool `pool`."""
     with _lock:
         if pool.metadata is None:
             entry = SharedMetadata()
@@ -78,27 +78,27 @@ def _place(store: KvStoreDriver, request: OpenRequest) -> tuple[Hashable, str, s
 
 
 def cached_document(cache: ValueCache | None, store: KvStoreDriver, request: OpenRequest) -> Opened | None:
-    """Return the metadata of the document in a cache pool; None if there is none that can be read."""
+    """Return the metadata of a document in a cache pool; None if it is missing or unreadable."""
     entry = None if cache is None else cache.get(store.identity, request.key)
     if entry is None or entry.value is None:
         return None
     try:
         metadata = request.format.parse_metadata(request.format.parse_document(entry.value))
     except (ChunkwiseError, ValueError, RecursionError):
-        return None  # it is read again, and what is wrong with it told then
+        return None  # it is read again, and its error reported then
     return Opened(metadata, entry.generation, entry.time)
 
 
 def cache_document(cache: ValueCache, store: KvStoreDriver, request: OpenRequest, opened: Opened) -> None:
-    """Have a cache pool keep a document beyond the life of the handles."""
+    """Make a cache pool keep a document beyond the lifetime of the handles."""
     if opened.generation:
         raw = request.format.encode(opened.metadata)
         cache.put(store.identity, request.key, CacheEntry(raw, opened.generation, opened.time))
 
 
 def oldest_allowed(bound: bool | float | str, opened: float) -> float:
-    """Return when metadata has to have been current, in seconds since the epoch, for an operation now."""
-    # `bound` is ``recheck_cached_metadata`` of the spec, `opened` the time at which the handle was opened.
+    """Return the oldest allowed time of metadata for an operation now, in seconds since the epoch."""
+    # `bound` is ``recheck_cached_metadata`` of the spec, `opened` the time of opening the handle.
     if isinstance(bound, bool):
         return time.time() if bound else float("-inf")
     return opened if bound == "open" else float(bound)

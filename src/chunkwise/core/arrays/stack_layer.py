@@ -1,4 +1,4 @@
-"""The layers of an open stack: each is open, or says how to open it when an operation needs it."""
+"""The layers of an open stack: each is open, or a spec that is opened when an operation needs it."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ __all__ = ["Layer", "StackLayers", "naming"]
 _count_opened = Counter("/chunkwise/stack/layers_opened").add
 
 Do: TypeAlias = Callable[["Base | None", LayerRequest], Future[Any]]
-"""Reads or writes a part of a layer that was opened for it, or, with None, of a hole."""
+"""Reads or writes a part of a layer opened for it, or of a hole if None."""
 
 
 class Layer(NamedTuple):
-    """An open layer, or a bound spec of one."""
+    """An open layer, or its bound spec."""
 
-    source: Base | Spec  # with the transform from the stack
-    domain: IndexDomain  # in the stack
+    source: Base | Spec  # the layer with the transform from the stack
+    domain: IndexDomain  # domain in the stack
 
     @property
     def is_remote(self) -> bool:
-        """True if reading it may wait for a network."""
+        """True if reading the layer may wait for a network."""
         if isinstance(self.source, Spec):
             return self.source._driver.is_remote
         array = self.source.array
@@ -54,23 +54,23 @@ class Layer(NamedTuple):
 
     @property
     def in_memory(self) -> bool:
-        """True if nothing is asked of a store to read it."""
+        """True if reading the layer uses no store."""
         if isinstance(self.source, Spec):
             return self.source._driver.in_memory
         return bool(getattr(self.source.array, "in_memory", False))
 
     def schema(self) -> Schema:
-        """Return what is known of it, in the index space of the stack."""
+        """Return the known schema of the layer, in the index space of the stack."""
         if isinstance(self.source, Spec):
             return self.source.schema
         return self.source.array.schema().transformed(self.source.transform)
 
     def as_spec(self) -> Spec:
-        """Return a spec that opens it again."""
+        """Return a spec that opens the layer again."""
         return self.source if isinstance(self.source, Spec) else self.source.spec()
 
     def opened(self, number: int, wrap: WrapStore | None, *, write: bool) -> Base:
-        """Return the layer open for reading, or for writing; raise with its number in front."""
+        """Return the layer open for reading or writing; errors begin with its number."""
         base = self.source
         if isinstance(base, Spec):
             driver = base._driver
@@ -88,7 +88,7 @@ class Layer(NamedTuple):
 
 
 class StackLayers:
-    """Layers by number, later ones on top; `wrap` gives stores as a transaction sees them."""
+    """Layers by number, later ones on top; `wrap` returns stores as a transaction sees them."""
 
     def __init__(self, layers: Sequence[Layer], wrap: WrapStore | None) -> None:
         self.layers = layers
@@ -97,7 +97,7 @@ class StackLayers:
         self._finders: list[FindSource | None] = [None] * len(layers)
 
     def in_transaction(self, wrap: WrapStore | None) -> StackLayers:
-        """Return the layers as a transaction sees them, or, with None, as they are outside."""
+        """Return the layers as a transaction sees them, or as they are outside any if None."""
         layers = [
             layer
             if isinstance(layer.source, Spec)
@@ -107,7 +107,7 @@ class StackLayers:
         return StackLayers(layers, wrap)
 
     def layer_sources(self, numbers: Iterable[int]) -> list[LayerSource | None]:
-        """Return the sources of some layers; None for those that have to be opened."""
+        """Return the sources of some layers; None for those that must be opened."""
         known: dict[int, LayerSource | None] = {NO_LAYER: None}
         fetch = FILES.open_reader()
         sources = []
@@ -118,7 +118,7 @@ class StackLayers:
         return sources
 
     def _finder(self, number: int) -> FindSource:
-        """Return what finds the source of a layer; in a transaction each is opened."""
+        """Return the function that finds the source of a layer; in a transaction each layer is opened."""
         find = self._finders[number]
         if find is None:
             source, domain = self.layers[number]
@@ -132,7 +132,7 @@ class StackLayers:
         return find
 
     def opened(self, number: int, *, write: bool) -> Base | None:
-        """Return a layer open for reading, or for writing; None for `NO_LAYER`."""
+        """Return a layer open for reading or writing; None for `NO_LAYER`."""
         return None if number == NO_LAYER else self.layers[number].opened(number, self._wrap, write=write)
 
     def run(self, parts: Iterable[LayerRequest], do: Do, *, pool: Pool, write: bool) -> Future[None]:
@@ -142,7 +142,7 @@ class StackLayers:
             groups.setdefault(part.layer, []).append(part)
         n_workers = self._n_workers(list(groups), pool)
         if any(part.region.indexed for group in groups.values() for part in group) and in_event_loop():
-            n_workers = n_workers or pool.n_workers  # index arrays are waited for
+            n_workers = n_workers or pool.n_workers  # wait for index arrays
         if not n_workers:
             futures: list[Future[Any]] = []
             try:
@@ -171,9 +171,10 @@ class StackLayers:
         )
 
     def _n_workers(self, numbers: Sequence[int], pool: Pool) -> int:
-        """Return how many threads take one layer after the other; 0 if layers share out their own work."""
-        # Opening layers takes longer than handing them over: with threads 4 to 64 sharded layers of 16³ to
-        # 64³ elements take 0.4 to 0.95 of the time.  Fewer layers than threads share out their own work.
+        """Return how many threads process one layer after the other; 0 if layers divide their own work."""
+        # Opening layers takes longer than handing them over: with threads, 4 to 64 sharded layers of 16³ to
+        # 64³ elements take 0.4 to 0.95 of the time.  If there are fewer layers than threads, layers divide
+        # their own work.
         remote = any(number != NO_LAYER and self.layers[number].is_remote for number in numbers)
         n_workers = DEFAULT_CONCURRENCY if remote else pool.n_workers
         return n_workers if len(numbers) >= max(2, n_workers) else 0
@@ -181,7 +182,7 @@ class StackLayers:
 
 @contextmanager
 def naming(layer: int) -> Iterator[None]:
-    """Say in errors which layer they are about."""
+    """Add the layer's number to errors."""
     try:
         yield
     except ChunkwiseError as e:

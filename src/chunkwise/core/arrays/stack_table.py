@@ -1,8 +1,8 @@
-"""Layers of a stack as tables of requests, so that nothing is done for each layer that can be done for all.
+"""Layers of a stack as tables of requests, so that work is done for all layers together where possible.
 
-Of layers with sources that differ in prefix and offset only, the requests are the rows of one table; their
-chunks are read by the loop of all reads, in batches that go through all such layers.  What is left for each
-layer is a look at its metadata and three system calls.
+Requests to layers whose sources differ only in prefix and offset are rows of one table.  The loop of all
+reads reads their chunks, in batches that span all such layers.  The remaining work for each layer is checking
+its metadata and three system calls.
 """
 
 from __future__ import annotations
@@ -31,13 +31,14 @@ __all__ = ["LayerTable", "LayerTables", "layer_tables"]
 Array: TypeAlias = "npt.NDArray[Any]"
 Numbers: TypeAlias = "npt.NDArray[np.int64]"
 
-# A table takes some 200 bytes for each chunk, so this one 13 MB; layers of more chunks together are read as
-# arrays are.  Eight of 96³ elements in chunks of 4³ take 0.87 s of processor time so, in one table 0.98.
+# A table takes some 200 bytes for each chunk, so this one 13 MB; layers with more chunks in all are read like
+# arrays.  Eight layers of 96³ elements in chunks of 4³ take 0.87 s of processor time that way, 0.98 s in one
+# table.
 _MAX_CHUNKS = 1 << 16
 
 
 class _Copies(NamedTuple):
-    """Boxes of arrays in memory; the columns are those of `ChunkRequests`."""
+    """Boxes of arrays in memory, with the columns of `ChunkRequests`."""
 
     arrays: list[Array]
     first: Numbers
@@ -60,7 +61,7 @@ class _Copies(NamedTuple):
 
 
 def _boxes(start: Numbers, stop: Numbers) -> Iterator[tuple[slice, ...]]:
-    # None outlives its turn: Python's search for cycles begins again and again if there are thousands.
+    # None outlives its turn: with thousands of objects, Python's garbage collector would keep running.
     if not start.shape[1]:
         return repeat((), len(start))
     return zip(*map(partial(map, slice), start.T.tolist(), stop.T.tolist()), strict=True)
@@ -69,14 +70,14 @@ def _boxes(start: Numbers, stop: Numbers) -> Iterator[tuple[slice, ...]]:
 class LayerTable(NamedTuple):
     """Requests to layers of one kind."""
 
-    region: Region  # the region of the stack's request that they belong to
-    dims: tuple[int | None, ...]  # as of their sources
-    # dimensions of the stack that the layers don't have are the first of the result
+    region: Region  # their region of the stack's request
+    dims: tuple[int | None, ...]  # from their sources
+    # dimensions of the stack that the layers lack are the result's first
     requests: ChunkRequests | _Copies
     fetching: Lock | None = None  # as for `read_chunks`
 
     def open_reader(self, view: Array, stop: Stop, limit: CodecLimit) -> Callable[[slice], None]:
-        """Return what reads some rows to `view`, the result as the region shows it; for one worker."""
+        """Return the function that reads rows to `view`, the result as the region sees it; for one worker."""
         requests = self.requests
         view = view.transpose(*_absent(self.dims, view.ndim), *[d for d in self.dims if d is not None])
         if None in self.dims:
@@ -100,9 +101,9 @@ class LayerTable(NamedTuple):
 class LayerTables(NamedTuple):
     """The tables of a request to a stack."""
 
-    batches: list[tuple[LayerTable, slice]]  # rows that a worker reads at a time
-    n_workers: int  # threads to read them with; 0 for the caller's own
-    others: list[int]  # numbers of the parts whose layers have to be opened
+    batches: list[tuple[LayerTable, slice]]  # number of rows that a worker reads at a time
+    n_workers: int  # number of threads for reading them; 0 for the caller's own
+    others: list[int]  # numbers of the parts whose layers must be opened
 
 
 def layer_tables(
@@ -139,14 +140,14 @@ def layer_tables(
 
 
 def _absent(dims: Sequence[int | None], rank: int) -> list[int]:
-    """Return the dimensions of the stack that a layer doesn't have."""
+    """Return the dimensions of the stack that a layer lacks."""
     return [dim for dim in range(rank) if dim not in dims]
 
 
 def _requests(
     sources: list[LayerSource], first: Numbers, start: Numbers, stop: Numbers
 ) -> ChunkRequests | _Copies | None:
-    """Return the table of sources of one kind; None if it would be too long, or elements are repeated."""
+    """Return the table of sources of one kind; None if it would be too long, or elements repeat."""
     dims = sources[0].dims
     absent = _absent(dims, first.shape[1])
     if (stop[:, absent] - start[:, absent] != 1).any():
@@ -172,7 +173,7 @@ def _requests(
 def _strategy(
     requests: ChunkRequests | _Copies, n_layers: int, n_processors: int
 ) -> tuple[ReadStrategy, int]:
-    """Return how a table is read, and how many of its rows a worker takes at a time."""
+    """Return the strategy for reading a table, and how many rows a worker takes at a time."""
     if isinstance(requests, _Copies):
         n_elements = int((requests.stop - requests.start).prod(axis=1).sum())
         rate, nbytes, batches = 0.0, n_elements * requests.arrays[0].itemsize // requests.n, False

@@ -1,4 +1,4 @@
-"""An open array whose chunks are made, or stored, by functions."""
+"""An open array whose chunks are computed or stored by functions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Array = npt.NDArray[Any]
 
 
 class _Piece(NamedTuple):
-    """The part of a request that lies in one chunk."""
+    """The part of a request inside one chunk."""
 
     cell: tuple[int, ...]
     inside: tuple[Any, ...]
@@ -43,10 +43,10 @@ class _Piece(NamedTuple):
 class VirtualChunkedArray(FixedArray):
     """An array behind a read function, a write function or both."""
 
-    # Each worker holds one chunk.  Functions are called by the threads of the pool, several at once.
-    # `pending` are the chunks as a transaction sees them, and `known` those that were made for it.
+    # Each worker holds one chunk.  The threads of the pool call functions, several at once.  `pending` are
+    # the chunks as a transaction sees them, and `known` those computed for it.
 
-    __slots__ = ("_functions", "_known", "_pending", "_spec", "pool")
+    __slots__ = ("_computed", "_functions", "_pending", "_spec", "pool")
 
     def __init__(
         self,
@@ -65,12 +65,12 @@ class VirtualChunkedArray(FixedArray):
         self._spec = spec
         self.pool = pool
         self._pending = pending
-        self._known: dict[tuple[int, ...], Array] = {}
+        self._computed: dict[tuple[int, ...], Array] = {}
         self.readable = readable and functions.read_function is not None
         self.writable = writable and functions.write_function is not None
 
     def in_transaction(self, wrap: WrapStore | None) -> VirtualChunkedArray:
-        """Return the array as a transaction sees it, or, with None, as it is outside."""
+        """Return the array as a transaction sees it, or as it is outside any if None."""
         return VirtualChunkedArray(
             self._functions,
             self._spec,
@@ -86,7 +86,7 @@ class VirtualChunkedArray(FixedArray):
         return self._functions.dtype
 
     def read_into(self, transform: IndexTransform, out: Array) -> Future[Array]:
-        """Fill `out` with what `transform`, which is bounded, selects; the future gives `out`."""
+        """Fill `out` with the selection of a bounded `transform`; return a future of `out`."""
         functions, pending = self._functions, self._pending
         if out.size == 0:
             return Future.ready(out)
@@ -96,7 +96,7 @@ class VirtualChunkedArray(FixedArray):
 
         def read(piece: _Piece) -> None:
             if pending is not None:
-                array = functions.read_pending(pending, piece.cell, self._known)
+                array = functions.read_pending(pending, piece.cell, self._computed)
             else:
                 array = functions.read_chunk(piece.cell, bound).array
             view[piece.at] = array.transpose(order)[piece.inside]
@@ -108,7 +108,7 @@ class VirtualChunkedArray(FixedArray):
         return self._run(plan, as_batched(read), finish)
 
     def write_from(self, transform: IndexTransform, source: Array) -> WriteFutures:
-        """Write `source` where `transform`, which is bounded, says."""
+        """Write `source` to the selection of a bounded `transform`."""
         functions, pending = self._functions, self._pending
         if source.size == 0:
             nothing: Future[None] = Future.ready(None)
@@ -172,7 +172,7 @@ class VirtualChunkedArray(FixedArray):
 
             return do
 
-        # coroutines are waited for
+        # waits for coroutines
         n_workers = self.pool.n_workers if self._functions.loop is None else DEFAULT_CONCURRENCY
         return self.pool.run(list(_pieces(plan)), open_worker, finish, n_workers=n_workers, writes=writes)
 

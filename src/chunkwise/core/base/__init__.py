@@ -1,1 +1,1 @@
-"""What every room stands on: registries, JSON members, arguments, optional packages, locks, threads."""
+"""What everything else uses: registries, JSON members, arguments, optional packages, locks, threads."""

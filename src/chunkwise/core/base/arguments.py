@@ -1,6 +1,6 @@
-"""Arguments of Python calls, read as TensorStore does: objects that count as a flag, a number or text.
+"""Arguments of Python calls, converted as TensorStore converts them: to a flag, a number or text.
 
-An object of another kind is a TypeError that names the argument.
+An object of another kind raises a TypeError that names the argument.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _NBYTES = re.compile(r"([0-9]+\.?[0-9]*)\s*([kKMGT]?)(i?)B?")
 
 
 def is_text(value: object) -> bool:
-    """Return True if `value` is text, or bytes that stand for text."""
+    """Return True if `value` is a string or bytes."""
     return isinstance(value, str | bytes)
 
 
 def open_first(value: object) -> str:
-    """Return what opens a place that was given instead of an array; the empty string for anything else."""
+    """Return a hint to open `value` if it is a location and not an array; the empty string otherwise."""
     is_place = isinstance(value, str | os.PathLike | Mapping)
     return "; open it first, with chunkwise.open(...).result()" if is_place else ""
 
@@ -52,7 +52,7 @@ def as_text(value: object, name: str) -> str:
 
 
 def as_flag(value: object, name: str) -> bool:
-    """Return the truth of None, a boolean, a number, or anything else that defines its own."""
+    """Return the truth value of None, a boolean, a number, or any other object with a ``__bool__``."""
     if value is None or hasattr(type(value), "__bool__"):
         return bool(value)
     raise TypeError(f"Invalid {name}: expected a boolean, but received {value!r}")
@@ -70,7 +70,7 @@ def as_int64(value: SupportsIndex, name: str) -> int:
 
 
 def as_float(value: SupportsFloat | SupportsIndex, name: str) -> float:
-    """Return a number; text is none."""
+    """Return a float; strings are refused."""
     if is_text(value) or not (hasattr(value, "__float__") or hasattr(value, "__index__")):
         raise TypeError(f"{name} must be a number, not {value!r}")
     try:
@@ -80,7 +80,7 @@ def as_float(value: SupportsFloat | SupportsIndex, name: str) -> float:
 
 
 def as_sequence(value: Iterable[T], name: str) -> list[T]:
-    """Return the elements of a sequence, or of anything that can be iterated, which text can not."""
+    """Return the elements of a sequence or other iterable; strings are refused."""
     if is_text(value) or not isinstance(value, Iterable):
         raise TypeError(f"Invalid {name}")
     return list(value)
@@ -94,7 +94,7 @@ def check_choice(value: object, name: str, choices: Collection[object]) -> None:
 
 
 def check_same_type(own: object, other: object) -> None:
-    """Raise unless `other` is of the class of `own`, with which alone it can be compared."""
+    """Raise TypeError unless `other` is of the class of `own`, so that the two can be compared."""
     if not isinstance(other, type(own)):
         _cannot_compare(own, other)
 
@@ -111,7 +111,7 @@ def as_nbytes(size: int | str | None) -> int | None: ...
 
 
 def as_nbytes(size: int | str | None) -> int | None:
-    """Return the bytes that ``500MB``, ``1.5 GiB`` or ``1000000`` are; raise ValueError for other texts."""
+    """Return a size such as ``500MB``, ``1.5 GiB`` or ``1000000`` in bytes, or raise ValueError."""
     if not isinstance(size, str):
         return size
     found = _NBYTES.fullmatch(size.strip())

@@ -1,7 +1,7 @@
 """Reading JSON members: each check says what was expected and what was received.
 
-The wording is TensorStore's, because code written for it matches on it: ``Error parsing object
-member "level": Expected integer in the range [0, 9], but received: 12``.
+The wording is TensorStore's, since programs match on it: ``Error parsing object member "level": Expected
+integer in the range [0, 9], but received: 12``.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class _Missing:
         return False
 
     def __reduce__(self) -> str:
-        return "MISSING"  # it is compared by identity, so a pickle must give back the one there is
+        return "MISSING"  # it is compared by identity, so unpickling must return the same object
 
 
 MISSING: Any = _Missing()
@@ -58,7 +58,7 @@ _PLAIN = (str, int, float, bool, type(None))
 
 
 def plain_json(value: Any, is_kept: Callable[[str, Any], bool] | None = None, *, member: str = "") -> JSON:
-    """Return JSON that users give in Python as dict, list, str, int, float, bool and None only.
+    """Return JSON given as Python objects as dict, list, str, int, float, bool and None only.
 
     Parameters
     ----------
@@ -66,8 +66,8 @@ def plain_json(value: Any, is_kept: Callable[[str, Any], bool] | None = None, *,
         Objects with a method ``to_json`` are replaced by what it returns; NumPy scalars and arrays, tuples,
         ranges and bytes by numbers and lists.  Keys become strings.  No container is shared with the result.
     is_kept : callable, optional
-        Tells, from the name of the innermost member that it is in and the object, which objects stay as
-        they are.
+        Tells whether an object stays as it is, from the name of the innermost member around it and the
+        object.
     member : str
         Name of the member that `value` is in.
 
@@ -106,7 +106,7 @@ def plain_json(value: Any, is_kept: Callable[[str, Any], bool] | None = None, *,
 
 
 def not_too_deep(function: Callable[P, T]) -> Callable[P, T]:
-    """Return `function`, which goes through JSON, with an error of this library for deep nesting."""
+    """Return `function`, which recurses through JSON, raising an error of this library for deep nesting."""
 
     @wraps(function)
     def call(*arguments: P.args, **keywords: P.kwargs) -> T:
@@ -132,7 +132,7 @@ def dump(value: JSON) -> str:
 
 
 def dump_bytes(value: JSON) -> bytes:
-    """Return `dump` as UTF-8; half a surrogate pair, which UTF-8 lacks, makes all but ASCII escaped."""
+    """Return `dump` as UTF-8; with a lone surrogate, which UTF-8 can't encode, all but ASCII is escaped."""
     try:
         return dump(value).encode()
     except UnicodeEncodeError:
@@ -165,7 +165,7 @@ def expect_object(value: JSON) -> Mapping[str, JSON]:
 
 
 def expect_array(value: JSON, length: int | None = None) -> list[JSON]:
-    """Return `value` as a list if it is a JSON array, of `length` elements where that is given."""
+    """Return `value` as a list if it is a JSON array, of `length` elements if that is given."""
     if not isinstance(value, list | tuple):
         raise _expected("array", value)
     if length is not None and len(value) != length:
@@ -188,7 +188,7 @@ def expect_bool(value: JSON) -> bool:
 
 
 def expect_int(value: JSON, lo: int = -(2**63), hi: int = 2**63 - 1) -> int:
-    """Return `value` as int if it is a whole JSON number in ``[lo, hi]``; ``6.0`` is one."""
+    """Return `value` as int if it is a whole JSON number in ``[lo, hi]``; ``6.0`` is a whole number."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not lo <= value <= hi:
@@ -236,7 +236,7 @@ def check_known(members: Iterable[str], known: Collection[str]) -> None:
 
 
 class Members:
-    """The members of one JSON object, taken one at a time; what is left over is an error.
+    """The members of one JSON object, taken one at a time; a member left over is an error.
 
     Examples
     --------
@@ -255,9 +255,9 @@ class Members:
     def take(
         self, name: str, parse: Callable[[JSON], T], default: Any = _REQUIRED, *, example: JSON = None
     ) -> T:
-        """Remove member `name` and return it as read by `parse`; `default` stands in for a missing one.
+        """Remove member `name` and return it as read by `parse`, or `default` if it is missing.
 
-        An `example` is noted with the error of a missing member.
+        An `example` is added to the error about a missing member.
         """
         # Without a default a missing member is an error.
         self._asked.append(name)

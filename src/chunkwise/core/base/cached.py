@@ -17,8 +17,8 @@ _TYPES_ONLY = 2  # format of marshal without references, so that equal values gi
 class cached_property(Generic[T]):  # noqa: N801  (the name that readers know)
     """The ``functools.cached_property`` of Python 3.12."""
 
-    # Before, it has a lock for all instances, which a fork in the middle of a computation leaves
-    # locked.
+    # Before 3.12 it has one lock for all instances, which stays locked if a process forks during a
+    # computation.
 
     def __init__(self, compute: Callable[[Any], T]) -> None:
         self._compute = compute
@@ -42,19 +42,19 @@ R = TypeVar("R")
 
 
 def copied(record: R, **changes: object) -> R:
-    """Return `record`, a dataclass without slots, with other values in some fields."""
-    # Unlike dataclasses.replace it keeps what was derived from the other fields, and so is quick; nothing may
-    # have been derived from those that change.
+    """Return a copy of `record`, a dataclass without slots, with other values in some fields."""
+    # Faster than dataclasses.replace, since cached properties are kept; none may depend on a field that
+    # changes.
     out = object.__new__(type(record))
     out.__dict__.update(record.__dict__, **changes)
     return out
 
 
 def json_key(value: Any, max_nbytes: int) -> bytes | None:
-    """Return bytes that are equal for equal JSON; None if they would be too many, or it is no JSON."""
+    """Return bytes that are equal for equal JSON; None if there would be too many, or `value` isn't JSON."""
     try:
         key = marshal.dumps(value, _TYPES_ONLY)
-    except ValueError:  # something that is no JSON, or nested too deeply
+    except ValueError:  # not JSON, or nested too deeply
         return None
     return key if len(key) <= max_nbytes else None
 

@@ -1,7 +1,7 @@
-"""Every built-in extension, as a table of contents: name, where it is, what each format calls it.
+"""A table of all built-in extensions: name, module, and the names in each format.
 
 Targets are strings, so reading this file imports nothing; `chunkwise.registry.Registry` loads
-one on first use.  Adding an extension is adding its file and its row here.
+one on first use.  To add an extension, add its file and a row here.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ KEY_ENCODINGS: dict[str, Entry] = {
     "v2": Entry("chunkwise.core.chunk_key.key_encoding:v2_keys", zarr3=("v2",)),
 }
 
-# Beyond those of NumPy and ml_dtypes, whose names are in dtype/names.py.
+# The data types of NumPy and ml_dtypes are in dtypes/names.py.
 DATA_TYPES: dict[str, Entry] = {
     "complex_bfloat16": Entry(
         "chunkwise.core.dtypes.complex_pair:ComplexBfloat16", zarr3=("complex_bfloat16",)
@@ -210,7 +210,7 @@ UNSUPPORTED_RESOURCES: dict[str, str] = {
     "ocdbt_coordinator": "each process commits to an OCDBT database for itself",
     "experimental_gcs_grpc_credentials": "requests to Google Cloud are made by HTTP only",
 }
-"""Context resources of TensorStore for which there is nothing here that they could act on, and why."""
+"""Context resources of TensorStore that would have no effect here, and why."""
 
 KVSTORES: dict[str, Entry] = {
     "memory": Entry("chunkwise.core.specs.kvstores.memory:MemoryKvStoreSpec", url=("memory",)),
@@ -287,7 +287,7 @@ HOOKS: dict[str, Entry] = {
     "dask token": Entry("chunkwise.dask.convert:token_of"),
     "notebook widget": Entry("chunkwise.notebook.widget:SliceWidget"),
 }
-"""What `chunkwise.diff` and methods of `TensorStore` and `MultiscaleImage` do by a layer above their own."""
+"""What `chunkwise.diff` and methods of `TensorStore` and `MultiscaleImage` call in a higher layer."""
 
 arrays = Registry("open function of driver", ARRAYS, "chunkwise.core.arrays")
 metadata_observers = Registry("metadata observer", METADATA_OBSERVERS, "chunkwise.metadata_observers")

@@ -1,4 +1,4 @@
-"""What a command says: its data, a message, that it can't be carried out; the same for all commands."""
+"""What all commands print: their data, messages, and errors of usage."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def show(arguments: argparse.Namespace, value: object, *lines: object) -> None:
     else:
         for line in lines:
             print(line)
-    sys.stdout.flush()  # a command that goes on, such as `serve`, has said it
+    sys.stdout.flush()  # a command may keep running, such as `serve`
 
 
 def as_json(value: object) -> str:

@@ -1,4 +1,4 @@
-"""Packages that only parts of chunkwise need: the extra that brings each, the error where one is missing."""
+"""Packages that only parts of chunkwise need: the extra that installs each, the error if one is missing."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class MissingPackageError(ImportError):
 
 
 def is_of(value: object, package: str) -> bool:
-    """Return True if the class of an object is one of a package, which isn't loaded for that."""
+    """Return True if an object's class belongs to a package; doesn't import the package."""
     return type(value).__module__.partition(".")[0] == package
 
 
 def needs(what: str, package: str, extra: str | None = None) -> str:
-    """Return the text of an error: what needs a package, and the command that installs it."""
+    """Return the text of an error: which feature needs a package, and the command that installs it."""
     extra = extra or _EXTRAS.get(package)
     command = f"pip install {package}" if extra is None else f'pip install "chunkwise[{extra}]"'
     return f"{what} needs {package}: {command}"

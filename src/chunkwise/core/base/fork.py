@@ -1,12 +1,13 @@
-"""Repair of a forked process: every lock of the library and what belonged to threads is made anew.
+"""Repair of a forked process: all locks of the library, and state that belonged to threads, are made anew.
 
-A fork has a copy of the memory, but only the thread that forked.  A lock that another thread held would
-stay locked in it for ever, what was being changed would stay half changed, and what waits for a thread
-would wait in vain.  So all locks come from here, and whoever keeps more than a lock has it put in order
-here, after all locks are free.
+A forked process has a copy of the memory, but only the thread that forked.  A lock held by another thread
+would stay locked for ever, a change in progress would stay half done, and code that waits for a thread would
+never return.  So all locks come from here, and other state of threads is registered here, to be put in order
+once all locks are free.
 
-A thread that forks while it holds a lock itself has lost it in the child.  Python's own locks are not made
-anew: a child forked while another thread imports a module for the first time can't import that.
+A thread that forks while it holds a lock no longer holds it in the child.  Python's own locks are not made
+anew: if another thread is importing a module for the first time, a child forked then can't import that
+module.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ __all__ = ["KeyLocks", "Lock", "in_child", "locks", "new_lock", "new_rlock", "pu
 
 
 class Ordered(Protocol):
-    """Owner of state that is put in order in the child of a fork; it is not kept alive for that."""
+    """Owner of state that is put in order in the child of a fork; only weakly referenced."""
 
     def after_fork(self) -> None:
-        """Forget what threads were at that don't go on here; no other thread is running."""
+        """Forget the work of threads that don't exist in the child; no other thread is running."""
         ...
 
 
@@ -39,7 +40,7 @@ _functions: list[Callable[[], None]] = []
 
 
 def new_lock() -> Lock:
-    """Return a new lock, which is free in a child process whoever held it in the parent."""
+    """Return a new lock, which is always free in a new child process."""
     lock = threading.Lock()
     _locks.add(lock)
     return lock
@@ -55,7 +56,7 @@ def new_rlock() -> Any:
 class KeyLocks:
     """A fixed number of locks for any number of things; each thing always has the same one."""
 
-    # Of 256: where 16 are held, another thing has one of them in one case of 16, and waits without need.
+    # Of 256 locks: while 16 are held, one thing in 16 has to wait for the lock of an unrelated one.
 
     def __init__(self) -> None:
         self._locks: list[Any] = [threading.Lock() for _ in range(256)]
@@ -75,18 +76,18 @@ class KeyLocks:
 
 
 def locks() -> list[Any]:
-    """Return all locks that there are, to see which are held."""
+    """Return all existing locks, to see which are held."""
     several = [lock for lock in _locks if isinstance(lock, KeyLocks)]
     return [lock for lock in _locks if not isinstance(lock, KeyLocks)] + [lock for s in several for lock in s]
 
 
 def put_in_order_in_child(what: Ordered) -> None:
-    """Have ``what.after_fork()`` called in the child of a fork, if it is still there then."""
+    """Have ``what.after_fork()`` called in the child of a fork, if `what` still exists then."""
     _ordered.add(what)
 
 
 def in_child(function: F) -> F:
-    """Have `function` called in the child of a fork; a decorator of functions of modules."""
+    """Have `function` called in the child of a fork; a decorator for module-level functions."""
     _functions.append(function)
     return function
 

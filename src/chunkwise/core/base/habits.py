@@ -1,4 +1,4 @@
-"""What users of zarr-python, h5py and z5py write, and what to write instead: one table, shown by errors."""
+"""Names that users of zarr-python, h5py and z5py write, and what to write instead, as errors say it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Owner: TypeAlias = Literal[
 class Instead(NamedTuple):
     """What to write instead of a name, as Python code, and a remark."""
 
-    code: str = ""  # nothing, if it is to be left out
+    code: str = ""  # empty if the name is to be left out
     why: str = ""
 
     def __str__(self) -> str:
@@ -28,7 +28,7 @@ class Instead(NamedTuple):
 
 
 _CODEC = Instead("array.codec.to_json()")
-_NO_CLOSE = Instead(why="there is nothing to close: what is written is stored when the write is done")
+_NO_CLOSE = Instead(why="there is nothing to close: data is stored once the write is done")
 _N_CHUNKS = Instead("array.explain().requests.n_chunks", "of the view")
 _BLOCKS = Instead("chunkwise.to_dask(array).blocks[block]")
 _NUMBLOCKS = Instead("chunkwise.to_dask(array).numblocks")
@@ -175,17 +175,17 @@ HABITS: Mapping[Owner, Mapping[str, Instead]] = {
         "zarr_version": Instead('format="zarr2"'),
     },
     "resize": {
-        "axis": Instead("array.resize(exclusive_max=[size, None])", "None leaves a size as it is"),
+        "axis": Instead("array.resize(exclusive_max=[size, None])", "None leaves a size unchanged"),
         "new_shape": Instead("array.resize(exclusive_max=shape)"),
         "shape": Instead("array.resize(exclusive_max=shape)"),
-        "size": Instead("array.resize(exclusive_max=[size, None])", "None leaves a size as it is"),
+        "size": Instead("array.resize(exclusive_max=[size, None])", "None leaves a size unchanged"),
     },
 }  # fmt: skip
-"""By what has the name, in the order of the names; of functions they are those of arguments."""
+"""By owner, sorted by name; the names of functions are those of their arguments."""
 
 
 def instead_of(owner: Owner, name: str) -> str:
-    """Return what to write instead of `name`, to be put behind a message; the empty string if unknown."""
+    """Return what to write instead of `name`, as the end of a message; the empty string if unknown."""
     found = HABITS[owner].get(name)
     return "" if found is None else f"; {found}"
 
@@ -193,7 +193,7 @@ def instead_of(owner: Owner, name: str) -> str:
 class _Missing:
     """An attribute that a class does not have, whose error says what to write instead."""
 
-    # A method `__getattr__` would make each look-up of the others slower.
+    # A method `__getattr__` would make looking up every other attribute slower.
 
     def __init__(self, owner: str, name: str, instead: Instead) -> None:
         self._owner, self._name, self._instead = owner, name, instead
@@ -204,7 +204,7 @@ class _Missing:
 
 
 def with_habits(owner: Owner) -> Callable[[C], C]:
-    """Return a decorator of a class, with which errors about the names in `HABITS` say what to write."""
+    """Return a class decorator that makes errors about names in `HABITS` say what to write instead."""
 
     def decorate(cls: C) -> C:
         names = HABITS[owner]
@@ -219,7 +219,7 @@ def with_habits(owner: Owner) -> Callable[[C], C]:
 
 
 def parameters_of_others(owner: Owner) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Return a decorator of a function that refuses the arguments in `HABITS`, with what to write instead."""
+    """Return a function decorator that refuses arguments in `HABITS`, saying what to write instead."""
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
         known: Any = function

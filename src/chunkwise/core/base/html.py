@@ -1,6 +1,6 @@
 """HTML that notebooks show: tables, text, and drawings of chunks; values and records in a few words.
 
-Colours are those of the page, so that dark and light ones do.  Everything that comes from data is escaped.
+Colours are those of the page, light or dark.  Everything that comes from data is escaped.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ __all__ = [
     "text_block",
 ]
 
-_LONGEST, _SHORTEST = 150, 14  # pixels of a side
+_LONGEST, _SHORTEST = 150, 14  # pixels of the longest and shortest side
 _WORDS = 60  # characters of a value in a line
 _DENSEST = 4  # pixels between lines
 _VALUE = "text-align:left;max-width:56ch;white-space:normal;overflow-wrap:anywhere"
-_SLANT = 0.45  # of the third axis
+_SLANT = 0.45  # slope of the third axis
 
 
 def panel(title: str, *parts: str) -> str:
-    """Return a box with a title and parts that are HTML already, side by side."""
+    """Return a box with a title and parts side by side; the parts are HTML already."""
     cells = "".join(f'<div style="flex:none">{part}</div>' for part in parts if part)
     return (
         '<div class="chunkwise" style="font-family:monospace;font-size:12px;color:inherit">'
@@ -50,12 +50,12 @@ def table(rows: Iterable[tuple[str, object]]) -> str:
 
 
 def text_block(text: str) -> str:
-    """Return text as it is."""
+    """Return text as preformatted HTML."""
     return f'<pre style="background:none;color:inherit;margin:.3em 0">{html.escape(text)}</pre>'
 
 
 def brief(value: object, most: int = 3) -> str:
-    """Return a value in a few words: of an array its shape and data type, of many members their number.
+    """Return a value in a few words: an array as shape and data type, a long list as its length.
 
     >>> brief("a" * 100), brief([1, 2]), brief(list(range(100)))
     ("'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa…'", '[1, 2]', 'list of 100')
@@ -79,7 +79,7 @@ def brief(value: object, most: int = 3) -> str:
 
 
 def members(record: object) -> dict[str, Any] | None:
-    """Return the members of a named tuple or dataclass by name; None if a value is neither."""
+    """Return the members of a named tuple or dataclass by name; None if the value is neither."""
     kind = type(record)
     names = getattr(kind, "_fields", None) or getattr(kind, "__dataclass_fields__", None)
     return None if names is None else {name: getattr(record, name) for name in names}
@@ -107,7 +107,7 @@ def chunk_drawing(
     labels: Sequence[str] = (),
 ) -> str:
     """Return an SVG drawing, to scale, of the last three dimensions, chunks and shards (thick lines)."""
-    # The last two dimensions are the front; the one before them goes back.
+    # The last two dimensions are the front; the one before them is drawn as depth.
     rank = min(3, len(shape))
     if not rank or not all(shape[-rank:]):
         return ""

@@ -1,8 +1,7 @@
-"""Ctrl-C while a command is being loaded ends it without a traceback, as it does later.
+"""Ctrl-C ends a command without a traceback, even while the command is being loaded.
 
-The package is loaded before any code of the command runs, so this is the first thing that it loads.  It does
-something only in a process that was started as the command; a program that uses the library keeps its
-signals.
+The package imports this module first, before any code of the command runs.  It changes the signal handler
+only in a process that was started as the command, not in programs that use the library.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ def loaded() -> None:
 
 
 def _is_command() -> bool:
-    if sys.argv[:1] == ["-m"]:  # the module is being looked for, and its package loaded
+    if sys.argv[:1] == ["-m"]:  # Python is importing the package to find the module
         words = sys.orig_argv[1:]
         module = words[words.index("-m") + 1] if "-m" in words[:-1] else ""
         return module in ("chunkwise", "chunkwise.cli", "chunkwise.cli.main")

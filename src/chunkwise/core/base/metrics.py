@@ -8,7 +8,7 @@ __all__ = ["Counter", "counter_values"]
 
 
 class Counter:
-    """A count; `name` is a path, ``/chunkwise/...``, or that of the same metric of TensorStore."""
+    """A count; `name` is a path, ``/chunkwise/...``, or TensorStore's path of the same metric."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -20,7 +20,7 @@ class Counter:
     @property
     def value(self) -> int:
         """Number of calls of `add`."""
-        return int(repr(self._numbers)[len("count(") : -1])  # a look at the next number does not take it
+        return int(repr(self._numbers)[len("count(") : -1])  # repr shows the next number without taking it
 
 
 _counters: list[Counter] = []

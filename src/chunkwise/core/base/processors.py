@@ -14,13 +14,13 @@ _CGROUPS = Path("/sys/fs/cgroup")
 
 
 def n_processors() -> int:
-    """Return the number of threads that can run at the same time; in a Dask worker, of its own."""
+    """Return the number of threads that can run at the same time; in a Dask worker, its number of threads."""
     n = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, min(n, _quota() or n, n_dask_threads() or n))
 
 
 def n_dask_threads() -> int:
-    """Return the number of threads that the Dask workers of this process were given, 0 if there is none."""
+    """Return the number of threads of the Dask workers in this process, 0 without workers."""
     module = sys.modules.get("distributed.worker")
     workers = list(getattr(getattr(module, "Worker", None), "_instances", ()))
     return sum(int(worker.state.nthreads) for worker in workers if hasattr(worker, "state"))
@@ -28,7 +28,7 @@ def n_dask_threads() -> int:
 
 @cache
 def _quota() -> int | None:
-    """Return the processors that a control group allows, rounded up; None if it sets no limit."""
+    """Return how many processors the control groups allow, rounded up; None without a limit."""
     found = []
     for folder in _groups():
         text = _text(folder / "cpu.max").split()
@@ -42,9 +42,9 @@ def _quota() -> int | None:
 
 
 def memory_limit() -> int:
-    """Return the bytes of memory that this process may have: of the machine, control group or `ulimit`."""
+    """Return how many bytes this process may use: the least of machine, control groups and `ulimit`."""
     found = [1 << 62]
-    with suppress(ImportError):  # there is none on Windows
+    with suppress(ImportError):  # Windows lacks it
         import resource
 
         for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA):

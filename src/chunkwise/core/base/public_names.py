@@ -1,4 +1,4 @@
-"""Public classes and functions name the module that users import; public records are shown briefly."""
+"""Public classes and functions name the module that users import; public records have a short repr."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Later", "name_members"]
 
 
 class Later:
-    """Public names of a module; the modules that define them are loaded when a name is asked for."""
+    """Public names of a module; the defining modules are imported on first use of a name."""
 
     def __init__(self, module: dict[str, Any], names: Mapping[str, list[str]], packages: list[str]) -> None:
         self._module = module
@@ -31,7 +31,7 @@ class Later:
         return name in self._home or name in self._packages
 
     def load(self, name: str) -> Any:
-        """Return the object called `name`; put the names of all modules that are loaded by now in place."""
+        """Return the object called `name`; also set the names of all other modules that are loaded by now."""
         own = self._module["__name__"]
         if name in self._packages:
             return import_module(f"{own}.{name}")
@@ -41,15 +41,15 @@ class Later:
         import_module(self._home[name])
         for home, names in self._names.items():
             defined = vars(sys.modules[home]) if home in sys.modules else {}
-            if all(name in defined for name in names):  # else another thread is at it
+            if all(name in defined for name in names):  # else another thread is importing the module
                 self._module.update({name: defined[name] for name in names})
                 name_members(self._module, names)
         return self._module[name]
 
 
 def name_members(module: dict[str, Any], names: Iterable[str]) -> None:
-    """Give the classes and functions called `names`, and classes in those classes, the name of `module`."""
-    # A class with two names has the first of them.
+    """Make `module` the ``__module__`` of the classes and functions in `names`, and of inner classes."""
+    # A class with two names keeps the first.
     for name in names:
         value = module[name]
         if isinstance(value, FunctionType):
@@ -69,7 +69,7 @@ def _name_class(value: type, module: str, path: str) -> None:
 
 
 def _show_record(value: type) -> None:
-    """Have a named tuple or dataclass shown by its members in short, unless it shows itself."""
+    """Give a named tuple or dataclass a short repr of its members, unless it defines one."""
     if not hasattr(value, "_fields") and not hasattr(value, "__dataclass_fields__"):
         return
     made_by = getattr(value.__repr__, "__globals__", {}).get("__name__")

@@ -1,8 +1,8 @@
-"""Registry of names for every extension point, with other names in each format.
+"""A registry of names for each extension point; names may differ between formats.
 
-A built-in entry is a string ``"package.module:name"`` in `chunkwise.core.base.catalogue` that is imported
-on first use.  Third parties call `Registry.register` or publish an entry point in the
-registry's group; an entry point is looked for only when a name is not known otherwise.
+A built-in entry is a string ``"package.module:name"`` in `chunkwise.core.base.catalogue`, imported on first
+use.  Third parties call `Registry.register` or publish an entry point in the registry's group; entry points
+are looked up only for names that are not known otherwise.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Entry:
         ``"package.module:name"``.
     **names : tuple of str
         For each format (``zarr3``, ``zarr2``, ``n5``, ...) the names that mean this extension there.
-        The first is the one written.
+        The first is used in writing.
     """
 
     __slots__ = ("names", "target")
@@ -51,11 +51,11 @@ class Registry:
     def __init__(self, kind: str, builtin: Mapping[str, Entry], group: str) -> None:
         self.kind = kind
         self.group = group
-        self.changed = False  # whether anything was registered, so that a new process knows less
+        self.changed = False  # whether anything was registered, which a new process would not know
         self._builtin = builtin
         self._registered: dict[tuple[str, str], Any] = {}
         self._loaded: dict[str, Any] = {}
-        self._found: dict[tuple[str, str], Any] = {}  # built-in ones that have been asked for
+        self._found: dict[tuple[str, str], Any] = {}  # built-in ones that have been looked up
 
     def register(self, name: str, item: Any, *, format: str = "") -> None:
         """Make `item` known as `name`, in `format` only or, without one, in all of them."""
@@ -75,7 +75,7 @@ class Registry:
             if name in entry.names.get(format, ()) or (not format and name == own):
                 item = self._found[format, name] = self._load(own, entry.target)
                 return item
-        from importlib.metadata import entry_points  # not at the top: it brings email, csv and zipfile
+        from importlib.metadata import entry_points  # not at the top: it imports email, csv and zipfile
 
         for point in entry_points(group=self.group):
             if point.name in (name, f"{format}:{name}"):
@@ -95,7 +95,7 @@ class Registry:
         return True
 
     def published(self) -> list[str]:
-        """Return the names of the entry points of other distributions, in order."""
+        """Return the sorted names of other distributions' entry points."""
         from importlib.metadata import entry_points
 
         return sorted({point.name for point in entry_points(group=self.group)})
@@ -118,6 +118,6 @@ class Registry:
         return self._loaded[own]
 
     def hint(self, name: str, format: str = "") -> str:
-        """Return the nearest known name, if one is near, and all of them, for an error about `name`."""
+        """Return a similar name, if there is one, and all known names, for an error about `name`."""
         more = f"; others can be added through the {self.group!r} entry points"
         return hint(name, self.names(format), more)

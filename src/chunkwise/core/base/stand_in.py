@@ -19,21 +19,21 @@ class _StandIn(ModuleType):
 
 
 def stand_in_for(library: str, function: str, members: Callable[[], Mapping[str, Mapping[str, Any]]]) -> None:
-    """Let ``import library`` give other members, in this process; do nothing the second time.
+    """Make ``import library`` import other members in this process; calling it again does nothing.
 
     Parameters
     ----------
     library : str
         Name of the package.
     function : str
-        Name that the user has called, for the error.
+        Name of the function that the user called, for the error.
     members : callable
         Returns the members of each module, by their names; the package comes first.
 
     Raises
     ------
     FailedPreconditionError
-        If the library was imported already: there would be classes of both.
+        If the library was imported already: classes of both would be in use.
     """
     found = sys.modules.get(library)
     if isinstance(found, _StandIn):
@@ -55,11 +55,11 @@ def stand_in_for(library: str, function: str, members: Callable[[], Mapping[str,
 
 
 def install_as_tensorstore() -> None:
-    """Let ``import tensorstore`` give `chunkwise`, in this process.
+    """Make ``import tensorstore`` import `chunkwise` in this process.
 
-    Programs that are written for TensorStore run on chunkwise unchanged, as far as they use what is listed
-    in `docs/tensorstore.md`.  A TensorStore that is installed is not seen any more; its files are left
-    alone.  Does nothing the second time.
+    Programs written for TensorStore run on chunkwise unchanged, as long as they use only what
+    `docs/tensorstore.md` lists.  An installed TensorStore is hidden; its files are left alone.  Calling this
+    again does nothing.
 
     Raises
     ------

@@ -1,7 +1,7 @@
-"""Starting a thread, which may fail, and may be interrupted; what a thread is at already.
+"""Starting a thread, and finding out what the calling thread is already doing.
 
-``threading.Thread.start`` waits until the thread says that it runs.  Where it can't say so, for want of
-memory or because the wait was interrupted by Ctrl-C, that is for ever.
+``threading.Thread.start`` waits until the thread reports that it runs.  If the thread never does, for want of
+memory or because Ctrl-C interrupted the wait, the call hangs.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ Ts = TypeVarTuple("Ts")
 
 
 def start_thread(work: Callable[[*Ts], object], *arguments: *Ts) -> bool:
-    """Call `work` in a new thread that Python does not wait for; return False if there can't be another."""
+    """Call `work` in a new thread that Python does not wait for; return False if no thread can be started."""
     try:
         start_new_thread(_run, (work, arguments))
-    except (RuntimeError, MemoryError):  # there are too many, or Python is about to end
+    except (RuntimeError, MemoryError):  # too many threads, or Python is about to end
         return False
     return True
 
 
 def is_within(function: Callable[..., object], **variables: object) -> bool:
     """Return True if the calling thread is in another call of `function`, with these local variables."""
-    # A signal handler runs in the middle of what its thread is doing, and waits for it in vain.
+    # A signal handler that waits for the work it interrupted, on the same thread, would wait for ever.
     code = function.__code__
     frame: FrameType | None = sys._getframe(2)
     while frame is not None:
@@ -42,7 +42,8 @@ def is_within(function: Callable[..., object], **variables: object) -> bool:
 
 
 def _run(work: Callable[[*Ts], object], arguments: tuple[*Ts]) -> None:
-    # A new thread has neither.  Python raises RuntimeError where two threads set one at the same time.
+    # A new thread has neither function yet.  Python raises RuntimeError if two threads set one at the same
+    # time.
     trace, profile = threading.gettrace(), threading.getprofile()
     if trace is not None:
         sys.settrace(trace)

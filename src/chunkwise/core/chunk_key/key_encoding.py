@@ -1,7 +1,7 @@
 """From a cell of the chunk grid to the key under which its chunk is stored, and back.
 
-Zarr v3 has two encodings: ``default``, ``c/1/23/45``, and ``v2``, ``1.23.45``, which is also that of
-Zarr v2 and v1 arrays and of N5.
+Zarr v3 has two encodings: ``default`` (``c/1/23/45``) and ``v2`` (``1.23.45``), which Zarr v2, Zarr v1 and N5
+use too.
 
 Specification
 -------------
@@ -37,13 +37,13 @@ class KeyEncoding(NamedTuple):
     Attributes
     ----------
     prefix : str
-        What all keys start with, for example ``"volume/raw/c/"``.
+        Start of all keys, for example ``"volume/raw/c/"``.
     separator : str
         Between the numbers, ``"/"`` or ``"."``.
     scalar : str
         Key of the only chunk of an array of rank 0, complete with the path of the array.
     inner : int
-        How many trailing dimensions keys don't name, since the grid has one cell along each.
+        Number of trailing dimensions that keys leave out, since the grid has one cell along each.
 
     Examples
     --------
@@ -78,8 +78,8 @@ class KeyEncoding(NamedTuple):
         return map(self.separator.join, product([self.prefix + number for number in head], *tail))
 
     def cell(self, key: str, rank: int) -> tuple[int, ...] | None:
-        """Return the cell that is stored under `key`; None if `key` is not that of a chunk."""
-        # Only what `key` gives is a key: ``"c/01"``, ``"c/+1"`` and ``"c/1/"`` are not.
+        """Return the cell that is stored under `key`; None if `key` is not a chunk's key."""
+        # Only the exact results of `key` are keys; ``"c/01"``, ``"c/+1"`` and ``"c/1/"`` are not.
         if self.inner:
             outer = self._replace(inner=0).cell(key, rank - self.inner)
             return None if outer is None else outer + (0,) * self.inner
@@ -94,7 +94,7 @@ class KeyEncoding(NamedTuple):
 
 
 def _is_number(text: str) -> bool:
-    # int() takes signs, spaces, underscores and other alphabets' digits; 2**63 has 19 digits
+    # int() accepts signs, spaces, underscores and digits of other scripts; 2**63 has 19 digits
     return text.isascii() and text.isdigit() and len(text) < 20 and (text == "0" or text[0] != "0")
 
 

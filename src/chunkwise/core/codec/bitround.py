@@ -2,8 +2,8 @@
 
 Specification
 -------------
-https://github.com/zarr-developers/zarr-extensions/tree/main/codecs/bitround : round half to even; for
-integers the bits count from the most significant one that is set.
+https://github.com/zarr-developers/zarr-extensions/tree/main/codecs/bitround : round half to even; the bits of
+an integer are counted from the most significant set bit.
 
 Names
 -----
@@ -16,8 +16,8 @@ Configuration
 
 Compatibility
 -------------
-Infinities and NaN are kept as they are; NumCodecs can turn a NaN into -0.0.  Integers round half to even
-on their absolute value; a value whose rounding would not fit is cut off instead.
+Infinities and NaN are kept; NumCodecs can turn a NaN into -0.0.  Integers round half to even on their
+absolute value; a value that would not fit when rounded is truncated instead.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class BitRound(ArrayToArray):
 
 
 def _real(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the type of the real and the imaginary part, or `dtype` itself."""
+    """Return the type of the real and imaginary parts, or `dtype` itself."""
     return np.dtype(f"f{dtype.itemsize // 2}") if dtype.kind == "c" else dtype
 
 
@@ -94,9 +94,9 @@ def _round_floats(values: npt.NDArray[Any], keepbits: int) -> npt.NDArray[Any]:
     if keepbits == _MANTISSA[values.dtype.name]:
         return values
     bits = values.view(f"u{values.dtype.itemsize}")
-    # NumPy 1 would make a signed number of a scalar of that type and a Python integer.
+    # NumPy 1 would combine a scalar of that type and a Python integer to a signed number.
     one, dropped = bits.dtype.type(1), bits.dtype.type(_MANTISSA[values.dtype.name] - keepbits)
-    # Half of the last kept bit, less one, plus that bit: ties go to the even neighbour.
+    # Add half of the last kept bit, less one, plus that bit: ties go to the even neighbour.
     rounded = bits + ((bits >> dropped) & one) + ((one << (dropped - one)) - one)
     rounded &= ~((one << dropped) - one)
     return np.where(np.isfinite(values), rounded, bits).view(values.dtype)
@@ -116,7 +116,7 @@ def _round_integers(values: npt.NDArray[Any], keepbits: int) -> npt.NDArray[Any]
     keep = unsigned.type(min(keepbits, unsigned.itemsize * 8))
     dropped = np.where(n_bits > keep, n_bits - keep, 0).astype(unsigned)
     kept = magnitude >> dropped
-    # Twice what is cut off, against one unit of the last kept bit.
+    # Compare twice the part cut off with one unit of the last kept bit.
     tail = magnitude - (kept << dropped)
     half = np.where(dropped > 0, one << np.maximum(dropped, one) - one, 0).astype(unsigned)
     up = (dropped > 0) & ((tail > half) | ((tail == half) & ((kept & one) == one)))

@@ -17,10 +17,10 @@ Configuration
 Compatibility
 -------------
 ``shuffle`` is a number in Zarr v2 and N5, -1 meaning bit-shuffle for items of one byte and byte-shuffle
-for others; it is a word in Zarr v3.  GDAL has words of its own for it in Zarr v2: "NONE", "BYTE", "BIT".
-N5 readers other than n5-java use the item size as type size, and so does this; TensorStore refuses members
-beyond the four written here.  Snappy, which c-blosc has in few builds and NumCodecs' has not, needs the
-package ``imagecodecs``.
+for others; it is a word in Zarr v3.  GDAL writes its own words in Zarr v2: "NONE", "BYTE", "BIT".  The type
+size is the item size in N5, as in N5 readers other than n5-java; TensorStore refuses members beyond the four
+written here.  Snappy, which few builds of c-blosc include and NumCodecs' does not, needs the package
+``imagecodecs``.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ _CNAMES = ("blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd")
 _SHUFFLES = ("noshuffle", "shuffle", "bitshuffle")
 _GDAL_SHUFFLES = ("NONE", "BYTE", "BIT")
 _AUTO = -1
-# The inner compressor as the header's flags name it, bits 5 to 7.
+# The inner compressor by bits 5 to 7 of the header's flags.
 _FORMATS = {0: "blosclz", 1: "lz4", 2: "snappy", 3: "zlib", 4: "zstd"}
 _INT_MAX = 2**31 - 1
 _MAX_NBYTES = _INT_MAX - 16
-# No compressor inside makes more of a byte: 128 KiB of one value take Zstandard four bytes.
+# No inner compressor expands a byte to more: Zstandard stores 128 KiB of one value in four bytes.
 _MAX_RATIO = 1 << 15
 _sizes = Struct("<4xI4xI").unpack_from
 
@@ -61,7 +61,7 @@ def _parse_cname(value: JSON) -> str:
 
 
 def _parse_shuffle(value: JSON, *, numcodecs: bool, words: bool) -> int:
-    if not (numcodecs or words):  # n5-blosc has -1 for automatic, which TensorStore could not read
+    if not (numcodecs or words):  # n5-blosc writes -1 for automatic, which TensorStore could not read
         return expect_int(value, 0, 2)
     for names in (_SHUFFLES, _GDAL_SHUFFLES) if numcodecs else (_SHUFFLES,):
         if value in names:
@@ -77,9 +77,9 @@ class Blosc(BytesToBytes):
 
     cname: str | None = None  # inner compressor; None until bound, then "lz4"
     clevel: int | None = None  # 0 to 9; None until bound, then 5
-    shuffle: int | None = None  # 0 none, 1 bytes, 2 bits, -1 chosen by the type size; None until bound
-    # Stride of the shuffle, in bytes; None until bound, then the item size. c-blosc shuffles nothing
-    # where it is over 255.
+    shuffle: int | None = None  # 0 none, 1 bytes, 2 bits, -1 chosen by type size; None until bound
+    # Stride of the shuffle, in bytes; None until bound, then the item size.  Above 255, c-blosc doesn't
+    # shuffle.
     typesize: int | None = None
     blocksize: int | None = None  # bytes in a block; 0 is automatic
 
@@ -108,7 +108,7 @@ class Blosc(BytesToBytes):
             "shuffle", lambda v: _parse_shuffle(v, numcodecs=numcodecs, words=words), defaults[2]
         )
         typesize = None
-        # n5-blosc stores a type size that it does not use; Zarr v3 ignores it where nothing is shuffled.
+        # n5-blosc stores a type size that it does not use; Zarr v3 ignores it without a shuffle.
         if notation.ignores_unknown or (words and shuffle == 0):
             members.take("typesize", lambda v: v, None)
         else:
@@ -135,18 +135,18 @@ class Blosc(BytesToBytes):
                 raise UnsupportedError('"blosc" codec of Zarr v3 has no automatic "shuffle"')
             shuffle = _SHUFFLES[self.shuffle]
         members = {"cname": self.cname, "clevel": self.clevel, "shuffle": shuffle}
-        # TensorStore leaves the type size out where nothing is shuffled, and Zarr v2 and N5 know none.
+        # TensorStore leaves out the type size without a shuffle; Zarr v2 and N5 have no such member.
         if words and self.shuffle != 0:
             members["typesize"] = self.typesize
         members["blocksize"] = self.blocksize
         return {key: value for key, value in members.items() if value is not None}
 
     def bind(self, item: ChunkSpec) -> Self:
-        """Settle what is open: the type size is the item size, 1 for variable-length values."""
+        """Settle open options: the type size is the item size, 1 for variable-length values."""
         typesize = self.typesize
         if typesize is None:
             itemsize = 1 if item.dtype.hasobject else item.dtype.itemsize
-            typesize = itemsize if 1 <= itemsize <= 255 else 1  # c-blosc's own way, and what every peer takes
+            typesize = itemsize if 1 <= itemsize <= 255 else 1  # c-blosc's own rule, which every peer follows
         shuffle = self.shuffle
         if shuffle is None:
             shuffle = 2 if typesize == 1 else 1
@@ -209,7 +209,7 @@ class Blosc(BytesToBytes):
 
 
 def _checked(encoded: Buffer, expected: int | None) -> tuple[int, Buffer]:
-    """Return the decoded size that the header claims, once it agrees with what there is, and the frame."""
+    """Return the decoded size in the header, which is checked against the data, and the frame."""
     # Header: version, inner version, flags, type size (a byte each), then decoded size, block size and
     # encoded size (4 bytes each, little-endian).
     if len(encoded) < 16:
@@ -221,7 +221,7 @@ def _checked(encoded: Buffer, expected: int | None) -> tuple[int, Buffer]:
             raise DataCorruptionError(
                 f'"blosc" codec: header claims {cbytes} encoded bytes, but there are {len(encoded)}'
             )
-        encoded = memoryview(encoded)[:cbytes]  # behind it old versions of z5py left the rest of a buffer
+        encoded = memoryview(encoded)[:cbytes]  # old versions of z5py left the rest of a buffer after it
     if nbytes != expected:
         limit = min(_MAX_NBYTES, _MAX_RATIO * cbytes) if expected is None else expected
         if expected is not None or nbytes > limit:
@@ -230,10 +230,10 @@ def _checked(encoded: Buffer, expected: int | None) -> tuple[int, Buffer]:
 
 
 def _decompress_elsewhere(encoded: Buffer, out: memoryview) -> None:
-    """Decode a chunk that c-blosc refuses by a library that has its inner compressor, if that is why."""
+    """Decode a chunk by another library, if c-blosc refused it for lack of the inner compressor."""
     flags = encoded[2]
     cname = _FORMATS.get(flags >> 5)
-    # Bit 1 says that the content is stored uncompressed: then the inner compressor does not matter.
+    # If bit 1 is set, the content is stored uncompressed and the inner compressor does not matter.
     missing = cname is not None and not flags & 2 and cname not in blosc().cnames
     if not missing or imagecodecs_library(cname or "").decompress(encoded, out) != len(out):
         raise DataCorruptionError("Invalid blosc-compressed data")

@@ -2,15 +2,14 @@
 
 Specification
 -------------
-https://zarr-specs.readthedocs.io/en/latest/v3/codecs/bytes/ .  Beyond the data types listed there it
-serves every type whose elements have a fixed size, as Zarr v2 stores them: fixed-length strings
-(UTF-32 code units for ``U``), ``datetime64``, structured types with a byte order for each field, and
-the small floating-point and integer types of ``ml_dtypes``, one byte an element.
+https://zarr-specs.readthedocs.io/en/latest/v3/codecs/bytes/ . Beyond the data types listed there it supports
+every type whose elements have a fixed size, as stored in Zarr v2: fixed-length strings (UTF-32 code units for
+``U``), ``datetime64``, structured types with a byte order for each field, and the small floating-point and
+integer types of ``ml_dtypes``, one byte an element.
 
 Names
 -----
-zarr3: ``bytes`` (formerly ``endian``).  Zarr v2 and N5 have no name for it: there it follows from the
-data type.
+zarr3: ``bytes`` (formerly ``endian``).  Zarr v2 and N5 have no name for it; the data type implies it.
 
 Configuration
 -------------
@@ -51,14 +50,14 @@ __all__ = ["BITS", "Bytes", "Layout", "has_byte_order"]
 
 _NATIVE = "little" if sys.byteorder == "little" else "big"
 _ORDER = {"little": "<", "big": ">", None: "="}
-# Bits that an element has of the ml_dtypes types smaller than the byte they are kept in.
+# Number of bits of an element, for the types of ml_dtypes smaller than the byte that holds them.
 BITS = {
     "int2": 2, "uint2": 2, "int4": 4, "uint4": 4, "float4_e2m1fn": 4, "float6_e2m3fn": 6, "float6_e3m2fn": 6,
 }  # fmt: skip
 
 
 class Layout(NamedTuple):
-    """Layout of elements in the encoded bytes, next to that in memory."""
+    """Layouts of elements in the encoded bytes and in memory."""
 
     memory: np.dtype[Any]
     stored: np.dtype[Any]
@@ -87,8 +86,8 @@ def has_byte_order(dtype: np.dtype[Any]) -> bool:
 
 
 def _packed(dtype: np.dtype[Any], order: str | None) -> np.dtype[Any]:
-    """Return `dtype` packed, with every part in byte order `order`, None for its own."""
-    # Types of ml_dtypes, which have no byte order in NumPy, become unsigned integers of their size.
+    """Return `dtype` packed, with every part in byte order `order`, or in its own if None."""
+    # Types of ml_dtypes, for which NumPy has no byte order, become unsigned integers of the same size.
     if dtype.subdtype is not None:
         base, shape = dtype.subdtype
         return np.dtype((_packed(base, order), shape))
@@ -100,7 +99,7 @@ def _packed(dtype: np.dtype[Any], order: str | None) -> np.dtype[Any]:
 
 
 def _mask(dtype: np.dtype[Any]) -> int:
-    """Return the bits of each byte of an element that may be set."""
+    """Return a mask of the bits that may be set in each byte of an element."""
     if dtype.fields is not None:
         masks = {_mask(field[0]) for field in dtype.fields.values()}
         return masks.pop() if len(masks) == 1 and 1 not in masks else 255
@@ -113,7 +112,7 @@ def _layout(dtype: np.dtype[Any], endian: str | None, given: np.dtype[Any] | Non
     mask = _mask(dtype)
     swapped = endian is not None and endian != _NATIVE
     if dtype.isbuiltin == 2 or (swapped and dtype.kind in "iufmM" and dtype.itemsize in (2, 4, 8)):
-        # As unsigned integers: the fastest byte swap NumPy has, and it keeps every bit of a NaN.
+        # Swapped as unsigned integers, which is the fastest way in NumPy and keeps every bit of a NaN.
         memory = np.dtype(f"u{dtype.itemsize}")
         return Layout(memory, memory.newbyteorder(cast(Any, _ORDER[endian])), not swapped, mask)
     memory = _packed(dtype, "=") if dtype.fields is not None else dtype
@@ -124,7 +123,7 @@ def _layout(dtype: np.dtype[Any], endian: str | None, given: np.dtype[Any] | Non
 class Bytes(ArrayToBytes):
     """Array to bytes: elements in C order."""
 
-    # Byte order; None if it does not matter, or before `bind`.
+    # Byte order; None if it does not matter, and before `bind`.
     endian: Literal["little", "big"] | None = None
     # The exact type in the encoded bytes, for Zarr v2 structured types with several byte orders.
     stored: np.dtype[Any] | None = None
@@ -154,7 +153,7 @@ class Bytes(ArrayToBytes):
         if self.stored is not None:
             return self
         if not has_byte_order(item.dtype):
-            # TensorStore drops an order that has no meaning.
+            # Like TensorStore, drop a byte order without meaning.
             return replace(self, endian=None)
         return self if self.endian is not None else replace(self, endian="little")
 

@@ -2,8 +2,8 @@
 
 Specification
 -------------
-https://github.com/zarr-developers/zarr-extensions/tree/main/codecs/cast_value : first the scalar map,
-then rounding, then what is out of range.  Decoding casts back by the same rules.
+https://github.com/zarr-developers/zarr-extensions/tree/main/codecs/cast_value : the scalar map is applied
+first, then rounding, then the rule for values out of range.  Decoding casts back by the same rules.
 
 Names
 -----
@@ -18,8 +18,8 @@ Configuration
 
 Compatibility
 -------------
-An absent ``out_of_range`` makes a value out of range an error.  A fill value that can't be cast is one
-as well.  One that is changed by casting, as 0.1 is by ``int16``, is accepted: zarr-python writes such arrays.
+Without ``out_of_range``, a value out of range is an error, and so is a fill value that can't be cast.  A fill
+value that casting changes, such as 0.1 to ``int16``, is accepted: zarr-python writes such arrays.
 """
 
 from __future__ import annotations
@@ -81,10 +81,10 @@ class CastValue(ArrayToArray):
     """Array to array: values of the data type `data_type`."""
 
     data_type: str  # Zarr v3 name of the encoded data type
-    # What to do with values that the target can't hold; None are "nearest-even" and an error.
+    # What to do with values that the target can't hold; None means "nearest-even" and an error.
     rounding: str | None = None
     out_of_range: str | None = None
-    # Pairs of values that are replaced before anything else, on encoding and on decoding.
+    # Pairs of values that are replaced before all other steps, in encoding and in decoding.
     scalar_map: _ScalarMap | None = None
 
     name: ClassVar[str] = "cast_value"

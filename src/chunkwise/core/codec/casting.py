@@ -112,13 +112,13 @@ def _cast_to_float(
         _reject_special(np.isinf(wide), "infinity", target)
     lo, hi = value_range(target)
     if rounding is not np.rint:
-        # Rounding goes back to the greatest value from less than one unit of its last digit above it.
+        # Values less than one unit of the last digit above the greatest value are rounded down to it.
         unit = hi - float(np.nextafter(_scalar(hi, target), _scalar(0, target))) if infinite else 0
         inexact = finite & (np.isfinite(result) | (np.abs(wide.astype(np.float64)) < hi + unit))
         inexact &= np.asarray(_exact(result) != _exact(wide), bool)
         if inexact.any():
             result[inexact] = _directed(wide[inexact], result[inexact], rounding)
-    # As in IEEE 754, what rounds to the greatest value is not out of range.
+    # As in IEEE 754, a number that rounds to the greatest value is not out of range.
     outside = finite & ~np.isfinite(result)
     if not infinite:
         outside |= (wide > hi) | (wide < lo)
@@ -130,7 +130,7 @@ def _cast_to_float(
 
 
 def _holds(value: float, target: np.dtype[Any]) -> bool:
-    """Return True if infinity or NaN stays what it is as `target`."""
+    """Return True if `target` can hold this infinity or NaN."""
     with np.errstate(all="ignore"):
         return bool(np.array_equal(np.array(value).astype(target).astype(np.float64), value, equal_nan=True))
 
@@ -138,7 +138,7 @@ def _holds(value: float, target: np.dtype[Any]) -> bool:
 def _exact(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return finite values in a form that compares and subtracts without rounding."""
     if values.dtype.kind in "iu" or values.dtype == np.float64:
-        # Whole numbers beyond 2**53 need Python's integers; below, float64 holds them and every fraction.
+        # Whole numbers beyond 2**53 need Python's integers; float64 holds smaller ones, and every fraction.
         large = np.abs(np.nan_to_num(values.astype(np.float64), posinf=0, neginf=0)) >= 2.0**53
         if large.any():
             exact = values.astype(object)
@@ -148,7 +148,7 @@ def _exact(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def _directed(wide: npt.NDArray[Any], nearest: npt.NDArray[Any], rounding: _Apply) -> npt.NDArray[Any]:
-    """Round finite values that `nearest` does not hold exactly in the direction asked for."""
+    """Round finite values that `nearest` does not hold exactly in the given direction."""
     infinity = np.array(np.inf).astype(nearest.dtype)
     exact, near = _exact(wide), _exact(nearest)
     above = np.asarray(near > exact, bool)
@@ -203,7 +203,7 @@ def is_number(dtype: np.dtype[Any]) -> bool:
 
 
 def number_dtype(value: JSON) -> np.dtype[Any]:
-    """Return the NumPy type of the Zarr v3 data type `value`, which must be one of real numbers."""
+    """Return the NumPy type of the Zarr v3 data type `value`, which must hold real numbers."""
     dtype = parse_zarr3(value).memory_dtype
     if not is_number(dtype):
         raise SpecError(f"Expected data type of real numbers, but received: {dump(value)}")
@@ -219,5 +219,5 @@ def value_range(dtype: np.dtype[Any]) -> tuple[Any, Any]:
 
 def parse_number(value: JSON, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     """Return the scalar `value`, written as a Zarr v3 fill value of `dtype`, with shape ``()``."""
-    # ``"+Infinity"``, as the registry's examples have it, is ``"Infinity"``.
+    # ``"+Infinity"``, which the registry's examples use, is ``"Infinity"``.
     return parse_fill_value_zarr3("Infinity" if value == "+Infinity" else value, DataType(dtype))

@@ -57,12 +57,12 @@ __all__ = [
 class Chain:
     """A `chunkwise.core.codec.protocol.PreparedChain`."""
 
-    stages: Stages  # the bound codecs by kind, and the chunk each sees
+    stages: Stages  # the bound codecs by kind, and the chunk that each receives
     encoded_nbytes: int | None  # size of every encoded chunk in bytes, or None if it depends on the content
 
     @property
     def item(self) -> ChunkSpec:
-        """The chunk that decoding gives."""
+        """Description of decoded chunks."""
         return self.stages.items[0]
 
     @property
@@ -71,11 +71,11 @@ class Chain:
         return (*self.stages.filters, self.stages.serializer, *self.stages.compressors)
 
     def open_decoder(self) -> DecodeInto:
-        """Return a decoder for the use of one worker at a time."""
+        """Return a decoder for one worker at a time."""
         return open_decoder(self.stages)
 
     def open_encoder(self) -> Encode:
-        """Return an encoder for the use of one worker at a time."""
+        """Return an encoder for one worker at a time."""
         return open_encoder(self.stages)
 
     @cached_property
@@ -85,17 +85,17 @@ class Chain:
 
     @cached_property
     def encode_rate(self) -> float:
-        """Nanoseconds for each byte that is encoded, on one thread and without the interpreter lock."""
+        """Nanoseconds for each byte to encode, on one thread and without the interpreter lock."""
         return sum(codec.encode_rate for codec in self.codecs)
 
     @cached_property
     def is_raw(self) -> bool:
-        """True if an encoded chunk is its elements as they lie in memory, in C order."""
+        """True if an encoded chunk is just its elements as in memory, in C order."""
         return is_raw(self.stages)
 
     @cached_property
     def chunks_in_memory(self) -> int:
-        """How many sizes of a chunk reading a part of it takes at most, with the stored value."""
+        """Most memory for reading part of a chunk, in chunk sizes, including the stored value."""
         return chunks_in_memory(self.stages)
 
     @cached_property
@@ -104,11 +104,11 @@ class Chain:
         return self.open_batch_decoder() is not None
 
     def open_batch_decoder(self) -> BatchDecoder | None:
-        """Return a decoder of several chunks to C-contiguous memory; None if each takes a call of its own."""
+        """Return a decoder of several chunks to C-contiguous memory; None if each takes its own call."""
         return open_batch_decoder(self.stages)
 
     def open_view(self) -> Callable[[Buffer], npt.NDArray[Any]] | None:
-        """Return a function that gives a chunk as an array over its bytes; None if codecs forbid it."""
+        """Return a function that returns a chunk as an array over its bytes; None if codecs prevent it."""
         return open_raw_view(self.stages)
 
 
@@ -128,7 +128,7 @@ def split_chain(codecs: Sequence[Codec]) -> tuple[list[Any], Any, list[Any]]:
 
 
 def parse_chain(value: JSON) -> tuple[Codec, ...]:
-    """Read a JSON array of codecs of Zarr v3 that are a chain."""
+    """Read a JSON array of Zarr v3 codecs that form a chain."""
     codecs = tuple(parse_codecs(value))
     split_chain(codecs)
     return codecs
@@ -146,7 +146,7 @@ def _bind(codec: Any, item: ChunkSpec) -> Any:
 
 
 def prepare_chain(codecs: Sequence[Codec], item: ChunkSpec) -> Chain:
-    """Bind `codecs`, given in the order of encoding, to chunks of the form `item`."""
+    """Bind `codecs`, in the order of encoding, to chunks described by `item`."""
     filters, serializer, compressors = split_chain(codecs)
     items = [item]
     bound_filters: list[ArrayToArray] = []
@@ -167,7 +167,7 @@ def prepare_chain(codecs: Sequence[Codec], item: ChunkSpec) -> Chain:
 
 
 def open_encoder(stages: Stages) -> Encode:
-    """Return an encoder for `stages`; what it returns is valid until it is called again."""
+    """Return an encoder for `stages`; its result is valid until its next call."""
     # Uncompressed chunks of a C-contiguous array are returned as a view of that array.
     filters = [c.open_encoder(item) for c, item in zip(stages.filters, stages.items, strict=False)]
     serialize = stages.serializer.open_encoder(stages.items[-1])

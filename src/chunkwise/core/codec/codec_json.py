@@ -3,13 +3,12 @@
 Specification
 -------------
 Zarr v3 core, "codecs" and "Extension definition": an object with ``name``, ``configuration`` and
-``must_understand``, or the bare name where there is no configuration.  Zarr v2: an object with an
-``id`` next to the options.  N5: an object with a ``type`` next to them.
+``must_understand``, or the bare name if there is no configuration.  Zarr v2: an object with the options and
+an ``id``.  N5: an object with the options and a ``type``.
 
 Compatibility
 -------------
-``must_understand: false`` on a codec that is not known is an error all the same: a chunk can't be
-decoded without it.
+An unknown codec is an error even with ``must_understand: false``: chunks can't be decoded without it.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ def parse_codecs(value: JSON, format: str = "zarr3") -> list[Codec]:
 
 
 def codec_name(codec: Codec, format: str = "zarr3") -> str:
-    """Return the name that `format` writes a codec with; it may have read another."""
+    """Return the name under which `format` writes a codec; it may read others."""
     entry = catalogue.CODECS.get(codec.name)
     names = entry.names.get(format, ()) if entry is not None else (codec.name,)
     if not names:
@@ -76,8 +75,8 @@ def codec_name(codec: Codec, format: str = "zarr3") -> str:
 
 def codec_to_json(codec: Codec, format: str = "zarr3") -> dict[str, JSON]:
     """Return one codec as `format` writes it."""
-    # A ``configuration`` without members is left out, except of the codecs that zarr-python calls
-    # ``numcodecs.…``: it demands one of those.
+    # An empty ``configuration`` is left out, except for codecs named ``numcodecs.…``, for which zarr-python
+    # demands one.
     notation, name, configuration = notation_of(format), codec_name(codec, format), codec.to_json(format)
     if notation.is_chain and not configuration and not name.startswith("numcodecs."):
         return {"name": name}

@@ -1,11 +1,11 @@
-"""Segment identifiers in blocks, each with a table of its own: neuroglancer's ``compressed_segmentation``.
+"""Segment identifiers in blocks, each with its own table: neuroglancer's ``compressed_segmentation``.
 
 Specification
 -------------
 neuroglancer, "Compressed segmentation format".  A chunk ``(channel, z, y, x)`` begins with the position of
-each channel, in words of 32 bits.  A channel begins with two words for each block: 24 bits position of its
-table and 8 bits width of its indices; position of its indices.  Indices are packed from the lowest bit on,
-x fastest, with the strides of a whole block even where the block is cut off.
+each channel, in words of 32 bits.  A channel begins with two words for each block: the position of its table
+(24 bits) and the width of its indices (8 bits); the position of its indices.  Indices are packed from the
+lowest bit, x fastest, with the strides of a whole block even if the block is cut off.
 
 Names ----- Not written in any Zarr or N5 metadata: it is an ``encoding`` of
 `chunkwise.core.driver.neuroglancer_precomputed`.
@@ -18,7 +18,7 @@ Configuration
 
 Compatibility
 -------------
-Bytes are those that TensorStore writes: indices before the table, blocks with equal tables share one.
+Bytes are the same as TensorStore's: indices precede the table, and blocks with equal tables share one.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class _Blocks(NamedTuple):
         return np.ascontiguousarray(blocks).reshape(nz * ny * nx, bz * by * bx)
 
     def volume(self, rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return the volume of rows, without what lies beyond it."""
+        """Return the volume from rows, without the padding."""
         padded = rows.reshape(*self.counts, *self.size).transpose(0, 3, 1, 4, 2, 5).reshape(self.padded)
         return padded[tuple(slice(0, n) for n in self.shape)]
 
@@ -141,7 +141,7 @@ class CompressedSegmentation(ArrayToBytes):
             start = n_channels
             for channel in range(n_channels):
                 positions[channel] = start
-                # Padding repeats the edge, so that it brings no value that is not in the block.
+                # Padding repeats the edge, so it adds no new value to the block.
                 volume = array[channel]
                 rows = blocks.rows(volume if inside is None else np.pad(volume, pad, mode="edge"))
                 words = _encode_channel(rows, inside)
@@ -183,7 +183,7 @@ def _decode_channel(words: _Words, blocks: _Blocks, dtype: np.dtype[Any]) -> npt
         else:
             at = tables[here][:, None]
         if int(at.max()) + per_value > len(words):
-            # What lies beyond the chunk is not used, and may have any index.
+            # Elements beyond the chunk are not used, and may have any index.
             used = _used(blocks, at.shape, here)
             if int(at[used].max(initial=-1)) + per_value > len(words):
                 raise _corrupt(f"a table ends beyond the {len(words)} words")
@@ -198,7 +198,7 @@ def _decode_channel(words: _Words, blocks: _Blocks, dtype: np.dtype[Any]) -> npt
 def _used(blocks: _Blocks, shape: tuple[int, ...], here: npt.NDArray[np.intp]) -> npt.NDArray[np.bool_]:
     pad = [(0, p - n) for p, n in zip(blocks.padded, blocks.shape, strict=True)]
     inside: npt.NDArray[np.bool_] = blocks.rows(np.pad(np.ones(blocks.shape, bool), pad))[here]
-    return inside if shape == inside.shape else inside[:, :1]  # every block has a value
+    return inside if shape == inside.shape else inside[:, :1]  # every block has at least one value
 
 
 def _encode_channel(rows: npt.NDArray[Any], inside: npt.NDArray[np.bool_] | None) -> _Words:

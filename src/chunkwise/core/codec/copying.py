@@ -1,15 +1,15 @@
-"""Copies between arrays that NumPy's own copy is slow with.
+"""Copies between arrays for which NumPy's own copy is slow.
 
 Short rows
-    NumPy takes as long to begin a row as to copy some 100 bytes of it, so `copy_rows` copies a row as one
-    element of that many bytes.  Measured on one thread with chunks of ``uint16`` in 512³, plain to this:
-    64³ out of the array 170 to 85 ms, into it 105 to 65 ms; 128³ 100 to 50 ms and 63 to 41 ms.
+    Starting a row takes NumPy as long as copying some 100 bytes, so `copy_rows` copies a row as one element
+    of that many bytes.  On one thread, with chunks of ``uint16`` in 512³, copies out of the array fall from
+    170 to 85 ms and copies into it from 105 to 65 ms at 64³; at 128³ from 100 to 50 and from 63 to 41 ms.
 Opposite orders
-    A chunk in Fortran order that is read into a C-ordered result is transposed on the way.  NumPy's own
-    copy walks one operand in long strides; where those hold a large power of two, as they do for chunks of
-    64³ or 128³, all steps fall in the same few cache sets.  Then, and only then, `copy_tiled` copies tile by
-    tile.  Measured on one thread, plain to tiled, in MB/s: 128³ uint8 276 to 1172, uint16 566 to 929,
-    float32 1138 to 1637; 64³ uint8 473 to 2131.  At 100³ plain is the faster one, and is used.
+    A chunk in Fortran order that is read into a C-ordered result is transposed on the way.  NumPy's own copy
+    walks one operand in long strides.  If these are multiples of a large power of two, as for chunks of 64³
+    or 128³, all steps fall in the same few cache sets.  Only then does `copy_tiled` copy tile by tile.
+    Measured on one thread, plain to tiled, in MB/s: 128³ uint8 276 to 1172, uint16 566 to 929, float32 1138
+    to 1637; 64³ uint8 473 to 2131.  At 100³ the plain copy is faster, and is used.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 __all__ = ["copy_rows", "copy_tiled"]
 
-_LARGEST = 2**31 - 1  # bytes of an element of NumPy's
+_LARGEST = 2**31 - 1  # bytes of a NumPy element
 
 
 @lru_cache(256)
@@ -50,12 +50,12 @@ def copy_rows(out: npt.NDArray[Any], source: npt.NDArray[Any]) -> None:
 
 _SMALLEST = 1 << 16  # bytes; below, both operands fit the first cache level
 _SMALLEST_TILE = 1 << 12  # elements; below, the cost of a Python call per tile shows
-_CACHE_WAY = 4096  # bytes after which addresses fall in the same set of a first-level cache
-_ALIASING = 1024  # steps that share this factor with it meet at most four sets
+_CACHE_WAY = 4096  # bytes after which addresses fall in the same set of the first-level cache
+_ALIASING = 1024  # steps that share this factor with the above meet at most four sets
 
 
 def copy_tiled(out: npt.NDArray[Any], source: npt.NDArray[Any]) -> None:
-    """Set ``out[...] = source``; the same values as that, sooner where the memory orders differ."""
+    """Set ``out[...] = source``, faster if the memory orders differ."""
     itemsize = out.itemsize
     rank = out.ndim
     if (

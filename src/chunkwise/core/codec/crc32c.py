@@ -35,7 +35,7 @@ __all__ = ["Crc32c"]
 class Crc32c(BytesToBytes):
     """Bytes to bytes: a little-endian checksum of four bytes after (or before) the content."""
 
-    # Where the checksum is; None means the end and is written as nothing.
+    # Where the checksum is; None means the end, and is not written.
     location: Literal["start", "end"] | None = None
 
     name: ClassVar[str] = "crc32c"

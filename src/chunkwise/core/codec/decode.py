@@ -1,14 +1,14 @@
-"""Opened decoders: one closure for each form of chain, chosen once.
+"""Opened decoders: one closure for each kind of chain, chosen once.
 
-A fast path skips work whose result is known, and is never another algorithm:
+A fast path skips work whose result is known; it is never a different algorithm:
 
 1. leading transpositions are a view of the output;
 2. raw bytes are copied straight from the encoded buffer, byte swap included;
-3. one last decompressor writes into the output itself where that has the layout of the encoded bytes,
-   else into scratch memory that the decoder keeps, from where it is copied (byte swap included);
+3. a single last decompressor writes directly into an output with the layout of the encoded bytes; otherwise
+   into scratch memory that the decoder keeps, which is then copied (byte swap included);
 4. everything else is the general chain, one codec after the other.
 
-`open_general_decoder` is the general chain alone; the tests hold every fast path against it.
+`open_general_decoder` is the general chain alone; tests compare every fast path with it.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ class Stages(NamedTuple):
     filters: tuple[ArrayToArray, ...]  # the codecs by kind, in the order of encoding
     serializer: ArrayToBytes
     compressors: tuple[BytesToBytes, ...]
-    items: tuple[ChunkSpec, ...]  # what goes into each filter, and last what goes into the serializer
-    # Bytes that come out of the serializer and of each compressor, None if that depends on the content.
+    items: tuple[ChunkSpec, ...]  # the input of each filter, and last the input of the serializer
+    # Output size of the serializer and of each compressor, in bytes; None if it depends on the content.
     sizes: tuple[int | None, ...]
 
 
 def leading_axes(stages: Stages) -> tuple[tuple[int, ...] | None, int]:
-    """Return the product of the leading transpositions, None for the identity, and how many those are."""
+    """Return the product of the leading transpositions (None for the identity) and their number."""
     axes = tuple(range(len(stages.items[0].shape)))
     identity, n = axes, 0
     for codec in stages.filters:
@@ -91,9 +91,9 @@ def open_decoder(stages: Stages) -> DecodeInto:
 
 
 def open_raw_view(stages: Stages) -> Callable[[Buffer], npt.NDArray[Any]] | None:
-    """Return a function that gives a chunk as an array over its bytes; None if codecs forbid it."""
-    # The bytes are the encoded ones, or those that a decompressor has made, if it makes new ones. The
-    # array is as valid as they are; its elements may be in the other byte order.
+    """Return a function that returns a chunk as an array over its bytes; None if codecs prevent it."""
+    # The bytes are the encoded ones, or a decompressor's output if that is new memory.  The array is valid as
+    # long as they are; its elements may be in the other byte order.
     axes, n = leading_axes(stages)
     serializer, item = stages.serializer, stages.items[-1]
     if axes is not None or n < len(stages.filters) or type(serializer) is not Bytes:
@@ -126,7 +126,7 @@ def open_raw_view(stages: Stages) -> Callable[[Buffer], npt.NDArray[Any]] | None
 
 
 def open_batch_decoder(stages: Stages) -> BatchDecoder | None:
-    """Return a decoder of several chunks to C-contiguous memory; None if each takes a call of its own."""
+    """Return a decoder of several chunks to C-contiguous memory; None if each takes its own call."""
     axes, n = leading_axes(stages)
     serializer, item = stages.serializer, stages.items[-1]
     if axes is not None or n < len(stages.filters) or type(serializer) is not Bytes:
@@ -138,8 +138,8 @@ def open_batch_decoder(stages: Stages) -> BatchDecoder | None:
 
 
 def chunks_in_memory(stages: Stages) -> int:
-    """Return how many sizes of a chunk reading a part of it takes at most, with the stored value."""
-    # A checksum, which has a size of its own, is cut off without a copy; any other codec makes new bytes.
+    """Return the most memory for reading part of a chunk, in chunk sizes, including the stored value."""
+    # A checksum, whose size is known, is cut off without a copy; any other codec makes new bytes.
     made = sum(not (c.always_checked and c.encoded_nbytes(1) is not None) for c in stages.compressors)
     others = len(stages.filters) - leading_axes(stages)[1]
     is_last = others == 0 and made > 0 and type(stages.serializer) is Bytes
@@ -148,7 +148,7 @@ def chunks_in_memory(stages: Stages) -> int:
 
 
 def is_raw(stages: Stages) -> bool:
-    """Return True if encoded chunks of `stages` are their elements as they lie in memory, in C order."""
+    """Return True if encoded chunks are just their elements as in memory, in C order."""
     axes, n = leading_axes(stages)
     serializer, item = stages.serializer, stages.items[-1]
     if stages.compressors or axes is not None or n < len(stages.filters) or type(serializer) is not Bytes:
@@ -158,7 +158,7 @@ def is_raw(stages: Stages) -> bool:
 
 
 def _through(decoders: list[Callable[[Buffer], Buffer]], last: DecodeInto) -> DecodeInto:
-    """Return `last` behind the given bytes to bytes decoders."""
+    """Return `last`, preceded by the given bytes to bytes decoders."""
     if not decoders:
         return last
     if len(decoders) == 1:
@@ -202,7 +202,7 @@ def _into(
     nbytes: int,
     axes: tuple[int, ...] | None,
 ) -> DecodeInto:
-    """Return a decoder whose decompressor fills the output, or scratch memory that is copied to it."""
+    """Return a decoder whose decompressor fills the output, or scratch memory that is then copied."""
     memory, tidy = layout.memory, layout.mask != 255
     reinterpret = memory != item.dtype
     scratch: list[Any] = []
@@ -257,7 +257,7 @@ def open_general_decoder(stages: Stages) -> DecodeInto:
             scratch.append(np.empty(item.shape, item.dtype))
         array = scratch[0]
         deserialize(encoded, array)
-        encoded = b""  # filters make new arrays: what was decompressed need not be held beside them
+        encoded = b""  # filters make new arrays, so the decompressed bytes can be freed
         for undo in unfilter:
             array = undo(array)
         if array.shape != out.shape:

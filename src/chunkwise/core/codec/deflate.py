@@ -1,9 +1,9 @@
 """Decoding and encoding of DEFLATE streams in gzip (RFC 1952) or zlib (RFC 1950) framing.
 
-libdeflate does what is usual: one stream of the promised size, encoded at the level that the metadata names.
-ISA-L decodes everything else: several streams, streams of any size; so it judges what libdeflate refuses.
-Where libdeflate can't be called, zlib encodes and ISA-L decodes.  ISA-L's levels are others than zlib's, so
-it encodes only if the caller asks for it.
+libdeflate handles the usual case: one stream of the promised size, encoded at the level in the metadata.
+ISA-L decodes everything else, such as several streams or streams of any size, including what libdeflate
+refuses.  Without libdeflate, zlib encodes and ISA-L decodes.  ISA-L's levels differ from zlib's, so it
+encodes only on request.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MAX_RATIO = 1032  # a code of two bits stands for at most 258 bytes
 
 
 def open_deflate_decoder_into(codec: str, decoded_nbytes: int) -> Callable[[Buffer, memoryview], None] | None:
-    """Return a decoder that fills memory of exactly `decoded_nbytes` bytes; None if there is none."""
+    """Return a decoder that fills memory of exactly `decoded_nbytes` bytes, or None."""
     library = deflate()
     if library is None or decoded_nbytes == 0:
         return None
@@ -48,7 +48,7 @@ def open_deflate_decoder_into(codec: str, decoded_nbytes: int) -> Callable[[Buff
 
 
 def open_deflate_decoder(codec: str, decoded_nbytes: int | None) -> Callable[[Buffer], Buffer]:
-    """Return a decoder that gives new memory with each call; see `open_deflate_decoder_into`."""
+    """Return a decoder that returns new memory with each call; see `open_deflate_decoder_into`."""
     into = None if decoded_nbytes is None else open_deflate_decoder_into(codec, decoded_nbytes)
     if into is None or decoded_nbytes is None:
         return _open_streams(codec, decoded_nbytes)
@@ -56,7 +56,7 @@ def open_deflate_decoder(codec: str, decoded_nbytes: int | None) -> Callable[[Bu
     general = _open_streams(codec, n)
 
     def decode(encoded: Buffer) -> Buffer:
-        if len(encoded) * _MAX_RATIO < n:  # it can't hold so much: no memory is made for the claim
+        if len(encoded) * _MAX_RATIO < n:  # too few encoded bytes for that size: no memory is allocated
             return general(encoded)
         out = np.empty(n, np.uint8).data
         fill(encoded, out)
@@ -66,9 +66,9 @@ def open_deflate_decoder(codec: str, decoded_nbytes: int | None) -> Callable[[Bu
 
 
 def _open_streams(codec: str, decoded_nbytes: int | None) -> Callable[[Buffer], Buffer]:
-    """Return a decoder for one stream, or several after another; `codec` names it in errors."""
-    # The framing is taken from the first bytes, as N5 writers don't agree on it. Zero bytes after the
-    # last stream are ignored, as gzip tools do.
+    """Return a decoder for one or more streams in a row; errors name `codec`."""
+    # The first bytes decide the framing, since N5 writers don't agree on it.  Zero bytes after the last
+    # stream are ignored, as gzip tools do.
     limit = _READ_STEP if decoded_nbytes is None else decoded_nbytes + 1
     new = isal_zlib.decompressobj
     errors: Any = (isal_zlib.error, ValueError, EOFError)
@@ -117,9 +117,9 @@ def _open_streams(codec: str, decoded_nbytes: int | None) -> Callable[[Buffer], 
 def open_deflate_encoder(
     framing: Framing, level: int, library: Literal["zlib", "isal"]
 ) -> Callable[[Buffer], Buffer]:
-    """Return an encoder for one stream; the header of a gzip stream holds no time and no name."""
-    # `library` "zlib" means that `level` is zlib's, whichever library then compresses; what is returned
-    # is valid until the next call.
+    """Return an encoder for one stream; a gzip header contains no time and no name."""
+    # With `library` "zlib", `level` is a level of zlib, whichever library compresses.  A result is valid
+    # until the next call.
     direct = deflate() if library == "zlib" else None
     if direct is not None:
         return direct.open_encoder(framing, _DEFAULT_LEVEL if level < 0 else level)

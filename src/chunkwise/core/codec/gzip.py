@@ -17,8 +17,8 @@ Configuration
 
 Compatibility
 -------------
-Several members in a row are read, as by the gzip tool; TensorStore 0.1.86 does not.  Either framing is
-read whatever ``useZlib`` says, as z5py does not store that member.
+Several members in a row are read, as by the gzip tool but not by TensorStore 0.1.86.  Both framings are read
+whatever ``useZlib`` says, since z5py does not store that member.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ class Gzip(BytesToBytes):
     level: int | None = (
         None  # 0 (stored) to 9; -1 (not in Zarr v3) is zlib's default. None until bound, then 6.
     )
-    framing: Framing = "gzip"  # What is written; both are read. "zlib" only in N5.
-    # Whose levels. ISA-L is several times faster but has levels 0 to 3 only, of other meaning; so it is
-    # used only where the caller says so, and is no part of the metadata.
+    framing: Framing = "gzip"  # Framing to write; both are read. "zlib" only in N5.
+    # Library of the levels.  ISA-L is several times faster, but its levels, 0 to 3, have another meaning.  So
+    # it is used only if the caller says so, and is not part of the metadata.
     library: Literal["zlib", "isal"] = field(default="zlib", compare=False)
 
     name: ClassVar[str] = "gzip"
@@ -63,7 +63,7 @@ class Gzip(BytesToBytes):
     def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> Self:
         members = Members(configuration)
         notation = notation_of(format)
-        least = 0 if notation.has_words else -1  # Java's default, as jzarr writes it
+        least = 0 if notation.has_words else -1  # Java's default, which jzarr writes
         level = members.take("level", lambda v: expect_int(v, least, 9), _DEFAULT_LEVEL.get(format))
         if not notation.ignores_unknown:
             members.finish()
@@ -72,7 +72,7 @@ class Gzip(BytesToBytes):
 
     def to_json(self, format: str) -> dict[str, Any]:
         members: dict[str, Any] = {} if self.level is None else {"level": self.level}
-        if notation_of(format).ignores_unknown:  # which Java's own are
+        if notation_of(format).ignores_unknown:  # which are Java's own
             members["useZlib"] = self.framing == "zlib"
         return members
 

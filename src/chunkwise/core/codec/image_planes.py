@@ -1,10 +1,10 @@
-"""Chunks as one picture, JPEG or PNG: the columns are x, the rows y and z, the samples channels.
+"""Chunks as one JPEG or PNG picture: the columns are x, the rows y and z, the samples channels.
 
 Specification
 -------------
 neuroglancer, "Precomputed chunk/volume format", encodings ``jpeg`` and ``png``: a chunk
-``(channel, z, y, x)`` is a picture of width x and height y * z.  Pictures of other proportions are read too,
-as long as they have as many pixels, since a picture is nothing but its pixels in order.
+``(channel, z, y, x)`` is a picture of width x and height y * z.  Pictures of other proportions with the same
+number of pixels are read too, since only the order of the pixels matters.
 
 Names
 -----
@@ -18,7 +18,7 @@ Configuration
 Compatibility
 -------------
 JPEG has 1 or 3 channels of ``uint8``; PNG 1 to 4 of ``uint8``, or 1 of ``uint16``, since Pillow has no other
-pictures of 16 bits; imagecodecs, if it is there, has PNG of 2 to 4 channels of ``uint16``.  Needs Pillow,
+pictures of 16 bits.  With imagecodecs installed, PNG can have 2 to 4 channels of ``uint16``.  Needs Pillow,
 which ``pip install chunkwise[codecs]`` installs.
 """
 
@@ -50,7 +50,7 @@ class ImagePlanes(ArrayToBytes):
 
     format: str  # "jpeg" or "png"
     level: int | None = (
-        None  # of JPEG the quality, 0 to 100, None is 75; of PNG 0 to 9, None is the library's
+        None  # for JPEG the quality, 0 to 100, None is 75; for PNG 0 to 9, None is the library's default
     )
 
     name: ClassVar[str] = "image_planes"
@@ -65,7 +65,7 @@ class ImagePlanes(ArrayToBytes):
         return cls(name, level)
 
     def to_json(self, format: str) -> dict[str, Any]:
-        """Return ``jpeg_quality`` or ``png_level``, if it is set."""
+        """Return ``jpeg_quality`` or ``png_level`` if set."""
         return (
             {}
             if self.level is None
@@ -89,11 +89,11 @@ class ImagePlanes(ArrayToBytes):
 
     @property
     def encode_rate(self) -> float:
-        """Nanoseconds for each byte that is encoded."""
+        """Nanoseconds for each byte to encode."""
         return 20.0
 
     def open_decoder(self, item: ChunkSpec) -> DecodeInto:
-        """Return a decoder, which looks at the size of a picture before it decodes it."""
+        """Return a decoder that checks the size of a picture before decoding it."""
         n_channels, n_pixels = item.shape[0], prod(item.shape[1:])
         wide = item.dtype == np.dtype("u2") and n_channels > 1
 

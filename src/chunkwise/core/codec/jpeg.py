@@ -2,7 +2,7 @@
 
 Specification
 -------------
-n5-jpeg, which is its own: a grayscale JPEG file whose pixels are the elements in stored order.
+The program n5-jpeg: a grayscale JPEG file whose pixels are the elements in stored order.
 
 Names
 -----
@@ -17,9 +17,8 @@ Configuration
 
 Compatibility
 -------------
-Only ``uint8``: of wider types n5-jpeg makes several planes, with sizes that it does not always get right.
-Nothing is written, since what is read back would be something else.  Needs Pillow, which
-``pip install chunkwise[codecs]`` installs.
+Only ``uint8``: for wider types n5-jpeg makes several planes, whose sizes are not always right.  Nothing is
+written, since JPEG changes the values.  Needs Pillow, which ``pip install chunkwise[codecs]`` installs.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ _MAX_NBYTES = 1 << 31
 class Jpeg(BytesToBytes):
     """JPEG as a bytes->bytes codec."""
 
-    quality: int = 100  # 0 to 100; what the writer chose
+    quality: int = 100  # 0 to 100, as the writer chose it
 
     name: ClassVar[str] = "jpeg"
 

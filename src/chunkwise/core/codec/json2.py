@@ -11,7 +11,7 @@ zarr2: ``json2``, ``msgpack2``.
 
 Configuration
 -------------
-That of Python's `json`; what is left out has the default of NumCodecs.
+The options of Python's `json`, with the defaults of NumCodecs.
 
 >>> Json2.parse("zarr2", "json2", {}).to_json("zarr2")["sort_keys"]
 True
@@ -114,7 +114,7 @@ class Json2(ArrayToBytes):
 
     name: ClassVar[str] = "json2"
     object_dtype: ClassVar[str] = "json"
-    # The nested list follows the indices, whatever the ``order`` of the array.
+    # The nested list is in the order of the indices, whatever the ``order`` of the array.
     keeps_logical_order: ClassVar[bool] = True
 
     @classmethod

@@ -4,8 +4,9 @@ Specification
 -------------
 https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md ; lz4_Frame_format.md beside it.
 
-NumCodecs decodes blocks of a known size.  A frame doesn't tell the size of a block, and its blocks may refer
-to what is before them: then the history is put in front of the block, as literals of its first sequence.
+NumCodecs decodes blocks of a known size.  A frame doesn't tell the decoded size of a block, and its blocks
+may refer to earlier output.  Such a block is decoded with that history in front of it, as literals of its
+first sequence.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ def _number(frame: memoryview, at: int) -> tuple[int, int]:
 
 def _decode_linked(block: memoryview, history: bytes, most: int) -> Buffer:
     """Decode a block of at most `most` bytes that may refer to `history`."""
-    # All blocks of a frame but the last are full, as a rule; if not, its sequences tell.
+    # All blocks of a frame but the last are usually full; if not, the block's sequences tell its size.
     n = len(history)
     whole = _prepend(block, history) if n else block
     try:
@@ -122,7 +123,7 @@ def _decode_linked(block: memoryview, history: bytes, most: int) -> Buffer:
 
 
 def _extended(block: memoryview, at: int, length: int) -> tuple[int, int]:
-    """Return a length that begins with four bits of a token, and where the bytes after it start."""
+    """Return a length that begins with four bits of a token, and the position after it."""
     if length == 15:
         while True:
             more = block[at]
@@ -133,7 +134,7 @@ def _extended(block: memoryview, at: int, length: int) -> tuple[int, int]:
 
 
 def _prepend(block: memoryview, history: bytes) -> memoryview:
-    """Return the block for `history` and what `block` holds."""
+    """Return a block for `history` followed by the content of `block`."""
     token = block[0]
     literals, at = _extended(block, 1, token >> 4)
     n = literals + len(history)
@@ -145,7 +146,7 @@ def _prepend(block: memoryview, history: bytes) -> memoryview:
 
 
 def _decoded_nbytes(block: memoryview) -> int:
-    """Return the decoded size of a block, by its sequences."""
+    """Return the decoded size of a block, computed from its sequences."""
     at = nbytes = 0
     while True:
         token = block[at]

@@ -1,10 +1,10 @@
-"""LZ4 as HDF5's filter 32004 stores it: blocks, each behind its size.
+"""LZ4 in the form of HDF5's filter 32004: blocks, each after its size.
 
 Specification
 -------------
 https://github.com/nexusformat/HDF5-External-Filter-Plugins (LZ4): big-endian, the size of the content in 8
-bytes and that of a block in 4, then each block behind its size in 4 bytes.  A block whose size is that of its
-content is stored as it is.  The last block may be shorter than the others.
+bytes and the block size in 4, then each block after its size in 4 bytes.  A block as large as its content is
+stored uncompressed.  The last block may be shorter than the others.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ __all__ = ["decode_lz4_hdf5"]
 _HEAD = struct.Struct(">QI")
 _SIZE = struct.Struct(">I")
 _LARGEST = 1 << 31
-_MAX_RATIO = 255  # what a byte of LZ4 can stand for
+_MAX_RATIO = 255  # decoded bytes for each byte of LZ4, at most
 
 
 def decode_lz4_hdf5(encoded: Buffer, decoded_nbytes: int | None) -> bytes:
-    """Return the content; raise DataCorruptionError unless it is whole and of the size that is expected."""
+    """Return the content; raise DataCorruptionError unless it is complete and of the expected size."""
     data = byte_view(encoded)
     if len(data) < _HEAD.size:
         raise _corrupt("the header is cut off")

@@ -6,7 +6,7 @@ N5 README, "File-system specification", item 9.
 
 Names
 -----
-Not written in any metadata document: it is what the driver makes of ``blockSize``, ``dataType`` and
+Not written in any metadata document: the driver makes it from ``blockSize``, ``dataType`` and
 ``compression``.  The Zarr v3 codec of the same layout is `chunkwise.core.codec.n5_default`.
 
 Configuration
@@ -16,15 +16,15 @@ Configuration
 
 Compatibility
 -------------
-* The header, not ``blockSize``, tells the shape of a block.  It is placed at the origin of its grid
-  cell; what it doesn't cover is 0, what lies outside the cell is dropped.  So cropped end blocks
-  (n5-java, z5py), padded ones (TensorStore, zarr-python 2) and oversized ones all read.
-* Mode 1 is read when its element count is that of the block, as n5-java does; other counts can only be
-  had through `chunkwise.core.codec.n5_varlength`.
+* The header, not ``blockSize``, tells the shape of a block.  The block is placed at the origin of its grid
+  cell; the rest of the cell is 0, elements outside the cell are dropped.  So cropped end blocks (n5-java,
+  z5py), padded ones (TensorStore, zarr-python 2) and oversized ones can all be read.
+* Mode 1 is read if its element count equals the block's, as in n5-java; only
+  `chunkwise.core.codec.n5_varlength` reads other counts.
 * Blocks are written in full size, padded, as TensorStore does.
-* Memory: raw blocks are read in place.  The decoder of a compressed block may allocate what the
-  header promises if that is no more than the grid cell; an oversized block may have up to 4 times the
-  bytes of its cell, or 64 KiB if that is more.
+* Memory: raw blocks are read in place.  The decoder of a compressed block may allocate the size in the header
+  if the grid cell is as large; an oversized block may have up to 4 times the bytes of its cell, or 64 KiB if
+  that is more.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _Decode = Callable[[memoryview, np.ndarray], None]
 class N5Block(CompressedBlock):
     """Array to bytes: N5 blocks of numbers."""
 
-    varlength: bool = True  # True if blocks of mode 1 with as many elements as their size says are read too
+    varlength: bool = True  # True if blocks of mode 1 are read too, given a matching number of elements
 
     name: ClassVar[str] = "n5_block"
 
@@ -71,7 +71,7 @@ class N5Block(CompressedBlock):
         return self.bind_compression(item)
 
     def open_decoder(self, item: ChunkSpec) -> DecodeInto:
-        """Return a decoder; it keeps what it learned about each header it meets."""
+        """Return a decoder, which remembers the layout for each header."""
         header_nbytes = 4 + 4 * len(item.shape)
         layouts: dict[bytes, _Decode] = {}
 
@@ -91,7 +91,7 @@ class N5Block(CompressedBlock):
         return decode
 
     def _open_layout(self, header: N5Header, item: ChunkSpec) -> _Decode:
-        """Return a decoder for blocks with this mode and these dimensions."""
+        """Return a decoder for blocks of this mode and these dimensions."""
         dims, start = header.dims, header.nbytes
         dtype = item.dtype.newbyteorder(">")
         n_elements = N5Header(DEFAULT, dims, None, 0).n_elements
@@ -134,7 +134,7 @@ class N5Block(CompressedBlock):
         return decode
 
     def open_encoder(self, item: ChunkSpec) -> Encode:
-        """Return an encoder for whole blocks; the memory of its result is new each time."""
+        """Return an encoder for whole blocks; each result is new memory."""
         header = write_header(DEFAULT, item.shape)
         dtype = item.dtype.newbyteorder(">")
         shape = item.shape[::-1]
@@ -165,7 +165,7 @@ class N5Block(CompressedBlock):
 
 def _check_header(view: memoryview, item: ChunkSpec, *, limited: bool) -> N5Header:
     """Read the header of a block of `item`; nothing has been allocated for its payload yet."""
-    # With `limited`, memory has to be taken for it, so that it must not be much larger than its cell.
+    # With `limited`, memory must be allocated for the block, so it must not be much larger than its cell.
     rank = len(item.shape)
     header_nbytes = 4 + 4 * rank
     if bytes(view[:2]) == b"\0\2":

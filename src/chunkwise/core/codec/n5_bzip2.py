@@ -17,9 +17,8 @@ Configuration
 
 Compatibility
 -------------
-Several streams after each other are read as one, like zarr-python 2; n5-java and TensorStore refuse
-them, z5py returns only the first.  Bytes behind the last stream that begin none are ignored: z5py leaves
-them.
+Several streams in a row are read as one, as in zarr-python 2; n5-java and TensorStore refuse them, z5py
+returns only the first.  Other bytes after the last stream are ignored: z5py leaves them.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ class Bzip2(BytesToBytes):
         """Read the member ``blockSize``; others are ignored, as n5-java does."""
         members = Members(configuration)
         level = members.take("blockSize", lambda value: expect_int(value, 1, 9), 9)
-        members.rest()  # other writers add members; codec.n5_compression checks what is to be written
+        members.rest()  # other writers add members; codec.n5_compression checks documents to write
         return cls(level)
 
     def to_json(self, format: str) -> dict[str, Any]:
@@ -60,7 +59,7 @@ class Bzip2(BytesToBytes):
         return {"blockSize": self.level}
 
     def open_decoder(self, decoded_nbytes: int | None) -> Callable[[Buffer], Buffer]:
-        """Return a decoder that never holds more than `decoded_nbytes` bytes and one."""
+        """Return a decoder that never holds more than ``decoded_nbytes + 1`` bytes."""
         return lambda data: decode_streams("bzip2", bz2.BZ2Decompressor, data, decoded_nbytes, magic=b"BZh")
 
     def open_encoder(self) -> Callable[[Buffer], Buffer]:

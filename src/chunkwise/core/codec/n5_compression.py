@@ -1,8 +1,8 @@
 """The ``compression`` object of an N5 dataset: which compressor, and how it encodes.
 
-Two readings.  In a spec every member is checked, as TensorStore does.  In a stored document only
-``type`` and what decoding needs matter: other writers leave members out, add their own or give them
-other ranges, and n5-java ignores that; encoder settings that can't be used get n5-java's defaults.
+In a spec, every member is checked, as in TensorStore.  In a stored document, only ``type`` and members needed
+for decoding matter: other writers leave out members, add their own or use other ranges, which n5-java
+ignores.  Unusable encoder settings get n5-java's defaults.
 
 Specification: N5 README, "File-system specification", item 4; n5-blosc and n5-zstandard for their types.
 """
@@ -40,9 +40,8 @@ def parse_compression(value: JSON) -> tuple[dict[str, JSON], tuple[BytesToBytes,
 
 
 def read_compression(value: JSON) -> tuple[dict[str, JSON], tuple[BytesToBytes, ...]]:
-    """Read the ``compression`` object of a stored document, forgiving what decoding doesn't need."""
-    # Returns and raises as `parse_compression`, but of the documented types only ``type`` can be
-    # wrong.
+    """Read the ``compression`` object of a stored document, ignoring errors irrelevant to decoding."""
+    # Returns and raises like `parse_compression`, but for the documented types only ``type`` can be wrong.
     stored = expect_object(value)
     type = Members(stored).take("type", expect_string)
     if type == "raw":
@@ -61,7 +60,7 @@ def read_compression(value: JSON) -> tuple[dict[str, JSON], tuple[BytesToBytes, 
 
 
 def compression_to_json(compression: tuple[BytesToBytes, ...]) -> dict[str, JSON]:
-    """Return the ``compression`` object of what `parse_compression` returned."""
+    """Return the ``compression`` object; inverse of `parse_compression`."""
     if not compression:
         return {"type": "raw"}
     if len(compression) > 1:

@@ -1,6 +1,6 @@
 """The ``n5_default`` codec: N5 blocks as chunks of a Zarr v3 array.
 
-A directory can then carry both ``attributes.json`` and ``zarr.json``, for the same blocks.
+A directory can then have both ``attributes.json`` and ``zarr.json``, for the same blocks.
 
 Specification
 -------------
@@ -119,7 +119,7 @@ class N5Default(ArrayToBytes):
         return self.block.encode_rate
 
     def has_checksum(self, encoded: memoryview) -> bool:
-        """Return True if the payload, behind the header, has a checksum."""
+        """Return True if the payload, after the header, has a checksum."""
         return self.block.has_checksum(encoded)
 
     def encoded_nbytes(self, item: ChunkSpec) -> int | None:

@@ -1,4 +1,4 @@
-"""The header of an N5 block: what precedes the payload, big-endian and never compressed.
+"""The header of an N5 block: it precedes the payload, big-endian and never compressed.
 
 ========  =====  ==================================================
 mode      value  layout
@@ -8,8 +8,8 @@ varlength 1      ``u16 mode, u16 rank, u32 dims[rank], u32 count``
 object    2      ``u16 mode, u32 count``: no rank, no dims
 ========  =====  ==================================================
 
-Specification: N5 README, "File-system specification", item 9.  It lists mode 2 as if it had
-dimensions; n5-java reads and writes the short form.
+Specification: N5 README, "File-system specification", item 9.  The README lists mode 2 with dimensions, but
+n5-java reads and writes the short form.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class N5Header(NamedTuple):
 
     mode: int  # 0, 1 or 2
     dims: tuple[int, ...]  # size of the block in elements, first dimension fastest; empty in mode 2
-    # Number of elements before compression; None in mode 0, where it is the product of `dims`.
+    # Number of elements before compression; None in mode 0, for the product of `dims`.
     element_count: int | None
     nbytes: int  # size of the header itself
 

@@ -1,7 +1,7 @@
-"""Label multisets: a variable-length N5 block with, for each cell, a list of label ids and their counts.
+"""Label multisets: a variable-length N5 block with a list of label ids and their counts for each cell.
 
-Paintera stores downsampled segmentations so: dataset of type ``uint8`` with ``isLabelMultiset: true``,
-blocks in mode 1.  Layout of the decompressed payload, for N cells:
+Paintera stores downsampled segmentations in this form: a dataset of type ``uint8`` with ``isLabelMultiset:
+true``, and blocks in mode 1.  Layout of the decompressed payload, for N cells:
 
 ==============  ===================  =====================================================
 field           type                 meaning
@@ -44,7 +44,7 @@ _ENTRY = np.dtype([("id", "<u8"), ("count", "<i4")])
 
 
 def decode_label_multiset(data: N5BlockData, cells: Sequence[int]) -> list[Multiset]:
-    """Return the multiset of each cell, first dimension fastest; equal lists may be one object."""
+    """Return the multiset of each cell, first dimension fastest; equal lists may be the same object."""
     payload = byte_view(data.payload)
     n_cells = 1
     for size in cells:
@@ -67,7 +67,7 @@ def decode_label_multiset(data: N5BlockData, cells: Sequence[int]) -> list[Multi
 def _decode_list(payload: memoryview, lists: int, offset: int) -> Multiset:
     start = lists + offset
     if offset < 0 or start + 4 > len(payload):
-        raise DataCorruptionError(f"label multiset list at offset {offset} lies outside of its block")
+        raise DataCorruptionError(f"label multiset list at offset {offset} is outside its block")
     n_entries = int.from_bytes(payload[start : start + 4], "little", signed=True)
     if n_entries < 0 or start + 4 + _ENTRY.itemsize * n_entries > len(payload):
         raise DataCorruptionError(f"label multiset list at offset {offset} has a bad length: {n_entries}")
@@ -77,7 +77,7 @@ def _decode_list(payload: memoryview, lists: int, offset: int) -> Multiset:
 
 def encode_label_multiset(multisets: Sequence[Multiset], dims: Sequence[int]) -> N5BlockData:
     """Return a block of `multisets`, one for each cell of `dims`, first dimension fastest."""
-    # Equal multisets share one list.
+    # Equal multisets share a list.
     n_cells = 1
     for size in dims:
         n_cells *= size

@@ -1,4 +1,4 @@
-"""LZ4 as N5 means it: the block stream of the lz4-java library.
+"""LZ4 in N5: the block stream of the lz4-java library.
 
 Specification
 -------------
@@ -31,11 +31,11 @@ Configuration
 
 Compatibility
 -------------
-Other writers put other things under the same name; all are told apart when read, none is written:
+Other writers use the name for other payloads, which are recognized and read, but not written:
 
 * zarr-python 2: original size as little-endian int32, then one bare LZ4 block;
 * rust-n5: the LZ4 frame format;
-* z5py: one bare LZ4 block, its original size being known from the block header only.
+* z5py: one bare LZ4 block, whose original size only the block header tells.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _CHECKSUM_MASK = 0x0FFFFFFF
 class Lz4Java(BytesToBytes):
     """lz4-java's block stream as a bytes->bytes codec."""
 
-    block_size: int = 65536  # size of the chunks that the encoder makes, in bytes
+    block_size: int = 65536  # size of the encoder's chunks, in bytes
 
     name: ClassVar[str] = "lz4_java"
     always_checked: ClassVar[bool] = True
@@ -77,7 +77,7 @@ class Lz4Java(BytesToBytes):
         """Read the member ``blockSize``; others are ignored, as n5-java does."""
         members = Members(configuration)
         block_size = members.take("blockSize", lambda value: expect_int(value, 64, 1 << 25), 65536)
-        members.rest()  # other writers add members; codec.n5_compression checks what is to be written
+        members.rest()  # other writers add members; codec.n5_compression checks documents to write
         return cls(block_size)
 
     def to_json(self, format: str) -> dict[str, Any]:
@@ -85,7 +85,7 @@ class Lz4Java(BytesToBytes):
         return {"blockSize": self.block_size}
 
     def open_decoder(self, decoded_nbytes: int | None) -> Callable[[Buffer], Buffer]:
-        """Return a decoder for all four payloads that are known under this name."""
+        """Return a decoder for all four payloads with this name."""
         return lambda data: _decode(byte_view(data), decoded_nbytes)
 
     def open_encoder(self) -> Callable[[Buffer], Buffer]:
@@ -113,7 +113,7 @@ class Lz4Java(BytesToBytes):
 
 
 def _decode(data: memoryview, nbytes: int | None) -> Buffer:
-    """Decode a payload by what it looks like: lz4-java, frame, size and block, or a bare block."""
+    """Decode a payload after recognizing it: lz4-java, frame, size and block, or a bare block."""
     if data[: len(_MAGIC)] == _MAGIC:
         return _decode_java(data, nbytes)
     if data[: len(FRAME_MAGIC)] == FRAME_MAGIC:
@@ -124,7 +124,7 @@ def _decode(data: memoryview, nbytes: int | None) -> Buffer:
         try:
             return decompress_block(data[4:], nbytes)
         except DataCorruptionError:
-            pass  # the size may be the start of a bare block that looks like it
+            pass  # a bare block may begin with bytes that look like the size
     return decompress_block(data, nbytes)
 
 

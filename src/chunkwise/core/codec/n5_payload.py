@@ -1,7 +1,7 @@
 """The payload of an N5 block: its elements, passed through the compressors of the dataset.
 
-The size of the decoded payload comes from the block's own header, which is not to be trusted: what a
-decoder may allocate is bounded by its caller (`chunkwise.core.codec.n5_block`).
+The size of the decoded payload comes from the block's own header, which is not trusted: the caller,
+`chunkwise.core.codec.n5_block`, limits what a decoder may allocate.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = [
 
 
 def check_payload_size(got: int, want: int) -> None:
-    """Raise DataCorruptionError unless a decoded payload of `got` bytes has the `want` bytes it must have."""
+    """Raise DataCorruptionError unless the size `got` of a decoded payload is `want`."""
     if got < want:
         raise DataCorruptionError(
             f"Not enough data: N5 block payload has {got} bytes, but its header promises {want}"
@@ -46,7 +46,7 @@ def check_payload_size(got: int, want: int) -> None:
 def open_decompress(
     compression: tuple[BytesToBytes, ...], nbytes: int | None
 ) -> Callable[[memoryview], Buffer]:
-    """Return a function that decodes payloads, of `nbytes` bytes each or of any size if None."""
+    """Return a function that decodes payloads of `nbytes` bytes each, or of any size if None."""
     sizes = [nbytes]
     for codec in compression:
         size = sizes[-1]
@@ -67,7 +67,7 @@ def open_decompress(
 def open_decompress_into(
     compression: tuple[BytesToBytes, ...], nbytes: int
 ) -> Callable[[Buffer, memoryview], None] | None:
-    """Return a function that decodes a payload into memory of exactly `nbytes` bytes; None if none can."""
+    """Return a function that decodes a payload into memory of exactly `nbytes` bytes, or None."""
     return compression[0].open_decoder_into(nbytes) if len(compression) == 1 and nbytes else None
 
 
@@ -87,9 +87,9 @@ def open_compress(compression: tuple[BytesToBytes, ...]) -> Callable[[Buffer], B
 
 @dataclass(frozen=True, slots=True)
 class CompressedBlock(ArrayToBytes):
-    """Array to bytes: N5 blocks, which other writers crop, so that not even raw ones have one size."""
+    """Array to bytes: N5 blocks, whose size varies even if raw, since other writers crop them."""
 
-    # Compressors of the payload, in the order in which they encode; empty for raw blocks.
+    # Compressors of the payload, in the order of encoding; empty for raw blocks.
     compression: tuple[BytesToBytes, ...] = ()
 
     @property
@@ -103,7 +103,7 @@ class CompressedBlock(ArrayToBytes):
         return sum(codec.encode_rate for codec in self.compression)
 
     def has_checksum(self, encoded: memoryview) -> bool:
-        """Return True if the payload, behind the header, has a checksum."""
+        """Return True if the payload, after the header, has a checksum."""
         return compressors_have_checksum(self.compression, encoded[parse_header(encoded).nbytes :])
 
     @classmethod

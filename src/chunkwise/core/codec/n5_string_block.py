@@ -16,9 +16,9 @@ Configuration
 
 Compatibility
 -------------
-n5-java loses trailing empty strings of a block when it reads; nothing is lost here.  Strings with NUL
-can't be stored.  The number of bytes in the header must be right.  It may be up to 1024 times what is
-stored, or 1 MiB if that is more; and a block up to 4 times as large as its grid cell, or 4096 strings.
+n5-java loses trailing empty strings of a block in reading; they are kept here.  Strings with NUL can't be
+stored.  The number of bytes in the header must be right, and at most 1024 times the stored size, or 1 MiB if
+that is more.  A block may be up to 4 times as large as its grid cell, or have 4096 strings.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class N5StringBlock(CompressedBlock):
     name: ClassVar[str] = "n5_string_block"
 
     def bind(self, item: ChunkSpec) -> Self:
-        """Bind the compressors; raise for elements that are no text."""
+        """Bind the compressors; raise for elements other than text."""
         if item.dtype != np.dtype(object):
             raise CodecError(f"N5 string blocks hold text, not elements of data type {item.dtype}")
         return self.bind_compression(item)
@@ -95,7 +95,7 @@ class N5StringBlock(CompressedBlock):
 
 
 def _check_promise(block: Buffer) -> None:
-    """Raise if the header promises more text than the stored bytes make likely; nothing is allocated yet."""
+    """Raise if the header promises implausibly much text for the stored bytes; nothing is allocated yet."""
     nbytes = parse_header(block).n_elements
     if nbytes > max(_UNSUSPICIOUS_NBYTES, _MAX_RATIO * len(block)):
         raise DataCorruptionError(f"N5 string block of {len(block)} bytes promises {nbytes} bytes of text")

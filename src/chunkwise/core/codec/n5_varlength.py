@@ -1,7 +1,7 @@
 """Single N5 blocks of any mode: variable-length elements, strings and opaque objects.
 
-What such blocks hold can't be had as a dense array of numbers, so it is read and written block by block,
-as functions of bytes.  The mode that fits is:
+Such blocks don't form a dense array of numbers, so they are read and written block by block, by functions on
+bytes.  The functions are:
 
 ==========================  ====================  ==========================
 content                     data type             functions
@@ -45,9 +45,9 @@ class N5BlockData(NamedTuple):
     """One block, decompressed but not interpreted."""
 
     mode: int  # 0 (default), 1 (varlength) or 2 (object)
-    dims: tuple[int, ...]  # the region that the block stands for, in elements, N5 order; empty in mode 2
-    # What the header says: elements of the data type in modes 0 and 1 (bytes for strings written in
-    # mode 1), bytes in mode 2.
+    dims: tuple[int, ...]  # shape of the block's region, in elements, N5 order; empty in mode 2
+    # From the header: the number of elements in modes 0 and 1 (bytes for strings in mode 1), of bytes in mode
+    # 2.
     n_elements: int
     payload: Buffer  # big-endian elements, or whatever the data type means
 
@@ -77,7 +77,7 @@ def write_block(data: N5BlockData, compression: tuple[BytesToBytes, ...] = ()) -
 
 
 def decode_elements(data: N5BlockData, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """Return the elements of a block in stored order, first dimension fastest, as a 1-D array."""
+    """Return the elements of a block as a 1-D array in stored order, first dimension fastest."""
     native = np.dtype(dtype).newbyteorder("=")
     if data.mode == OBJECT:
         raise DataCorruptionError(f"Unexpected N5 chunk mode: {OBJECT}")
@@ -96,9 +96,9 @@ def encode_elements(elements: npt.ArrayLike, dims: Sequence[int], dtype: npt.DTy
 
 def decode_strings(data: N5BlockData) -> list[str]:
     """Return the strings of a block of data type ``string``, first dimension fastest."""
-    # Every string is followed by one NUL. There are as many as the block has cells: n5-java 3 may write
-    # mode 0, n5-java 4 always mode 1 with the number of bytes; neither tells how many strings there
-    # are. Missing ones are empty.
+    # One NUL follows every string.  The number of strings is the number of cells, since the header doesn't
+    # tell: n5-java 3 may write mode 0, n5-java 4 always writes mode 1 with the number of bytes.  Missing
+    # strings are empty.
     if data.mode == OBJECT:
         raise DataCorruptionError(f"Unexpected N5 chunk mode: {OBJECT}")
     try:

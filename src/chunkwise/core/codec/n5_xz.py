@@ -13,12 +13,12 @@ Configuration
 >>> Xz.parse("n5", "xz", {"preset": 6}).to_json("n5")
 {'preset': 6}
 
-``preset`` is that of the encoder, 0 to 9; default 6.  The check is CRC64.
+``preset`` is the encoder's preset, 0 to 9; default 6.  The check is CRC64.
 
 Compatibility
 -------------
 Several streams, stream padding and the legacy ``.lzma`` container are read, as TensorStore does;
-n5-java refuses them.  A stream whose dictionary needs more than 256 MiB is refused: preset 9 needs 65.
+n5-java refuses them.  A stream that needs more than 256 MiB to decode is refused: preset 9 needs 65.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from chunkwise.errors import CodecError
 __all__ = ["Xz", "compress_xz"]
 
 _MEMORY_LIMIT = 256 << 20
-_DICTIONARIES = (18, 20, 21, 22, 22, 23, 23, 24, 25, 26)  # of the presets; powers of two, bytes
+_DICTIONARIES = (18, 20, 21, 22, 22, 23, 23, 24, 25, 26)  # of the presets, as powers of two in bytes
 _LEVEL = 0x1F  # in a preset, which may have flags
 
 
@@ -59,7 +59,7 @@ class Xz(BytesToBytes):
         """Read the member ``preset``; others are ignored, as n5-java does."""
         members = Members(configuration)
         preset = members.take("preset", lambda value: expect_int(value, 0, 9), 6)
-        members.rest()  # other writers add members; codec.n5_compression checks what is to be written
+        members.rest()  # other writers add members; codec.n5_compression checks documents to write
         return cls(preset)
 
     def to_json(self, format: str) -> dict[str, Any]:
@@ -67,11 +67,11 @@ class Xz(BytesToBytes):
         return {"preset": self.preset}
 
     def has_checksum(self, encoded: memoryview) -> bool:
-        """Return True if the flags of the stream name a check."""
+        """Return True if the stream's flags name a check."""
         return xz_has_checksum(encoded)
 
     def open_decoder(self, decoded_nbytes: int | None) -> Callable[[Buffer], Buffer]:
-        """Return a decoder that never holds more than `decoded_nbytes` bytes and one."""
+        """Return a decoder that never holds more than ``decoded_nbytes + 1`` bytes."""
         return lambda data: decode_streams(
             "xz", _open_stream, data, decoded_nbytes, errors=lzma.LZMAError, padding=4
         )
@@ -89,8 +89,8 @@ class Xz(BytesToBytes):
 
 
 def compress_xz(data: Buffer, preset: int, check: int) -> bytes:
-    """Return `data` as a .xz stream, encoded with a dictionary that is no larger than they are."""
-    # An encoder takes eleven times as much memory, 94 MiB with preset 6, however little it is given.
+    """Return `data` as a .xz stream, encoded with a dictionary no larger than the data."""
+    # An encoder takes eleven times the dictionary's size, 94 MiB with preset 6, however little the data.
     usual = 1 << _DICTIONARIES[min(preset & _LEVEL, 9)]
     size = min(usual, max(1 << 12, memoryview(data).nbytes))
     filters = [{"id": lzma.FILTER_LZMA2, "preset": preset, "dict_size": size}]

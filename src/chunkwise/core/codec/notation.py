@@ -1,4 +1,4 @@
-"""``CodecNotation``: how each format writes codecs, as far as that isn't one codec's own matter."""
+"""``CodecNotation``: how each format writes codecs in general."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ __all__ = ["CodecNotation", "notation_of"]
 
 @dataclass(frozen=True)
 class CodecNotation:
-    """What the descriptions of codecs in the documents of one format have."""
+    """How the documents of one format describe codecs."""
 
-    format: str  # as `parse` and `to_json` of codecs call it
+    format: str  # the format, as passed to `parse` and `to_json` of codecs
     name_member: str = "name"
-    # Whether all codecs are listed, from elements to bytes, each with its options in ``configuration``; else
-    # there is one place for a compressor, whose options are beside its name.
+    # True if all codecs are listed, from elements to bytes, each with its options in ``configuration``.
+    # Otherwise there is one compressor, with its options beside its name.
     is_chain: bool = False
     has_filters: bool = True
-    has_words: bool = False  # for choices; else they may be numbers of the library, -1 for automatic
+    has_words: bool = False  # for choices; otherwise numbers of the library, -1 for automatic
     ignores_unknown: bool = False  # options
-    has_numcodecs_options: bool = False  # all that NumCodecs and GDAL write, with byte orders in data types
-    # Names and further options of compressors, by what options of chunkwise call them.
+    has_numcodecs_options: bool = False  # as NumCodecs and GDAL write them, with byte orders in data types
+    # Names and further options of compressors, by their names in options of chunkwise.
     names: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    no_compressor: str = ""  # name that stands for none
-    new_compressor: str = ""  # of new arrays, which any software of the format has, if not the driver's
-    with_checksum: str = ""  # compressors with a checksum of their own, where there can't be one behind any
+    no_compressor: str = ""  # name that means no compressor
+    new_compressor: str = ""  # default that all software has; empty for the driver's own
+    with_checksum: str = ""  # compressors with a checksum, if the format has no checksum codec
 
     def is_of_numcodecs(self, name: str) -> bool:
-        """Return True if a codec of this name may have all options that NumCodecs and GDAL write."""
+        """Return True if a codec with this name may have all options that NumCodecs and GDAL write."""
         return self.has_numcodecs_options or name.startswith("numcodecs.")
 
     def described(self, name: str, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -40,7 +40,7 @@ class CodecNotation:
         return {self.name_member: name, **options}
 
     def compressor(self, name: str, options: Mapping[str, Any]) -> Any:
-        """Return the compressor of an array as its document has it; of an empty name, that there is none."""
+        """Return the compressor of an array in its document's form; an empty name means no compressor."""
         if self.is_chain:
             return [self.described(name, options)] if name else []
         name = name or self.no_compressor
@@ -78,5 +78,5 @@ _BY_FORMAT = {notation.format: notation for notation in _NOTATIONS}
 
 
 def notation_of(format: str) -> CodecNotation:
-    """Return how "zarr3", "zarr2" or "n5" write codecs."""
+    """Return the notation of "zarr3", "zarr2" or "n5"."""
     return _BY_FORMAT[format]

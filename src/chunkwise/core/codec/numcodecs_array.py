@@ -2,13 +2,13 @@
 
 Specification
 -------------
-https://numcodecs.readthedocs.io/en/stable/ , the page of each filter.  NumCodecs itself encodes and
-decodes; the arrays that go in and out are checked.
+https://numcodecs.readthedocs.io/en/stable/ , the page of each filter.  NumCodecs encodes and decodes; its
+input and output arrays are checked.
 
 Names
 -----
 zarr2: ``delta``, ``fixedscaleoffset``, ``quantize``, ``astype``, ``packbits``, ``categorize``;
-zarr3: the same behind ``numcodecs.``, without ``categorize``.
+zarr3: the same with ``numcodecs.`` in front, without ``categorize``.
 
 Configuration
 -------------
@@ -54,7 +54,7 @@ _Apply = Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
 def _dtype(value: JSON, member: str) -> np.dtype[Any]:
     try:
         return np.dtype(expect_string(value))
-    except (TypeError, ValueError, SyntaxError, OverflowError):  # those of NumPy and of expect_string
+    except (TypeError, ValueError, SyntaxError, OverflowError):  # errors of NumPy and of expect_string
         raise SpecError(
             f'Error parsing object member "{member}": Expected data type, but received: {dump(value)}'
         ) from None
@@ -62,7 +62,7 @@ def _dtype(value: JSON, member: str) -> np.dtype[Any]:
 
 @dataclass(frozen=True)
 class NumcodecsFilter(ArrayToArray):
-    """Array to array, by the filter `id` of NumCodecs."""
+    """Array to array, by a filter of NumCodecs with this `id`."""
 
     configuration: Frozen = ()  # its members, sorted by name
 
@@ -70,7 +70,7 @@ class NumcodecsFilter(ArrayToArray):
     id: ClassVar[str] = ""
     required: ClassVar[tuple[str, ...]] = ()
     optional: ClassVar[tuple[str, ...]] = ()
-    # The members with the data type of the decoded and, in order of preference, of the encoded array.
+    # The members with the data types of the decoded array and, in order of preference, the encoded one.
     decoded_member: ClassVar[str] = "dtype"
     encoded_members: ClassVar[tuple[str, ...]] = ("astype", "dtype")
 
@@ -85,7 +85,7 @@ class NumcodecsFilter(ArrayToArray):
         codec = cls(frozen(configuration))
         codec._instance()
         if not notation_of(format).has_numcodecs_options:
-            # The arrays between codecs have no stored byte order there; in memory it is little.
+            # Arrays between codecs have no stored byte order in Zarr v3; in memory it is little-endian.
             decoded = codec._member((cls.decoded_member,))
             if decoded is not None:
                 codec.next_stored(decoded.newbyteorder("<"))
@@ -99,11 +99,11 @@ class NumcodecsFilter(ArrayToArray):
         return next((_dtype(members[n], n) for n in names if members.get(n) is not None), None)
 
     def stored_dtype(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
-        """Return the data type after encoding, in the byte order that the configuration names."""
+        """Return the data type after encoding, in the byte order of the configuration."""
         return self._member(self.encoded_members) or dtype
 
     def next_stored(self, stored: np.dtype[Any]) -> np.dtype[Any]:
-        """Return the stored type after encoding of elements that were to be stored as `stored`."""
+        """Return the stored type after encoding, for elements with the stored type `stored`."""
         decoded = self._member((self.decoded_member,))
         if (
             decoded is not None
@@ -116,7 +116,7 @@ class NumcodecsFilter(ArrayToArray):
         return self.stored_dtype(stored)
 
     def _instance(self) -> Any:
-        """Return the filter of NumCodecs, for arrays in native byte order."""
+        """Return NumCodecs' filter, for arrays in native byte order."""
         members = self.to_json("zarr2")
         for member in {self.decoded_member, *self.encoded_members}:
             if members.get(member) is not None:
@@ -135,7 +135,7 @@ class NumcodecsFilter(ArrayToArray):
     def output(self, item: ChunkSpec) -> ChunkSpec:
         dtype = self.stored_dtype(item.dtype).newbyteorder("=")
         try:
-            with np.errstate(all="ignore"):  # the fill value may be one that no element has: NaN
+            with np.errstate(all="ignore"):  # the fill value, for example NaN, may be one that no element has
                 fill = np.asarray(self._instance().encode(item.fill_value.reshape(1))).reshape(-1)[:1]
                 fill = fill.astype(dtype).reshape(())
         except (TypeError, ValueError, OverflowError):
@@ -231,7 +231,7 @@ class AsType(NumcodecsFilter):
 
 
 class Categorize(NumcodecsFilter):
-    """Strings as numbers of their labels, starting at 1; 0 is any other string, and decodes to ``""``."""
+    """Strings as numbers of labels, starting at 1; any other string is 0, which decodes to ``""``."""
 
     name, id = "categorize", "categorize"
     object_dtype = "ustring"
@@ -243,7 +243,7 @@ class Categorize(NumcodecsFilter):
 
 
 class PackBitsFilter(NumcodecsFilter):
-    """Eight booleans a byte, the first in the highest bit, behind a byte with the number of unused bits."""
+    """Eight booleans a byte, the first in the highest bit, after a byte with the number of unused bits."""
 
     name, id = "numcodecs.packbits", "packbits"
     reshapes = True

@@ -1,4 +1,4 @@
-"""Bytes to bytes codecs of NumCodecs that have no implementation of their own here.
+"""Bytes to bytes codecs that NumCodecs itself computes.
 
 Specification
 -------------
@@ -6,8 +6,8 @@ https://numcodecs.readthedocs.io/en/stable/ , the page of each codec.
 
 Names
 -----
-zarr2: ``crc32``, ``adler32``, ``fletcher32``, ``jenkins_lookup3``, ``shuffle``, ``base64``; zarr3: the
-same behind ``numcodecs.``.
+zarr2: ``crc32``, ``adler32``, ``fletcher32``, ``jenkins_lookup3``, ``shuffle``, ``base64``; zarr3: the same
+with ``numcodecs.`` in front.
 
 Configuration
 -------------
@@ -38,7 +38,7 @@ __all__ = ["Adler32", "Base64", "Crc32", "Fletcher32", "JenkinsLookup3", "Numcod
 
 @dataclass(frozen=True)
 class NumcodecsBytes(BytesToBytes):
-    """Bytes to bytes, by the codec `id` of NumCodecs."""
+    """Bytes to bytes, by a codec of NumCodecs with this `id`."""
 
     configuration: tuple[tuple[str, JSON], ...] = ()  # its members, sorted by name
 

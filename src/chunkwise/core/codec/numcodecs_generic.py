@@ -1,8 +1,8 @@
 """Codecs of Zarr v2 that only the registry of NumCodecs knows: images, floating-point compressors.
 
-``imagecodecs`` and others register theirs there (``imagecodecs_jpegxl``, ``zfpy``, ``pcodec``, ...).  As a
-compressor such a codec receives the array, so here it is an array to bytes codec; after a codec that
-made bytes, it is a bytes to bytes codec.
+``imagecodecs`` and others register their codecs there (``imagecodecs_jpegxl``, ``zfpy``, ``pcodec``, ...).
+As a compressor, such a codec receives the array, so here it is an array to bytes codec; after a codec that
+returns bytes, it is a bytes to bytes codec.
 
 Names
 -----
@@ -10,7 +10,7 @@ zarr2: whatever `numcodecs.get_codec` finds; zarr3: ``numcodecs.pcodec``, ``numc
 
 Configuration
 -------------
-As the codec's own; it is kept as written.
+The codec's own configuration; it is kept as written.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ from chunkwise.errors import CodecError, DataCorruptionError, SpecError, Unsuppo
 
 __all__ = ["NumcodecsCompressor", "NumcodecsSerializer", "PCodec", "Zfpy", "find_numcodecs"]
 
-# Codecs that know nothing of elements: they come after the bytes of them, wherever they stand.
+# Codecs that work on bytes: the ``bytes`` codec precedes them, wherever they stand.
 _OF_BYTES = {
     f"imagecodecs_{name}"
     for name in ("bitorder", "delta", "deflate", "lz4", "lz4h5", "lzf", "lzma", "lzw", "szip", "zlib", "zstd")
 }
-# Packages that implement the codecs whose names begin so.
+# Packages that implement codecs, by the start of the codecs' names.
 _PACKAGES = {"imagecodecs_": "imagecodecs", "zfpy": "zfpy", "pcodec": "pcodec", "grib": "kerchunk"}
 
 
@@ -105,15 +105,15 @@ class NumcodecsCompressor(BytesToBytes):
         return cls(frozen(configuration), name)
 
     def to_json(self, format: str) -> dict[str, Any]:
-        # The name differs from codec to codec, so it is given here.
+        # The name differs from codec to codec, so it is written here.
         return {**thawed(self.configuration), "id": self.id}
 
     def open_decoder(self, decoded_nbytes: int | None) -> Callable[[Buffer], Buffer]:
-        if self.id == "imagecodecs_lz4h5":  # imagecodecs takes a short last block for a compressed one
+        if self.id == "imagecodecs_lz4h5":  # imagecodecs considers a short last block compressed
             return lambda encoded: decode_lz4_hdf5(encoded, decoded_nbytes)
         instance = _get(self.id, self.configuration)
 
-        # Into memory of the size that is expected, and a byte to see that there is more.
+        # Decode into memory of the expected size and one more byte, to notice excess data.
         bounded = self.id in _OF_BYTES and self.id != "imagecodecs_delta" and decoded_nbytes is not None
 
         def decode(encoded: Buffer) -> Buffer:
@@ -183,10 +183,10 @@ class NumcodecsSerializer(ArrayToBytes):
 def _run(id: str, function: Callable[[Any], Any], value: Any, error: type[CodecError]) -> Any:
     try:
         return function(value)
-    except ImportError as e:  # of a package that the codec's own calls, such as eccodes for GRIB
+    except ImportError as e:  # from a dependency of the codec's package, such as eccodes for GRIB
         raise UnsupportedError(f'"{id}" codec needs a package that is not installed: {e}') from e
     except Exception as e:
-        # A codec of another package may raise anything for data it does not like.
+        # A codec of another package may raise any error for invalid data.
         raise error(f'"{id}" codec: {type(e).__name__}: {e}') from e
 
 

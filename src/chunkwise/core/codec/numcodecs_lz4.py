@@ -1,4 +1,4 @@
-"""The ``lz4`` codec of NumCodecs: one LZ4 block behind its decoded size.
+"""The ``lz4`` codec of NumCodecs: one LZ4 block after its decoded size.
 
 Specification
 -------------

@@ -15,8 +15,8 @@ Configuration
 
 Compatibility
 -------------
-GDAL writes a member ``delta`` for a filter before LZMA2.  A chunk says itself that it has one, so new arrays
-don't have the member, which NumCodecs refuses, as it does a chain of filters in .xz.
+GDAL writes a member ``delta`` for a filter before LZMA2.  Each chunk names its filters itself, so new arrays
+don't have this member, which NumCodecs refuses, like a chain of filters in .xz.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from chunkwise.errors import CodecError
 
 __all__ = ["Lzma"]
 
-# A decoder never needs more than the dictionary of preset 9 (64 MiB) and some.
+# A decoder never needs much more than the dictionary of preset 9 (64 MiB).
 _MEMORY_LIMIT = 256 * 2**20
 
 
@@ -109,7 +109,7 @@ class Lzma(BytesToBytes):
 
     def open_encoder(self) -> Callable[[Buffer], Buffer]:
         filters = self._filters()
-        preset = self.preset if self.delta is None else None  # of the filters, then
+        preset = self.preset if self.delta is None else None  # otherwise the filters include it
 
         def encode(decoded: Buffer) -> Buffer:
             try:

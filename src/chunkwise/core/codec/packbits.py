@@ -2,12 +2,13 @@
 
 Specification
 -------------
-https://github.com/zarr-developers/zarr-extensions/tree/main/codecs/packbits .  Bits are counted from the
-least significant one, within an element and within a byte.
+https://github.com/zarr-developers/zarr-extensions/tree/main/codecs/packbits . Bits are counted from the least
+significant one, in an element and in a byte.
 
 Names
 -----
-zarr3: ``packbits``.  The ``packbits`` of NumCodecs is another codec, with the bits of a byte the other way.
+zarr3: ``packbits``.  The ``packbits`` of NumCodecs is another codec, with the bits of a byte in reverse
+order.
 
 Configuration
 -------------
@@ -45,12 +46,12 @@ def _parse_bit(value: JSON) -> int | None:
 
 
 def _is_pair(dtype: np.dtype[Any]) -> bool:
-    """Return True if `dtype` is a complex number that NumPy doesn't have."""
+    """Return True if `dtype` is a complex number that NumPy lacks."""
     return dtype.names == ("real", "imag") and dtype["real"] == dtype["imag"]
 
 
 def _component(dtype: np.dtype[Any]) -> tuple[int, int]:
-    """Return the number of components of an element of `dtype`, and of bits in each."""
+    """Return the number of components of an element of `dtype`, and the bits in each."""
     if dtype.kind == "c":
         return 2, dtype.itemsize * 4
     if _is_pair(dtype):
@@ -66,9 +67,9 @@ def _component(dtype: np.dtype[Any]) -> tuple[int, int]:
 class PackBits(ArrayToBytes):
     """Array to bytes: the bits `first_bit` to `last_bit` of each element."""
 
-    # Where a byte says how many bits of padding there are; None is "none" and is not written.
+    # Position of the byte with the number of padding bits; None is "none" and is not written.
     padding_encoding: str | None = None
-    first_bit: int | None = None  # both inclusive; None are the first and the last bit of the data type
+    first_bit: int | None = None  # both inclusive; None means the first or last bit of the data type
     last_bit: int | None = None
 
     name: ClassVar[str] = "packbits"
@@ -113,7 +114,7 @@ class PackBits(ArrayToBytes):
         return first, _component(dtype)[1] - 1 if self.last_bit is None else self.last_bit
 
     def _sizes(self, item: ChunkSpec) -> tuple[int, int, int]:
-        """Return the number of components, of bits and of bytes that hold them."""
+        """Return the number of components, of their bits, and of the bytes that hold these."""
         first, last = self._bits(item.dtype)
         n = _component(item.dtype)[0]
         for size in item.shape:

@@ -1,7 +1,7 @@
 """The ``pickle`` codec of Zarr v2, which is refused.
 
-Decoding a pickle runs whatever program its author put in.  A chunk comes from storage that others write,
-so neither direction is offered; the error says how to convert such an array.
+Decoding a pickle runs any code that its author put in.  Others can write chunks in storage, so pickles are
+neither read nor written; the error says how to convert such an array.
 
 Names
 -----
@@ -20,7 +20,7 @@ __all__ = ["Pickle"]
 
 
 class Pickle(ArrayToBytes):
-    """Array to bytes, never parsed: decoding it would execute what is stored."""
+    """Array to bytes, never parsed: decoding would execute stored code."""
 
     name: ClassVar[str] = "pickle"
     object_dtype: ClassVar[str] = "json"

@@ -1,4 +1,4 @@
-"""Decoding of picture files by Pillow, whose sizes are looked at before anything is decoded.
+"""Decoding of picture files by Pillow; their sizes are checked before decoding.
 
 Pillow itself refuses pictures of more than twice ``PIL.Image.MAX_IMAGE_PIXELS`` pixels.
 """
@@ -21,7 +21,7 @@ FORMATS = ("png", "jpeg", "tiff", "webp", "avif", "bmp")
 
 
 def pillow(what: str) -> Any:
-    """Return Pillow's module ``Image``; an error says what needs it."""
+    """Return Pillow's module ``Image``; an error names the feature that needs it."""
     try:
         from PIL import Image
     except ImportError as e:
@@ -30,7 +30,7 @@ def pillow(what: str) -> Any:
 
 
 def sniff(head: bytes) -> str | None:
-    """Return the format of a file that begins with these 12 bytes; None if it is none of `FORMATS`."""
+    """Return the format of a file that begins with these 12 bytes; None if it isn't in `FORMATS`."""
     if head.startswith(b"\x89PNG\r\n\x1a\n"):
         return "png"
     if head.startswith(b"\xff\xd8\xff"):
@@ -45,7 +45,7 @@ def sniff(head: bytes) -> str | None:
 
 
 def read_picture(format: str, data: Buffer, decode: Callable[[Any], npt.NDArray[Any]]) -> npt.NDArray[Any]:
-    """Return what `decode` makes of Pillow's image; only the header has been read before."""
+    """Return ``decode(image)`` for Pillow's image, of which only the header has been read."""
     image = pillow(f'"{format}"')
     try:
         with image.open(BytesIO(data), formats=[format.upper()]) as picture:

@@ -2,11 +2,11 @@
 
 description   JSON in a metadata document; ``parse`` reads it, ``to_json`` writes it
 bound         a frozen record that knows the data type it will see; made at open by ``bind``
-prepared      a `PreparedChain`: the whole chain for one chunk shape; once per array and level
+prepared a `PreparedChain`: the whole chain for one chunk shape; once per array and level
 opened        a decoder or encoder: plain closures that own contexts and scratch; one per worker
 
-The three kinds are those of the Zarr v3 core specification, "Codecs"; every format is translated
-into them when it is opened.
+The three kinds of codecs are those of the Zarr v3 core specification, "Codecs"; other formats are translated
+into them on opening.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
-"""Anything with one contiguous run of bytes.  What a function is given is only valid during the call."""
+"""Any object with one contiguous run of bytes.  An argument is only valid during the call."""
 
 DecodeInto: TypeAlias = Callable[[Buffer, np.ndarray], None]
 """Fill the given array (shape and dtype of the chunk, any strides, writable) from encoded bytes."""
@@ -47,16 +47,16 @@ Encode: TypeAlias = Callable[[np.ndarray], Buffer]
 
 
 class BatchDecoder(NamedTuple):
-    """Decoder of several chunks with one call, for one worker.
+    """Decoder of several chunks in one call, for one worker.
 
     Attributes
     ----------
     takes : callable
-        ``takes(address, nbytes)`` is true for an encoded chunk, lying there, that is known to decode to the
-        size of all chunks, wherever others lie around it.
+        ``takes(address, nbytes)`` is true if the encoded chunk at this address is known to decode to the
+        common size, whatever surrounds it in memory.
     decode : callable
-        ``decode(encoded, out)`` fills a writable view of bytes from chunks that were taken, put end to end;
-        returns False if one of them is corrupt.
+        ``decode(encoded, out)`` fills a writable view of bytes from concatenated chunks that ``takes``
+        accepted; returns False if one of them is corrupt.
     """
 
     takes: Callable[[int, int], bool]
@@ -90,7 +90,7 @@ class ChunkSpec(NamedTuple):
 
 
 class Codec(ABC):
-    """Base of the three kinds.  Codecs are frozen dataclasses; equality is equality of configuration."""
+    """Base of the three kinds.  Codecs are frozen dataclasses, equal if their configurations are."""
 
     __slots__ = ()
 
@@ -98,23 +98,23 @@ class Codec(ABC):
     """``"array->array"``, ``"array->bytes"`` or ``"bytes->bytes"``."""
 
     name: ClassVar[str]
-    """Own name: the key of its row in the catalogue."""
+    """Name of the codec, which is the key of its row in the catalogue."""
 
     object_dtype: ClassVar[str | None] = None
-    """Data type of the arrays of ``|O`` in Zarr v2 whose first filter it is; None if there are none."""
+    """Data type of Zarr v2's ``|O`` with this codec as the first filter; None if it can't be that."""
 
     short_option: ClassVar[str | None] = None
-    """Of a plug-in, the member that the text ``name:3`` sets; None if the codec has no short form."""
+    """For a plug-in, the member that the text ``name:3`` sets; None if the codec has no short form."""
 
     always_checked: ClassVar[bool] = False
-    """True if each encoded value has a checksum of its content, which decoding compares."""
+    """True if each encoded value has a checksum of its content, which decoding verifies."""
 
     @classmethod
     @abstractmethod
     def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> Self:
         """Read the configuration members as `format` ("zarr3", "zarr2" or "n5") writes them under `name`.
 
-        Members that are left out get their defaults or stay ``None`` until `bind` knows them.
+        Missing members get their defaults, or stay ``None`` until `bind` settles them.
 
         Raises
         ------
@@ -127,7 +127,7 @@ class Codec(ABC):
         """Return the configuration members for `format`, without the name; exact inverse of `parse`."""
 
     def bind(self, item: ChunkSpec) -> Self:
-        """Return this codec with every open option settled for `item`; raise if it can't encode that.
+        """Return this codec with all open options settled for `item`; raise if it can't encode `item`.
 
         Only ``shape`` rank, ``dtype`` and ``fill_value`` of `item` may matter here, not its extents.
         """
@@ -140,7 +140,7 @@ class Codec(ABC):
 
     @property
     def encode_rate(self) -> float:
-        """Nanoseconds for each byte that is encoded, on one thread and without the interpreter lock."""
+        """Nanoseconds for each byte to encode, on one thread and without the interpreter lock."""
         return 7.0
 
     @property
@@ -149,7 +149,7 @@ class Codec(ABC):
         return self.always_checked
 
     def has_checksum(self, encoded: memoryview) -> bool:
-        """Return True if a checksum in `encoded`, by whomever it was written, covers its content."""
+        """Return True if `encoded` has a checksum of its content, whichever program wrote it."""
         return self.always_checked
 
 
@@ -161,10 +161,10 @@ class ArrayToArray(Codec):
     kind: ClassVar[str] = "array->array"
 
     reshapes: ClassVar[bool] = False
-    """True if the encoded array has other dimensions than the chunk."""
+    """True if the encoded array's dimensions differ from the chunk's."""
 
     def next_stored(self, stored: np.dtype[Any]) -> np.dtype[Any]:
-        """Return the stored type after encoding of elements that were to be stored as `stored`, in Zarr v2.
+        """Return the stored type after encoding in Zarr v2, for elements with the stored type `stored`.
 
         Raises
         ------
@@ -194,7 +194,7 @@ class ArrayToBytes(Codec):
     kind: ClassVar[str] = "array->bytes"
 
     keeps_logical_order: ClassVar[bool] = False
-    """True if elements are encoded in C order whatever ``order`` of Zarr v2 says."""
+    """True if elements are encoded in C order whatever Zarr v2's ``order`` says."""
 
     def encoded_nbytes(self, item: ChunkSpec) -> int | None:
         """Return the size in bytes after encoding `item`, or None if it depends on the content."""
@@ -217,13 +217,13 @@ class BytesToBytes(Codec):
     kind: ClassVar[str] = "bytes->bytes"
 
     level_member: ClassVar[str | None] = None
-    """Member that a bare number for ``compression_opts`` of Zarr v1 is; None if it can't be one."""
+    """Member that a bare number in Zarr v1's ``compression_opts`` sets; None if that is not allowed."""
 
     n5_defaults: ClassVar[Mapping[str, Any] | None] = None
-    """All members of the type in N5, with what stands in for missing ones; None if there may be others."""
+    """All members of the type in N5, with their defaults; None if there may be others."""
 
     n5_required: ClassVar[Mapping[str, str]] = {}
-    """Of those, members that a spec has to give, with what is expected of them."""
+    """Those members that a spec must have, with the expected values."""
 
     def encoded_nbytes(self, decoded_nbytes: int) -> int | None:
         """Return the size in bytes after encoding `decoded_nbytes`, or None if it depends on the content."""
@@ -233,8 +233,8 @@ class BytesToBytes(Codec):
     def open_decoder(self, decoded_nbytes: int | None) -> Callable[[Buffer], Buffer]:
         """Return a function that decodes to exactly `decoded_nbytes` bytes, or to any number if None.
 
-        The function raises `chunkwise.errors.DataCorruptionError` for anything else, and never
-        allocates more than was promised: what a header claims is checked first.
+        The function raises `chunkwise.errors.DataCorruptionError` for anything else, and never allocates more
+        than was promised: sizes in headers are checked first.
         """
 
     def open_decoder_into(self, decoded_nbytes: int) -> Callable[[Buffer, memoryview], None] | None:
@@ -242,7 +242,7 @@ class BytesToBytes(Codec):
         return None
 
     def open_batch_decoder(self, decoded_nbytes: int) -> BatchDecoder | None:
-        """Return a decoder of several chunks with one call; None if each takes a call of its own."""
+        """Return a decoder of several chunks in one call; None if each takes its own call."""
         return None
 
     @abstractmethod
@@ -251,7 +251,7 @@ class BytesToBytes(Codec):
 
 
 def compressors_have_checksum(compressors: Sequence[BytesToBytes], encoded: memoryview) -> bool:
-    """Return True if one of the compressors has stored a checksum; only the last one's bytes can be seen."""
+    """Return True if a compressor has stored a checksum; only the bytes of the last one are visible."""
     return any(codec.always_checked for codec in compressors) or (
         bool(compressors) and compressors[-1].has_checksum(encoded)
     )
@@ -269,14 +269,14 @@ class PreparedChain(Protocol):
     encoded_nbytes : int or None
         Size of every encoded chunk in bytes, or None if it depends on the content.
     is_raw : bool
-        True if an encoded chunk is its elements as they lie in memory, in C order, and any bytes of that
-        size are a valid chunk.
+        True if an encoded chunk is just its elements as in memory, in C order, and any bytes of that size are
+        a valid chunk.
     decode_rate, encode_rate : float
         Nanoseconds for each decoded byte, on one thread, without the interpreter lock.
     chunks_in_memory : int
-        How many sizes of a chunk reading a part of it takes at most, with the stored value.
+        Most memory for reading part of a chunk, in chunk sizes, including the stored value.
     decodes_batches : bool
-        Whether one call decodes several chunks.
+        True if one call decodes several chunks.
     """
 
     @property
@@ -296,24 +296,24 @@ class PreparedChain(Protocol):
     @property
     def decodes_batches(self) -> bool: ...
     def open_decoder(self) -> DecodeInto:
-        """Return a decoder for the use of one worker at a time."""
+        """Return a decoder for one worker at a time."""
         ...
 
     def open_encoder(self) -> Encode:
-        """Return an encoder for the use of one worker at a time."""
+        """Return an encoder for one worker at a time."""
         ...
 
     def open_batch_decoder(self) -> BatchDecoder | None:
-        """Return a decoder of several chunks to C-contiguous memory; None if each takes a call of its own."""
+        """Return a decoder of several chunks to C-contiguous memory; None if each takes its own call."""
         ...
 
     def open_view(self) -> Callable[[Buffer], npt.NDArray[Any]] | None:
-        """Return a function that gives a chunk as an array over its bytes; None if codecs forbid it."""
+        """Return a function that returns a chunk as an array over its bytes; None if codecs prevent it."""
         ...
 
 
 def size_error(codec: str, got: int | str, expected: int) -> DataCorruptionError:
-    """Return the error for a chunk that decodes to `got` bytes where the metadata promises `expected`."""
+    """Return the error for a chunk that decodes to `got` bytes instead of the `expected` ones."""
     return DataCorruptionError(
         f'"{codec}" codec: chunk decodes to {got} bytes, but expected {expected} bytes'
     )

@@ -3,7 +3,7 @@
 Specification
 -------------
 https://github.com/zarr-developers/zarr-extensions/tree/main/codecs/reshape : each entry of ``shape`` is a
-size, -1 for what is left (once), or a list of input dimensions whose product it is.
+size, -1 for the rest (once), or a list of input dimensions to merge.
 
 Names
 -----

@@ -17,7 +17,7 @@ Configuration
 Compatibility
 -------------
 Integers are exact or an error: nothing wraps around, and decoding must divide without remainder.
-A member that is left out changes nothing (offset 0, scale 1).
+A missing member changes nothing (offset 0, scale 1).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _Apply = Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
 
 
 def _parse_scalar(value: JSON) -> JSON:
-    # The data type that says which scalars are valid is not known before `bind`.
+    # The data type, which decides which scalars are valid, is not known before `bind`.
     if not isinstance(value, str):
         expect_number(value)
     return value
@@ -48,7 +48,7 @@ def _parse_scalar(value: JSON) -> JSON:
 
 @dataclass(frozen=True)
 class ScaleOffset(ArrayToArray):
-    """Array to array: ``(x - offset) * scale``; both are in the form of a fill value, None if left out."""
+    """Array to array: ``(x - offset) * scale``; both are written like fill values, None if left out."""
 
     offset: JSON = None
     scale: JSON = None
@@ -113,7 +113,7 @@ class ScaleOffset(ArrayToArray):
         dtype = item.dtype
         if is_integer(dtype):
             o, s = int(offset), int(scale)
-            # A quotient outside the range (min / -1) is noticed with the sum.
+            # The check of the sum also notices a quotient outside the range (min / -1).
             check = _range_check(dtype, lambda x: x // s, lambda x: x // s + o)
 
             def decode(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -141,7 +141,7 @@ class ScaleOffset(ArrayToArray):
 
 def _range_check(dtype: np.dtype[Any], *steps: Callable[[int], int]) -> Callable[[npt.NDArray[Any]], None]:
     """Return a function that raises if a step leaves the range of `dtype` for any element."""
-    # Each step is monotonic, so that the least and the greatest element decide for all.
+    # Each step is monotonic, so checking the least and greatest elements is enough.
     lo, hi = value_range(dtype)
 
     def check(array: npt.NDArray[Any]) -> None:

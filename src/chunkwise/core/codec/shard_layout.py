@@ -1,4 +1,4 @@
-"""The layout of shards: the chunks in one, and its index.
+"""The layout of shards: their inner chunks and index.
 
 Source: Zarr v3 codec *sharding_indexed*, "Binary shard format".
 """
@@ -19,22 +19,22 @@ from chunkwise.errors import DataCorruptionError, InvalidArgumentError, braced
 __all__ = ["MISSING", "ShardBody", "ShardLayout", "index_chain"]
 
 MISSING = 2**64 - 1
-"""Offset and length, in the index, of an inner chunk that is not stored."""
+"""Offset and length in the index of an inner chunk that is not stored."""
 _LARGEST = 2**63 - 1
 
 
 class ShardLayout(NamedTuple):
-    """The layout that all shards of an array have in common."""
+    """The layout that all shards of an array share."""
 
     chunks_per_shard: tuple[int, ...]  # inner chunks along each dimension
     n_chunks: int  # their product
     index_chain: PreparedChain
     index_nbytes: int  # encoded size of the index
-    at_end: bool  # True if the index is the end of the shard, else it is the start
+    at_end: bool  # True if the index is at the end of the shard, otherwise at the start
 
     @classmethod
     def of(cls, cells: tuple[int, ...], index_codecs: PreparedChain, *, at_end: bool) -> Self:
-        """Return the layout with `cells` inner chunks along each dimension; raise if it can't be one."""
+        """Return the layout with `cells` inner chunks for each dimension; raise if the index size varies."""
         nbytes = index_codecs.encoded_nbytes
         if nbytes is None:
             raise InvalidArgumentError(
@@ -47,14 +47,14 @@ class ShardLayout(NamedTuple):
         return self.open_index_decoder()(encoded)
 
     def open_index_decoder(self) -> Callable[[Buffer], npt.NDArray[np.uint64]]:
-        """Return a function for one worker that does as `decode`."""
+        """Return `decode` as a function for one worker."""
         decode_index, shape = self.index_chain.open_decoder(), (*self.chunks_per_shard, 2)
 
         def decode(encoded: Buffer) -> npt.NDArray[np.uint64]:
             index = np.empty(shape, np.uint64)
             decode_index(encoded, index)
             index = index.reshape(-1, 2)
-            if index.size and index.max() >= _LARGEST >> 1:  # else every entry is one, and none is missing
+            if index.size and index.max() >= _LARGEST >> 1:  # otherwise all entries are present
                 self._check(index)
             return index
 
@@ -98,7 +98,7 @@ class ShardLayout(NamedTuple):
         return index
 
     def place(self, cell: Sequence[int]) -> tuple[tuple[int, ...], int]:
-        """Return the cell of the shard of an inner chunk, and its position there."""
+        """Return the shard's cell of an inner chunk, and the chunk's position in the shard."""
         shard, position = [], 0
         for number, count in zip(cell, self.chunks_per_shard, strict=True):
             outer, inner = divmod(number, count)
@@ -111,12 +111,12 @@ class ShardLayout(NamedTuple):
         return np.flatnonzero(index[:, 0] != MISSING)
 
     def bounds(self, index: npt.NDArray[np.uint64], position: int) -> tuple[int, int] | None:
-        """Return where in the shard an inner chunk begins and ends; None if it is not stored."""
+        """Return the byte range of an inner chunk in the shard; None if it is not stored."""
         start, size = index[position].tolist()
         return None if start == MISSING else (start, start + size)
 
     def encode_shard(self, chunks: Mapping[int, Buffer]) -> bytes:
-        """Return the shard with the given encoded inner chunks, by position; there may be few."""
+        """Return the shard with the given encoded inner chunks, by position; others are missing."""
         index = np.full((self.n_chunks, 2), MISSING, np.uint64)
         end = 0 if self.at_end else self.index_nbytes
         parts = [chunks[position] for position in sorted(chunks)]
@@ -131,7 +131,7 @@ class ShardLayout(NamedTuple):
         return bytes(self.index_chain.open_encoder()(index.reshape(*self.chunks_per_shard, 2)))
 
     def entry(self, position: int) -> str:
-        """Return how messages name an inner chunk: ``shard entry {1, 1}/{2, 2}``."""
+        """Return the name of an inner chunk in messages: ``shard entry {1, 1}/{2, 2}``."""
         place = np.unravel_index(position, self.chunks_per_shard) if self.chunks_per_shard else ()
         return f"shard entry {braced([int(i) for i in place])}/{braced(self.chunks_per_shard)}"
 
@@ -146,12 +146,12 @@ _NONE = (MISSING, MISSING)
 
 
 class ShardBody:
-    """Inner chunks, one after the other, and the index."""
+    """Collects inner chunks, one after the other, and the index."""
 
     def __init__(self, layout: ShardLayout) -> None:
         self._layout = layout
         self._memory = memoryview(bytearray())
-        self._entries: list[tuple[int, int]] = []  # where each begins and ends
+        self._entries: list[tuple[int, int]] = []  # start and end of each
         self._end = 0
 
     def clear(self) -> None:
@@ -161,7 +161,7 @@ class ShardBody:
         self._end = 0 if layout.at_end else layout.index_nbytes
 
     def append(self, position: int, encoded: Buffer) -> None:
-        """Put the inner chunk `position` behind the others; positions ascend."""
+        """Append the inner chunk `position`; positions ascend."""
         end = self._end
         stop = end + (encoded.nbytes if type(encoded) is memoryview else len(encoded))
         if stop > len(self._memory):
@@ -171,7 +171,7 @@ class ShardBody:
         self._end = stop
 
     def finish(self) -> Buffer | None:
-        """Return the shard with its index, valid until the next is begun; None if it has no inner chunk."""
+        """Return the shard with its index, valid until the next begins; None without inner chunks."""
         layout, end = self._layout, self._end
         index = np.array(self._entries, np.uint64)
         present = index[:, 0] != MISSING
@@ -189,11 +189,11 @@ class ShardBody:
         return self._memory[:end]
 
     def _grow(self, nbytes: int, n_before: int) -> None:
-        """Make room for `nbytes`, and for all inner chunks if they take as much as the first `n_before`."""
+        """Make room for `nbytes`, and for all inner chunks at the average size of the first `n_before`."""
         used = self._end
-        # What is never written to takes no memory.
+        # Pages that are never written to take no memory.
         expected = used * self._layout.n_chunks * 9 // 8 // max(1, n_before)
         larger = np.empty(max(nbytes, len(self._memory) * 3 // 2, expected), np.uint8).data
-        kept = min(used, len(self._memory))  # an index in front is not there yet
+        kept = min(used, len(self._memory))  # an index at the start is not there yet
         larger[:kept] = self._memory[:kept]
         self._memory = larger

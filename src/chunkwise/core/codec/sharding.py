@@ -19,7 +19,7 @@ Configuration
 
 Compatibility
 -------------
-An inner chunk that equals the fill value bit by bit is not stored, as TensorStore does.
+As in TensorStore, an inner chunk whose bits all equal the fill value's is not stored.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ def _parse_shape(value: JSON) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class ShardingIndexed(ArrayToBytes):
-    """Array to bytes: a grid of inner chunks, each encoded by itself."""
+    """Array to bytes: a grid of inner chunks, each encoded separately."""
 
     chunk_shape: tuple[int, ...]  # shape of an inner chunk, in elements; divides the shape of the shard
     codecs: tuple[Codec, ...]  # the chains of an inner chunk and of the index, in the order of encoding
     index_codecs: tuple[Codec, ...] = (Bytes("little"), Crc32c())
-    # Where the index is; None is "end" and is not written.
+    # Position of the index; None is "end" and is not written.
     index_location: Literal["start", "end"] | None = None
 
     name: ClassVar[str] = "sharding_indexed"
@@ -99,7 +99,7 @@ class ShardingIndexed(ArrayToBytes):
         self.chunks_per_shard(item.shape)
         cells = (1,) * len(item.shape)
         index = self.index_chain(cells)
-        ShardLayout.of(cells, index, at_end=self.index_location != "start")  # raises if there is none
+        ShardLayout.of(cells, index, at_end=self.index_location != "start")  # raises if impossible
         return replace(self, codecs=self.inner_chain(item).codecs, index_codecs=index.codecs)
 
     def chunks_per_shard(self, shard_shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -183,17 +183,17 @@ class ShardingIndexed(ArrayToBytes):
 
 
 def _selections(cells: tuple[int, ...], chunk_shape: tuple[int, ...]) -> Callable[[], itertools.product[Any]]:
-    """Return a function for the selections of all inner chunks, in C order."""
+    """Return a function that yields the selections of all inner chunks, in C order."""
     axes = [
         [slice(i * size, (i + 1) * size) for i in range(n)]
         for n, size in zip(cells, chunk_shape, strict=True)
     ]
-    # The Ellipsis makes a selection of rank 0 a view as well.
+    # The Ellipsis makes a selection of rank 0 a view too.
     return lambda: itertools.product(*axes, (...,))
 
 
 def equals_fill_value(chunk: npt.NDArray[Any], fill_value: npt.NDArray[Any]) -> bool:
-    """Return True if every element has the very bits of `fill_value`: -0.0 is not 0.0, a NaN is itself."""
+    """Return True if all elements have the bits of `fill_value`: -0.0 is not 0.0, a NaN equals itself."""
     dtype = chunk.dtype
     if dtype.hasobject:
         fill = fill_value[()]
@@ -201,7 +201,7 @@ def equals_fill_value(chunk: npt.NDArray[Any], fill_value: npt.NDArray[Any]) -> 
     if dtype.itemsize in (1, 2, 4, 8) and dtype.fields is None:
         unsigned = np.dtype(f"u{dtype.itemsize}")
         if dtype.name in BITS:
-            # The unused bits of such an element are not part of its value.
+            # Unused bits of an element are not part of its value.
             mask = np.uint8((1 << BITS[dtype.name]) - 1)
             return bool(((chunk.view(unsigned) ^ fill_value.view(unsigned)) & mask == 0).all())
         return bool((chunk.view(unsigned) == fill_value.view(unsigned)).all())

@@ -1,4 +1,4 @@
-"""Decoding one or more compressed streams that follow each other, within a promised size.
+"""Decoding one or more compressed streams in a row, within a promised size.
 
 Works with the decompressor objects of the standard library (``bz2``, ``lzma``).
 """
@@ -24,9 +24,9 @@ def decode_streams(
     padding: int = 0,
     magic: bytes = b"",
 ) -> bytes:
-    """Decode all streams in `data`, each beginning with `magic`, and return their content, joined.
+    """Decode all streams in `data`, each beginning with `magic`, and return their joined content.
 
-    What lies behind and doesn't begin so is no stream, and ignored.
+    Data after them that begins otherwise is ignored.
     """
     parts: list[bytes] = []
     room = -1 if decoded_nbytes is None else decoded_nbytes + 1

@@ -16,7 +16,7 @@ Configuration
 
 Compatibility
 -------------
-The older constants ``"C"`` and ``"F"`` are read, and written as the explicit list once bound.
+The older constants ``"C"`` and ``"F"`` are read; once bound, they are written as the explicit list.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _parse_order(value: JSON) -> tuple[int, ...] | Literal["C", "F"]:
 class Transpose(ArrayToArray):
     """Array to array: a permutation of the dimensions."""
 
-    # For each dimension of the encoded array the dimension of the decoded one.
+    # For each dimension of the encoded array, the dimension of the decoded one.
     order: tuple[int, ...] | Literal["C", "F"]
 
     name: ClassVar[str] = "transpose"
@@ -82,7 +82,7 @@ class Transpose(ArrayToArray):
         return self
 
     def axes(self) -> tuple[int, ...]:
-        """Return the permutation of a bound codec, as `numpy.transpose` takes it to encode."""
+        """Return the permutation of a bound codec, as passed to `numpy.transpose` to encode."""
         assert not isinstance(self.order, str)
         return self.order
 

@@ -3,8 +3,8 @@
 Specification
 -------------
 https://github.com/zarr-developers/zarr-extensions/tree/main/codecs/vlen-utf8 and ``vlen-bytes``;
-https://numcodecs.readthedocs.io/en/stable/other/vlen.html : the number of values as a little-endian
-32-bit integer, then for each value, in C order, its size in bytes in the same form and its bytes.
+https://numcodecs.readthedocs.io/en/stable/other/vlen.html : the number of values as a little-endian 32-bit
+integer, then for each value, in C order, its size in bytes as such an integer, and its bytes.
 
 Names
 -----
@@ -19,8 +19,7 @@ None, except the ``dtype`` of the elements of ``vlen-array``.
 
 Compatibility
 -------------
-``None`` and the number 0, which Zarr v2 uses as fill values, are written as a value of no bytes, as
-NumCodecs does.
+``None`` and the number 0, which Zarr v2 uses as fill values, are written as empty values, as in NumCodecs.
 """
 
 from __future__ import annotations
@@ -146,7 +145,7 @@ def _parse_dtype(value: JSON) -> str:
     text = expect_string(value)
     try:
         dtype = np.dtype(text)
-    except (TypeError, ValueError, SyntaxError, OverflowError):  # all of which NumPy raises
+    except (TypeError, ValueError, SyntaxError, OverflowError):  # NumPy raises all of them
         raise SpecError(f"Expected data type, but received: {dump(text)}") from None
     if dtype.hasobject or dtype.itemsize == 0:
         raise SpecError(f'Expected data type with elements of fixed size, but received: "{text}"')
@@ -154,7 +153,7 @@ def _parse_dtype(value: JSON) -> str:
 
 
 def _element_bytes(value: Any, stored: np.dtype[Any]) -> bytes:
-    """Return an array, given as one or as a list, as it is stored; raise if that changes integers."""
+    """Return the stored form of an array or list; raise if integers would change."""
     try:
         given = np.asarray(value)
         exact = stored.kind in "biu" or given.size == 0
@@ -203,7 +202,7 @@ class VlenArray(ArrayToBytes):
             for i, value in enumerate(raw.flat):
                 if len(value) % stored.itemsize:
                     raise DataCorruptionError(
-                        f'"vlen-array" codec: value of {len(value)} bytes is no whole number of {self.dtype}'
+                        f'"vlen-array" codec: value of {len(value)} bytes is not a multiple of {self.dtype}'
                     )
                 flat[i] = np.frombuffer(value, stored).astype(native)
             np.copyto(out, flat.reshape(item.shape))

@@ -2,8 +2,8 @@
 
 Specification
 -------------
-https://zarr-specs.readthedocs.io/en/latest/v2/v2.0.html , "Chunks", "Filters" and "Compressor": objects
-of NumCodecs with an ``id``, and ``order`` and the byte order of ``dtype`` for the rest.
+https://zarr-specs.readthedocs.io/en/latest/v2/v2.0.html , "Chunks", "Filters" and "Compressor":
+configurations of NumCodecs with an ``id``; ``order`` and the byte order of ``dtype`` decide the rest.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def parse_zarr2_codecs(
     order: Literal["C", "F"],
     item: ChunkSpec,
 ) -> tuple[Codec, ...]:
-    """Return the codecs of `parse_zarr2`, bound to chunks of the form `item`."""
+    """Return the codecs of `parse_zarr2`, bound to chunks described by `item`."""
     return prepare_chain(parse_zarr2(compressor, filters, stored_dtype, order), item).codecs
 
 
@@ -41,10 +41,10 @@ def parse_zarr2(
     dtype: np.dtype[Any],
     order: Literal["C", "F"],
 ) -> list[Codec]:
-    """Translate how Zarr v2 stores a chunk into a list of codecs."""
-    # Source: Zarr v2, "Chunks": a chunk is laid out in `order`, each filter encodes what the one before
-    # it returned, the compressor comes last. A filter that works on bytes is preceded by the ``bytes``
-    # codec, in the byte order that the array has at that point.
+    """Return the storage of a chunk in Zarr v2 as a list of codecs."""
+    # Source: Zarr v2, "Chunks": a chunk is laid out in `order`, each filter encodes the result of the one
+    # before, and the compressor comes last.  The ``bytes`` codec precedes a filter that works on bytes, in
+    # the array's byte order at that point.
     codecs: list[Codec] = [] if order == "C" else [Transpose("F")]
     stored, serialized = dtype, False
     steps: list[tuple[str, JSON]] = [(f"filters/{i}", f) for i, f in enumerate(filters or ())]
@@ -71,12 +71,12 @@ def parse_zarr2(
 
 
 def parse_zarr2_step(value: JSON, *, is_last: bool, serialized: bool) -> Codec:
-    """Return the codec of a filter or compressor; `serialized` if a codec before it has made bytes."""
-    # The last one may make bytes of elements whose form it keeps, such as the codecs of pictures and of GRIB.
+    """Return the codec of a filter or compressor; `serialized` if an earlier codec returned bytes."""
+    # The last codec may turn an array into bytes itself, such as the codecs of pictures and of GRIB.
     try:
         return parse_codec(value, "zarr2")
     except UnknownExtensionError as unknown:
-        # NumCodecs has a registry of its own, for instance of image codecs.
+        # NumCodecs has its own registry, for example of image codecs.
         from chunkwise.core.codec.numcodecs_generic import find_numcodecs
 
         found = find_numcodecs(value, is_last=is_last, serialized=serialized)

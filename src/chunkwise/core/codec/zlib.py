@@ -15,7 +15,7 @@ Configuration
 
 Compatibility
 -------------
-gzip framing is read as well.
+gzip framing is read too.
 """
 
 from __future__ import annotations

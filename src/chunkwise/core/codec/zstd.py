@@ -40,7 +40,7 @@ _MAGIC, _SKIPPABLE = 0xFD2FB528, range(0x184D2A50, 0x184D2A60)
 _DEFAULT_LEVEL = {"zarr2": 1, "n5": 3}
 _MAX_RATIO = 1 << 15  # a block of 128 KiB takes at least 4 bytes
 _LARGEST_BLOCK = 1 << 17
-_FEW = 1 << 16  # bytes, which are taken for a chunk of unknown size to begin with
+_FEW = 1 << 16  # first allocation for a chunk of unknown size, in bytes
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Zstd(BytesToBytes):
     """Bytes to bytes: Zstandard."""
 
     level: int | None = None  # -131072 to 22; 0 is the library's default; None until bound, then 3
-    # True if a checksum of the content is stored; it is verified wherever there is one.
+    # True if a checksum of the content is stored; a stored checksum is always verified.
     checksum: bool | None = None
 
     name: ClassVar[str] = "zstd"
@@ -88,7 +88,7 @@ class Zstd(BytesToBytes):
         return bool(self.checksum)
 
     def has_checksum(self, encoded: memoryview) -> bool:
-        # The first frame with content tells (RFC 8878, section 3.1.1.1.1).
+        # The first frame with content decides (RFC 8878, section 3.1.1.1.1).
         while len(encoded) >= 8:
             magic = int.from_bytes(encoded[:4], "little")
             if magic not in _SKIPPABLE:
@@ -105,7 +105,7 @@ class Zstd(BytesToBytes):
         n, fill = decoded_nbytes, self.open_decoder_into(decoded_nbytes)
 
         def decode(encoded: Buffer) -> Buffer:
-            _check_ratio(encoded, n)  # before memory is made for the claim
+            _check_ratio(encoded, n)  # before memory is allocated for the claimed size
             out = np.empty(n, np.uint8).data
             fill(encoded, out)
             return out
@@ -134,8 +134,8 @@ class Zstd(BytesToBytes):
         decompress = zstd().open_decoder()
 
         def takes(address: int, nbytes: int) -> bool:
-            # One frame, whose header has the size of its content, decodes to that size or fails, and the
-            # next frame begins where the next chunk does.
+            # One frame whose header has the size of its content decodes to that size or fails, and the next
+            # frame begins where the next chunk does.
             content = content_nbytes(address, nbytes)
             return content == decoded_nbytes and frame_nbytes(address, nbytes) == nbytes
 
@@ -149,7 +149,7 @@ class Zstd(BytesToBytes):
 
 
 def _check_ratio(encoded: Buffer, nbytes: int) -> None:
-    """Refuse a size that so few encoded bytes can't hold."""
+    """Raise for a size that so few encoded bytes can't hold."""
     if nbytes > _MAX_RATIO * len(encoded):
         raise DataCorruptionError(
             f'"zstd" codec: {len(encoded)} bytes can\'t hold the expected {nbytes} bytes'
@@ -179,8 +179,8 @@ def _open_unbounded_decoder() -> Callable[[Buffer], Buffer]:
 
 
 def _most_decoded(encoded: memoryview) -> tuple[int, bool]:
-    """Return how many bytes the frames can decode to, and whether all of them say it themselves."""
-    # RFC 8878, section 3.1.1: what a header claims counts only as far as the blocks can hold it.
+    """Return how many bytes the frames can decode to, and whether all headers state their size."""
+    # RFC 8878, section 3.1.1: a size in a header counts only as far as the blocks can hold it.
     total, known, at = 0, True, 0
     while at < len(encoded):
         magic = int.from_bytes(encoded[at : at + 4], "little")

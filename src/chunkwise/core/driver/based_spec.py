@@ -19,7 +19,7 @@ __all__ = ["BasedSpec", "constrained", "parse_base"]
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class BasedSpec(DriverSpec):
-    """A spec with the member ``base``, to which the options of opening belong."""
+    """A spec with the member ``base``, to which the options for opening apply."""
 
     base: Spec
 
@@ -41,7 +41,7 @@ class BasedSpec(DriverSpec):
         return self.with_base(self.base._driver.with_recheck(**bounds)) if bounds else self
 
     def minimal(self) -> Self:
-        """Return the spec with the least that opens the base."""
+        """Return the spec with the minimal spec of the base."""
         return self.with_base(self.base._driver.minimal())
 
     def with_kvstore(self, kvstore: KvStoreSpec) -> Self:
@@ -80,7 +80,7 @@ def parse_base(value: JSON) -> Spec:
 
 
 def constrained(base: Spec, schema: Schema) -> Spec:
-    """Return `base` with further constraints, which are in its index space."""
+    """Return `base` with further constraints in its index space."""
     out = base.copy()
     given = schema.copy()
     given._dtype = out.dtype if out.dtype is not None else given._dtype

@@ -1,7 +1,7 @@
-"""Storage logic without storage: a flow yields requests and is sent the answers.
+"""Storage logic without storage: a flow yields requests and receives the answers.
 
-Opening, creating and resizing take several round trips whose order matters.  A generator
-that touches no store states that order once; `run` drives it over a store, a test over a dict.
+Opening, creating and resizing take several round trips whose order matters.  A generator that touches no
+store defines that order once; `run` runs it on a store, tests on a dict.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ T = TypeVar("T")
 class Get(NamedTuple):
     """Read a key; the answer is a `chunkwise.core.kvstore.protocol.Stamped`."""
 
-    # With `if_not_equal`, a value of that generation is not sent again.
+    # With `if_not_equal`, a value with that generation is not sent again.
 
     key: str
     if_not_equal: bytes | None = None
 
 
 class GetAll(NamedTuple):
-    """Read several keys, in no order; the answer is a list of `chunkwise.core.kvstore.protocol.Stamped`."""
+    """Read several keys, in any order; the answer is a list of `chunkwise.core.kvstore.protocol.Stamped`."""
 
     keys: tuple[str, ...]
 
 
 class Put(NamedTuple):
-    """Write a key, on condition if `if_equal` is given; the answer is the new generation, or None."""
+    """Write a key, conditionally with `if_equal`; the answer is the new generation, or None."""
 
     key: str
     value: bytes
@@ -51,11 +51,11 @@ class Delete(NamedTuple):
 class ReplacePrefix(NamedTuple):
     """Replace all keys that start with `prefix` by others, in one step if the store can.
 
-    It is as in `chunkwise.core.kvstore.take_place`: the old ones are there until the new ones are stored.
+    As in `chunkwise.core.kvstore.take_place`, the old keys exist until the new ones are stored.
     """
 
     prefix: str
-    values: Mapping[str, bytes]  # by their names behind the prefix
+    values: Mapping[str, bytes]  # by name after the prefix
 
 
 class ListChildren(NamedTuple):
@@ -77,8 +77,8 @@ Flow: TypeAlias = Generator[Request, Any, T]
 
 def run(flow: Flow[T], store: KvStoreDriver, read_all: ReadAll = _one_by_one) -> T:
     """Carry out the requests of `flow` one after the other and return its result."""
-    # `read_all` may ask for several keys at the same time.
-    # A failure of the store is thrown into the flow, so that it can add what it was doing.
+    # `read_all` may request several keys at the same time.  A failure of the store is thrown into the flow,
+    # so that the flow can add its operation.
     answer: Any = None
     error: Exception | None = None
     while True:

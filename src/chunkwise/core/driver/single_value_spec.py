@@ -1,4 +1,4 @@
-"""Specs of arrays that lie whole in one key of a kvstore: a JSON value, a picture."""
+"""Specs of arrays stored in one key of a kvstore: a JSON value, a picture."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class SingleValueSpec(DriverSpec):
 
     resource_kinds: ClassVar[tuple[str, ...]] = ("cache_pool", "data_copy_concurrency")
 
-    recheck_cached_data: Recheck = "open"  # how old what was read may be
+    recheck_cached_data: Recheck = "open"  # how old a value that was read may be
 
     @property
     def open_mode(self) -> OpenMode:
-        """Open what is there."""
+        """Open an existing value."""
         return OpenMode(open=True)
 
     def recheck_member(self, include_defaults: bool) -> dict[str, Any]:
@@ -34,7 +34,7 @@ class SingleValueSpec(DriverSpec):
         return {"recheck_cached_data": self.recheck_cached_data} if shown else {}
 
     def with_recheck(self, **bounds: Recheck) -> Self:
-        """Return the spec with another staleness bound; metadata are data here."""
+        """Return the spec with another staleness bound; the metadata is part of the data here."""
         for name in ("recheck_cached_metadata", "recheck_cached_data"):
             if name in bounds:
                 self = replace(self, recheck_cached_data=bounds[name])

@@ -1,4 +1,4 @@
-"""The record that a format's driver hands over, the last to show the format; errors of its chunks."""
+"""The record that a format's driver hands over, the last one that depends on the format; errors of chunks."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ __all__ = ["ShardLevel", "StoredArray", "StoredField", "failed", "missing_chunk"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StoredField:
-    """A field of each stored element, a record, that is addressed as an array of its own."""
+    """A field of each stored element (a record) that is addressed as a separate array."""
 
-    fill_value: npt.NDArray[Any]  # of shape ``()``: the record that a missing chunk consists of
-    shape: tuple[int, ...]  # inner dimensions: they follow those of the array, and no key names them
-    # From an array of records to a view of the field, with the inner dimensions behind.
+    fill_value: npt.NDArray[Any]  # of shape ``()``: the record that fills a missing chunk
+    shape: tuple[int, ...]  # inner dimensions, after the array's; not in keys
+    # From an array of records to a view of the field, with the inner dimensions last.
     select: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class ShardLevel:
-    """Division of one stored object, a shard, into inner chunks (Zarr v3 codec ``sharding_indexed``)."""
+    """Division of a stored object, a shard, into inner chunks (Zarr v3 codec ``sharding_indexed``)."""
 
     grid: ChunkGrid  # grid of inner chunks over the whole array; each shard holds a whole number of its cells
     chain: PreparedChain  # codec chain of one inner chunk
-    index_location: Literal["end", "start"]  # where in the shard its index is
+    index_location: Literal["end", "start"]  # position of the index in the shard
     # ``index_chain(chunks_per_shard)`` is the PreparedChain of the index, a uint64 array of shape
     # ``(*chunks_per_shard, 2)``; its encoded size is fixed.
     index_chain: Callable[[tuple[int, ...]], PreparedChain]
@@ -45,25 +45,24 @@ class ShardLevel:
 
 @dataclass(frozen=True, slots=True)
 class StoredArray:
-    """A chunked array as it lies in a kvstore, with nothing left that depends on its format."""
+    """A chunked array as stored in a kvstore, without anything that depends on its format."""
 
     shape: tuple[int, ...]  # Current shape of the stored array, in elements. Its origin is always 0.
     dtype: DataType  # type of the elements
-    fill_value: npt.NDArray[Any]  # of shape ``()``: what a missing chunk reads as
+    fill_value: npt.NDArray[Any]  # of shape ``()``: the value of missing chunks
     grid: ChunkGrid  # one cell per stored object
     chain: PreparedChain  # codec chain of one whole cell of `grid`
-    keys: KeyEncoding  # cell to key; its prefix already holds the path of the array
-    # The metadata document as stored, for lossless rewriting; of Zarr v1, its translation to Zarr v2.
+    keys: KeyEncoding  # cell to key; its prefix includes the path of the array
+    # The metadata document as stored, for lossless rewriting; for Zarr v1, its translation to Zarr v2.
     document: Mapping[str, JSON]
-    # Set if each stored object is a shard whose inner chunks can be read and written by themselves.
+    # Set if each stored object is a shard whose inner chunks can be read and written separately.
     shard: ShardLevel | None = None
     # True if a chunk that equals the fill value must be stored (Zarr v2 with a null fill value).
     store_fill_chunks: bool = False
-    # Set if elements are fields of what is stored. Then `chain` is that of chunks of records, while all
+    # Set if elements are fields of stored records.  Then `chain` is for chunks of records, and everything
     # else is about the field; `grid` has a single cell along each inner dimension.
     field: StoredField | None = None
-    # True if chunks at the edges are stored without what lies beyond the array, if that is all fill
-    # value.
+    # True if chunks at the edges are stored without elements beyond the array, if those are all fill value.
     crop: bool = False
 
     @property
@@ -82,7 +81,7 @@ def shard_layout(array: StoredArray, shard: ShardLevel) -> ShardLayout:
 
 
 def failed(error: Exception, operation: str, store: object, array: StoredArray, key: str) -> Exception:
-    """Add to `error` what was being done: ``Error reading "a/0/1": ...``; a note names the cell."""
+    """Add the operation to `error`: ``Error reading "a/0/1": ...``; a note names the cell."""
     if isinstance(error, MemoryError) and not isinstance(error, TooLargeError):
         error = TooLargeError(str(error) or "out of memory")
     prefix(error, f"Error {operation} {describe(store, key)}")
@@ -93,5 +92,5 @@ def failed(error: Exception, operation: str, store: object, array: StoredArray, 
 
 
 def missing_chunk(cell: Sequence[int], where: str) -> NotFoundError:
-    """Return the error of a read that must not fill in for missing chunks."""
+    """Return the error for a read that must not fill missing chunks."""
     return NotFoundError(f"chunk {braced(cell)} stored at {where} is missing")

@@ -17,7 +17,7 @@ __all__ = ["DRIVERS", "FORMATS", "TREE_FORMATS", "tree_format"]
 TREE_FORMATS: dict[FormatName, TreeFormat] = {
     format.name: format for format in (Zarr3Tree(), Zarr2Tree(), N5Tree(), Zarr1Tree())
 }
-"""The formats, in the order in which their documents are looked for."""
+"""The formats, in the order in which their documents are tried."""
 
 FORMATS: dict[str, FormatName] = {format.driver: format.name for format in TREE_FORMATS.values()}
 """Format of each driver of arrays that are nodes."""
@@ -27,12 +27,12 @@ DRIVERS: dict[str, str] = {format: driver for driver, format in FORMATS.items()}
 
 
 def tree_format(name: str | None) -> TreeFormat:
-    """Return the record of a format; for None, of a directory that no format makes a group."""
+    """Return the record of a format; None means a directory without any format."""
     return _DIRECTORY if name is None else TREE_FORMATS[name]  # type: ignore[index]
 
 
 class _Directory(TreeFormat):
-    """What a directory without any document has: nothing."""
+    """A directory without any document."""
 
     title: ClassVar[str] = "directory"
     driver: ClassVar[str] = ""
@@ -40,7 +40,7 @@ class _Directory(TreeFormat):
     documents: ClassVar[tuple[str, ...]] = ()
 
     def kind_of(self, key: str, document: Mapping[str, JSON]) -> tuple[Literal["array", "group"], str]:
-        """Return that it is a group."""
+        """Return "group"."""
         return "group", ""
 
 

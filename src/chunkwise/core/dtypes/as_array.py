@@ -17,10 +17,10 @@ __all__ = ["as_array"]
 
 
 def as_array(value: Any, dtype: DataType, max_rank: int | None = None) -> npt.NDArray[Any]:
-    """Return `value` as an array of ``dtype.memory_dtype``; the same array if it is one already."""
-    # Arrays are converted if NumPy calls that safe.  Python scalars and lists are converted one by one, so
-    # that 1.7 becomes the integer 1.  NumPy scalars are converted unchecked.  Lists below `max_rank` are
-    # elements for json.
+    """Return `value` as an array of ``dtype.memory_dtype``; such an array is returned as it is."""
+    # Arrays are converted if NumPy calls that safe.  Python scalars and lists are converted element by
+    # element, so that 1.7 becomes the integer 1.  NumPy scalars are converted unchecked.  For json, lists
+    # below `max_rank` are elements.
     if isinstance(value, np.ndarray) and type(value) is not np.ndarray:
         value = _plain(value)
     array = _objects(value, dtype, max_rank) if dtype.memory_dtype.hasobject else _fixed(value, dtype)
@@ -32,7 +32,7 @@ def as_array(value: Any, dtype: DataType, max_rank: int | None = None) -> npt.ND
 
 
 def _plain(value: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return an array of a subclass as one of NumPy's own; raise if it has masked elements."""
+    """Return an array of a subclass as a plain NumPy array; raise if it has masked elements."""
     if np.ma.is_masked(value):
         n_masked = int(np.ma.getmaskarray(value).sum())
         raise InvalidArgumentError(
@@ -78,7 +78,7 @@ def _safely(array: npt.NDArray[Any], memory: np.dtype[Any]) -> npt.NDArray[Any]:
 
 
 def _sized(value: Any, dtype: DataType) -> npt.NDArray[Any]:
-    """Convert strings without what NumPy does to those that are too long: cut them off."""
+    """Convert strings, but unlike NumPy don't truncate those that are too long."""
     memory = dtype.memory_dtype
     if dtype.kind == "text":
         natural = np.array(value, np.str_)

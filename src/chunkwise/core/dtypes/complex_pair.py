@@ -1,8 +1,8 @@
-"""``complex_float16`` and its kin: complex numbers of types that NumPy has no complex numbers of.
+"""``complex_float16`` and the like: complex numbers of types for which NumPy has no complex type.
 
-In memory a record of ``real`` and ``imag``; in Zarr v3 a name, and as fill value a list of both parts, each
-as for the floating-point type.  ``complex_float32`` and ``complex_float64`` are other names of ``complex64``
-and ``complex128``.
+In memory, a record of ``real`` and ``imag``.  In Zarr v3, a name; the fill value is a list of both parts,
+each in the form of the floating-point type.  ``complex_float32`` and ``complex_float64`` are other names of
+``complex64`` and ``complex128``.
 """
 
 from __future__ import annotations

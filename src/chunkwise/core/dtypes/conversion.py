@@ -37,7 +37,7 @@ class Conversion(IntEnum):
 
 _NUMBERS = ("bool", "int", "float", "complex")
 _TEXTS = {
-    # From bytes or text of one kind to another; rows and columns of different size are settled by size.
+    # From bytes or text of one kind to another; between different sizes, the sizes decide.
     "bytes": {"string": 2, "ustring": 1, "json": 1, "text": 1},
     "text": {"string": 2, "ustring": 2, "json": 2, "bytes": 1},
     "string": {"ustring": 1, "json": 1, "bytes": 1, "text": 1},
@@ -52,7 +52,7 @@ def convertible(source: DataType, target: DataType) -> Conversion:
     a, b = source.kind, target.kind
     if source is target:
         return Conversion.IMPLICIT
-    if "extension" in (a, b):  # elements that are the same in memory are passed as they are
+    if "extension" in (a, b):  # elements with the same form in memory are passed through
         same = a != b and source.memory_dtype == target.memory_dtype
         return Conversion.IMPLICIT if same else Conversion.NONE
     if a in _NUMBERS and b in _NUMBERS:
@@ -84,7 +84,7 @@ def convertible(source: DataType, target: DataType) -> Conversion:
 def converter(source: DataType, target: DataType) -> Convert:
     """Return the function that converts arrays of `source` to arrays of `target`, or raise."""
     # The function takes an array of any shape and strides whose dtype is ``source.memory_dtype``, and returns
-    # one of the same shape; it may be the same array or share its memory.
+    # an array of the same shape, which may be the same array or share its memory.
     if convertible(source, target) is Conversion.NONE:
         raise InvalidArgumentError(f"Cannot convert {source.name} -> {target.name}")
     a, b = source.kind, target.kind
@@ -121,7 +121,7 @@ def implicit_converter(source: DataType, target: DataType) -> Convert:
 
 
 def cast_converters(base: DataType, target: DataType) -> tuple[Convert | None, Convert | None]:
-    """Return the conversions for reading and for writing `base` as `target`; None for one that is missing."""
+    """Return the conversions to read and to write `base` as `target`; None for one that doesn't exist."""
     read = converter(base, target) if convertible(base, target) else None
     write = converter(target, base) if convertible(target, base) else None
     if read is None and write is None:

@@ -1,8 +1,8 @@
 """Conversions among booleans, integers, floating-point and complex numbers.
 
-Integers wrap modulo 2^n.  Floating-point numbers become integers by truncation toward zero; what then does
-not fit is undefined in C++, and what TensorStore's compiler makes of it on x86-64 is the rule here, on every
-machine: see `_out_of_range`.  Everything else rounds to nearest, ties to even.
+Integers wrap modulo 2^n.  Floating-point numbers become integers by truncation toward zero.  A number that
+doesn't fit is undefined in C++; here, on every machine, it gives what TensorStore gives on x86-64: see
+`_out_of_range`.  Everything else rounds to nearest, ties to even.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ __all__ = ["Convert", "number_converter", "number_is_exact"]
 
 Array: TypeAlias = npt.NDArray[Any]
 Convert: TypeAlias = Callable[[Array], Array]
-"""Return the elements of an array, of any shape and strides, in another type; maybe the same array."""
+"""Returns the elements of an array, of any shape and strides, in another type; maybe the same array."""
 
 
 def number_is_exact(source: DataType, target: DataType) -> bool:
-    """Return True if every value of one numeric type has its equal in another: the conversion is implicit."""
-    # For floating-point types mantissa and exponent range count, not which special values there are.
+    """Return True if every value has an equal in the other numeric type, so the conversion is implicit."""
+    # Floating-point types are compared by mantissa and exponent range, not by special values.
     if source is target or source.kind == "bool":
         return True
     if target.kind == "bool":
@@ -50,7 +50,7 @@ def number_is_exact(source: DataType, target: DataType) -> bool:
 
 
 def _float_limits(dtype: DataType) -> tuple[int, int, int]:
-    """Return digits of the mantissa, least and greatest binary exponent."""
+    """Return the digits of the mantissa, and the least and greatest binary exponent."""
     info: Any = ml_dtypes.finfo(dtype.memory_dtype)
     digits, least, greatest = int(info.nmant) + 1, int(info.minexp), int(info.maxexp)
     # The least value of float8_e8m0fnu, 2^-127, is an exact subnormal of bfloat16 and float32.
@@ -81,7 +81,7 @@ def number_converter(source: DataType, target: DataType) -> Convert:
 
 def _float_to_int(array: Array, target: DataType) -> Array:
     lo, hi = bounds_of(target)
-    # Exact: every type below 32 bits is contained in float32.
+    # Exact: float32 holds all values of every type below 32 bits.
     wide = array if array.dtype.itemsize > 2 else array.astype(np.float32)
     small = is_small(target)
     whole = (np.dtype(np.int8) if lo else np.dtype(np.uint8)) if small else target.memory_dtype
@@ -105,7 +105,7 @@ def _out_of_range(whole_numbers: Array, target: DataType, memory: np.dtype[Any])
     top = 2 * end if target.name in ("uint32", "uint64") else end
     wraps = (whole_numbers >= -end) & (whole_numbers < top)
     high = wraps & (whole_numbers >= end)
-    # From 2^63 upwards only uint64 can take a number directly; below, everything goes by way of int64.
+    # Only uint64 can take numbers from 2^63 upwards directly; smaller ones are converted through int64.
     out = np.where(wraps & ~high, whole_numbers, 0).astype(np.int64).astype(memory)
     out[high] = whole_numbers[high].astype(memory)
     if target.itemsize >= 4:

@@ -1,8 +1,9 @@
 """Conversions to, from and among text, bytes and JSON.
 
 Numbers print as C's ``%g`` does, with six digits: ``1.5``, ``1e+20``, ``nan``; complex numbers as ``(1,2)``.
-Bytes become text only if they are UTF-8.  JSON becomes a number if it is one or a string of one; booleans
-and text are taken as they are.  ``S<n>`` and ``U<n>`` hold what fits; nothing is cut off.
+Bytes become text only if they are UTF-8.  JSON becomes a number if it is a number or a string of one;
+booleans and text must be JSON booleans and strings.  Values too long for ``S<n>`` or ``U<n>`` are errors;
+nothing is cut off.
 """
 
 from __future__ import annotations
@@ -82,8 +83,8 @@ def from_json_converter(target: DataType) -> Callable[[Array], Array]:
 
 def text_converter(source: DataType, target: DataType) -> Callable[[Array], Array]:
     """Return the function that converts among string, ustring, json, ``S<n>`` and ``U<n>``."""
-    # It raises InvalidArgumentError for bytes that are not UTF-8, JSON that is no string, and what is too
-    # long.
+    # It raises InvalidArgumentError for bytes that are not UTF-8, JSON other than strings, and values that
+    # are too long.
     want_bytes = target.kind in _BYTES
     if source.kind == "json":
         take: Callable[[Any], Any] = (lambda v: _encode(expect_string(v))) if want_bytes else expect_string

@@ -1,6 +1,6 @@
 """The type of an array's elements, by name: ``dtype("uint16")``.
 
-TensorStore's types are all here under its names.  NumPy's types of fixed size that it has no name for are
+All of TensorStore's types are here under its names.  NumPy types of fixed size that TensorStore lacks are
 data types too: ``S5`` (null-terminated bytes), ``U7`` (text), ``V5`` (raw bytes), ``datetime64[ns]``,
 ``timedelta64[10ms]`` and structured types.
 """
@@ -46,7 +46,7 @@ _ABSTRACT = (
     np.flexible,
     np.character,
 )
-# NumPy's own short names; their byte order doesn't matter here, as that of a NumPy type doesn't.
+# NumPy's short names; byte order is ignored, as it is for NumPy types.
 _NUMPY_NAME = re.compile(r"[<>=|]?([biufcSUV][1-9]\d*|\?|[mM]8\[\w+\])", re.ASCII)
 _SCALARS: dict[Kind, type] = {"string": bytes, "ustring": str, "json": np.object_}
 
@@ -107,7 +107,7 @@ class DataType:
                     raise UnknownExtensionError(_unknown(name))
                 return cls.of_extension(extension)
             kind, memory = kind_and_memory
-            # A name has several spellings ("datetime64[1ms]"); the one kept is that of the NumPy type.
+            # A name has several spellings ("datetime64[1ms]"); the NumPy type's spelling is kept.
             if name not in NAMED and (canonical := name_of(memory)) is not None:
                 name = canonical[0]
             found = _INTERNED.setdefault(name, cls._make(name, kind, memory))
@@ -138,7 +138,7 @@ class DataType:
 
     @property
     def extension(self) -> Extension | None:
-        """Description of the type, if it is of another package."""
+        """Description of the type, if another package defines it."""
         return self._extension
 
     @property
@@ -153,7 +153,7 @@ class DataType:
 
     @property
     def itemsize(self) -> int:
-        """Size of an element in memory, in bytes; that of a reference for string, ustring and json."""
+        """Size of an element in memory, in bytes; for string, ustring and json, the size of a reference."""
         return self._memory.itemsize
 
     @property
@@ -166,9 +166,9 @@ class DataType:
         return self._name
 
     def zero(self) -> npt.NDArray[Any]:
-        """Return the element where no fill value is given, with shape ``()``.
+        """Return the element used without a fill value, with shape ``()``.
 
-        Zero, false, empty, null, or for ``datetime64`` and ``timedelta64`` not-a-time.
+        Zero, false, empty, null, or not-a-time for ``datetime64`` and ``timedelta64``.
         """
         out = np.zeros((), self._memory)
         if self._kind == "datetime":
@@ -191,14 +191,14 @@ class DataType:
         return f"dtype({self._name})" if self._name[0] in "[{" else f'dtype("{self._name}")'
 
     def __eq__(self, other: object) -> bool:
-        """Return True if `other` is, or names, the same type; None is no data type, and unequal.
+        """Return True if `other` is, or names, the same type; None is unequal to every type.
 
         Raises
         ------
         ValueError
-            For a name or a NumPy type to which no data type corresponds.
+            If no data type corresponds to a name or a NumPy type.
         TypeError
-            For what is none of the things that a data type can be made of.
+            If `other` is anything else that is not a data type.
         """
         if isinstance(other, DataType):
             return self is other
@@ -244,4 +244,4 @@ _INTERNED: dict[str, DataType] = {
 
 dtype = DataType
 dtypes: MappingProxyType[str, DataType] = MappingProxyType(dict(_INTERNED))
-"""Every type that has a name of its own, by that name."""
+"""All types with a fixed name, by that name."""

@@ -1,8 +1,8 @@
-"""Data types of other packages: a name in Zarr v3, and the NumPy type that elements have in memory.
+"""Data types of other packages: a name in Zarr v3, and the NumPy type of elements in memory.
 
 They are rows of the catalogue, or registered in ``chunkwise.core.base.catalogue.data_types``.  Only Zarr v3
-can say their names, so arrays in other formats don't have them.  `chunkwise.core.dtypes.data_type.DataType`
-is found by the name, or by the JSON object of name and configuration where there are options.
+can store their names, so arrays in other formats can't have them.  `chunkwise.core.dtypes.data_type.DataType`
+takes the name or, if there are options, the JSON object of name and configuration.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["Extension", "extension_of", "find_extension", "name_of_extension"]
 
 
 class Extension(Protocol):
-    """Data type of another package; mostly a frozen dataclass of its options.
+    """Data type of another package; usually a frozen dataclass of its options.
 
     Attributes
     ----------
@@ -33,9 +33,9 @@ class Extension(Protocol):
 
     Notes
     -----
-    Two members are optional.  ``fill_rank`` is how deep the lists are that a fill value is in JSON, 0 where
-    it is no list.  ``from_numbers(array, casting)`` returns an array of numbers as one of ``memory_dtype``,
-    by one of NumPy's rules for casting; without it users give what NumPy converts to that.
+    Two members are optional.  ``fill_rank`` is the depth of the lists that make up a fill value in JSON, 0 if
+    it is not a list.  ``from_numbers(array, casting)`` converts an array of numbers to ``memory_dtype``, by
+    one of NumPy's rules for casting; without it, users must pass values that NumPy itself converts.
     """
 
     name: ClassVar[str]
@@ -45,7 +45,7 @@ class Extension(Protocol):
 
     @classmethod
     def parse(cls, configuration: Mapping[str, JSON]) -> Self:
-        """Return the type with the options of a ``configuration``, empty if there is none."""
+        """Return the type with the options of a ``configuration``, which is empty if missing."""
         ...
 
     def to_json(self) -> dict[str, JSON]:
@@ -53,7 +53,7 @@ class Extension(Protocol):
         ...
 
     def parse_fill_value(self, value: JSON) -> npt.ArrayLike:
-        """Return the element that a fill value in JSON means."""
+        """Return the element that a fill value in JSON stands for."""
         ...
 
     def print_fill_value(self, fill: npt.NDArray[Any]) -> JSON:
@@ -91,7 +91,7 @@ def extension_of(name: str) -> Extension | None:
         return find_extension(name, {})
     try:
         value = json.loads(name)
-    except (ValueError, RecursionError):  # no JSON, or nested too deeply
+    except (ValueError, RecursionError):  # not JSON, or nested too deeply
         return None
     members = Members(expect_object(value))
     own, configuration = members.take("name", expect_string), members.take("configuration", expect_object, {})

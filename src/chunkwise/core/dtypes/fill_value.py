@@ -1,6 +1,7 @@
 """Fill values: from the JSON of each format to an array of shape ``()`` in memory, and back.
 
-``parse_fill_value`` and ``fill_value_to_json`` choose the family's functions; the forms are described there.
+``parse_element`` and ``print_element`` call the functions of the data type's family, whose modules describe
+the forms.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ _PRINT: dict[Kind, Callable[[npt.NDArray[Any], DataType, Notation], JSON]] = {
 def parse_element(
     value: JSON, dtype: DataType, notation: Notation, stored: np.dtype[Any] | None = None
 ) -> npt.NDArray[Any]:
-    """Return the element that `value` is in `notation`, with shape ``()``; raise SpecError for any other."""
+    """Return the element that `value` stands for in `notation`, with shape ``()``, or raise SpecError."""
     # `stored` is the type with the byte order it is stored in; it matters for base64 of complex and
     # structured types.
     if dtype.kind == "struct":
@@ -91,7 +92,7 @@ def _parse_extension(value: JSON, dtype: DataType, extension: Extension) -> npt.
         return np.array(extension.parse_fill_value(value), dtype.memory_dtype).reshape(())
     except ChunkwiseError:
         raise
-    except (TypeError, ValueError, LookupError, ArithmeticError) as e:  # as other packages refuse a value
+    except (TypeError, ValueError, LookupError, ArithmeticError) as e:  # how packages refuse a value
         raise SpecError(f"Expected value of {dtype.name}, but received: {show(value)} ({e})") from e
 
 
@@ -108,7 +109,7 @@ def print_element(
 
 
 def same_fill(a: npt.NDArray[Any] | None, b: npt.NDArray[Any] | None) -> bool:
-    """Return True if two fill values are the same bits: NaN is itself, 0.0 is not -0.0, None is only None."""
+    """Return True if two fill values have the same bits: NaN is equal to itself, 0.0 not to -0.0."""
     if a is None or b is None:
         return a is b
     if a.dtype != b.dtype or a.shape != b.shape:
@@ -119,7 +120,7 @@ def same_fill(a: npt.NDArray[Any] | None, b: npt.NDArray[Any] | None) -> bool:
 
 
 def same_object(a: Any, b: Any) -> bool:
-    """Return True if two elements that are Python objects are of one type and the same in all they hold."""
+    """Return True if two Python objects have the same type and the same contents, at all depths."""
     if isinstance(a, float) and isinstance(b, float):
         return (a == b and math.copysign(1, a) == math.copysign(1, b)) or (a != a and b != b)
     if type(a) is not type(b):

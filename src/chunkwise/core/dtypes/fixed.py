@@ -8,10 +8,11 @@ type         in Zarr v3                         in Zarr v2           fill value
 ``V<n>``     ``r<8 n>``, read: ``raw_bytes``    ``|V<n>``            base64
 ============ ================================== ==================== =======================
 
-Sizes are in bytes, for ``U<n>`` in code points of four bytes.  Peers differ in whether the base64 of an
-``S<n>`` holds the padding: TensorStore wants all `n` bytes in Zarr v2, so they are written there; zarr-python
-leaves them out, so they are left out in Zarr v3, which TensorStore doesn't have.  Of ``r<8 n>`` the Zarr v3
-specification has a list of byte values, which is written; base64, which both peers write, is read too.
+Sizes are in bytes; for ``U<n>``, in code points of four bytes.  Peers differ in whether the base64 of an
+``S<n>`` includes the padding.  TensorStore requires all `n` bytes in Zarr v2, so the padding is written
+there; zarr-python leaves it out, so it is left out in Zarr v3, where TensorStore has no ``S<n>``.  For ``r<8
+n>``, the list of byte values of the Zarr v3 specification is written; base64, which both peers write, is read
+too.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ def decode_base64(value: JSON, nbytes: int, *, exact: bool = False) -> bytes:
 
 def parse_fixed_bytes(value: JSON, dtype: DataType, notation: Notation) -> npt.NDArray[Any]:
     """Return a fill value of ``S<n>``, ``V<n>``, char or byte."""
-    # A list of byte values is read too in Zarr v3, and 0 for bytes that are all zero, which TensorStore
-    # writes for the raw members of a structured type.
+    # Zarr v3 also has lists of byte values, and 0 for bytes that are all zero, which TensorStore writes for
+    # the raw members of a structured type.
     nbytes = dtype.itemsize
     raw_bits = notation.has_bits and dtype.kind == "raw"
     if raw_bits and isinstance(value, list):

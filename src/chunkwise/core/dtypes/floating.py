@@ -1,11 +1,11 @@
 """Binary floating-point numbers of 4 to 64 bits, and complex numbers, which are two of them.
 
-Those below 8 bits take one byte each.
+Numbers below 8 bits take one byte each.
 
 Fill value in Zarr v3 ("Data Types", "Permitted fill values"): a number, ``"Infinity"``, ``"-Infinity"``,
 ``"NaN"`` for the one NaN with sign 0 and only the first bit of the mantissa set, and ``"0x7fc00001"``, the
-bits of any value; the only form for other NaNs.  Formats without infinity have for ``"NaN"`` the NaN that
-converting one gives.
+bits of any value, which is the only form for other NaNs.  In types without infinity, ``"NaN"`` is the NaN
+that conversion gives.
 
 In Zarr v2 ("Fill value encoding"): a number or one of the three words; TensorStore also reads decimal
 strings, and writes ``float4_e2m1fn`` as base64 of its byte.  The payload of a NaN can't be written there.
@@ -46,12 +46,12 @@ _COMPONENT = {"complex64": DataType("float32"), "complex128": DataType("float64"
 
 
 def bits_type(dtype: DataType) -> str:
-    """Return the unsigned integer type of the size of one element."""
+    """Return the unsigned integer type with the size of one element."""
     return f"u{dtype.itemsize}"
 
 
 def canonical_nan(dtype: DataType) -> npt.NDArray[Any]:
-    """Return the value of ``"NaN"``; not a NaN for the types that have none."""
+    """Return the value of ``"NaN"``, which is not a NaN for types without one."""
     with np.errstate(all="ignore"):
         return np.array(math.nan).astype(dtype.memory_dtype)
 
@@ -67,7 +67,7 @@ def _rounded(value: float, dtype: DataType, said: JSON) -> npt.NDArray[Any]:
 
 
 def read_float(value: JSON) -> float:
-    """Return a number or a string as TensorStore's JSON conversion reads it; raise SpecError for all else."""
+    """Return a number or string as TensorStore's JSON conversion reads it, or raise SpecError."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         try:
             return float(value)
@@ -83,7 +83,7 @@ def read_float(value: JSON) -> float:
 
 def parse_float(value: JSON, dtype: DataType, notation: Notation) -> npt.NDArray[Any]:
     """Return a fill value of a floating-point type, or raise SpecError."""
-    # An error are also infinity and NaN where the type has none, and finite numbers that would become NaN.
+    # Infinity and NaN are errors for types without them, and so are finite numbers that would become NaN.
     if notation.is_plain:
         with np.errstate(all="ignore"):
             return np.array(read_float(value)).astype(dtype.memory_dtype)
@@ -117,8 +117,8 @@ def _from_string(value: str, dtype: DataType, notation: Notation) -> npt.NDArray
 
 
 def print_float(fill: npt.NDArray[Any], dtype: DataType, notation: Notation) -> JSON:
-    """Return the JSON form of a fill value, one that every peer reads as this very value."""
-    # In a schema that is always a number, be it NaN or infinite.
+    """Return the JSON form of a fill value, in a form that every peer reads as exactly this value."""
+    # In a schema it is always a number, even NaN or an infinity.
     value = float(fill)
     if notation.is_plain:
         return value
@@ -127,7 +127,7 @@ def print_float(fill: npt.NDArray[Any], dtype: DataType, notation: Notation) -> 
     if math.isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
     if notation.has_bits:
-        # Peers don't agree on the numbers that float8_e8m0fnu has, but they do on its bits.
+        # Peers disagree on the numbers that float8_e8m0fnu has, but agree on its bits.
         if dtype.name == "float8_e8m0fnu" and not math.isnan(value):
             return _hex(fill, dtype)
         if math.isnan(value) and fill.tobytes() != canonical_nan(dtype).tobytes():

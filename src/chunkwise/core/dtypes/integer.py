@@ -4,11 +4,12 @@ Integers below 8 bits take one byte each, sign-extended or zero-extended.  Fill 
 fraction that the type can hold (Zarr v3 "Data Types", "Permitted fill values"; Zarr v2 "Fill value
 encoding").  ``5.0`` is read as 5, as peers do.
 
-``bool`` is one byte, 0 or 1.  Fill value: JSON ``true`` or ``false`` in every format (Zarr v3, as above); 0
-or 1, which other writers store and zarr-python reads, in Zarr v2 too.
+``bool`` is one byte, 0 or 1.  Fill value: JSON ``true`` or ``false`` in every format (Zarr v3, as above); in
+Zarr v2 also 0 or 1, which other writers store and zarr-python reads.
 
-``datetime64`` and ``timedelta64`` are 64-bit counts of a unit or of a multiple of it.  In Zarr v3 these are
-the extensions ``numpy.datetime64`` and ``numpy.timedelta64`` with members ``unit`` and ``scale_factor``; in
+``datetime64`` and ``timedelta64`` are 64-bit counts of a unit or of a multiple of a unit.  In Zarr v3 they
+are the extensions ``numpy.datetime64`` and ``numpy.timedelta64`` with members ``unit`` and ``scale_factor``;
+in
 Zarr v2 NumPy's type strings ``<M8[10ms]``.  Fill value: the count as a number, where not-a-time is the least
 64-bit integer; ``"NaT"`` is read too.
 """
@@ -57,9 +58,9 @@ def is_small(dtype: DataType) -> bool:
 
 
 def sign_extended(array: npt.NDArray[Any], dtype: DataType) -> npt.NDArray[Any]:
-    """Return an array of 2- or 4-bit integers with the unused bits of each byte set by the sign."""
-    # ``ml_dtypes`` leaves them zero or not, depending on where a value came from; stored and compared, an
-    # element is a whole byte.
+    """Return an array of 2- or 4-bit integers with the unused bits of each byte set to the sign."""
+    # In ``ml_dtypes`` these bits depend on where a value came from, but elements are stored and compared as
+    # whole bytes.
     signed = dtype.name[0] == "i"
     shift = np.array(8 - int(dtype.name[-1]), np.int8 if signed else np.uint8)
     whole = np.ascontiguousarray(array).view(shift.dtype).reshape(array.shape)
@@ -86,7 +87,7 @@ def read_int(value: JSON, dtype: DataType, *, strings: bool = False) -> int:
 
 
 def show(value: JSON) -> str:
-    """Return a JSON value as text for a message; NaN and infinity print as null, which is what JSON has."""
+    """Return a JSON value as text for a message; NaN and infinity print as null, since JSON lacks them."""
     if isinstance(value, float) and not np.isfinite(value):
         return "null"
     try:
@@ -96,7 +97,7 @@ def show(value: JSON) -> str:
 
 
 def parse_int(value: JSON, dtype: DataType, notation: Notation) -> npt.NDArray[Any]:
-    """Return a fill value; in a schema a string of digits will do too."""
+    """Return a fill value; a schema may have a string of digits."""
     number = read_int(value, dtype, strings=notation.is_plain)
     if is_small(dtype):
         return sign_extended(np.array(number, dtype.memory_dtype), dtype)
@@ -109,7 +110,7 @@ def print_int(fill: npt.NDArray[Any], dtype: DataType, notation: Notation) -> JS
 
 
 def parse_bool(value: JSON, dtype: DataType, notation: Notation) -> npt.NDArray[Any]:
-    """Return a fill value; in a schema the strings ``"true"`` and ``"false"`` will do too."""
+    """Return a fill value; a schema may have the strings ``"true"`` and ``"false"``."""
     if notation.is_plain and value in ("true", "false"):
         value = value == "true"
     if not notation.is_plain and type(value) is int and value in (0, 1):

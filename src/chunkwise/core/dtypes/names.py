@@ -1,8 +1,8 @@
 """Names of data types and the NumPy types behind them.
 
-A *named* type is one of TensorStore's, or one of its kin that ``ml_dtypes`` adds.  A *sized* type has its
-size or unit in its name: ``S5``, ``U7``, ``V5``, ``datetime64[10ms]``.  A structured type is named by the
-JSON list of its fields, ``[["x","int32"],["y","float32",[2]]]``.
+A *named* type is one of TensorStore's, or a similar one that ``ml_dtypes`` adds.  A *sized* type has its size
+or unit in its name: ``S5``, ``U7``, ``V5``, ``datetime64[10ms]``.  A structured type is named by the JSON
+list of its fields, ``[["x","int32"],["y","float32",[2]]]``.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ Kind: TypeAlias = Literal[
     "json",
     "extension",
 ]
-"""Family of a data type: the module with its fill values, and its row in the conversion table."""
+"""Family of a data type: selects the module for its fill values, and its row in the conversion table."""
 
 
 class Notation(NamedTuple):
     """How one kind of document writes fill values."""
 
     is_plain: bool = False  # numbers of any kind, and bytes as text
-    has_bits: bool = False  # floats also as hexadecimal bits, bytes as a list of numbers
-    has_stored_form: bool = False  # what is no single number as base64 of its stored bytes
+    has_bits: bool = False  # as well: floats as hexadecimal bits, bytes as a list of numbers
+    has_stored_form: bool = False  # everything but single numbers as base64 of the stored bytes
     pads_bytes: bool = True  # with zeros, to the size of the data type
 
 
@@ -91,7 +91,7 @@ NAMED: dict[str, tuple[Kind, np.dtype[Any]]] = {
     "ustring": ("ustring", np.dtype(object)),
     "json": ("json", np.dtype(object)),
 }
-"""Family and type in memory of every type that has a name of its own."""
+"""Family and type in memory of all types with a fixed name."""
 
 _BY_NUMPY = {t: name for name, (kind, t) in NAMED.items() if kind in ("bool", "int", "float", "complex")}
 _SIZED: dict[str, Kind] = {"S": "bytes", "U": "text", "V": "raw"}
@@ -99,8 +99,8 @@ _SIZED_NAME = re.compile(r"[SUV][1-9][0-9]*|(datetime64|timedelta64)(\[[0-9A-Za-
 
 
 def name_of(dtype: np.dtype[Any]) -> tuple[str, Kind] | None:
-    """Return name and family of the data type for a NumPy type in any byte order; None if there is none."""
-    # Objects have none: the type alone doesn't say whether they are bytes, text or JSON.
+    """Return the name and family of the data type for a NumPy type in any byte order, or None."""
+    # Objects have no data type: the NumPy type alone doesn't tell whether they are bytes, text or JSON.
     if dtype.names is not None:
         fields = _fields_of(dtype)
         return None if fields is None else (dump_fields(fields), "struct")
@@ -116,7 +116,7 @@ def name_of(dtype: np.dtype[Any]) -> tuple[str, Kind] | None:
             return name, NAMED[name][0]
     if dtype.kind in "SV" and dtype.itemsize == 0:
         return ("char", "char") if dtype.kind == "S" else ("byte", "byte")
-    # ml_dtypes types that are not listed above also say that their kind is "V".
+    # ml_dtypes types that are not listed above have kind "V" too.
     if dtype.kind not in _SIZED or dtype.itemsize == 0 or dtype.type not in (np.bytes_, np.str_, np.void):
         return None
     return f"{dtype.kind}{dtype.itemsize // (4 if dtype.kind == 'U' else 1)}", _SIZED[dtype.kind]
@@ -124,7 +124,7 @@ def name_of(dtype: np.dtype[Any]) -> tuple[str, Kind] | None:
 
 @lru_cache(1024)
 def numpy_of(name: str) -> tuple[Kind, np.dtype[Any]] | None:
-    """Return family and NumPy type, in native byte order, of the data type called `name`; None if unknown."""
+    """Return the family and native NumPy type of the data type called `name`; None if unknown."""
     if name in NAMED:
         return NAMED[name]
     try:
@@ -173,12 +173,12 @@ def dump_fields(fields: list[Any]) -> str:
 def _member_of(name: Any) -> np.dtype[Any]:
     found = numpy_of(name) if isinstance(name, str) else None
     if found is None or found[1].hasobject:
-        raise ValueError(f"no data type of fixed size is called {name!r}")
+        raise ValueError(f"there is no data type of fixed size called {name!r}")
     return found[1]
 
 
 def _fields_of(dtype: np.dtype[Any]) -> list[Any] | None:
-    """Return the fields of a structured type as JSON, None if one has no data type of its own."""
+    """Return the fields of a structured type as JSON, None if a field's type is not a data type."""
     out = []
     for name in dtype.names or ():
         assert dtype.fields is not None
@@ -187,7 +187,7 @@ def _fields_of(dtype: np.dtype[Any]) -> list[Any] | None:
         if member.names is not None:
             inner: Any = _fields_of(member)
         else:
-            # "char" and "byte" can't be told from S1 and V1, which is what they are as members.
+            # As fields, "char" and "byte" can't be told from S1 and V1.
             found = name_of(member)
             inner = None if found is None or member.kind == "T" else found[0]
         if inner is None or not name:

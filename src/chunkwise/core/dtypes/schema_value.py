@@ -1,8 +1,8 @@
 """Fill values and arrays in the JSON of a schema or of the ``array`` driver: nested lists of elements.
 
 Elements are read as TensorStore converts JSON: numbers also from strings, booleans and text strictly.
-Types that TensorStore has no JSON for have one here: complex numbers are pairs, ``S<n>``, ``V<n>`` and
-structured values base64, times their count.
+Types for which TensorStore has no JSON form have one here: complex numbers are pairs; ``S<n>``, ``V<n>`` and
+structured values are base64; times are their count.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from chunkwise.errors import InvalidArgumentError, SpecError, braced, prefix
 __all__ = ["array_from_json", "array_to_json", "fill_value_from_json", "fill_value_to_json"]
 
 
-_MAX_RANK = 32  # as for every domain
+_MAX_RANK = 32  # the limit of every domain
 
 
 def array_from_json(value: JSON, dtype: DataType, rank: int | None = None) -> npt.NDArray[Any]:
-    """Return nested lists as an array of `dtype`; raise SpecError with the position of what is no element."""
-    # `rank` is the depth of the lists that make the array; it is needed for json, whose elements can be
-    # lists, and 0 there by default.  Otherwise every list counts, apart from those that an element is, such
-    # as a complex number.
+    """Return nested lists as an array of `dtype`; raise SpecError with the position of an invalid element."""
+    # `rank` is the depth of the lists that make up the array.  It is needed for json, whose elements can be
+    # lists, and defaults to 0 there.  Otherwise all lists count, except those that form an element, such as a
+    # complex number.
     if rank is None:
         rank = 0 if dtype.kind == "json" else max(0, _depth(value) - _element_rank(dtype))
     if rank > _MAX_RANK:
@@ -48,7 +48,7 @@ def array_from_json(value: JSON, dtype: DataType, rank: int | None = None) -> np
     _flatten(value, shape, (), elements)
     if dtype.kind == "int" and not is_small(dtype) and set(map(type, elements)) == {int}:
         lo, hi = bounds_of(dtype)
-        if lo <= min(elements) and max(elements) <= hi:  # the common case at once
+        if lo <= min(elements) and max(elements) <= hi:  # the common case, in one step
             return np.array(elements, dtype.memory_dtype).reshape(shape)
     out = np.empty(len(elements), dtype.memory_dtype)
     for i, element in enumerate(elements):
@@ -63,7 +63,7 @@ def array_from_json(value: JSON, dtype: DataType, rank: int | None = None) -> np
 def array_to_json(array: npt.NDArray[Any], dtype: DataType) -> JSON:
     """Return `array` as nested lists; inverse of `array_from_json`."""
     if array.ndim:
-        # The ellipsis keeps elements of object arrays in arrays of rank 0.
+        # The ellipsis keeps an element of an object array in an array of rank 0.
         return [array_to_json(array[i, ...], dtype) for i in range(len(array))]
     return print_element(array, dtype, SCHEMA)
 
@@ -73,7 +73,7 @@ fill_value_to_json = array_to_json
 
 
 def _element_rank(dtype: DataType) -> int:
-    """Return the depth of the lists that an element is in JSON."""
+    """Return the depth of the lists that form an element in JSON."""
     return 1 if dtype.kind == "complex" else getattr(dtype.extension, "fill_rank", 0)
 
 

@@ -1,9 +1,9 @@
 """Structured types: records of named members, each of a fixed-size type, without padding.
 
-In Zarr v3 the extension ``struct`` (members as objects) or its older form ``structured`` (members as pairs);
-in Zarr v2 a list of ``[name, type]`` or ``[name, type, shape]``.  Fill value: base64 of the stored record in
-Zarr v2 and of ``structured``, an object with a value for each member of ``struct``; both forms, and a list of
-the values in order, are read of either.
+In Zarr v3, the extension ``struct`` (members as objects) or its older form ``structured`` (members as pairs);
+in Zarr v2, a list of ``[name, type]`` or ``[name, type, shape]``.  Fill value: base64 of the stored record in
+Zarr v2 and for ``structured``, an object with a value for each member for ``struct``.  Both forms, and a list
+of the values in order, are read everywhere.
 """
 
 from __future__ import annotations
@@ -69,6 +69,6 @@ def parse_struct(
 def print_struct(
     fill: npt.NDArray[Any], dtype: DataType, notation: Notation, stored: np.dtype[Any] | None
 ) -> str:
-    """Return base64 of the record as stored, by default in little-endian."""
+    """Return base64 of the record as stored, by default little-endian."""
     raw = fill.astype(stored or dtype.memory_dtype.newbyteorder("<")).tobytes()
     return base64.b64encode(raw).decode()

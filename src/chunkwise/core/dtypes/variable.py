@@ -9,7 +9,7 @@ json        --                           ``json2``, ``msgpack2``, ``pickle``;   
                                          ``vlen-array``: elements are arrays
 =========== ============================ ============================================== ==========
 
-zarr-python 2 writes 0 as the fill value of ``|O`` when it is given none; it is read as empty.
+zarr-python 2 writes 0 for a missing fill value of ``|O``; it is read as empty.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["boxed", "parse_variable", "print_variable"]
 
 
 def boxed(value: Any) -> npt.NDArray[Any]:
-    """Return an array of shape ``()`` that holds `value`, whatever it is."""
+    """Return an array of shape ``()`` that holds `value`, which can be any object."""
     out = np.empty((), object)
     out[()] = value
     return out

@@ -1,4 +1,4 @@
-"""Data types and fill values in ``.zarray`` and, the same forms, in the ``meta`` of Zarr v1.
+"""Data types and fill values in ``.zarray`` and, in the same forms, in the ``meta`` of Zarr v1.
 
 Specification: Zarr v2, "Data type encoding" and "Fill value encoding".  A type is a NumPy type string with
 byte order (``"<f4"``), a list of fields, or, written by TensorStore, a plain name (``"bfloat16"``).
@@ -38,7 +38,7 @@ _TYPE_STRING = re.compile(r"([<>|])([biufcSUVmM])([0-9]+)(\[[^\]]*\])?")
 
 
 def parse_zarr2(value: JSON, object_codec: str | None = None) -> tuple[DataType, np.dtype[Any]]:
-    """Return the data type of member ``dtype`` of a Zarr v2 array, and the type with its byte order."""
+    """Return the data type of member ``dtype`` of a Zarr v2 array, and the NumPy type with its byte order."""
     # `object_codec` is the ``id`` of the first filter, which decides what ``|O`` is.
     if isinstance(value, list):
         fields = [
@@ -67,7 +67,7 @@ def parse_zarr2(value: JSON, object_codec: str | None = None) -> tuple[DataType,
 
 
 def object_dtype(codec: str) -> DataType | None:
-    """Return the data type of ``|O`` behind a first filter with that ``id``; None if it makes no objects."""
+    """Return the data type of ``|O`` with a first filter of that ``id``; None if it makes no objects."""
     try:
         name = codecs.find(codec, "zarr2").object_dtype
     except UnknownExtensionError:
@@ -79,8 +79,8 @@ def _from_type_string(name: str) -> np.dtype[Any]:
     match = _TYPE_STRING.fullmatch(name)
     if match is not None:
         order, kind, size, unit = match[1], match[2], int(match[3]), match[4]
-        # Only a type that has bytes to order may, and must, say how; only a time has a unit.  By the
-        # specification it must, but zarr-python writes NumPy's times without unit as ``<M8``.
+        # A type has a byte order exactly if it has several bytes; only a time has a unit.  The specification
+        # demands a unit, but zarr-python writes NumPy's times without one as ``<M8``.
         if (order != "|" or size == 1 or kind in "SV") and size > 0 and (unit is None or kind in "mM"):
             try:
                 stored = np.dtype(name)
@@ -108,13 +108,13 @@ def _field(value: JSON) -> tuple[Any, ...]:
 
 
 def _gap(i: int, dtype: np.dtype[Any]) -> str:
-    """Return the name that NumPy gives to bytes between two fields, which have none in the document."""
+    """Return the name that NumPy gives to bytes between two fields, which are nameless in the document."""
     return f"f{i}" if dtype.kind == "V" and dtype.names is None else ""
 
 
 def to_zarr2(dtype: DataType, endian: str = "little") -> JSON:
     """Return member ``dtype`` of a Zarr v2 array for `dtype`; raise UnsupportedError if there is none."""
-    # For string, ustring and json that is ``"|O"``; the caller adds the filter that goes with it.
+    # For string, ustring and json it is ``"|O"``; the caller adds the filter for it.
     if dtype.kind in ("char", "byte", "extension"):
         raise UnsupportedError(f"Data type not supported: {dtype.name}")
     if dtype.memory_dtype.hasobject:
@@ -140,9 +140,10 @@ def parse_fill_value_zarr2(
     value: JSON, dtype: DataType, stored: np.dtype[Any] | None = None
 ) -> npt.NDArray[Any] | None:
     """Return member ``fill_value`` of a Zarr v2 array as an array of shape ``()``; None for null."""
-    # `stored` is the type with its byte order from `parse_zarr2`; by default little-endian.  Base64 of
-    # structured and complex values is of the bytes as stored.  zarr-python wrote 0 for none, before it wrote
-    # base64; of text of any length it reads numbers as their digits, and numbers of others as text.
+    # `stored` is the type with its byte order from `parse_zarr2`, by default little-endian.  Structured and
+    # complex values are base64 of the bytes as stored. zarr-python used to write 0 for a missing fill value,
+    # before it wrote base64.  It reads a number as text of any length, and the digits in a text as an
+    # integer.
     if type(value) is int and value == 0 and dtype.kind in ("bytes", "text", "raw", "struct", "string"):
         return dtype.zero()
     if dtype.kind == "ustring" and type(value) in (int, float):
@@ -156,5 +157,5 @@ def fill_value_to_zarr2(
     fill: npt.NDArray[Any] | None, dtype: DataType, stored: np.dtype[Any] | None = None
 ) -> JSON:
     """Return member ``fill_value`` of a Zarr v2 array; inverse of `parse_fill_value_zarr2`."""
-    # Every NaN becomes ``"NaN"``: Zarr v2 has one only.
+    # Every NaN becomes ``"NaN"``, the only one in Zarr v2.
     return None if fill is None else print_element(fill, dtype, ZARR2, stored)

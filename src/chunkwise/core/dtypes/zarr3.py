@@ -49,7 +49,7 @@ _MAX = 2**31 - 1
 
 
 def parse_zarr3(value: JSON) -> DataType:
-    """Return the data type that member ``data_type`` of a Zarr v3 array means, or raise SpecError."""
+    """Return the data type of member ``data_type`` of a Zarr v3 array, or raise SpecError."""
     if isinstance(value, str):
         return _simple(value)
     members = Members(expect_object(value))
@@ -173,8 +173,8 @@ def parse_fill_value_zarr3(value: JSON, dtype: DataType) -> npt.NDArray[Any]:
 
 def fill_value_to_zarr3(fill: npt.NDArray[Any], dtype: DataType, data_type: JSON = None) -> JSON:
     """Return member ``fill_value`` of a Zarr v3 array; exact inverse of `parse_fill_value_zarr3`."""
-    # `data_type` is what the document calls the type.  ``structured`` and ``raw_bytes`` have base64,
-    # ``struct`` an object with all members, ``r<N>`` a list of byte values.
+    # `data_type` is the name in the document.  For ``structured`` and ``raw_bytes`` the fill value is base64,
+    # for ``struct`` an object with all members, for ``r<N>`` a list of byte values.
     if dtype.kind not in ("struct", "raw"):
         return print_element(fill, dtype, ZARR3)
     data_type = to_zarr3(dtype) if data_type is None else data_type

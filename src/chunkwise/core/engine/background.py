@@ -1,4 +1,4 @@
-"""Work that mostly waits for a network, on threads of its own, so that the caller need not wait."""
+"""Work that mostly waits for a network, on separate threads, so that the caller need not wait."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def _background_pool() -> Pool:
 
 
 def in_background(work: Callable[[], T], *, writes: Hashable = None) -> Future[T]:
-    """Return the future of what `work` returns, called in another thread; `writes` as for `Pool.run`."""
-    # In a thread of a pool, whose turn it is to wait, `work` is done here and now.
+    """Return the future of `work`, called in another thread; `writes` is as for `Pool.run`."""
+    # A thread of a pool, which may wait, does `work` itself, now.
     results: list[T] = []
     pool = _background_pool()
     pool.start_threads(min(DEFAULT_CONCURRENCY, len(_under_way) + 1))
@@ -39,7 +39,7 @@ def in_background(work: Callable[[], T], *, writes: Hashable = None) -> Future[T
 
 
 def in_foreground(work: Callable[[], T]) -> Future[T]:
-    """Return the future of what `work` returns or raises, called here and now."""
+    """Return the completed future of `work`, called now in this thread."""
     try:
         return Future.ready(work())
     except Exception as e:

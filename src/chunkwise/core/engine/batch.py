@@ -24,8 +24,8 @@ _thread = threading.local()
 class Batch:
     """Collects requests; none is made before `submit` or the end of the ``with`` block.
 
-    What asks no store, such as a read of an array in memory, is done at once.
-    A batch without references left is submitted.
+    Reads that use no store, such as of an array in memory, are done at once.  A batch is submitted when its
+    last reference is dropped.
 
     Examples
     --------
@@ -45,18 +45,18 @@ class Batch:
         return self
 
     def defer(self, start: Callable[[], Future[T]], *, at_once: bool = False) -> Future[T]:
-        """Return the future of what `start` will start when the batch is submitted.
+        """Return the future of work that `start` begins when the batch is submitted.
 
         Parameters
         ----------
         start : function
         at_once : bool
-            Start it now, because waiting for other requests gains nothing: no store is asked.
+            Start now, because waiting for other requests gains nothing without a store.
 
         Raises
         ------
         InvalidArgumentError
-            If that has happened already.
+            If the batch was already submitted.
         """
         if at_once:
             self._check()
@@ -64,7 +64,7 @@ class Batch:
         promise, future = Promise[T].new()
 
         def run() -> None:
-            if promise.done():  # cancelled meanwhile
+            if promise.done():  # it was cancelled meanwhile
                 return
             try:
                 link(start(), promise)
@@ -81,7 +81,7 @@ class Batch:
         return self._starts
 
     def submit(self) -> None:
-        """Start everything that was collected; doing it again does nothing."""
+        """Start all collected requests; calling it again does nothing."""
         with self._lock:
             starts, self._starts = self._starts, None
         shared = SharedReads()
@@ -105,19 +105,19 @@ class Batch:
 
 
 def check_batch(batch: object) -> None:
-    """Raise TypeError for an argument ``batch`` that is none."""
+    """Raise TypeError if an argument ``batch`` is not a batch."""
     if batch is not None and not isinstance(batch, Batch):
         raise TypeError("Invalid batch")
 
 
 def batch_of_thread() -> SharedReads | None:
-    """Return what the reads of the batch have in common that this thread starts now; None without one."""
+    """Return the shared state of the batch whose reads this thread is starting; None without one."""
     shared: SharedReads | None = getattr(_thread, "shared", None)
     return shared
 
 
 def as_batched(function: Callable[P, T]) -> Callable[P, T]:
-    """Return `function`, for another thread, with what it starts in a batch if this thread's is."""
+    """Return `function` for another thread, where its reads belong to this thread's batch, if any."""
     shared = batch_of_thread()
     if shared is None:
         return function
@@ -131,7 +131,7 @@ def as_batched(function: Callable[P, T]) -> Callable[P, T]:
 
 @contextmanager
 def batched(shared: SharedReads | None) -> Iterator[None]:
-    """Have what this thread starts in the block belong to a batch, or to none."""
+    """Make reads that this thread starts in the block belong to a batch, or to none."""
     before = batch_of_thread()
     _thread.shared = shared
     try:

@@ -1,7 +1,7 @@
-"""Working through blocks with a few threads of their own.
+"""Processing blocks with a few separate threads.
 
-The threads wait for the reads and writes of their block, which the pool carries out.  With several blocks
-under way the pool always has something to do, and the memory in use is that of one block for each thread.
+The threads wait for the reads and writes of their blocks, which the pool carries out.  With several blocks
+under way, the pool always has work, and memory is limited to one block for each thread.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ __all__ = ["n_block_threads", "work_through"]
 
 B = TypeVar("B")
 
-# Each holds a block, and the pool does the work: copying 64 chunks of 64³ takes 60 to 66 ms of processor time
-# with 1 to 8 threads, and 77 with 32, on two processors.
+# Each thread holds a block, and the pool does the work: copying 64 chunks of 64³ takes 60 to 66 ms of
+# processor time with 1 to 8 threads, and 77 ms with 32, on two processors.
 _MOST_THREADS = 8
 
 
@@ -33,11 +33,11 @@ def n_block_threads() -> int:
 def work_through(
     blocks: Iterable[B], work: Callable[[B], None], n_threads: int | None = None
 ) -> Future[None]:
-    """Call `work` with each of `blocks`, in order, several at a time; the first failure ends the future."""
-    # No block is begun after a failure or after the future was cancelled.  Unless it was cancelled, the
-    # future is done when no thread is at work any more.
+    """Call `work` with each of `blocks`, in order, several at a time; the first failure fails the future."""
+    # No block is begun after a failure or cancellation.  Unless it was cancelled, the future is done when no
+    # thread is working any more.
     promise, future = Promise[None].new()
-    change = Change(EVERYWHERE, future)  # perhaps
+    change = Change(EVERYWHERE, future)  # if threads can be started
     n = n_threads or n_block_threads()
     left = [n]
     lock = new_lock()
@@ -73,11 +73,11 @@ def work_through(
             promise.set_result(None)
 
     try:
-        # A worker of Dask with one thread is that of its task.
+        # A Dask worker with one thread needs that thread for its task.
         n_started = 0 if n_dask_threads() == 1 else sum(start_thread(run) for _ in range(n))
-    except BaseException as e:  # an interrupt: those that run are to end
+    except BaseException as e:  # an interrupt: running threads must end
         errors.append(e)
         raise
-    for i in range(n_started, n):  # there can't be more threads: fewer do it, or this one
+    for i in range(n_started, n):  # no more threads can be started: fewer do the work, or this one
         end() if i else copy_context().run(run)
     return future

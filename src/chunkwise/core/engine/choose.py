@@ -1,4 +1,4 @@
-"""The strategy of a read of an array, from its plan, its store and what is cached."""
+"""The strategy of a read of an array, from its plan, its store and the cache."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def choose_strategy(
     n_processors: int,
     shards: tuple[ShardAxis, ...] | None,
 ) -> ReadStrategy:
-    """Return the strategy for a plan; `view` is the result in its order, `shards` is `plan` by shard."""
+    """Return the strategy for a plan; `view` is the result in plan order, `shards` is `plan` by shard."""
     level = array if array.shard is None else array.shard
     chain, shape = level.chain, level.grid.chunk_shape
     cache = cache_source(array, store)
@@ -65,20 +65,20 @@ def choose_strategy(
 def explain_read(
     array: StoredArray, store: Readable, transform: Transform, n_processors: int
 ) -> ReadStrategy | None:
-    """Return the strategy of a read into new memory, without reading; None if no chunk is touched."""
+    """Return the strategy of a read into new memory, without reading; None if it touches no chunk."""
     plan, shards = plan_array(array, transform)
     if plan.n_chunks == 0:
         return None
     one, shape = np.empty((), array.numpy_dtype), tuple(transform.input_shape)
     strides = [one.itemsize * prod(shape[dim + 1 :]) for dim in range(len(shape))]
-    memory = with_strides(one, shape, strides)  # looked at, never touched
+    memory = with_strides(one, shape, strides)  # its pages are never touched
     return choose_strategy(array, store, plan, plan.layout.view(memory), n_processors, shards)
 
 
 def plan_array(
     array: StoredArray, transform: Transform, chunks_per_shard: tuple[int, ...] | None = None
 ) -> tuple[Plan, tuple[ShardAxis, ...] | None]:
-    """Return the plan of a read, and the same by shard if there are any."""
+    """Return the plan of a read, and the same by shard if there are shards."""
     if array.shard is None:
         return plan_read(transform, array.grid), None
     plan = plan_read(transform, array.shard.grid)

@@ -1,4 +1,4 @@
-"""Decoders, encoders and staging memory of one worker; the test for chunks of nothing but the fill value."""
+"""Decoders, encoders and staging memory of one worker; the test for chunks with only the fill value."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ __all__ = [
 Array: TypeAlias = "npt.NDArray[Any]"
 
 CodecLimit: TypeAlias = "Slots | None"
-"""Held while a chunk is decoded, encoded or copied; None where no other worker has to wait for that."""
+"""Held while a chunk is decoded, encoded or copied; None if no other worker must wait for that."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def under(limit: CodecLimit, function: F) -> F:
-    """Return `function`, called while `limit` is held."""
+    """Return `function`, wrapped to hold `limit` while it runs."""
     return function if limit is None else cast(F, partial(limit.call, function))
 
 
 class StagingBuffer:
-    """The decoder of one worker for chunks of one shape, and memory for some decoded ones."""
+    """One worker's decoder for chunks of one shape, and memory for several decoded chunks."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class StagingBuffer:
 
     @cached_property
     def view(self) -> Callable[[Buffer], Array] | None:
-        """A function that gives a chunk as an array over its bytes, if the codecs allow it."""
+        """A function that returns a chunk as an array over its bytes, if the codecs allow it."""
         view = self.chain.open_view()
         return None if view is None else under(self.limit, view)
 
@@ -70,12 +70,12 @@ class StagingBuffer:
     def chunks(self) -> Array:
         """The decoded chunks, along the first axis."""
         item = self.chain.item
-        # N5's and transposed chunks have the first dimension fastest, and need not be turned around here
+        # chunks of N5 and transposed ones have the first dimension fastest, and are not transposed here
         turned = self.chain.codecs[0].name in ("n5_block", "transpose")
         shape = item.shape[::-1] if turned else item.shape
         try:
             memory = np.empty((self.n_chunks, *shape), item.dtype)
-        except (MemoryError, ValueError) as e:  # NumPy has limits of its own
+        except (MemoryError, ValueError) as e:  # NumPy has its own limits
             raise TooLargeError(
                 f"a chunk of shape {list(item.shape)} and {item.nbytes} bytes does not fit into memory"
             ) from e
@@ -88,26 +88,26 @@ class StagingBuffer:
 
     @cached_property
     def encoded(self) -> EncodedBatch | None:
-        """What decodes the chunks of a batch with one call; None if the codecs have no such call."""
+        """The decoder of a whole batch with one call; None if the codecs lack it."""
         decoder = self.chain.open_batch_decoder() if self.chunks.flags.c_contiguous else None
         return None if decoder is None else EncodedBatch(decoder, self.chunks, self.limit)
 
     def elements(self, chunks: Array) -> Array:
-        """Return what the plan is about of some chunks: all of them, or a field of each record."""
+        """Return the part of chunks that the plan addresses: all of it, or a field of each record."""
         return chunks if self._field is None else self._field.select(chunks)
 
     @cached_property
     def missing(self) -> Array:
-        """A chunk that isn't stored: a view of its fill value."""
+        """A missing chunk: a view of the fill value."""
         fill = self.chain.item.fill_value if self._field is None else self._field.fill_value
         return np.broadcast_to(fill, self.chain.item.shape)
 
 
 class EncodedBatch:
-    """Encoded chunks of a batch, put end to end, which one call decodes to C-contiguous slots."""
+    """Concatenated encoded chunks of a batch, which one call decodes to C-contiguous slots."""
 
-    # Many threads pass the interpreter lock once for each call: chunks of 16³ uint16 in zstd take two threads
-    # 13.9 us one by one, 9.8 us in batches, and one thread 19.7 and 16.2 us.
+    # Threads pass the interpreter lock once for each call: chunks of 16³ uint16 in zstd take two threads 13.9
+    # us one by one, 9.8 us in batches, and one thread 19.7 and 16.2 us.
 
     def __init__(self, decoder: BatchDecoder, slots: Array, limit: CodecLimit) -> None:
         self._takes = decoder.takes
@@ -117,10 +117,10 @@ class EncodedBatch:
         encoded = np.empty(len(self._slots), np.uint8)
         self._encoded, self._address, self._room = encoded.data, encoded.ctypes.data, len(encoded)
         self._end = 0
-        self._ends: list[tuple[int, int]] = []  # number of each chunk, and where it ends
+        self._ends: list[tuple[int, int]] = []  # number and end of each chunk
 
     def add(self, number: int, chunk: Buffer) -> bool:
-        """Take the chunk of a slot, after those of the slots before; False if it is to be decoded alone."""
+        """Add the chunk of a slot, in order of slots; False if it must be decoded alone."""
         if type(chunk) is not bytes:
             chunk = memoryview(chunk).cast("B")
         start, nbytes = self._end, len(chunk)
@@ -135,7 +135,7 @@ class EncodedBatch:
         return True
 
     def decode(self) -> list[tuple[int, memoryview]]:
-        """Decode what was added; return numbers and bytes of chunks that have to be decoded alone."""
+        """Decode the added chunks; return numbers and bytes of those to decode alone."""
         ends, self._ends, self._end = self._ends, [], 0
         failed: list[tuple[int, memoryview]] = []
         first = 0
@@ -154,9 +154,10 @@ class EncodedBatch:
 
 
 class Coder(StagingBuffer):
-    """Decoder, encoder and memory for one chunk, with its axes in the order of a plan too."""
+    """Decoder, encoder and memory for one chunk, also with its axes in the order of a plan."""
 
-    # `order` is that of the plan, as storage dimensions.  `field` is what the plan selects of each element.
+    # `order` lists the storage dimensions in plan order.  `field` is the part of each element that the plan
+    # addresses.
 
     def __init__(
         self,
@@ -169,7 +170,7 @@ class Coder(StagingBuffer):
         self._order = order
 
     def again(self) -> Coder:
-        """Return a coder for the same chunks, for one thread alone."""
+        """Return a coder for the same chunks, for another thread."""
         return Coder(self.chain, self._order, self._field)
 
     @cached_property
@@ -179,7 +180,7 @@ class Coder(StagingBuffer):
 
     @cached_property
     def scratch(self) -> Array:
-        """The one decoded chunk."""
+        """Memory for one decoded chunk."""
         return self.slots[0]
 
     @cached_property
@@ -189,7 +190,7 @@ class Coder(StagingBuffer):
 
 
 def chain_for(chain: PreparedChain, shape: tuple[int, ...]) -> PreparedChain:
-    """Return `chain` for chunks of another shape, as a rectilinear grid has them."""
+    """Return `chain` for chunks of another shape, as in a rectilinear grid."""
     if shape == chain.item.shape:
         return chain
     return prepare_chain(chain.codecs, chain.item._replace(shape=shape))
@@ -201,7 +202,7 @@ def open_coders(
     field: StoredField | None = None,
     limit: CodecLimit = None,
 ) -> Callable[[tuple[int, ...]], Coder]:
-    """Return a function that gives one worker's coder for a chunk shape, inner dimensions included."""
+    """Return a function that returns one worker's coder for a chunk shape, inner dimensions included."""
     opened: dict[tuple[int, ...], Coder] = {}
     n_inner = 0 if field is None else len(field.shape)
 
@@ -217,7 +218,7 @@ def open_coders(
 
 def open_fill_test(fill_value: npt.NDArray[Any]) -> Callable[[npt.NDArray[Any]], bool]:
     """Return a function that returns True for arrays in which every element is `fill_value`."""
-    # The arrays have its dtype and any shape but no extent of 0.
+    # The arrays have its dtype and any shape without an extent of 0.
     dtype = fill_value.dtype
     if dtype.hasobject:
         wanted = fill_value.item()
@@ -228,7 +229,7 @@ def open_fill_test(fill_value: npt.NDArray[Any]) -> Callable[[npt.NDArray[Any]],
 
         def equal(array: npt.NDArray[Any]) -> bool:
             array = array.view(bits)
-            # most chunks that have data have some at a corner
+            # most chunks with data have some at a corner
             if array[(0,) * array.ndim] != number or array[(-1,) * array.ndim] != number:
                 return False
             return bool((array == number).all())

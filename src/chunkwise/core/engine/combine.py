@@ -1,4 +1,4 @@
-"""Futures made of others: a function of a result, the results of several, a count of parts, a write's two."""
+"""Futures made from others: a function of a result, all results of several, a count of parts, writes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ U = TypeVar("U")
 
 
 def link(future: Future[T], promise: Promise[T]) -> None:
-    """Put the outcome of `future` into `promise`; cancelling the latter's future cancels `future`."""
+    """Pass the outcome of `future` to `promise`; cancelling the promise's future cancels `future`."""
 
     def pass_on(done: Future[T]) -> None:
         if done.cancelled():
@@ -32,15 +32,15 @@ def link(future: Future[T], promise: Promise[T]) -> None:
 
 
 def map_future(function: Callable[[T], U | Future[U]], future: Future[T]) -> Future[U]:
-    """Return a future of ``function(result of future)``; if that is a Future itself, of its result."""
-    # `function` runs at once if `future` is done, else in the thread that completes it; what it raises fails
-    # the returned future, as a failure of `future` does.  Asking for the result of the returned future starts
-    # deferred work of `future`, and cancelling it cancels `future`.
+    """Return a future of ``function(result of future)``, or of its result if that is a Future."""
+    # `function` runs at once if `future` is done, otherwise in the thread that completes it.  The returned
+    # future fails if `function` raises or `future` fails.  Requesting its result starts deferred work of
+    # `future`, and cancelling it cancels `future`.
 
     def apply(done: Future[T]) -> Future[U]:
         if (
             failure := done.exception()
-        ) is not None:  # raising it would tie it to this frame, and so to `done`
+        ) is not None:  # raising it would bind it to this frame, and so to `done`
             return Future.failed(failure)
         try:
             value = function(done.result())
@@ -100,10 +100,10 @@ def _cancel_with(future: Future[Any]) -> Callable[[Future[Any]], None]:
 
 
 class Countdown(Generic[T]):
-    """Completes a promise when all `n` parts of its work have ended; the first error is the one it gets."""
+    """Completes a promise when all `n` parts of its work have ended, with the first error, if any."""
 
-    # The promise is kept waiting after an error, so that no part is still writing to the caller's memory when
-    # the caller hears of it; parts look at `stopped` to end soon.
+    # After an error the promise still waits, so that no part writes to the caller's memory once the caller
+    # sees the error; parts check `stopped` to end soon.
 
     __slots__ = ("_error", "_left", "_lock", "_promise", "_result")
 
@@ -118,11 +118,11 @@ class Countdown(Generic[T]):
 
     @property
     def stopped(self) -> bool:
-        """True if the parts that are left are in vain: one has failed, or nobody wants the result."""
+        """True if the remaining parts are pointless: one has failed, or the result is no longer wanted."""
         return self._error is not None or self._promise.done()
 
     def part_done(self, error: BaseException | None = None) -> None:
-        """Count one part as ended, with `error` if it failed."""
+        """Count an ended part, with `error` if it failed."""
         with self._lock:
             if self._error is None:
                 self._error = error
@@ -156,8 +156,8 @@ class WriteFutures:
     >>> written.commit.result()  # they are stored
     """
 
-    # Of a write that nobody refers to any more, what is written next at the same place, `_where`, begins
-    # after its end; None if somebody may still wait for it, or the place isn't known.
+    # If nothing refers to the write any more, later writes to the same store, `_where`, begin after its end;
+    # None if something may still wait for it, or the store isn't known.
 
     __slots__ = ("__weakref__", "_commit", "_copy", "_where")
 
@@ -170,7 +170,7 @@ class WriteFutures:
 
     @classmethod
     def of(cls, copy: Future[None], commit: Future[None], where: Hashable = None) -> WriteFutures:
-        """Return the pair of `copy` and `commit`; `where` is the identity of the store that is written."""
+        """Return the pair of `copy` and `commit`; `where` is the identity of the written store."""
         self = object.__new__(cls)
         self._copy = copy
         self._commit = commit
@@ -178,7 +178,7 @@ class WriteFutures:
         return self
 
     def __del__(self) -> None:
-        where = getattr(self, "_where", None)  # set last, and an interrupt may come before
+        where = getattr(self, "_where", None)  # set last; an interrupt may come before
         if where is not None and not self._commit.done():
             let_go_on(self._commit, where)
 
@@ -221,11 +221,11 @@ class WriteFutures:
         return self._commit.cancelled()
 
     def cancel(self) -> bool:
-        """Give the write up as far as it is not stored yet; return whether it was pending."""
+        """Give up the part of the write that is not stored yet; return whether it was pending."""
         return self._commit.cancel()
 
     def force(self) -> None:
-        """Start the write if it waits to be asked for."""
+        """Start a deferred write."""
         self._commit.force()
 
     def add_done_callback(self, callback: Callable[[Future[None]], Any]) -> None:

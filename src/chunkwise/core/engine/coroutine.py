@@ -1,4 +1,4 @@
-"""The future of a coroutine that an event loop runs."""
+"""The future of a coroutine on an event loop."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def future_of_coroutine(
 ) -> Any:
     """Return the future of a coroutine that is scheduled on `loop`, or on the running loop.
 
-    The future and its promise are those that ``new()`` makes.
+    ``new()`` makes the future and its promise.
     """
     try:
         target = loop or get_running_loop()

@@ -1,4 +1,4 @@
-"""Stored chunks: counted for statistics, and deleted where a resize leaves them outside."""
+"""Stored chunks: counting them, and deleting those that a resize leaves outside."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from chunkwise.errors import DataCorruptionError, OutOfRangeError
 
 __all__ = ["StoredCount", "count_stored", "delete_outside", "stored_cells"]
 
-# From so many chunks on the array is listed, which takes 2.7 us a key in local files instead of 9 for looking
-# at one, and one request for a thousand keys of S3; but it lists those of other regions too.
+# Number of chunks from which the array is listed.  In local files this takes 2.7 us a key instead of 9 for a
+# look-up, and on S3 one request for a thousand keys; but keys of other regions are listed too.
 _MANY = 1000
-_AHEAD = 256  # objects that are looked at before anybody asks for their number
+_AHEAD = 256  # number of objects to look up ahead of the consumer
 
 T = TypeVar("T")
 
 
 class StoredCount(NamedTuple):
-    """Numbers of chunks that meet a region; of inner chunks, where there are shards."""
+    """Numbers of chunks that meet a region; inner chunks, if there are shards."""
 
     n_chunks: int
     n_stored: int
@@ -41,8 +41,8 @@ class StoredCount(NamedTuple):
 def count_stored(
     array: StoredArray, store: KvStoreDriver, transform: Transform, most: int | None = None
 ) -> StoredCount:
-    """Count the chunks that `transform` meets, and those of them that are stored, up to `most`."""
-    # Of many chunks the stored ones are listed, so that an array much larger than its content costs nothing.
+    """Count the chunks that `transform` meets, and up to `most` stored ones among them."""
+    # If there are many chunks, the stored ones are listed, so that a huge sparse array costs little.
     grid = array.grid if array.shard is None else array.shard.grid
     box = _box(transform, grid)
     if box is not None and prod(map(len, box)) > _MANY:
@@ -59,7 +59,7 @@ def count_stored(
 
 
 def _asked(array: StoredArray, store: KvStoreDriver, plan: Plan) -> Iterator[int]:
-    """Yield the numbers of stored chunks, of one object after the other."""
+    """Yield the numbers of stored chunks of each object."""
     if array.shard is None:
         yield from _counted(store, lambda key: int(_exists(store, key)), plan.keys(array.keys))
         return
@@ -75,14 +75,14 @@ def _asked(array: StoredArray, store: KvStoreDriver, plan: Plan) -> Iterator[int
 
 
 def _counted(store: KvStoreDriver, count: Callable[[T], int], objects: Iterable[T]) -> Iterator[int]:
-    """Yield the number of stored chunks of each object; those of a slow store are asked for together."""
+    """Yield the number of stored chunks of each object; a slow store gets many requests at a time."""
     left = iter(objects)
     while some := list(islice(left, _AHEAD if is_slow(store) else 1)):
         yield from together(store, count, some)
 
 
 def _box(transform: Transform, grid: ChunkGrid) -> list[range] | None:
-    """Return the cells that a transform meets along each dimension, if those are a box of them."""
+    """Return the cells that a transform meets along each dimension, if they form a box."""
     if 0 in transform.input_shape:
         return None
     ranges = []
@@ -105,7 +105,7 @@ def _box(transform: Transform, grid: ChunkGrid) -> list[range] | None:
 
 
 def _listed(array: StoredArray, store: KvStoreDriver, box: list[range]) -> Iterator[int]:
-    """Yield the numbers of stored chunks in a box of cells, of one listed object after the other."""
+    """Yield the numbers of stored chunks in a box of cells, for each listed object."""
     if array.shard is None:
         for _, cell in stored_cells(array, store):
             yield int(all(number in along for number, along in zip(cell, box, strict=True)))
@@ -130,7 +130,7 @@ def _listed(array: StoredArray, store: KvStoreDriver, box: list[range]) -> Itera
 
 
 def _open_index(store: KvStoreDriver, layout: ShardLayout) -> Callable[[str], npt.NDArray[np.uint64] | None]:
-    """Return a function that reads the index of a shard; it gives None for a missing shard."""
+    """Return a function that reads the index of a shard; it returns None for a missing shard."""
     n = layout.index_nbytes
     where = ByteRange(-n) if layout.at_end else ByteRange(0, n)
 
@@ -149,7 +149,7 @@ def _exists(store: KvStoreDriver, key: str) -> bool:
 
 
 def stored_cells(array: StoredArray, store: KvStoreDriver) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Yield the key and cell of every stored object of an array, inside its shape or not."""
+    """Yield the key and cell of every stored object of an array, even outside its shape."""
     rank = array.grid.rank
     prefix = array.keys.prefix if rank else array.keys.scalar
     keys = KeyRange.of_prefix(prefix)

@@ -1,4 +1,4 @@
-"""Reads of a downsampled array: pieces of the base are read, and each cell is reduced to one element."""
+"""Reads of a downsampled array: pieces of the base are read, each cell is reduced to one element."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ METHODS = ("stride", "mean", "min", "max", "median", "mode")
 
 Array: TypeAlias = npt.NDArray[Any]
 Reduction: TypeAlias = Callable[[Array], Array]
-"""From a block of shape ``(n0, e0, n1, e1, ...)`` to one value for each cell, of shape ``(n0, n1, ...)``."""
+"""Maps a block of shape ``(n0, e0, n1, e1, ...)`` to one value for each cell, of shape ``(n0, n1, ...)``."""
 
 Read: TypeAlias = Callable[[IndexTransform, Array], object]
 
 # 2³ means of 256³ uint16 take 22 ms of processor time with 64 and 256 KiB, 28 with 1 MiB, 32 with 16;
-# less keeps threads busy with passing the interpreter lock.
+# with less, threads are busy passing the interpreter lock.
 _PIECE_NBYTES = 1 << 18
-# Times the size of a piece: smaller cells are held whole, which gives means of floats TensorStore's rounding
-# and spares the median another look at the base.
+# In sizes of a piece: smaller cells are held whole, which gives means of floats TensorStore's rounding, and
+# saves the median another pass over the base.
 _LARGE_CELL = 8
 
 
 def open_reduction(method: str, dtype: DataType) -> Reduction:
-    """Return the function that reduces blocks of `dtype`; raise if the method has no meaning for it."""
+    """Return the function that reduces blocks of `dtype`; raise if the method doesn't apply to it."""
     kind, memory = dtype.kind, dtype.memory_dtype
     if method == "mode":
         if memory.hasobject:
@@ -88,10 +88,10 @@ def downsample_into(
     accumulate: Callable[[], Accumulator] | None,
     pool: Pool,
 ) -> Future[Array]:
-    """Fill `out` with what `transform` selects of a downsampled array; the future gives `out`."""
-    # Each worker holds one piece of the base, of 1 MiB or one chunk or one cell, whichever is the largest,
-    # and what reducing it takes: for the median and the mode about as much again.  A cell of more than 8 MiB
-    # is taken in piece by piece where `accumulate` allows it.  ``read(transform, array)`` waits for the base.
+    """Fill `out` with the part of a downsampled array that `transform` selects; return a future of `out`."""
+    # Each worker holds one piece of the base (1 MiB, one chunk or one cell, whichever is largest) and memory
+    # for reducing it, about as much again for the median and the mode.  A cell of more than 8 MiB is
+    # processed piece by piece if `accumulate` allows it.  ``read(transform, array)`` waits for the base.
     n_elements = max(1, _PIECE_NBYTES // dtype.itemsize)
     plan = plan_downsample(transform, factors, lower, upper, chunk=chunk, n_elements=n_elements)
     view = plan.layout.view(out)
@@ -141,7 +141,7 @@ def downsample_into(
 
 
 def _work_type(dtype: DataType) -> np.dtype[Any]:
-    """Return the NumPy type to compute in: what NumPy is slow with, or has not, gets a wider one."""
+    """Return the NumPy type for computing; types that NumPy is slow with, or lacks, get a wider one."""
     memory = dtype.memory_dtype
     if dtype.kind == "float" and memory.itemsize < 4:
         return np.dtype(np.float32)
@@ -160,7 +160,7 @@ def _has_infinity(memory: np.dtype[Any]) -> bool:
 
 
 def _without_infinity(extreme: Reduction) -> Reduction:
-    # Such a type has no better answer for a cell of nothing but NaN.
+    # Such a type has no better value for a cell of only NaN.
     def reduce(block: Array) -> Array:
         out = extreme(block)
         return np.where(np.isinf(out), np.float32(np.nan), out)
@@ -169,7 +169,7 @@ def _without_infinity(extreme: Reduction) -> Reduction:
 
 
 def _mode_bytes(block: Array) -> Array:
-    """Return the mode of elements of bytes, which are ordered as such."""
+    """Return the mode of bytes elements, which are ordered as bytes."""
     bits = np.ascontiguousarray(block).view(f"V{block.dtype.itemsize}").reshape(block.shape)
     known, codes = np.unique(bits, return_inverse=True)
     chosen: Array = known[mode(codes.reshape(block.shape))]
@@ -177,7 +177,7 @@ def _mode_bytes(block: Array) -> Array:
 
 
 def _mode_objects(block: Array, order: Callable[[Any], Any] | None) -> Array:
-    """Return the mode of objects, which takes Python for each of them; of equal ones the last."""
+    """Return the mode of objects, compared one by one in Python; of equal ones the last."""
     cells = rows(block)
     out = np.empty(cells.shape[:-1], object)
     for at in np.ndindex(*out.shape):
@@ -194,7 +194,7 @@ def _mode_objects(block: Array, order: Callable[[Any], Any] | None) -> Array:
 
 
 def _json_order(value: JSON) -> Any:
-    """Return a hashable key by which JSON values are ordered as TensorStore does, and equal as JSON is."""
+    """Return a hashable key that orders JSON values as in TensorStore, and is equal for equal JSON."""
     if value is None:
         return (0,)
     if isinstance(value, bool):

@@ -1,10 +1,9 @@
 """The number of requests of a read, estimated before it is done.
 
-It follows what `chunkwise.core.engine.read` and `chunkwise.core.engine.shards` do.  An unsharded chunk is
-one request.  A shard that is wanted for the most part is one; any other is one for its index, unless that
-is cached, and one for each run of inner chunks that are close.  How many runs there are only the index
-says, so that without one there is a range from one run to a run for each inner chunk.  What a cache holds
-takes no request.
+It follows `chunkwise.core.engine.read` and `chunkwise.core.engine.shards`.  An unsharded chunk is one
+request.  A shard of which most is read is one request; any other shard is one for its index, unless that is
+cached, and one for each run of close inner chunks.  Only the index tells the number of runs, so without an
+index the estimate ranges from one run to one for each inner chunk.  Cached chunks take no request.
 """
 
 from __future__ import annotations
@@ -28,22 +27,22 @@ __all__ = ["RequestEstimate", "estimate_requests"]
 
 
 class RequestEstimate(NamedTuple):
-    """The requests of a read, as far as they are known before."""
+    """The requests of a read, as far as known in advance."""
 
-    n_chunks: int  # chunks, or inner chunks of shards, that are touched
-    n_objects: int  # keys that are read
-    n_shards: int  # keys of shards
+    n_chunks: int  # touched chunks, or inner chunks of shards
+    n_objects: int  # keys to read
+    n_shards: int  # keys of shards among them
     n_requests: int
-    n_requests_at_most: int  # more than `n_requests` where only the index of a shard could tell
+    n_requests_at_most: int  # more than `n_requests` if only a shard's index could tell
     n_decoded_bytes: int  # size of the touched chunks
-    n_stored_bytes: int | None  # None where the storage has to tell the size
-    n_indexes_known: int  # indexes of shards that need not be read again
-    n_cache_hits: int  # keys that a cache holds
-    concurrency: int | None  # requests that are kept under way; None for storage that is not remote
+    n_stored_bytes: int | None  # None if only the storage knows the size
+    n_indexes_known: int  # indexes of shards that are known
+    n_cache_hits: int  # keys in a cache
+    concurrency: int | None  # concurrent requests; None for storage that is not remote
 
 
 def estimate_requests(array: StoredArray, store: Readable, transform: Transform) -> RequestEstimate:
-    """Return what reading what `transform` selects would ask of `store`; asks nothing of it."""
+    """Return the requests to `store` for reading the selection of `transform`; makes none."""
     traits = traits_of(store)
     if array.shard is not None:
         return _of_shards(array, array.shard, traits, transform)
@@ -81,7 +80,7 @@ def _of_shards(
         known = None if indexes is None else indexes.get(request.key)
         if known is not None:
             runs, size = _runs(known[0][positions], gap, largest)
-            checks = 1 if runs != 1 else 0  # whether the shard is still that of the index
+            checks = 1 if runs != 1 else 0  # whether the shard is still the one of the index
             least, most, n_known = least + runs + checks, most + runs + checks, n_known + 1
             n_bytes = None if n_bytes is None else n_bytes + size
             continue

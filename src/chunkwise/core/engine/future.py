@@ -1,9 +1,9 @@
-"""The result of work that may still be under way, usable from threads and from asyncio alike.
+"""The result of work that may still be under way, usable from threads and from asyncio.
 
-A future needs no lock: whoever enters the first claim in ``_claims`` may start or complete it, and each
-waiter and callback is an entry of a deque that is popped exactly once, by the completing thread or by the
-one that came late.  Both operations are atomic in CPython, with and without the GIL, so there is
-nothing that a fork could leave locked.  A future that is complete from the start has neither.
+A future needs no lock: the thread that enters the first claim in ``_claims`` may start or complete it.  Each
+waiter and callback is an entry of a deque, popped exactly once, by the completing thread or by a late one.
+Both operations are atomic in CPython, with and without the GIL, so a fork can't leave anything locked.  A
+future that is complete from the start has neither.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ class Future(Generic[T]):
     Parameters
     ----------
     future : Future, coroutine or any other value
-        A Future is returned as it is; a coroutine is scheduled on an event loop; any other value
-        gives a completed future.
+        A Future is returned unchanged; a coroutine is scheduled on an event loop; any other value gives a
+        completed future.
     loop : asyncio.AbstractEventLoop, optional
-        Where a coroutine is to run; by default the running loop.
+        Event loop for a coroutine; by default the running loop.
 
     Raises
     ------
@@ -78,7 +78,7 @@ class Future(Generic[T]):
     """
 
     if not TYPE_CHECKING:
-        __class_getitem__ = classmethod(GenericAlias)  # as that of TensorStore, and quicker than typing's
+        __class_getitem__ = classmethod(GenericAlias)  # as in TensorStore, and faster than typing's
 
     __slots__ = ("__weakref__", "_callbacks", "_claims", "_forks", "_start", "_state", "_value")
 
@@ -93,7 +93,7 @@ class Future(Generic[T]):
         if isinstance(future, Future):
             return future
         if isinstance(future, Coroutine):
-            from chunkwise.core.engine.coroutine import future_of_coroutine  # only loops have use for it
+            from chunkwise.core.engine.coroutine import future_of_coroutine  # only event loops use it
 
             return cast(Future[T], future_of_coroutine(future, loop, Promise.new))
         return cls.ready(future)
@@ -116,7 +116,7 @@ class Future(Generic[T]):
 
     @classmethod
     def deferred(cls, start: Callable[[Promise[T]], object]) -> Future[T]:
-        """Return a future whose work, ``start(promise)``, begins when the result is first asked for."""
+        """Return a future whose work, ``start(promise)``, begins when the result is first requested."""
         self = _pending()
         self._start.append(lambda future: start(promise_of(future)))
         return self
@@ -129,7 +129,7 @@ class Future(Generic[T]):
         timeout : float, optional
             Longest time to wait, in seconds.
         deadline : float, optional
-            Last time to wait until, in seconds since the epoch.
+            Time until which to wait, in seconds since the epoch.
 
         Raises
         ------
@@ -140,7 +140,7 @@ class Future(Generic[T]):
         asyncio.CancelledError
             If the future was cancelled.
         Exception
-            Whatever the work failed with.
+            The failure of the work.
         """
         left = None if timeout is None and deadline is None else seconds_left(timeout, deadline)
         if self._state != _VALUE:
@@ -156,9 +156,9 @@ class Future(Generic[T]):
         return cast(T, self._value)
 
     def exception(self, timeout: float | None = None, deadline: float | None = None) -> BaseException | None:
-        """Wait for the end and return what the work failed with, or None.
+        """Wait for the end and return the failure, or None.
 
-        Parameters and errors are those of `result`, except that the failure is returned.
+        Parameters and errors are as for `result`, except that the failure is returned.
         """
         left = None if timeout is None and deadline is None else seconds_left(timeout, deadline)
         if self._state == _PENDING:
@@ -168,7 +168,7 @@ class Future(Generic[T]):
         return self._value if self._state == _ERROR else None
 
     def done(self) -> bool:
-        """Return whether the work has ended: with a result, failed or cancelled."""
+        """Return whether the work has ended: with a result, a failure or cancellation."""
         return self._state != _PENDING
 
     def cancelled(self) -> bool:
@@ -176,14 +176,14 @@ class Future(Generic[T]):
         return self._state == _CANCELLED
 
     def cancel(self) -> bool:
-        """Give the result up; return whether it was still pending.
+        """Give up the result; return whether it was still pending.
 
         Work that is under way stops as soon as it notices.
         """
         return _complete(self, _CANCELLED, None)
 
     def force(self) -> None:
-        """Start work that would otherwise start when the result is first asked for."""
+        """Start work that would otherwise start when the result is first requested."""
         if self._state != _PENDING or not self._start:
             return
         claim = object()
@@ -191,20 +191,19 @@ class Future(Generic[T]):
             if self._claims.setdefault("start", claim) is not claim:
                 return
             self._forks = _n_forks
-            starts = [*self._start]  # none if the future was cancelled meanwhile
+            starts = [*self._start]  # None if the future was cancelled meanwhile
             self._start.clear()
             for start in starts:
                 start(self)
-        except BaseException:  # Ctrl-C; nobody else will start the work
+        except BaseException:  # Ctrl-C; no other thread will start the work
             if self._claims.get("start") is claim:
                 _complete(self, _ERROR, BrokenPromiseError())
             raise
 
     def add_done_callback(self, callback: Callable[[Future[T]], Any]) -> None:
-        """Call `callback` with this future when it is done, at once if it is done already.
+        """Call `callback` with this future when it is done, at once if it already is.
 
-        Work that waits to be asked for is started.  An exception that is raised by a later call is
-        printed to stderr.
+        Deferred work is started.  An exception from a later call is printed to stderr.
         """
         self._on_done(callback)
         if self._state == _PENDING:
@@ -233,7 +232,7 @@ class Future(Generic[T]):
 
     def __await__(self) -> Generator[Any, None, T]:
         if self._state == _PENDING:
-            from asyncio import CancelledError, get_running_loop  # loaded already, for there is a loop
+            from asyncio import CancelledError, get_running_loop  # already loaded, since there is a loop
 
             loop = get_running_loop()
             waiter = loop.create_future()
@@ -243,7 +242,7 @@ class Future(Generic[T]):
                     waiter.set_result(None)
 
             def wake(_: Future[T]) -> None:
-                with suppress(RuntimeError):  # the loop was closed; nobody waits any more
+                with suppress(RuntimeError):  # the loop was closed; nothing waits any more
                     loop.call_soon_threadsafe(settle)
 
             self.add_done_callback(wake)
@@ -269,10 +268,10 @@ class Future(Generic[T]):
 
 
 class Promise(Generic[T]):
-    """The end of a `Future` at which the result is put in; made by `new`.
+    """The producer's end of a `Future`, which sets the result; made by `new`.
 
-    The first of result, failure and cancellation counts, later ones are ignored.  A promise that is
-    dropped without either fails its future.
+    The first result, failure or cancellation counts, later ones are ignored.  Dropping a promise without any
+    of them fails its future.
 
     Examples
     --------
@@ -312,11 +311,11 @@ class Promise(Generic[T]):
         _complete(self._future, _ERROR, exception)
 
     def set_cancelled(self) -> None:
-        """Cancel the future, for work that was itself cancelled."""
+        """Cancel the future, if the work itself was cancelled."""
         _complete(self._future, _CANCELLED, None)
 
     def done(self) -> bool:
-        """Return whether a result is no longer wanted: set already, or cancelled."""
+        """Return whether a result is no longer wanted: already set, or cancelled."""
         return self._future._state != _PENDING
 
     @property
@@ -325,7 +324,7 @@ class Promise(Generic[T]):
         return self._future
 
     def __del__(self) -> None:
-        future = getattr(self, "_future", None)  # None after an interrupt at the moment when it was made
+        future = getattr(self, "_future", None)  # None after an interrupt while it was being made
         if future is not None and future._state == _PENDING:
             _complete(future, _ERROR, BrokenPromiseError())
 
@@ -345,8 +344,8 @@ def _pending() -> Future[Any]:
 
 
 def waiting_future(start: Callable[[Future[Any]], object]) -> Future[Any]:
-    """Return a pending future that calls ``start(future)`` when its result is first asked for."""
-    # Whoever knows the result puts it in through `promise_of`; no promise has to be kept until then.
+    """Return a pending future that calls ``start(future)`` when its result is first requested."""
+    # `promise_of` sets the result later; no promise need be kept until then.
     future = _pending()
     future._start.append(start)
     return future
@@ -360,7 +359,7 @@ def promise_of(future: Future[T]) -> Promise[T]:
 
 
 def _complete(future: Future[Any], state: int, value: Any) -> bool:
-    """Complete a pending future; return False if it is complete, or about to be."""
+    """Complete a pending future; return False if it is already complete, or about to be."""
     if future._state != _PENDING:
         return False
     claim = state, value
@@ -368,7 +367,7 @@ def _complete(future: Future[Any], state: int, value: Any) -> bool:
         if future._claims.setdefault("end", claim) is not claim:
             return False
         _settle(future, state, value)
-    except BaseException:  # Ctrl-C; whoever waits is to be told all the same
+    except BaseException:  # Ctrl-C; waiters must be notified even so
         if future._claims.get("end") is claim:
             _settle(future, state, value)
         raise
@@ -391,7 +390,7 @@ def _run_callbacks(future: Future[Any]) -> None:
             return
         try:
             callback(future)
-        except BaseException:  # whoever completes a future isn't to fail, nor other callbacks to be left out
+        except BaseException:  # the completing code must not fail, nor other callbacks be skipped
             with suppress(MemoryError):
                 traceback.print_exc()
 

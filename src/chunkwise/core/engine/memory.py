@@ -1,24 +1,23 @@
-"""Memory for the result of a read, which the system has to hand over page by page.
+"""Memory for the result of a read, which the system provides page by page.
 
-A fault for each small page takes a fifth of the time of reading a compressed array, half of it the fault and
-not the page.  So a worker asks for the pages that a batch is going to fill before it fills them, with one
-call for 2 MiB: 256 MiB of small pages in 0.13 s instead of 0.19 s.
+Faults for small pages take a fifth of the time of reading a compressed array, half of it for the faults
+themselves.  So a worker requests the pages that a batch will fill beforehand, with one call for 2 MiB: 256
+MiB of small pages take 0.13 s instead of 0.19 s.
 
-NumPy asks for huge pages for large arrays.  They are there in a quarter of the time of small ones, where
-the system has them.  A virtual machine that gives its free memory back to its host (free page reporting)
-has few left after some seconds: each is then taken from the host again, 2 MiB in 2 to 5 ms, while small pages
-come from what it kept.  So the rest of a result has small pages as soon as a huge one took long; the first
-few are looked at before anybody works on the result.
+NumPy requests huge pages for large arrays.  If the system has them, they take a quarter of the time of small
+ones.  A virtual machine that returns free memory to its host (free page reporting) has few left after some
+seconds: it must get each from the host again, 2 MiB in 2 to 5 ms, while small pages come from memory that it
+kept.  So once a huge page takes long, the rest of a result gets small pages; the first few are timed before
+work on the result begins.
 
-A result whose memory is that of an earlier one has its pages already.
+A result that reuses the memory of an earlier one already has its pages.
 
-The buffer of one freed result is cached, since the system clears each page that it hands over, which takes a
-fifth of the time of reading zstd chunks, and half of that of raw ones.  Programs that go through an array
-block by block let go of one result and ask for another of the same size, again and again.
+The buffer of one freed result is cached, since the system clears each page that it provides, which takes a
+fifth of the time of reading zstd chunks, and half of the time for raw ones.  Programs that process an array
+block by block keep freeing one result and requesting another of the same size.
 
-There is never more than one kept piece, and it goes when a result is asked for that does not fit, or after
-some seconds.  Until then it is the system's to take back (``MADV_FREE``), which does so when memory gets
-scarce, although it counts as resident before.
+At most one buffer is kept, until a result is requested that does not fit, or for some seconds.  Meanwhile the
+system may take it back (``MADV_FREE``) when memory gets scarce, although until then it counts as resident.
 """
 
 from __future__ import annotations
@@ -55,18 +54,18 @@ Advise: TypeAlias = Callable[[int, int, int], int]
 """The system's ``madvise``: address, number of bytes, advice."""
 
 _VARIABLE = "CHUNKWISE_KEPT_BYTES"
-_MOST = 1 << 30  # bytes that are kept
-_LONGEST = 10.0  # seconds after which no program is expected to ask for the next result
-_FREE: int = getattr(mmap, "MADV_FREE", 0)  # 0 where there is no such thing
+_MOST = 1 << 30  # most bytes to keep
+_LONGEST = 10.0  # seconds after which no next result is expected
+_FREE: int = getattr(mmap, "MADV_FREE", 0)  # 0 if unsupported
 _HUGE_PAGES: int = getattr(mmap, "MADV_HUGEPAGE", 0)
 
-_kept: list[tuple[mmap.mmap, float]] = []  # with the time at which it was given back
-_watched: list[None] = []  # true while a thread waits for it to get old
+_kept: list[tuple[mmap.mmap, float]] = []  # with the time at which it was freed
+_watched: list[None] = []  # True while a thread waits for it to expire
 
 
 def large_memory(nbytes: int, advise: Advise) -> tuple[npt.NDArray[np.uint8], bool] | None:
-    """Return memory with anything in it, and True if an earlier result had it; None if there is none."""
-    # Arrays made on it have it as their base; it is kept when the last is gone.
+    """Return uninitialized memory, and True if an earlier result had it; None if there is none."""
+    # It is the base of arrays made on it, and is kept when the last one is gone.
     size = -(-nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
     most = _most()
     pages = _take(size)
@@ -78,14 +77,14 @@ def large_memory(nbytes: int, advise: Advise) -> tuple[npt.NDArray[np.uint8], bo
             return None
     memory = np.frombuffer(pages, np.uint8, nbytes)
     if not used_before and _HUGE_PAGES:
-        advise(memory.ctypes.data, size, _HUGE_PAGES)  # as NumPy does
+        advise(memory.ctypes.data, size, _HUGE_PAGES)  # as in NumPy
     if _FREE and size <= most:
         weakref.finalize(memory, _keep, pages, memory.ctypes.data, advise, os.getpid()).atexit = False
     return memory, used_before
 
 
 def forget_kept_memory() -> None:
-    """Give what is kept back to the system."""
+    """Return the kept memory to the system."""
     _kept.clear()
 
 
@@ -99,7 +98,7 @@ def _most() -> int:
 
 
 def _take(size: int) -> mmap.mmap | None:
-    """Return the kept pages, cut to `size`; let them go if they are too few, or more than twice as many."""
+    """Return the kept pages, cut to `size`; free them if they are too few, or more than twice as many."""
     try:
         pages, _ = _kept.pop()
     except IndexError:
@@ -109,15 +108,15 @@ def _take(size: int) -> mmap.mmap | None:
     try:
         if len(pages) > size:
             pages.resize(size)
-    except (BufferError, OSError):  # the array that had them is just being taken apart
+    except (BufferError, OSError):  # the array that had them is just being destroyed
         return None
     return pages
 
 
 def _keep(pages: mmap.mmap, address: int, advise: Advise, process: int) -> None:
-    """Keep what nobody has any more; called in any thread, wherever it is, so there are no locks."""
-    # What a fork has in common with its parent would have to be copied, page by page; Dask counts what its
-    # workers keep as memory that they use.
+    """Keep unused memory; called in any thread at any point, so there are no locks."""
+    # Pages shared with a fork would have to be copied one by one; Dask counts memory kept by its workers as
+    # used.
     if process != os.getpid() or n_dask_threads() or advise(address, len(pages), _FREE):
         return
     if not _watched:
@@ -129,7 +128,7 @@ def _keep(pages: mmap.mmap, address: int, advise: Advise, process: int) -> None:
 
 
 def _watch() -> None:
-    """Give back what has been kept for too long; end when there is nothing."""
+    """Free memory that was kept for too long; end when there is none."""
     while True:
         try:
             given_back = _kept[0][1]
@@ -140,7 +139,7 @@ def _watch() -> None:
             _watched.clear()
             if not _kept or _watched:
                 return
-            _watched.append(None)  # something was given back in this moment
+            _watched.append(None)  # memory was freed at this moment
 
 
 @in_child
@@ -149,11 +148,11 @@ def _forget_all() -> None:
     _watched.clear()
 
 
-_LARGE = 1 << 24  # bytes; less is not worth a call
-_UNIT = 1 << 21  # bytes, of a huge page
-_TRIED = 1 << 23  # bytes, and no more than a sixteenth of the result
-_SLOW = 1_500_000  # nanoseconds for a unit; small pages need some 1,000,000, a huge one at hand 200,000
-_NO_HUGE_PAGES: int = getattr(mmap, "MADV_NOHUGEPAGE", 0)  # 0 where there is no such thing
+_LARGE = 1 << 24  # bytes; smaller parts are not worth a call
+_UNIT = 1 << 21  # bytes of a huge page
+_TRIED = 1 << 23  # bytes, at most a sixteenth of the result
+_SLOW = 1_500_000  # nanoseconds for a unit; small pages take some 1,000,000, an available huge one 200,000
+_NO_HUGE_PAGES: int = getattr(mmap, "MADV_NOHUGEPAGE", 0)  # 0 if unsupported
 _POPULATE = 23  # MADV_POPULATE_WRITE, since Linux 5.14
 
 _results: dict[int, ResultPages] = {}
@@ -162,13 +161,13 @@ _results: dict[int, ResultPages] = {}
 def empty_result(
     shape: tuple[int, ...], dtype: np.dtype[Any], order: Literal["C", "F"] = "C"
 ) -> npt.NDArray[Any]:
-    """Return an array like ``numpy.empty``, all of which is going to be filled."""
+    """Return an array like ``numpy.empty``, which will be filled completely."""
     nbytes = math.prod(shape) * dtype.itemsize
     if nbytes < _LARGE or dtype.hasobject or (advise := _madvise()) is None:
         return np.empty(shape, dtype, order)
     found = large_memory(nbytes, advise)
     if found is None:
-        return np.empty(shape, dtype, order)  # or the error that NumPy has for that
+        return np.empty(shape, dtype, order)  # or NumPy's error
     memory, used_before = found
     if not used_before:
         start = memory.ctypes.data
@@ -181,7 +180,7 @@ def empty_result(
 def check_result(
     out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], order: Literal["C", "F"] = "C"
 ) -> None:
-    """Raise unless `out` is an array that what is read, of the given shape and type, can be put into."""
+    """Raise unless `out` is an array that can receive a result of the given shape and type."""
     if not isinstance(out, np.ndarray):
         raise InvalidArgumentError(f"out: expected a NumPy array, but received: {type(out).__name__}")
     if order != "C":
@@ -197,12 +196,12 @@ def check_result(
 
 
 def pages_of(out: npt.NDArray[Any]) -> ResultPages | None:
-    """Return the pages of the result that `out` is a part of; None if they need no care."""
+    """Return the pages of the result that contains `out`; None if nothing need be done for them."""
     return _results.get(id(out.base)) if _results else None
 
 
 class ResultPages:
-    """The pages of one result, between two addresses; the system may not have handed over all of them yet."""
+    """The pages of one result, between two addresses; the system may not have provided all of them yet."""
 
     def __init__(self, start: int, stop: int, advise: Advise) -> None:
         self._start = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
@@ -213,7 +212,7 @@ class ResultPages:
         self._small = False
 
     def prepare(self, part: npt.NDArray[Any]) -> None:
-        """Ask for the pages between the first and the last byte of `part`, unless somebody has."""
+        """Request the pages between the first and the last byte of `part`, unless already requested."""
         if part.size:
             start = stop = part.ctypes.data
             for size, stride in zip(part.shape, part.strides, strict=True):
@@ -224,19 +223,19 @@ class ResultPages:
             self.ask_for(start, stop + part.itemsize)
 
     def ask_for(self, start: int, stop: int) -> None:
-        """Ask for the pages between two addresses."""
+        """Request the pages between two addresses."""
         asked, first = self._asked, self._first
         for unit in range(start // _UNIT - first, min(-(-stop // _UNIT) - first, len(asked))):
             if asked[unit]:
                 continue
-            asked[unit] = 1  # two workers may meet here, and then both ask
+            asked[unit] = 1  # two workers may meet here, and both request them
             begin = max(self._start, (first + unit) * _UNIT)
             end = min(self._stop, (first + unit + 1) * _UNIT)
             if begin >= end:
                 continue
             began = time.thread_time_ns()
             if self._advise(begin, end - begin, _POPULATE):
-                asked[:] = b"\1" * len(asked)  # not with this system: pages come when they are touched
+                asked[:] = b"\1" * len(asked)  # unsupported by this system: pages come when touched
                 return
             if not self._small and time.thread_time_ns() - began > _SLOW:
                 self._small = True
@@ -245,7 +244,7 @@ class ResultPages:
 
 @cache
 def _madvise() -> Advise | None:
-    """Return the system's function, None where there is none or no huge pages."""
+    """Return the system's function, None if there is none, or no huge pages."""
     if not _NO_HUGE_PAGES:
         return None
     try:

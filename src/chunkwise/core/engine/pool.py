@@ -1,15 +1,15 @@
-"""Threads that work through the batches of reads and writes.
+"""Threads that process the batches of reads and writes.
 
-A job is a number of batches and a way to open a worker for them.  It enters the queue once for each
-thread that it may use, not once for each batch; whoever takes an entry opens a worker, which owns its
-reader, its codecs' contexts and its scratch memory, and takes batches until none is left.  Between two
-batches a job makes room for others that wait.
+A job is a number of batches and a function that opens a worker for them.  It enters the queue once for each
+thread that it may use, not once for each batch.  The thread that takes an entry opens a worker, which owns
+its reader, its codecs' contexts and its scratch memory, and takes batches until none is left.  Between
+batches, a job makes room for others that wait.
 
-Threads are started when there is work for them, are daemons, and are not inherited by a fork: the
-child starts its own.  Where the system has no thread left, those that there are do the work, or the
-caller.  When Python ends they are told to stop, and waited for: a daemon goes on in a codec while what it
-works on is taken apart.  Work that is handed in from a thread of a pool is done at once by that thread, so
-that waiting for it can't wait for itself.
+Threads are started when there is work for them, are daemons, and are not inherited by a fork: the child
+starts its own.  If the system can't start more threads, the existing ones or the caller do the work.  When
+Python ends, they are told to stop and waited for, since a daemon would otherwise continue in a codec while
+its objects are destroyed.  Work submitted by a thread of a pool is done at once by that thread, so that
+waiting for it can't deadlock.
 """
 
 from __future__ import annotations
@@ -54,33 +54,33 @@ B = TypeVar("B")
 T = TypeVar("T")
 
 Stop: TypeAlias = "list[None]"
-"""True as soon as the work is no longer wanted; looked at once for each chunk."""
+"""True as soon as the work is no longer wanted; checked once for each chunk."""
 
 OpenWorker: TypeAlias = Callable[[Stop], Callable[[B], None]]
-"""Called in the thread that is going to work; returns what is called with each batch."""
+"""Called in the working thread; returns the function to call with each batch."""
 
 
 class _Here(threading.local):
-    """What a thread is at: `working` in threads that belong to a pool, `stop` of the job that it has."""
+    """State of a thread: `working` in threads of a pool, and `stop` of its current job."""
 
     working = False
     stop: Stop | None = None
-    n_changes = 0  # that it has begun
+    n_changes = 0  # changes that it has begun
 
 
 _here = _Here()
 _pools: weakref.WeakSet[Pool] = weakref.WeakSet()
 _jobs: set[_Job[Any, Any]] = set()
-_LAST_WAIT = 10.0  # seconds, for a chunk, or for a server that does not answer
+_LAST_WAIT = 10.0  # seconds to wait for a chunk, or a server that does not answer
 
 
 class Pool:
     """Threads shared by all reads and writes of a context."""
 
-    # `n_workers` batches are worked on at the same time; by default as many as this process may use
-    # processors.  With `slots` a user chose it; then, and if a worker of Dask was given its threads, it is
-    # `bounded`: there are no more for local files that mostly wait either.  If that is one thread, it is the
-    # one that has the task.
+    # `n_workers` batches are processed at the same time; by default one for each processor that this process
+    # may use.  With `slots`, a user chose the number; then, and in a Dask worker with a given number of
+    # threads, it is `bounded`: local files that mostly wait get no more threads either.  If that is one
+    # thread, it is the one that runs the task.
 
     _n_threads = 0
 
@@ -96,7 +96,7 @@ class Pool:
         _pools.add(self)
 
     def after_fork(self) -> None:
-        """Begin anew: the threads have stayed behind, with their work."""
+        """Start anew, since threads and their work exist only in the parent."""
         self._queue: SimpleQueue[_Turn[Any] | None] = SimpleQueue()
         self._n_threads = 0
 
@@ -117,21 +117,21 @@ class Pool:
         writes: Hashable = None,
         apart: bool = False,
     ) -> Future[T]:
-        """Work through `batches`; the first failure stops the rest and is the failure of the future."""
-        # `finish` is called once after the last batch, and gives the result.  `n_workers` may exceed that of
-        # the pool for work that mostly waits.  `n_threads` is how many it may use together with other jobs
-        # that are under way; by default as many as there are processors.  With `inline` the calling thread
-        # does it, because that is quicker than handing it over. `settle` is called before `finish` and also
-        # after a failure: it waits for what workers have begun and others do.  `writes` is the identity of
-        # the store that is changed, or `EVERYWHERE`: what nobody waits for there any more comes first.
-        # Work that is `apart` waits for no other, so that a thread of another pool may wait for it.
+        """Process `batches`; the first failure stops the rest and fails the future."""
+        # `finish` is called once after the last batch, and returns the result.  `n_workers` may exceed the
+        # pool's number for work that mostly waits.  `n_threads` is the number that the job may use together
+        # with other jobs under way; by default the number of processors.  With `inline`, the calling thread
+        # does the work, because that is faster than handing it over.  `settle` is called before `finish`, and
+        # also after a failure: it waits for work that workers have begun and others do.  `writes` is the
+        # identity of the store that is changed, or `EVERYWHERE`: abandoned changes there are finished first.
+        # Work that is `apart` waits for no other work, so that a thread of another pool may wait for it.
         n = max(1, min(n_workers, len(batches)))
         earlier = before(writes)
         inline = (inline and not earlier) or (_here.working and not apart) or (self._is_caller and n == 1)
         most = min(n_threads or self.n_workers, n + len(_jobs))
         if inline or not batches or not self.start_threads(max(n, most)):
             return _run_here(batches, open_worker, finish, settle)
-        promise: Promise[T]  # not Promise[T].new(): the alias takes as long as what it calls
+        promise: Promise[T]  # not Promise[T].new(): the alias takes as long as the call
         promise, future = Promise.new()
         job = _Job(batches, open_worker, finish, promise, self, n, settle, writes)
         turns = [_Turn(job) for _ in range(n)]
@@ -141,7 +141,7 @@ class Pool:
             if earlier:
                 after(earlier, begin)
             else:
-                begin()  # one call, so that an interrupt comes before all steps or after
+                begin()  # one call, so that an interrupt comes before or after all steps
         except BaseException:  # Ctrl-C, and the caller has no future to cancel
             job.stop.append(None)  # it may still begin after others
             if job in _jobs:
@@ -150,18 +150,18 @@ class Pool:
         return future
 
     def codec_limit(self, n_workers: int) -> Slots | None:
-        """Return what workers hold while they decode, encode or copy; None if they need not wait."""
-        # There are more workers than processors where most of them wait for storage.
+        """Return the limit that workers hold while they decode, encode or copy, or None."""
+        # If most workers wait for storage, there are more of them than processors.
         if self.bounded and n_workers:
             return self._slots
-        # One may wait for the interpreter lock.  Without a limit, workers that begin together would encode
-        # together, end together, and then all wait for the disk with nobody encoding.
+        # One more, which may wait for the interpreter lock.  Without a limit, workers that start together
+        # would encode together, finish together, and then all wait for the disk while none encodes.
         n = self.n_workers + 1
         return Slots(n) if n_workers > n else None
 
     def start_threads(self, n_wanted: int) -> bool:
-        """Have `n_wanted` threads, or as many as there can be; return whether there is any."""
-        # A thread that is busy with another job makes room between two batches.
+        """Start threads up to `n_wanted`, or as many as possible; return whether there is any."""
+        # A thread that is busy with another job makes room between batches.
         if self._n_threads < n_wanted:
             with self._lock:
                 while self._n_threads < n_wanted and start_thread(_serve, self._queue):
@@ -170,13 +170,13 @@ class Pool:
 
 
 def work_here() -> None:
-    """Make the calling thread one that does all work itself, as if it belonged to a pool."""
+    """Make the calling thread do all its work itself, like a thread of a pool."""
     _here.working = True
 
 
 def in_event_loop() -> bool:
-    """Return True if this thread runs an event loop, which must not wait for what it runs itself."""
-    if "asyncio" not in sys.modules:  # nobody can have started a loop
+    """Return True if this thread runs an event loop, which must not wait for its own coroutines."""
+    if "asyncio" not in sys.modules:  # no loop can have been started
         return False
     from asyncio import _get_running_loop
 
@@ -184,12 +184,12 @@ def in_event_loop() -> bool:
 
 
 def n_changes() -> int:
-    """Return how many changes of what is stored this thread has begun, for `give_up_since`."""
+    """Return the number of changes to stored data that this thread has begun, for `give_up_since`."""
     return _here.n_changes
 
 
 def give_up_since(n: int) -> None:
-    """Give up the changes that this thread has begun since `n_changes` was `n`: it was interrupted."""
+    """Give up the changes that this thread, which was interrupted, has begun since `n_changes` was `n`."""
     thread = get_ident()
     for job in list(_jobs):
         if job.begun[0] == thread and job.begun[1] > n:
@@ -202,7 +202,7 @@ def is_idle() -> bool:
 
 
 def n_threads() -> int:
-    """Return how many threads all pools have started."""
+    """Return the number of threads that all pools have started."""
     return sum(pool._n_threads for pool in list(_pools))
 
 
@@ -212,9 +212,9 @@ def _serve(queue: SimpleQueue[_Turn[Any] | None]) -> None:
     while (turn := queue.get()) is not None:
         try:
             turn()
-        except BaseException as e:  # there was no memory to tell of another failure, but may be now
+        except BaseException as e:  # there was no memory to report another failure, but there may be now
             turn.fail(e)
-        del turn  # or its arrays live until there is other work
+        del turn  # otherwise its arrays would live until there is other work
 
 
 def _run_here(
@@ -234,7 +234,7 @@ def _run_here(
                     if not stop:
                         work(batch)
             if stop:
-                raise CancelledError("the work that this is a part of was given up")
+                raise CancelledError("the surrounding work was given up")
         finally:
             if settle is not None:
                 settle()
@@ -244,7 +244,7 @@ def _run_here(
 
 
 class _Job(Generic[B, T]):
-    """The batches of one read or write, and how far they are."""
+    """The batches of one read or write, and their progress."""
 
     def __init__(
         self,
@@ -261,7 +261,7 @@ class _Job(Generic[B, T]):
         self.open_worker = open_worker
         self.finish = finish
         self.promise = promise
-        self.pool = pool  # which must not end before its jobs
+        self.pool = pool  # the pool must not end before its jobs
         self.queue = pool._queue
         self.stop: Stop = []
         self.errors: list[BaseException] = []
@@ -269,16 +269,16 @@ class _Job(Generic[B, T]):
         self._n_turns = n_turns
         self._settle = settle
         stop = self.stop
-        promise.future.add_done_callback(lambda _: stop.append(None))  # cancelled
+        promise.future.add_done_callback(lambda _: stop.append(None))  # the future was cancelled
         self._change: Change | None = None
-        self.begun = 0, 0  # in which thread, and its how manieth change
+        self.begun = 0, 0  # thread and number of the change
         if writes is not None:
             self._change = Change(writes, promise.future)
             _here.n_changes += 1
             self.begun = get_ident(), _here.n_changes
 
     def end_turn(self) -> None:
-        """Count a worker that has stopped; the last one completes the promise."""
+        """Count a stopped worker; the last one completes the promise."""
         if next(self._ended) < self._n_turns:
             return
         if self._settle is not None:
@@ -297,14 +297,14 @@ class _Job(Generic[B, T]):
             self.promise.set_exception(self.errors[0])
 
     def leave(self) -> None:
-        """Belong to the work under way no longer."""
+        """Leave the set of jobs under way."""
         _jobs.discard(self)
         if self._change is not None:
             self._change.end()
 
 
 class _Turn(Generic[B]):
-    """A job's place in the queue, with the worker that was opened for it."""
+    """A job's entry in the queue, with the worker that was opened for it."""
 
     __slots__ = ("_job", "_work")
 
@@ -331,11 +331,11 @@ class _Turn(Generic[B]):
         except BaseException as e:
             job.errors.append(e)
             job.stop.append(None)
-        _here.stop = None  # what is called back is no part of the job
+        _here.stop = None  # callbacks are not part of the job
         job.end_turn()
 
     def fail(self, error: BaseException) -> None:
-        """Have the job end with `error`, whatever its other workers do."""
+        """End the job with `error`, whatever its other workers do."""
         job = self._job
         job.stop.append(None)
         job.leave()
@@ -343,10 +343,10 @@ class _Turn(Generic[B]):
 
 
 def _stop_jobs() -> None:
-    """Let no thread be at work when Python takes itself apart."""
+    """Stop all threads before Python finalizes."""
     end = time.monotonic() + _LAST_WAIT
     while _jobs and time.monotonic() < end:
-        for job in list(_jobs):  # other threads may hand in more
+        for job in list(_jobs):  # other threads may submit more
             job.stop.append(None)
         time.sleep(0.001)
 
@@ -361,7 +361,7 @@ def _forget_threads() -> None:
 
 
 class _Limit(Protocol):
-    """A concurrency limit of a context: how many threads, None for those of the whole process."""
+    """A concurrency limit of a context: a number of threads, or None for those of the whole process."""
 
     limit: int | None
     slots: Slots | None
@@ -373,7 +373,7 @@ _shared_lock = new_lock()
 
 
 def pool_of(limit: _Limit) -> Pool:
-    """Return the pool that works under `limit`, made when it is first asked for."""
+    """Return the pool for `limit`, made on first use."""
     if limit.pool is None:
         with _shared_lock:
             if limit.limit is not None:

@@ -1,12 +1,12 @@
 """Reads of the chunks of a plan into the caller's memory.
 
-1. The plan is made, and the result looked at in its order.
+1. The plan is made, and the result viewed in plan order.
 2. A strategy is chosen: source, target, threads, size of a batch.
 3. The plan is cut into products of neighbours; each worker opens its source and target once.
-4. One loop fetches, decodes and puts the chunks of a batch, whatever they are.
-5. What no storage dimension depends on is repeated at the end.
+4. One loop fetches, decodes and puts the chunks of a batch, for all kinds of chunks.
+5. Dimensions that no storage dimension depends on are filled by repetition at the end.
 
-A small request that lies in one chunk is a batch of one, made by division, without a plan or a pool.
+A small request inside one chunk is a batch of one, found by division, without a plan or a pool.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ __all__ = ["ArrayReader", "read_chunks", "read_into"]
 
 Array: TypeAlias = "npt.NDArray[Any]"
 _NOTHING_HELD = nullcontext()
-Batches: TypeAlias = "list[Any]"  # products of PlanAxis, of shards those of ShardAxis
+Batches: TypeAlias = "list[Any]"  # products of PlanAxis, or ShardAxis with shards
 
 
 def read_chunks(
@@ -65,8 +65,8 @@ def read_chunks(
     fetching: AbstractContextManager[object] | None = None,
 ) -> None:
     """Fetch, decode and put chunks: the one loop of all reads."""
-    # It ends as soon as `stop` is true.  A chunk that isn't stored reads as the fill value, or is an error.
-    # With `fetching` one call decodes the chunks of a batch; it is held while they are fetched.
+    # It ends as soon as `stop` is true.  A missing chunk reads as the fill value, or is an error.  With
+    # `fetching`, which is held while chunks are fetched, one call decodes the chunks of a batch.
     for batch in batches:
         names, memory, slots, copy_out = batch
         encoded = None if fetching is None or slots is not None else memory.encoded
@@ -83,7 +83,7 @@ def read_chunks(
                         chunk = memory.missing
                     if isinstance(chunk, np.ndarray):
                         if copy_out is not None and len(names) == 1:
-                            borrowed = chunk[None]  # what is selected is copied from there
+                            borrowed = chunk[None]  # the selection is copied from there
                         else:
                             (slots or memory.slots)[at][...] = chunk
                     elif chunk is not FILLED and (encoded is None or not encoded.add(at, chunk)):
@@ -110,7 +110,7 @@ def read_into(
     fill_missing: bool = True,
     strategy: ReadStrategy | None = None,
 ) -> Future[Array]:
-    """Fill `out` as `ArrayReader.read_planned` does."""
+    """Fill `out` like `ArrayReader.read_planned`."""
     reader = ArrayReader(array, store, pool)
     return reader.read_planned(transform, out, fill_missing=fill_missing, strategy=strategy)
 
@@ -120,29 +120,29 @@ def _n_batches(plan: Plan, chunk_nbytes: int, strategy: ReadStrategy) -> int:
 
 
 def _hull(axes: tuple[PlanAxis, ...]) -> tuple[Any, ...]:
-    """Return the index of the part of the result that a product of sets fills, or of all of it."""
-    # Less, or nothing, where places don't ascend: this is for asking for memory before it is filled.
+    """Return the index of the part of the result that a product of sets fills, or of the whole result."""
+    # It may be too small if positions don't ascend: it is only used to request memory before filling it.
     if is_indexed(axes):
         return (...,)
     return (*(slice(axis.out[0].start, axis.out[-1].stop) for axis in axes), ...)
 
 
 class _Worker(NamedTuple):
-    """What a worker reads and decodes with."""
+    """A worker's means of reading and decoding."""
 
     source: Any  # a StoreSource or a ShardSource
-    memories: dict[tuple[int, ...], StagingBuffer]  # by the shape of a chunk
+    memories: dict[tuple[int, ...], StagingBuffer]  # by chunk shape
 
 
-_MOST_SHARED = 4096  # chunks of a read that others of its batch are told of
-_KEPT = 1 << 20  # bytes of staging memory that an idle worker keeps
+_MOST_SHARED = 4096  # most chunks of a read that is announced to others of its batch
+_KEPT = 1 << 20  # most bytes of staging memory that an idle worker keeps
 
 
 class ArrayReader:
     """Reads of one open array."""
 
-    # Sources and memory of a read that the caller's thread did are kept for the next one, as many of them as
-    # there were reads at the same time; so are the indexes of shards.
+    # Sources and memory of a read in the caller's thread are kept for the next one, as many as there were
+    # simultaneous reads; so are the indexes of shards.
 
     def __init__(self, array: StoredArray, store: Readable, pool: Pool) -> None:
         self._array = array
@@ -151,7 +151,7 @@ class ArrayReader:
         self._key = array.keys.key
         self._cache = cache_source(array, store)
         self._idle: list[_Worker] = []
-        self._keeps = traits_of(store).current_readers  # else a kept source would be out of date
+        self._keeps = traits_of(store).current_readers  # otherwise a kept source would be outdated
         level = array if array.shard is None else array.shard
         self._chain = chain = level.chain
         self._item, self._item_nbytes = chain.item, chain.item.nbytes
@@ -179,14 +179,14 @@ class ArrayReader:
         return KeptIndexes(self._store)
 
     def read_into(self, transform: IndexTransform, out: Array, *, fill_missing: bool) -> Future[Array]:
-        """Fill `out` with what `transform` selects; the future gives `out`, perhaps at once."""
+        """Fill `out` with the selection of `transform`; return a future of `out`, perhaps completed."""
         done = self.read_chunk(transform, out, fill_missing=fill_missing)
         return self.read_planned(transform, out, fill_missing=fill_missing) if done is None else done
 
     def read_chunk(
         self, transform: IndexTransform, out: Array, *, fill_missing: bool
     ) -> Future[Array] | None:
-        """Fill `out` from one chunk, found by division; None if the request is not of that kind."""
+        """Fill `out` from one chunk, found by division; None for other requests."""
         if self._chunk_shape is None or out.nbytes > STAGING_NBYTES:
             return None
         place = place_in_chunk(transform, out.shape, self._chunk_shape)
@@ -229,11 +229,11 @@ class ArrayReader:
         fill_missing: bool = True,
         strategy: ReadStrategy | None = None,
     ) -> Future[Array]:
-        """Fill `out` with what `transform` selects; the future gives `out`, perhaps at once."""
-        # The transform leads to storage coordinates, none of which is outside the array.  `out` has any
-        # strides, must not overlap itself, and is not looked at before the future is done.  The future fails
-        # with what the store or a codec raised, with ``Error reading <key>`` in front, or with NotFoundError
-        # for a missing chunk that is not to be filled.
+        """Fill `out` with the selection of `transform`; return a future of `out`, perhaps completed."""
+        # The transform maps to storage coordinates inside the array.  `out` may have any strides, must not
+        # overlap itself, and must not be used before the future is done.  The future fails with the error of
+        # the store or a codec, prefixed with ``Error reading <key>``, or with NotFoundError for a missing
+        # chunk that is not to be filled.
         array, pool = self._array, self._pool
         assert out.dtype == array.numpy_dtype, f"result of {out.dtype} for an array of {array.numpy_dtype}"
         assert out.shape == tuple(transform.input_shape), f"result of shape {out.shape} for {transform}"
@@ -268,7 +268,7 @@ class ArrayReader:
         )
 
     def _shared(self, plan: Plan, shards: tuple[ShardAxis, ...] | None) -> SharedReads | None:
-        """Say what this read wants to others of its batch, if there is one and the store takes long."""
+        """Announce this read to others of its batch, if there is one and the store is slow."""
         shared = batch_of_thread()
         if (
             shared is None
@@ -285,7 +285,7 @@ class ArrayReader:
         return shared
 
     def _open_chunks(self, read: _Read) -> OpenWorker[tuple[PlanAxis, ...]]:
-        """Return what opens a worker for a read of whole values."""
+        """Return a function that opens a worker for a read of whole values."""
         array, strategy = self._array, read.strategy
         pages = pages_of(read.view)
         cache = self._cache if strategy.source == "cache" else None
@@ -316,10 +316,10 @@ class ArrayReader:
         return open_worker
 
     def _open_shards(self, read: _Read) -> OpenWorker[tuple[ShardAxis, ...]]:
-        """Return what opens a worker for a read of inner chunks."""
+        """Return a function that opens a worker for a read of inner chunks."""
         array, strategy = self._array, read.strategy
         pages = pages_of(read.view)
-        indexes = None if self._indexes.lasts else KeptIndexes(self._store)  # which workers share
+        indexes = None if self._indexes.lasts else KeptIndexes(self._store)  # workers share it
         fetching = new_lock() if strategy.together else None
 
         def open_worker(stop: Stop) -> Callable[[tuple[ShardAxis, ...]], None]:
@@ -346,7 +346,7 @@ class ArrayReader:
         return open_worker
 
     def _worker(self, strategy: ReadStrategy, indexes: KeptIndexes | None = None) -> _Worker:
-        """Return a worker: one that is kept, for the caller's thread, or a new one."""
+        """Return a worker: a kept one, for the caller's thread, or a new one."""
         if not strategy.n_workers:
             with suppress(IndexError):
                 return self._idle.pop()
@@ -361,7 +361,7 @@ class ArrayReader:
         return _Worker(store_source(array, store), {})
 
     def _give_back(self, worker: _Worker) -> None:
-        """Keep a worker that has done its work, if its source stays up to date."""
+        """Keep a finished worker, if its source stays up to date."""
         if not self._keeps:
             return
         if isinstance(worker.source, ShardSource):
@@ -375,19 +375,19 @@ class ArrayReader:
 
 
 class _Read(NamedTuple):
-    """What the workers of one read have in common."""
+    """The common state of the workers of one read."""
 
-    view: Array  # the result in the order of the plan
+    view: Array  # the result in plan order
     strategy: ReadStrategy
     fill_missing: bool
     limit: CodecLimit
-    shared: SharedReads | None  # with other reads of a batch
+    shared: SharedReads | None  # shared with other reads of a batch
 
     def target(
         self, chain: PreparedChain, worker: _Worker, *, regular: bool, field: StoredField | None = None
     ) -> Target:
-        """Return the result as a worker fills it."""
-        memories = worker.memories if self.limit is None else None  # the memory of others has no limit
+        """Return the result for a worker to fill."""
+        memories = worker.memories if self.limit is None else None  # memory that is not kept has no limit
         return Target(
             chain,
             self.view,

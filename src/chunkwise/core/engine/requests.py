@@ -1,7 +1,7 @@
-"""Requests to chunks of many arrays as one table, with columns of integers.
+"""Requests to chunks of many arrays as one table with columns of integers.
 
-An array of a stack is often one chunk, and there are thousands of them.  What is the same for all is opened
-once; where requests lie in chunks is worked out for all together, with a few operations on columns.
+An array of a stack is often one chunk, and there are thousands of them.  Common parts are opened once; the
+positions of requests in chunks are computed for all together, with a few operations on columns.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ def is_simple(array: StoredArray) -> bool:
 class ChunkRequests:
     """Boxes of arrays that differ only in their prefixes."""
 
-    array: StoredArray  # one of the arrays, with the keys that each has below its prefix
-    prefixes: Sequence[str]  # of the array of each box
+    array: StoredArray  # one of the arrays, with the keys of each below its prefix
+    prefixes: Sequence[str]  # prefix of the array of each box
     first: Numbers  # first index of each box in its array, ``(n, rank)``
-    # bounds of each box in the result, ``(n, n_fixed + rank)``; it has one index along the first `n_fixed`
+    # bounds of each box in the result, ``(n, n_fixed + rank)``, with one index along the first `n_fixed`
     start: Numbers
     stop: Numbers
     fill_missing: bool  # True if a missing chunk reads as the fill value
@@ -54,17 +54,17 @@ class ChunkRequests:
 
     @cached_property
     def n_fixed(self) -> int:
-        """Number of dimensions of the result that the arrays don't have; they are the first ones."""
+        """Number of the result's leading dimensions that the arrays lack."""
         return int(self.start.shape[1] - self.first.shape[1])
 
     @cached_property
     def n_chunks(self) -> int:
-        """Number of chunks; one that belongs to several boxes counts for each."""
+        """Number of chunks; a chunk of several boxes counts for each."""
         return int(self._counts.prod(axis=1).sum())
 
     @cached_property
     def keys(self) -> list[str]:
-        """Key of the chunk in which each box begins; many are the same cell of another array."""
+        """Key of the chunk in which each box begins; many are the same cell in different arrays."""
         encoding, known = self.array.keys, dict[tuple[int, ...], str]()
         cells = zip(*self._cells.T.tolist(), strict=True) if self._cells.shape[1] else repeat((), self.n)
         keys = []
@@ -77,14 +77,14 @@ class ChunkRequests:
 
     @cached_property
     def whole(self) -> list[bool]:
-        """True for each box that is one whole chunk."""
+        """True for boxes that are one whole chunk."""
         begins, ends = self.first % self._chunk == 0, self._size == self._chunk
         whole: list[bool] = (begins & ends).all(axis=1).tolist()
         return whole
 
     @cached_property
     def follows(self) -> list[bool]:
-        """True for each whole chunk next to the whole one before, along the last dimension of the result."""
+        """True for whole chunks that follow a whole one along the result's last dimension."""
         if not self.first.shape[1]:
             return [False] * self.n
         step = np.zeros(self.start.shape[1], np.int64)
@@ -95,18 +95,18 @@ class ChunkRequests:
 
     @cached_property
     def offsets(self) -> list[tuple[list[int], list[int], list[int]]]:
-        """Bounds of each box in the result, and its first index in its chunk."""
+        """Bounds of each box in the result, and its first index in the chunk."""
         inside = self.first - self._cells * self._chunk
         return list(zip(self.start.tolist(), self.stop.tolist(), inside.tolist(), strict=True))
 
     def in_chunks(self) -> ChunkRequests:
-        """Return the boxes divided into those of single chunks, in the order of the result."""
+        """Return the boxes divided into boxes of single chunks, in the order of the result."""
         if self.n_chunks == self.n:
             return self
         chunk, counts = self._chunk, self._counts
         n_of = counts.prod(axis=1)
-        box = np.repeat(np.arange(self.n), n_of)  # of each chunk
-        number = np.arange(len(box)) - np.repeat(np.cumsum(n_of) - n_of, n_of)  # of each in its box
+        box = np.repeat(np.arange(self.n), n_of)  # box of each chunk
+        number = np.arange(len(box)) - np.repeat(np.cumsum(n_of) - n_of, n_of)  # number of each in its box
         cells = self._cells[box]
         for dim in reversed(range(cells.shape[1])):
             number, along = np.divmod(number, counts[box, dim])
@@ -122,7 +122,7 @@ class ChunkRequests:
         return replace(self, prefixes=prefixes, first=first[order], start=start[order], stop=stop[order])
 
     def hull(self, rows: slice) -> tuple[Any, ...]:
-        """Return the index of the smallest box of the result that holds some of them."""
+        """Return the index of the smallest box of the result around some of the boxes."""
         first, last = self.start[rows].min(axis=0), self.stop[rows].max(axis=0)
         return (*map(slice, first.tolist(), last.tolist()), ...)
 
@@ -140,7 +140,7 @@ class ChunkRequests:
 
     @cached_property
     def _counts(self) -> Numbers:
-        """Number of chunks of each box along each dimension."""
+        """Return the number of chunks of each box along each dimension."""
         last = (self.first + self._size - 1) // self._chunk
         counts: Numbers = last - self._cells + 1
         return counts
@@ -158,11 +158,11 @@ class TableSource(StoreSource):
         return StoreSource(self._below(name), self._store).failed(error, name)
 
     def missing(self, name: Any) -> NotFoundError:
-        """Return the error of a chunk that isn't stored."""
+        """Return the error for a missing chunk."""
         return StoreSource(self._below(name), self._store).missing(name)
 
     def _below(self, name: str) -> StoredArray:
-        """Return the array that a key belongs to, with keys below its prefix."""
+        """Return the array of a key, with keys below its prefix."""
         prefix = self._requests.prefixes[self._requests.keys.index(name)]
         array = self._requests.array
         return replace(array, keys=array.keys.under(prefix))
@@ -178,11 +178,11 @@ class TableReader:
         self._capacity = max(1, min(requests.n, STAGING_NBYTES // max(1, 2 * chain.item.nbytes)))
         self._memory = StagingBuffer(chain, self._capacity, limit=limit)
         shape = chain.item.shape
-        # Whole chunks that are pieces of the result's memory are decoded there.
+        # Whole chunks that are contiguous in the result's memory are decoded there.
         self._in_place = view.flags.c_contiguous and shape[1:] == view.shape[requests.n_fixed + 1 :]
 
     def batches(self, rows: slice) -> Iterator[Batch]:
-        """Yield some chunks in the order of the table; each batch is copied out before the next is taken."""
+        """Yield chunks in the order of the table; each batch is copied out before the next is taken."""
         memory, capacity = self._memory, self._capacity
         keys, whole = self._requests.keys, self._requests.whole
         begin, last = rows.start, min(rows.stop, len(keys))
@@ -207,8 +207,8 @@ class TableReader:
         return (*start[:n_fixed], *map(slice, start[n_fixed:], stop[n_fixed:]), ...)
 
     def _copy_out(self, begin: int, chunks: Array) -> None:
-        """Copy what is selected of chunks, the first of which is that of request `begin`, to the result."""
-        # Neighbours are copied together: 4096 layers of 8³ take 54 ms of processor time, one by one 66.
+        """Copy the selections in chunks to the result; the first chunk belongs to request `begin`."""
+        # Neighbours are copied together: 4096 layers of 8³ take 54 ms of processor time, 66 ms one by one.
         requests, view, n_fixed = self._requests, self._view, self._requests.n_fixed
         offsets, whole, follows = requests.offsets, requests.whole, requests.follows
         shape, number, n = chunks.shape[1:], 0, len(chunks)

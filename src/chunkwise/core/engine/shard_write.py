@@ -1,12 +1,12 @@
 """Writes of inner chunks of shards; the unit is the shard.
 
 1. The plan is made on the grid of inner chunks and grouped by shard.
-2. If every inner chunk of a shard is overwritten entirely, the shard is made from the source alone.
-   Any other is read first, and stored on condition that it is still the one that was read.
-3. Inner chunks that are not touched are copied as they are, undecoded; those touched in part are decoded
-   and changed.  One that equals the fill value is left out, and a shard without any is deleted.
-4. The shard is written once, inner chunks in C order.  A worker holds one shard at a time: the one that
-   was read and the one that it is putting together.
+2. If every inner chunk of a shard is overwritten entirely, the shard is made from the source alone.  Any
+   other shard is read first, and stored on condition that it is unchanged.
+3. Untouched inner chunks are copied undecoded; those touched in part are decoded and changed.  Inner chunks
+   that equal the fill value are left out, and an empty shard is deleted.
+4. The shard is written once, with inner chunks in C order.  A worker holds one shard at a time, as read and
+   as it is being composed.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ def write_shards_from(
     pool: Pool,
     store_fill: bool,
 ) -> Future[None]:
-    """Store `source` as `chunkwise.core.engine.write.write_from` does, in a sharded array."""
+    """Store `source` in a sharded array, like `chunkwise.core.engine.write.write_from`."""
     plan = plan_write(transform, shard.grid)
     if plan.n_chunks == 0:
         return Future.ready(None)
     if as_transactional(store) is not None:
-        source = source.copy()  # it is looked at again when the transaction is committed
+        source = source.copy()  # it is read again when the transaction is committed
     layout = shard_layout(array, shard)
     view = plan.layout.view(source, last=True)
     axes = plan_shards(plan.axes, layout.chunks_per_shard)
@@ -125,7 +125,7 @@ class _ShardWriter:
         self.body = ShardBody(layout)
         self.sink = _BodySink(self.body, None if store_fill else open_fill_test(array.fill_value))
         self.context = ""
-        self.position: int | None = None  # of the inner chunk under way, for messages
+        self.position: int | None = None  # number of the current inner chunk, for messages
         self.batches = WriteBatches(shard.chain, view, regular=True, limit=limit)
         self.limit = limit
         self.writer = open_writer(store)
@@ -171,7 +171,7 @@ class _ShardWriter:
         defer(self.later, request.key, do)
 
     def change(self, request: ShardRequest, positions: npt.NDArray[np.int64], is_whole: list[bool]) -> None:
-        """Overwrite a part of a stored shard; what another writer stores meanwhile is not lost."""
+        """Overwrite a part of a stored shard; other writers' simultaneous changes are not lost."""
         store, layout = self.store, self.layout
 
         def attempt() -> bytes | None:
@@ -256,7 +256,7 @@ class _ShardWriter:
         whole: bool,
         indexed: bool,
     ) -> Buffer | None:
-        """Return an inner chunk with `values` put in, or None if it need not be stored."""
+        """Return an inner chunk with `values` inserted, or None if it need not be stored."""
         self.position = position
         if whole and not indexed:
             chunk = values
@@ -276,29 +276,29 @@ class _ShardWriter:
 
 
 class _BodySink:
-    """The body of a shard all of whose inner chunks are overwritten, which come in ascending order."""
+    """The body of a shard whose inner chunks are all overwritten, in ascending order."""
 
     def __init__(self, body: ShardBody, fill_test: Callable[[npt.NDArray[Any]], bool] | None) -> None:
         self._body = body
         self._fill_test = fill_test
-        self.position: int | None = None  # of the inner chunk that failed
+        self.position: int | None = None  # number of the inner chunk that failed
 
     def is_fill(self, chunk: npt.NDArray[Any]) -> bool:
         """Return True for an inner chunk that need not be stored."""
         return self._fill_test is not None and self._fill_test(chunk)
 
     def write(self, name: int, encoded: Buffer) -> None:
-        """Put an inner chunk behind the others."""
+        """Append an inner chunk."""
         self._body.append(name, encoded)
 
     def delete(self, name: int) -> None:
         """Leave an inner chunk out."""
 
     def change(self, name: int, coder: Coder, inside: tuple[Any, ...], values: npt.NDArray[Any]) -> None:
-        """Not asked for: each inner chunk is whole."""
+        """Never called, since each inner chunk is whole."""
         raise AssertionError("a whole shard has no inner chunk that is changed in part")
 
     def failed(self, error: Exception, name: int) -> Exception:
-        """Remember which inner chunk it was."""
+        """Remember which inner chunk failed."""
         self.position = name
         return error

@@ -1,12 +1,12 @@
-"""Inner chunks of shards.
+"""Reading inner chunks of shards.
 
-1. Where most of a shard is wanted it is read in one go.  Otherwise its index is read, the byte ranges wanted
-   are put in order and joined where they are close, and each joined range is one request.  A store that can
-   opens the shard once for all of this.  Indexes are kept with the generation of their shard; whether one is
-   current shows when the shard is opened, or in the next answer.
-2. A shard that was replaced between two requests is started again.
-3. Everything the index claims is checked before memory is taken for it: the checksum, that each range lies
-   in the shard, its size where the codecs fix one.
+1. If most of a shard is wanted, it is read whole.  Otherwise its index is read, the wanted byte ranges are
+   sorted and close ones joined, and each joined range is one request.  If the store can, the shard is opened
+   once for all this.  Indexes are kept with the generation of their shard; opening the shard, or the next
+   answer, shows whether an index is current.
+2. If a shard is replaced between two requests, reading it starts again.
+3. The index is checked before memory is allocated for its claims: the checksum, that each range is inside the
+   shard, and its size if the codecs fix one.
 """
 
 from __future__ import annotations
@@ -44,48 +44,48 @@ from chunkwise.errors import AbortedError, DataCorruptionError, NotFoundError, O
 __all__ = ["GAP", "LARGEST_REQUEST", "WHOLE_SHARE", "KeptIndexes", "ShardSource"]
 
 WHOLE_SHARE = 0.6
-"""With this share of a shard wanted, one request and one pass over the memory beat picking."""
+"""Share of a shard from which one request and one pass over memory beat picking ranges."""
 # Raw shards in memory, milliseconds of processor time for picking and for the whole: 64³ with inner chunks of
-# 16³, half of them 30 and 30, three quarters 52 and 45; 128³ with 64³, half 14 and 19, all of it 22 and 19.
+# 16³: half 30 and 30, three quarters 52 and 45; 128³ with 64³: half 14 and 19, all 22 and 19.
 GAP = 1 << 15
-"""Bytes that are read along, since another request would take longer."""
-# Every second inner chunk of a local shard of 256³ uint16: 28 ms of processor time where gaps of 8 KiB are
-# read along, else 35; where gaps of 64 KiB are, 20, else 15.
+"""Largest gap, in bytes, that is read too, since another request would take longer."""
+# Every second inner chunk of a local shard of 256³ uint16 takes 28 ms of processor time if gaps of 8 KiB are
+# read, otherwise 35 ms; with gaps of 64 KiB 20 ms, otherwise 15 ms.
 LARGEST_REQUEST = 1 << 26
-"""Bytes of one request, which a worker holds."""
+"""Bytes of one request, which a worker holds in memory."""
 # Half a shard of 33 MB takes as long in requests of 1 MiB as in one.
-# A range that is larger than this is looked at before memory is taken for it.
+# A larger range is checked before memory is allocated for it.
 _UNCHECKED = 1 << 24
 
 Index: TypeAlias = "npt.NDArray[np.uint64]"
-Entry: TypeAlias = "tuple[Index, Any]"  # with the generation, or stamp, of the shard
+Entry: TypeAlias = "tuple[Index, Any]"  # with the shard's generation or stamp
 
-_BUFFER = 1 << 20  # bytes of encoded chunks for which a worker keeps memory
-_KEPT = 1 << 22  # bytes of indexes that an open array keeps of a store that answers at once
+_BUFFER = 1 << 20  # bytes of memory for encoded chunks that a worker keeps
+_KEPT = 1 << 22  # bytes of indexes that an open array keeps, for a store that answers at once
 
 
 class _ReplacedError(Exception):
-    """The shard is no longer the one whose index was read."""
+    """The shard was replaced since its index was read."""
 
 
 class KeptIndexes:
-    """Indexes of the shards of an open array, each read once for all reads that are under way."""
+    """Indexes of the shards of an open array, each read once for all simultaneous reads."""
 
     def __init__(self, store: Readable) -> None:
         own = traits_of(store).shard_indexes
         self.cache: ShardIndexes = ShardIndexCache(_KEPT) if own is None else own
-        # False where a later read couldn't tell that an index is old, so that these are those of one read.
+        # False if a later read couldn't notice an old index, so indexes are kept for one read only.
         self.lasts = own is not None or offers(store, ValueOpenable)
         self._lock = new_lock()
-        self._reading: dict[str, list[Any]] = {}  # a lock, and how many readers have it or wait for it
+        self._reading: dict[str, list[Any]] = {}  # a lock, and how many readers hold it or wait
         put_in_order_in_child(self)
 
     def after_fork(self) -> None:
-        """Forget the readers, which are threads of the parent."""
+        """Forget the readers, which are the parent's threads."""
         self._reading = {}
 
     def find(self, key: str, read: Callable[[], Entry | None]) -> Entry | None:
-        """Return the entry of `key`, from `read` if it isn't kept; None if the shard is missing."""
+        """Return the entry of `key`, by calling `read` if it isn't kept; None if the shard is missing."""
         found: Entry | None = self.cache.get(key)
         if found is not None:
             return found
@@ -116,7 +116,7 @@ def _index_errors() -> Iterator[None]:
 
 
 class ShardSource:
-    """Inner chunks of one shard after the other, for one worker."""
+    """Inner chunks, one shard after the other, for one worker."""
 
     def __init__(self, array: StoredArray, layout: ShardLayout, store: Readable, kept: KeptIndexes) -> None:
         assert array.shard is not None, "there are shards"
@@ -136,12 +136,12 @@ class ShardSource:
         self._key = ""
         self._positions: npt.NDArray[np.int64] = np.empty(0, np.int64)
         self._encoded: list[Buffer | None] = []
-        self._memory: memoryview | None = None  # for encoded chunks of shards that are opened
-        self._number = 0  # of the inner chunk that is looked at while a shard is opened, for messages
+        self._memory: memoryview | None = None  # memory for encoded chunks of opened shards
+        self._number = 0  # number of the inner chunk being checked while a shard is opened, for messages
         self._fetch = self._fetch_encoded
 
     def share(self, shared: SharedReads, owner: Hashable) -> None:
-        """Fetch what several reads of a batch of `owner` want of a shard together."""
+        """Fetch the parts of a shard that several reads of a batch of `owner` want together."""
 
         def fetch(key: str, positions: npt.NDArray[np.int64]) -> list[Buffer | None]:
             def together(some: Sequence[int]) -> list[Buffer | None]:
@@ -155,7 +155,7 @@ class ShardSource:
     def open_shard(self, key: str, positions: npt.NDArray[np.int64]) -> range:
         """Read the inner chunks at some positions of a shard, encoded; return their names."""
         self._key, self._positions = key, positions
-        self._encoded = []  # those of the last shard go before these come
+        self._encoded = []  # the last shard's are freed before these are read
         self._number = 0
         for _ in range(MOST_LOST):
             try:
@@ -169,11 +169,11 @@ class ShardSource:
         raise AbortedError(f"{where} was replaced {MOST_LOST} times while it was read")
 
     def close_shard(self) -> None:
-        """Let go of what was read of the last shard."""
+        """Free the data read from the last shard."""
         self._encoded = []
 
     def fetch(self, batch: Batch) -> Iterator[Fetched]:
-        """Return the inner chunks of the open shard; names are numbers in the order of the plan."""
+        """Return the inner chunks of the open shard; names are numbers in plan order."""
         return map(self._encoded.__getitem__, batch.names)
 
     def failed(self, error: Exception, name: Any) -> Exception:
@@ -181,7 +181,7 @@ class ShardSource:
         return prefix(error, f"Error reading {self._where(name)}")
 
     def missing(self, name: Any) -> NotFoundError:
-        """Return the error of an inner chunk that isn't stored."""
+        """Return the error for a missing inner chunk."""
         array, counts = self._array, self._layout.chunks_per_shard
         shard = array.keys.cell(self._key, array.grid.rank) or ()
         inside = np.unravel_index(int(self._positions[name]), counts) if counts else ()
@@ -193,7 +193,7 @@ class ShardSource:
         return f"{entry} in {describe(self._store, self._key)}"
 
     def _fetch_encoded(self, key: str, positions: npt.NDArray[np.int64]) -> list[Buffer | None]:
-        """Return the encoded inner chunks at some positions, None for those that are missing."""
+        """Return the encoded inner chunks at some positions, None for missing ones."""
         if len(positions) >= WHOLE_SHARE * self._layout.n_chunks:
             shard = self._read(key)
             if shard is None:
@@ -212,7 +212,7 @@ class ShardSource:
             return [None] * len(positions)
         index, generation = found
 
-        def check() -> None:  # where no range is read, nothing else would show that the index is old
+        def check() -> None:  # if no range is read, nothing else would reveal an old index
             if self._kept.lasts:
                 self._check_generation(key, generation)
 
@@ -221,7 +221,7 @@ class ShardSource:
     def _fetch_opened(
         self, open_value: Callable[[str], OpenValue | None], key: str, positions: npt.NDArray[np.int64]
     ) -> list[Buffer | None]:
-        """Do as `_fetch_encoded` with a shard that is opened once, and whose index may be known."""
+        """Like `_fetch_encoded`, for a shard that is opened once and whose index may be known."""
         value = open_value(key)
         if value is None:
             return [None] * len(positions)
@@ -251,7 +251,7 @@ class ShardSource:
 
     def _read_spans(self, value: OpenValue, spans: list[tuple[int, int]]) -> list[memoryview]:
         """Return byte ranges of an open shard, valid until the next one is opened."""
-        # Memory that was just used needs no page from the system: a twentieth of a box of 48³.
+        # Recently used memory needs no new pages: this saves a twentieth of the time of a box of 48³.
         starts, stops = zip(*spans, strict=True)
         n_bytes = sum(stops) - sum(starts)
         if n_bytes <= _BUFFER and (self._memory is None or len(self._memory) < n_bytes):
@@ -299,7 +299,7 @@ class ShardSource:
         return encoded
 
     def _request(self, key: str, spans: list[tuple[int, int]], generation: bytes) -> Iterator[Buffer]:
-        """Yield byte ranges of the shard, all from the one that has the given generation."""
+        """Yield byte ranges of the shard, all with the given generation."""
         store = self._store
         try:
             if len(spans) > 1 and offers(store, RangeReadable):
@@ -324,7 +324,7 @@ class ShardSource:
             raise _ReplacedError
 
     def _check_sizes(self, index: Index) -> None:
-        """Raise if an inner chunk has not the size that its codecs give every chunk."""
+        """Raise if an inner chunk's size differs from the fixed size of its codecs."""
         expected = self._encoded_nbytes
         if expected is None:
             return

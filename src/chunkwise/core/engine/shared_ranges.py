@@ -1,4 +1,4 @@
-"""Ranges of values that several reads of a batch want: those that lie close together are one request."""
+"""Ranges of values that several reads of a batch want: close ones share one request."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from chunkwise.core.kvstore.traits import traits_of
 __all__ = ["shared_range"]
 
 _Bounds: TypeAlias = tuple[int, int]
-_END = sys.maxsize  # of a value whose size is not known; sorts behind all others
+_END = sys.maxsize  # end of a value with unknown size; sorts after all others
 _WHOLE = (0, _END)
 
 
 def shared_range(
     shared: SharedReads, store: KvStoreDriver, key: str, part: ByteRange | None, known: bytes
 ) -> Callable[[], Stamped]:
-    """Note that a read of a batch will take a part of a value; return what takes it.
+    """Register that a read of a batch will take a part of a value; return the function that takes it.
 
-    `known` is a generation whose value is not wanted, or empty.
+    `known` is a generation whose value is not needed, or empty.
     """
     bounds = _WHOLE if part is None else (part.start, _END if part.stop is None else part.stop)
     owner = (id(store), known)
@@ -33,7 +33,7 @@ def shared_range(
 
 
 def _read(store: KvStoreDriver, key: str, wanted: Sequence[_Bounds], known: bytes) -> list[Stamped]:
-    """Return parts of a value, which are sorted and different."""
+    """Return the given sorted, distinct parts of a value."""
     runs = [list(wanted)] if _WHOLE in wanted else _runs(store, wanted)
     spans = [_WHOLE if _WHOLE in run else (run[0][0], max(stop for _, stop in run)) for run in runs]
 
@@ -52,7 +52,7 @@ def _read(store: KvStoreDriver, key: str, wanted: Sequence[_Bounds], known: byte
 
 
 def _runs(store: KvStoreDriver, wanted: Sequence[_Bounds]) -> list[list[_Bounds]]:
-    """Return the parts that share a request; what counts from the end of the value shares none."""
+    """Return the parts that share requests; ranges from the end of the value share none."""
     suffixes = [bounds for bounds in wanted if bounds[0] < 0]
     others = wanted[len(suffixes) :]
     gap, largest = traits_of(store).coalescing or (0, 0)

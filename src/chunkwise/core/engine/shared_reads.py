@@ -1,9 +1,9 @@
-"""Values, and parts of them, that several reads of a batch want: each is fetched once.
+"""Values, and parts of values, that several reads of a batch want; each is fetched once.
 
-1. While a batch is submitted its reads say what they want of a store that takes long to answer.
-2. The first that comes to a shard fetches what all of them want of it, so that ranges that lie together are
-   one request; the others wait for that.
-3. What is fetched is kept until all have taken their part.
+1. While a batch is submitted, its reads register what they want from a slow store.
+2. The first read to reach a shard fetches the wanted parts for all, so that close ranges share a request; the
+   others wait.
+3. Fetched data is kept until all reads have taken their parts.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ __all__ = ["SharedReads"]
 
 P = TypeVar("P", int, tuple[int, int])
 T = TypeVar("T")
-_WHOLE = 0  # the position of a value that isn't a shard
-# Reads are planned in microseconds; one that waits for metadata must not hold the others up.
+_WHOLE = 0  # the position in a value that isn't a shard
+# Reads are planned in microseconds; a read that waits for metadata must not delay the others.
 _LONGEST_WAIT = 1.0  # seconds
 
 
 class _Wanted:
-    """What is wanted of one key."""
+    """The wanted parts of one key."""
 
     __slots__ = ("found", "left", "lock", "positions")
 
     def __init__(self) -> None:
         self.lock = new_lock()
         self.positions: set[Any] = set()
-        self.left = 0  # parts that have not been taken
+        self.left = 0  # parts not yet taken
         self.found: dict[Any, Any] | None = None
 
 
 class SharedReads:
-    """What the reads of one batch want."""
+    """The parts that the reads of one batch want."""
 
     def __init__(self) -> None:
         self._lock = new_lock()
@@ -46,14 +46,14 @@ class SharedReads:
         self._submitter = threading.get_ident()
 
     def expect(self, array: Hashable, key: str, positions: Sequence[Hashable] = (_WHOLE,)) -> None:
-        """Note that a read will take some positions of a key of an array."""
+        """Register that a read will take some positions of an array's key."""
         with self._lock:
             wanted = self._wanted.setdefault((array, key), _Wanted())
             wanted.positions.update(positions)
             wanted.left += len(positions)
 
     def complete(self) -> None:
-        """Note that all reads have said what they want."""
+        """Record that all reads have registered."""
         self._complete.set()
 
     def take(
@@ -63,8 +63,8 @@ class SharedReads:
         positions: Sequence[P],
         fetch: Callable[[Sequence[P]], Sequence[T]],
     ) -> Sequence[T]:
-        """Return what `fetch` gives for positions of a key, together with those of other reads."""
-        # The submitting thread would wait for itself.
+        """Return the result of `fetch` for positions of a key, fetched together with other reads'."""
+        # Otherwise the submitting thread would wait for itself.
         if threading.get_ident() != self._submitter and not self._complete.wait(_LONGEST_WAIT):
             self._complete.set()
         wanted = self._wanted.get((array, key))
@@ -75,7 +75,7 @@ class SharedReads:
                 together = sorted(wanted.positions)
                 try:
                     wanted.found = dict(zip(together, fetch(together), strict=True))
-                except ChunkwiseError:  # perhaps of what another one wants
+                except ChunkwiseError:  # perhaps by a part that another read wants
                     wanted.found = {}
             found = wanted.found or {}
             wanted.left -= len(positions)
@@ -87,5 +87,5 @@ class SharedReads:
         return fetch(positions)
 
     def value(self, array: Hashable, read: Callable[[str], T]) -> Callable[[str], T]:
-        """Return `read` for whole values."""
+        """Return `read` as a shared read of whole values."""
         return lambda key: self.take(array, key, (_WHOLE,), lambda _: (read(key),))[0]

@@ -1,7 +1,7 @@
 """Sources of the chunks of a read.
 
-Each source yields a chunk as what it is there: encoded bytes, a decoded array that belongs to somebody else,
-None if it isn't stored, or `FILLED` where its slot has it already.
+Each source yields a chunk in the form that it has: encoded bytes, a decoded array that belongs to a cache,
+None if it is missing, or `FILLED` if its slot already contains it.
 """
 
 from __future__ import annotations
@@ -56,16 +56,16 @@ class Source(Protocol):
         ...
 
     def failed(self, error: Exception, name: Any) -> Exception:
-        """Return `error` with what was read in front of its message."""
+        """Return `error` with the read operation before its message."""
         ...
 
     def missing(self, name: Any) -> NotFoundError:
-        """Return the error of a chunk that isn't stored but has to be."""
+        """Return the error for a missing chunk that must exist."""
         ...
 
 
 class StoreSource:
-    """Chunks of one array, each of which is one value of a store; for one worker."""
+    """Chunks of one array, each one value of a store; for one worker."""
 
     def __init__(self, array: StoredArray, store: Readable) -> None:
         self._array = array
@@ -75,12 +75,12 @@ class StoreSource:
         self._read_into = None if open_into is None else open_into()
 
     def share(self, shared: SharedReads, owner: Hashable) -> None:
-        """Read each value that several reads of a batch of `owner` want once."""
+        """Read values that several reads of a batch of `owner` want only once."""
         self._read = shared.value(owner, self._store.open_reader())
         self._read_into = None
 
     def fetch(self, batch: Batch) -> Iterator[Fetched]:
-        """Yield the chunks that are stored at the names of `batch`, which are keys."""
+        """Yield the chunks stored under the names of `batch`, which are keys."""
         read, read_into, memory = self._read, self._read_into, batch.memory
         if read_into is None:
             view = memory.view if len(batch.names) == 1 else None
@@ -101,31 +101,31 @@ class StoreSource:
         return failed(error, "reading", self._store, self._array, name)
 
     def missing(self, name: Any) -> NotFoundError:
-        """Return the error of a chunk that isn't stored."""
+        """Return the error for a missing chunk."""
         cell = self._array.keys.cell(name, self._array.grid.rank) or ()
         return missing_chunk(cell, describe(self._store, name))
 
 
-_MOST_AHEAD = 256  # chunks that are asked for together; the store sees to it that their bytes are few
+_MOST_AHEAD = 256  # chunks to request together; the store limits their bytes
 
 
 class ManySource(StoreSource):
-    """Chunks of a store that answers for many keys at once."""
+    """Chunks of a store that reads many keys at once."""
 
     def __init__(self, array: StoredArray, store: Readable) -> None:
         super().__init__(array, store)
         self._read_into = None
         self._expected: list[str] = []
-        self._next = 0  # of those expected
+        self._next = 0  # of the expected keys
         self._ahead: dict[str, Buffer | None] = {}
 
     def expect(self, keys: Iterable[str]) -> list[str]:
-        """Return `keys`; batches of them will follow in this order."""
+        """Return `keys`; their batches will follow in this order."""
         self._expected, self._next, self._ahead = list(keys), 0, {}
         return self._expected
 
     def fetch(self, batch: Batch) -> Iterator[Fetched]:
-        """Yield the chunks of `batch`, read together with those that come after them."""
+        """Yield the chunks of `batch`, read together with the following ones."""
         store: Any = self._store
         for key in batch.names:
             while key not in self._ahead:
@@ -137,32 +137,32 @@ class ManySource(StoreSource):
 
 
 def store_source(array: StoredArray, store: Readable) -> StoreSource:
-    """Return the source of a store: one request for each chunk, or for many of a store that takes long."""
+    """Return the source of a store: one request for each chunk, or for many from a slow store."""
     many = traits_of(store).request_concurrency is not None and offers(store, ManyReadable)
     return (ManySource if many else StoreSource)(array, store)
 
 
 @lru_cache(maxsize=1024)
 def _one_for(*_: Hashable) -> object:
-    """Return one object, quickly hashed, for equal arguments."""
+    """Return the same object, which is fast to hash, for equal arguments."""
     return object()
 
 
 def decoding_of(chain: PreparedChain) -> object | None:
-    """Return an object that is the same for chains that decode alike; None if that can't be told."""
+    """Return an object that is the same for chains that decode equally; None if unknown."""
     item = chain.item
-    if item.dtype.hasobject:  # the bytes of the fill value are an address
+    if item.dtype.hasobject:  # the bytes of the fill value are a pointer
         return None
     try:
         return _one_for(chain.codecs, item.shape, item.dtype, item.fill_value.tobytes())
-    except TypeError:  # a codec whose configuration is any JSON
+    except TypeError:  # a codec with arbitrary JSON as configuration
         return None
 
 
 class CacheSource(StoreSource):
-    """Chunks that a cache pool holds decoded, beside the values that they were decoded from."""
+    """Decoded chunks in a cache pool, beside their encoded values."""
 
-    # Arrays with the same key of the same kvstore share a chunk if codecs, shape, type and fill value are
+    # Arrays with the same key in the same kvstore share a chunk if codecs, shape, type and fill value are
     # equal.
 
     def __init__(self, array: StoredArray, store: CacheStore, decoding: object) -> None:
@@ -171,23 +171,23 @@ class CacheSource(StoreSource):
         self._decodings: dict[int, tuple[PreparedChain, object]] = {id(array.chain): (array.chain, decoding)}
 
     def fetch(self, batch: Batch) -> Iterator[Fetched]:
-        """Yield chunks that are not to be written to."""
+        """Yield chunks, which must not be written to."""
         for key in batch.names:
             found = self._cache.find_chunk(key, self.decoding(batch.memory.chain))
             assert found is not None, "it was asked for"
             yield self._decoded(key, found[0], found[1], batch.memory)
 
     def holds(self, key: str) -> bool:
-        """Return True if the cached chunk is fresh, so that nothing has to be fetched or decoded."""
+        """Return True if the cached chunk is fresh, so that it need not be fetched or decoded."""
         found = self._cache.find_chunk(key, self.decoding(self._array.chain), ask=False)
         return found is not None and (found[1] is not None or found[0].value is None)
 
     def holds_all(self, keys: Iterable[str]) -> bool:
-        """Return True if it holds the chunks of all `keys`, none of which is cut off by the grid."""
+        """Return True if the cache has the chunks of all `keys`, none of which the grid cuts off."""
         return all(map(self.holds, keys))
 
     def decoding(self, chain: PreparedChain) -> object:
-        """Return what equal chunks are decoded by."""
+        """Return the identity of the decoding, which arrays with equal chunks share."""
         known = self._decodings.get(id(chain))
         if known is None:
             known = self._decodings[id(chain)] = chain, decoding_of(chain)
@@ -205,14 +205,14 @@ class CacheSource(StoreSource):
             chunk = StagingBuffer(memory.chain, 1).slots[0]
             memory.decode(entry.value, chunk)
             chunk.flags.writeable = False
-        is_value = view is not None and memory.chain.codecs[-1].kind == "array->bytes"  # no memory of its own
+        is_value = view is not None and memory.chain.codecs[-1].kind == "array->bytes"  # not a copy
         self._cache.put_chunk(key, entry, self.decoding(memory.chain), chunk, 0 if is_value else chunk.nbytes)
         return chunk
 
 
 def cache_source(array: StoredArray, store: Readable) -> CacheSource | None:
-    """Return the source of decoded chunks, for all workers; None if they aren't cached decoded."""
+    """Return the source of decoded chunks, for all workers; None if decoded chunks aren't cached."""
     if not isinstance(store, CacheStore) or array.shard is not None:
         return None
-    decoding = decoding_of(array.chain)  # None for objects, whose encoded values are cached
+    decoding = decoding_of(array.chain)  # None for objects, where encoded values are cached
     return None if decoding is None else CacheSource(array, store, decoding)

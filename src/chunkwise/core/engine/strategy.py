@@ -1,9 +1,9 @@
-"""The strategy of a read or a write: choices that are made once, by one pure function each.
+"""The strategy of a read or a write: all choices are made once, by one pure function each.
 
-A chunk costs many passes of the interpreter lock between threads, one for each system call.  Two threads
-beat one only if what happens without the lock takes longer than that: copying and, above all,
-(de)compressing.  Rates and limits are measured on local files in memory, where waiting for the lock
-hurts most, with 16³ to 64³ chunks of uint16, one worker against two (benchmarks/processor_time.py).
+A chunk costs many hand-overs of the interpreter lock between threads, one for each system call.  Two threads
+are faster than one only if the work without the lock, copying and above all (de)compressing, takes longer
+than that.  Rates and limits are measured on local files in memory, where waiting for the lock costs most,
+with 16³ to 64³ chunks of uint16, one worker against two (benchmarks/processor_time.py).
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ STAGING_NBYTES = 1 << 20
 # memory, one worker against two, with benchmarks/processor_time.py.
 _COPY_RATE, _WRITE_COPY_RATE = 0.15, 0.45
 _CHUNK, _WRITE_CHUNK = 10_000, 40_000  # Python and system calls of a chunk
-_WORTH_A_THREAD, _WRITE_WORTH_A_THREAD = 40_000, 120_000  # for a chunk: two threads are even with one
-# Of chunks that are staged by the dozen, one thread fetches a batch while others decode theirs with one call.
-# The interpreter lock is passed once for each batch then, so two threads are worth while for less: chunks of
+_WORTH_A_THREAD, _WRITE_WORTH_A_THREAD = 40_000, 120_000  # for a chunk: two threads are as fast as one
+# When dozens of small chunks are staged, one thread fetches a batch while others decode, with one call per
+# batch.  The interpreter lock is then passed once for each batch, so two threads pay off earlier: chunks of
 # 16³ in zstd take one thread 22.8 us each, two 12.2.
 _TOGETHER, _TOGETHER_WORTH_A_THREAD = 8, 5_000
 # Inner chunks take no system calls: shards of 128³ with 16³ in zstd take one thread 243 ms, two 160.
 _WRITE_INNER_CHUNK, _WRITE_INNER_WORTH_A_THREAD = 10_000, 30_000
 # Opening a shard and reading its index: a chunk in each of 8 shards takes 60 us more than 8 chunks of one.
 _SHARD = 60_000
-# What the caller's thread does itself.  Handing over, and passing the interpreter lock, costs two threads as
-# much as they win in some milliseconds: 8 inner chunks of 64 KiB in zstd, a 48^3 box, take one thread 2.4 ms
-# of processor time, two 3.7; 8 chunks of 512 KiB one 4.8 ms, two 6.6.
+# Work that the caller's thread does itself.  Handing over, and passing the interpreter lock, costs two
+# threads as much as they gain in some milliseconds: 8 inner chunks of 64 KiB in zstd, a 48^3 box, take one
+# thread 2.4 ms of processor time, two 3.7; 8 chunks of 512 KiB one 4.8 ms, two 6.6.
 _INLINE = 4_000_000
 _INLINE_BESIDE_OTHERS = (
-    500_000  # where the caller has more to do meanwhile: other reads of a batch, its event loop
+    500_000  # if the caller has more to do meanwhile: other reads of a batch, its event loop
 )
 _INLINE_WRITE, _INLINE_WRITE_ALONE = 500_000, 2_000_000
 # With write batches of 2, 4 and 8 ms, 256³ uint16 in zstd chunks of 32³ take 111, 105 and 92 ms of processor
-# time; raw ones and those of 64³ take as long with each.
+# time; raw chunks and chunks of 64³ take the same time with each.
 _BATCH, _WRITE_BATCH = 2_000_000, 8_000_000
-_BATCHES_PER_WORKER = 4  # so that the others have work while the slowest one ends
-_LEAST_BATCH = 1_000_000  # nanoseconds; less is not worth taking from the queue
-# So long a thread may wait for the disk while the others encode; threads beyond that are in each other's way.
+_BATCHES_PER_WORKER = 4  # so that the others have work while the slowest one finishes
+_LEAST_BATCH = 1_000_000  # nanoseconds; less is not worth a queue entry
+# How long a thread may wait for the disk while the others encode; more threads get in each other's way.
 _DISK = 50_000_000
-# A shard on a store that answers slowly is cut into pieces of no fewer decoded bytes.
+# Fewest decoded bytes of the pieces into which a shard on a slow store is cut.
 _SHARD_PIECE = 1 << 25
 
 
@@ -59,20 +59,20 @@ _SOURCES = {
 
 
 class ReadStrategy(NamedTuple):
-    """The way in which the chunks of one read are fetched, decoded and put in their places."""
+    """How the chunks of one read are fetched, decoded and put in place."""
 
-    # a value of the store for each chunk, a cache of decoded ones, or parts of shards
+    # a value of the store for each chunk, a cache of decoded chunks, or parts of shards
     source: Literal["store", "cache", "shards"]
-    # the result itself, or memory from which several chunks are copied to it together
+    # the result itself, or staging memory from which several chunks are copied to it together
     target: Literal["direct", "staged"]
-    n_workers: int  # threads; 0 for the caller's own
-    batch_nbytes: int  # decoded bytes of the chunks that a worker takes at a time
+    n_workers: int  # number of threads; 0 for the caller's own
+    batch_nbytes: int  # decoded bytes of a worker's batch
     n_threads: int | None = None  # as for `Pool.run`
-    together: bool = False  # True if one call decodes the chunks that are staged
+    together: bool = False  # True if one call decodes all staged chunks
 
     def __str__(self) -> str:
         threads = {0: "the calling thread", 1: "1 thread"}.get(self.n_workers, f"{self.n_workers} threads")
-        # What a cache holds is decoded; an array that is small or in pieces has no other memory between.
+        # Cached chunks are decoded; an array that is small or in pieces needs no other staging memory.
         done = "copied" if self.source == "cache" else "decoded together" if self.together else "decoded"
         place = "into the result" if self.target == "direct" else "beside the result and copied to it"
         return f"{_SOURCES[self.source]}, {done} {place}, by {threads}, {self.batch_nbytes:,} bytes at a time"
@@ -93,17 +93,17 @@ def read_strategy(
     beside_others: bool = False,
 ) -> ReadStrategy:
     """Choose how to read `n_chunks` of `chunk_nbytes` decoded bytes each."""
-    # With `batches` one call decodes several chunks.  `in_place` means that each chunk is better decoded
-    # straight to its place, whatever its size: it is one piece of the result's memory, or elements are taken
-    # from chunks that somebody keeps.  `request_concurrency` is that of a store where each request takes
-    # long; `io_limit` the number of threads that may use the store at all; `n_shards` the number of shards
-    # that hold the chunks, 0 without shards.  With `beside_others` the caller has more to do meanwhile.
+    # With `batches`, one call decodes several chunks.  `in_place` means that each chunk is better decoded
+    # directly to its place, whatever its size: it is contiguous in the result's memory, or elements are taken
+    # from cached chunks.  `request_concurrency` is that of a slow store; `io_limit` the number of threads
+    # that may use the store at all; `n_shards` the number of shards with the chunks, 0 without shards.  With
+    # `beside_others`, the caller has more to do meanwhile.
     staged = source != "cache" and not in_place and 2 * chunk_nbytes <= STAGING_NBYTES
     target: Literal["direct", "staged"] = "staged" if staged else "direct"
     limit = min(n_chunks, io_limit or n_chunks)
     nbytes = max(1, n_chunks * chunk_nbytes)
     if request_concurrency is not None:
-        # What counts is requests: a batch is the chunks of one shard, however few of them are wanted.
+        # The number of requests decides: a batch is the chunks of one shard, however few are wanted.
         n = max(1, min(request_concurrency, limit))
         least = min(_SHARD_PIECE, -(-nbytes // n_shards)) if n_shards else 1
         batch = max(least, nbytes // (n * _BATCHES_PER_WORKER))
@@ -125,11 +125,11 @@ def read_strategy(
 
 
 class WriteStrategy(NamedTuple):
-    """The way in which a plan is worked through."""
+    """How the plan of a write is processed."""
 
     n_workers: int
-    n_batches: int  # pieces to cut the plan into
-    inline: bool  # True if the calling thread does it at once
+    n_batches: int  # number of pieces of the plan
+    inline: bool  # True if the calling thread does the work at once
     n_threads: int | None = None  # as for `Pool.run`
 
 
@@ -141,9 +141,9 @@ def write_strategy(
     n_chunks: int = 1,
 ) -> WriteStrategy:
     """Choose how to write `n_objects` of `n_chunks` each."""
-    # A store with a `request_concurrency` answers slowly, so that this many requests are kept under way; one
-    # with a `write_concurrency` has that for writes only.  `io_limit` is the number of threads that may use
-    # it at all.
+    # A store with a `request_concurrency` answers slowly, so this many requests are kept under way;
+    # `write_concurrency` applies to writes only.  `io_limit` is the number of threads that may use the store
+    # at all.
     traits = traits_of(store)
     unlocked = chain.item.nbytes * (_WRITE_COPY_RATE + chain.encode_rate)
     requests = traits.request_concurrency

@@ -1,8 +1,8 @@
-"""Targets that chunks are decoded to: the result itself, or staging memory that is copied to it.
+"""Targets of decoding chunks: the result itself, or staging memory that is copied to it.
 
-A chunk alone is a few elements of each of many rows of the result, so copying it waits for memory again and
-again.  The rows of several neighbours are longer: measured with 16³ to 64³ chunks of 512³ uint16, copying
-them together takes a third to two thirds of the time.
+A single chunk has a few elements in each of many rows of the result, so copying it keeps waiting for memory.
+The rows of several neighbours are longer: with 16³ to 64³ chunks of 512³ uint16, copying them together takes
+a third to two thirds of the time.
 """
 
 from __future__ import annotations
@@ -28,36 +28,36 @@ __all__ = ["Batch", "Target", "lies_in_one_piece", "selected_runs"]
 
 Array: TypeAlias = "npt.NDArray[Any]"
 Selector: TypeAlias = "slice | npt.NDArray[np.int64]"
-Run: TypeAlias = "tuple[int, Callable[[Array], None]]"  # a number of neighbours, and what copies them
+Run: TypeAlias = "tuple[int, Callable[[Array], None]]"  # a number of neighbours, and their copy function
 
-# Chunks of a batch that are decoded straight to their places: one at a time takes a sixth longer for 4096
-# elements of uint16 (11.9 us instead of 10.2), more than 16 make no difference.
+# Number of chunks in a batch that are decoded directly to their places: one at a time takes a sixth longer
+# for 4096 elements of uint16 (11.9 us instead of 10.2), more than 16 make no difference.
 _MANY = 64
 
-# Bytes of chunks that are decoded before they are copied to a result that fits into a cache.
+# Bytes of chunks to decode before copying them to a result that fits into a cache.
 _AT_ONCE = 1 << 17
 
 _ALL = slice(None)
-# Where taking along the first array copies more than so many elements for each that is wanted in the end,
-# NumPy's way is the shorter one.  In 256³ chunks of uint16 both take as long at 64; at 4 NumPy takes two to
-# four times as long, at 1024 a fifth (benchmarks/partial.py has the requests).
+# If taking along the first array copies more elements than this for each one wanted, NumPy's indexing is
+# faster.  In 256³ chunks of uint16, both take the same time at 64; at 4 NumPy takes two to four times as
+# long, at 1024 a fifth (benchmarks/partial.py has the requests).
 _MOST_COPIED = 64
 
 
 class Batch(NamedTuple):
-    """Chunks of one shape that are read and put in their places together.
+    """Chunks of one shape that are read and put in place together.
 
     Attributes
     ----------
     names : sequence
-        What the source knows each by: a key, or a position in the shard.
+        The source's name of each: a key, or a position in the shard.
     memory : StagingBuffer
         Decodes them.
     slots : sequence of ndarray or None
-        Where each is decoded to, if that is the result itself; else each has a slot of the memory.
+        Destination of each, if that is the result itself; otherwise each has a slot of the memory.
     copy_out : callable or None
-        ``copy_out(elements)`` copies what is selected of the chunks, given along the first axis, to the
-        result; None if they are there.
+        ``copy_out(elements)`` copies the selection of the chunks, which are along the first axis, to the
+        result; None if they already are there.
     """
 
     names: Sequence[Any]
@@ -69,9 +69,9 @@ class Batch(NamedTuple):
 class Target:
     """The result of a read, for one worker."""
 
-    # `view` is the result in the order of the plan.  Chunks are staged only if the grid is regular, and all
-    # have one shape.  With `together` a batch is as many as are staged, else one row of neighbours.  What is
-    # in `memories` is used again, and what has to be made is put there.
+    # `view` is the result in plan order.  Chunks are staged only if the grid is regular and all have one
+    # shape.  With `together`, a batch is as many chunks as are staged, otherwise one row of neighbours.
+    # Memory in `memories` is reused, and new memory is added there.
 
     def __init__(
         self,
@@ -97,13 +97,13 @@ class Target:
         self._memories = {} if memories is None else memories
 
     def batches(self, axes: tuple[PlanAxis, ...], names: Iterable[Any]) -> Iterator[Batch]:
-        """Yield the chunks of a product of connected sets; `names` are in the order of the plan."""
-        # A batch is to be read, and copied out, before the next one is taken.
+        """Yield the chunks of a product of connected sets; `names` are in plan order."""
+        # A batch must be read and copied out before the next one is taken.
         rest, view = iter(names), self._view
         indexed = is_indexed(axes)
         in_place = self._field is None and not indexed
         single = None if indexed or not self._regular else _single_chunk(axes)
-        if single is not None:  # as many shards of a small request have
+        if single is not None:  # as in many shards of a small request
             at, inside, whole = single
             memory = self._memory(self._chain.item.shape, 1)
             if in_place and whole:
@@ -139,7 +139,7 @@ class Target:
                     yield Batch((name,), memory, None, under(self._limit, copy))
 
     def _some_parts(self, axes: tuple[PlanAxis, ...], names: Iterator[Any]) -> Iterator[Batch]:
-        """Yield the chunks of a product of slices, each of which is copied alone."""
+        """Yield the chunks of a product of slices, each copied separately."""
         view = self._view
         insides, places = selections(axes)
         n = min(self._capacity, _AT_ONCE // max(1, self._chain.item.nbytes), prod(a.n_entries for a in axes))
@@ -158,7 +158,7 @@ class Target:
 
 
 def _single_chunk(axes: tuple[PlanAxis, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...], bool] | None:
-    """Return place, selection and whether it is whole if slices of one chunk are selected; None if not."""
+    """Return position, selection and wholeness if slices select from one chunk; otherwise None."""
     at, inside, whole = [], [], True
     for axis in axes:
         if len(axis.whole) != 1:
@@ -170,7 +170,7 @@ def _single_chunk(axes: tuple[PlanAxis, ...]) -> tuple[tuple[Any, ...], tuple[An
 
 
 def lies_in_one_piece(axes: tuple[PlanAxis, ...], shape: tuple[int, ...], view: Array) -> bool:
-    """Return True if each whole chunk of the plan is one piece of the result's memory."""
+    """Return True if each whole chunk of the plan is contiguous in the result's memory."""
     if any(axis.indexed or not all(axis.whole) for axis in axes) or view.ndim != len(shape):
         return False
     stride = view.itemsize
@@ -184,17 +184,17 @@ def lies_in_one_piece(axes: tuple[PlanAxis, ...], shape: tuple[int, ...], view: 
 
 
 def selected_runs(axes: tuple[PlanAxis, ...], view: Array, most: int = 1) -> Iterator[Run]:
-    """Yield numbers of neighbouring chunks, and ``copy(chunks)`` for what is selected of so many."""
-    # There are at most `most` chunks in a run, all of one shape if there may be several.
-    # Neighbours along the last set are copied together, since what is selected of each along the other sets
-    # is the same.  Elements are taken along one index array after the other, in the order in which they lie
-    # in memory: NumPy goes through all index arrays at once, with some 10 ns for each element.
+    """Yield numbers of neighbouring chunks, each with ``copy(chunks)`` for their selection."""
+    # A run has at most `most` chunks, all of one shape if there are several.  Neighbours along the last set
+    # are copied together, since their selections along the other sets are equal.  Elements are taken along
+    # one index array after the other, in memory order: NumPy would process all index arrays at once, with
+    # some 10 ns for each element.
     indexed = [axis for axis in axes if axis.indexed]
     if not axes or len(axes) != view.ndim or any(len(x.dims) != 1 or len(x.out[0]) != 1 for x in indexed):
         yield from _one_by_one(axes, view, most)
         return
     if any(map(_repeats, indexed)):
-        most = 1  # elements along one set times all chunks along the next could be any number
+        most = 1  # otherwise elements along one set times chunks along the next could be too many
     target = view.transpose(np.argsort(chunk_order(axes)))
     along = [[_Part(axis.dims[0], *pair) for pair in _parts(axis)] for axis in axes[:-1]]
     dim = axes[-1].dims[0]
@@ -205,7 +205,7 @@ def selected_runs(axes: tuple[PlanAxis, ...], view: Array, most: int = 1) -> Ite
 
 
 def _some_runs(runs: Iterable[Run], n_chunks: int) -> Iterator[list[Run]]:
-    """Yield as many runs at a time as have no more than `n_chunks` together."""
+    """Yield groups of runs with at most `n_chunks` chunks together."""
     some: list[Run] = []
     n = 0
     for run in runs:
@@ -219,18 +219,18 @@ def _some_runs(runs: Iterable[Run], n_chunks: int) -> Iterator[list[Run]]:
 
 
 def _copy_part(place: Array, inside: tuple[Any, ...], chunks: Array) -> None:
-    """Copy what is selected of one chunk."""
+    """Copy the selection of one chunk."""
     copy_rows(place, chunks[(0, *inside)])
 
 
 def _copy_parts(view: Array, parts: list[tuple[Any, Any]], chunks: Array) -> None:
-    """Copy what is selected of each chunk."""
+    """Copy the selection of each chunk."""
     for chunk, (inside, at) in zip(chunks, parts, strict=True):
         copy_rows(view[at], chunk[inside])
 
 
 def _copy_runs(runs: list[Run], chunks: Array) -> None:
-    """Copy what is selected of each run, given one after the other along the first axis."""
+    """Copy the selection of each run; the runs follow each other along the first axis."""
     first = 0
     for n, copy in runs:
         copy(chunks[first : first + n])
@@ -238,7 +238,7 @@ def _copy_runs(runs: list[Run], chunks: Array) -> None:
 
 
 class _Part(NamedTuple):
-    """The selection of one entry of a set in its chunk along `dim`, and its place in the result."""
+    """The selection of one entry of a set in its chunk along `dim`, and its position in the result."""
 
     dim: int
     inside: Selector
@@ -250,17 +250,17 @@ class _Piece(NamedTuple):
 
     first: int
     stop: int
-    inside: Selector  # a slice of each chunk, or indices into all of them put end to end
+    inside: Selector  # a slice of each chunk, or indices into their concatenation
     place: Selector
 
 
 def _repeats(axis: PlanAxis) -> bool:
-    """Return True if more is selected of a chunk than there is, since indices are repeated."""
+    """Return True if more elements are selected than the chunk has, since indices repeat."""
     return any(inside.size > extent for (inside,), extent in zip(axis.chunk, axis.extents[0], strict=True))
 
 
 def _parts(axis: PlanAxis) -> Iterator[tuple[Selector, Selector]]:
-    """Yield what each entry of a set selects of its chunk, and its place; arrays have one dimension."""
+    """Yield the selection of each entry of a set and its position; arrays have one dimension."""
     if not axis.indexed:
         yield from zip(axis.chunk, axis.out, strict=True)
         return
@@ -269,13 +269,13 @@ def _parts(axis: PlanAxis) -> Iterator[tuple[Selector, Selector]]:
 
 
 def _as_slice(places: npt.NDArray[np.int64]) -> Selector:
-    """Return ascending places as a slice if they are neighbours."""
+    """Return ascending positions as a slice if they are consecutive."""
     first, n = int(places[0]), len(places)
     return slice(first, first + n) if int(places[-1]) - first == n - 1 else places
 
 
 def _run(axis: PlanAxis, entries: slice) -> tuple[int, list[_Piece]]:
-    """Return the number of chunks in a run along `axis`, and what is selected of them."""
+    """Return the number of chunks in a run along `axis`, and their selection."""
     chunk, out = axis.chunk[entries], axis.out[entries]
     n = len(chunk)
     if axis.indexed:
@@ -297,7 +297,7 @@ def _run(axis: PlanAxis, entries: slice) -> tuple[int, list[_Piece]]:
 
 
 def _copy(target: Array, others: tuple[_Part, ...], dim: int, pieces: list[_Piece], chunks: Array) -> None:
-    """Copy what is selected of a run; the axes of `target` are in storage order."""
+    """Copy the selection of a run; the axes of `target` are in storage order."""
     if not chunks.flags.c_contiguous and chunks[0].flags.f_contiguous:
         end = target.ndim - 1
         chunks = chunks.transpose(0, *range(end + 1, 0, -1))
@@ -325,7 +325,7 @@ def _copy(target: Array, others: tuple[_Part, ...], dim: int, pieces: list[_Piec
 
 
 def _select(chunks: Array, along: Sequence[tuple[int, Selector]]) -> Array:
-    """Return what is selected of chunks along some axes."""
+    """Return the selection of chunks along some axes."""
     arrays: list[tuple[int, npt.NDArray[np.int64]]] = []
     rest: list[Any] = [_ALL] * chunks.ndim
     for axis, inside in along:
@@ -344,7 +344,7 @@ def _select(chunks: Array, along: Sequence[tuple[int, Selector]]) -> Array:
         return _pick(found, arrays)
     is_small = found.size * 2 <= chunks.size
     if not is_small:
-        found = chunks  # what is contiguous is taken from without copying it first
+        found = chunks  # contiguous memory is indexed without a copy first
     for axis, inside in sorted(arrays, key=lambda array: len(array[1]) > chunks.shape[array[0]]):
         found = found.take(inside, axis)
     if not is_small:
@@ -353,7 +353,7 @@ def _select(chunks: Array, along: Sequence[tuple[int, Selector]]) -> Array:
 
 
 def _pick(found: Array, arrays: list[tuple[int, npt.NDArray[np.int64]]]) -> Array:
-    """Return what several arrays select, each along its axis, all at once."""
+    """Return the selection by several arrays, each along its axis, in one step."""
     front = [axis for axis, _ in arrays]
     order = front + [axis for axis in range(found.ndim) if axis not in front]
     picked: Array = found.transpose(order)[np.ix_(*[inside for _, inside in arrays])]
@@ -361,7 +361,7 @@ def _pick(found: Array, arrays: list[tuple[int, npt.NDArray[np.int64]]]) -> Arra
 
 
 def _put(target: Array, places: list[Any], found: Array, dim: int) -> None:
-    """Set a part of `target`; in `found` the number of the chunk may be in front of the axis `dim`."""
+    """Set a part of `target`; in `found`, the number of the chunk may precede the axis `dim`."""
     arrays = [axis for axis, place in enumerate(places) if type(place) is not slice]
     if not arrays:
         copy_rows(target[tuple(places)].reshape(found.shape), found)
@@ -374,7 +374,7 @@ def _put(target: Array, places: list[Any], found: Array, dim: int) -> None:
 
 
 def _one_by_one(axes: tuple[PlanAxis, ...], view: Array, most: int) -> Iterator[Run]:
-    """Yield runs in which each chunk is copied alone, as for points."""
+    """Yield runs of single chunks, as for points."""
     order = [1 + dim for dim in chunk_order(axes)]
     selected = zip(*selections(axes), strict=True)
     n_chunks = prod(axis.n_entries for axis in axes)

@@ -1,4 +1,4 @@
-"""Small requests of one kind to a store, as many at a time as the store takes."""
+"""Small requests of one kind to a store, as many at a time as the store accepts."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ R = TypeVar("R")
 
 
 def is_slow(store: object) -> bool:
-    """Return True if requests to a store take so long that several should be under way."""
+    """Return True if a store is so slow that several requests should be under way."""
     return traits_of(store).request_concurrency is not None
 
 
 def together(store: object, ask: Callable[[T], R], items: Sequence[T]) -> list[R]:
-    """Return what `ask` gives for each item; raise what one of them raises."""
-    # In order, and in the calling thread, for a store that answers at once.
+    """Return the result of `ask` for each item; raise if one of them raises."""
+    # A store that answers at once is asked in order, in the calling thread.
     concurrency = traits_of(store).request_concurrency
     if concurrency is None or len(items) < 2:
         return [ask(item) for item in items]
@@ -40,7 +40,7 @@ def together(store: object, ask: Callable[[T], R], items: Sequence[T]) -> list[R
 
         return work
 
-    # What asks for more meanwhile does so itself: its thread must not wait for one of its own pool.
+    # Nested requests run in the same thread, which must not wait for another thread of its pool.
     apart = not getattr(_here, "within", False)
     _pool().run(
         range(len(items)),
@@ -59,5 +59,5 @@ _here = local()
 
 @cache
 def _pool() -> Pool:
-    """Return the threads for all such requests of this process; they wait, and decode nothing."""
+    """Return the threads for all such requests of this process; they only wait, and decode nothing."""
     return Pool()

@@ -33,8 +33,8 @@ class _OneChange(NamedTuple):
 class TransactionState:
     """Pending changes of any number of stores."""
 
-    # `phase` is open, committing from the moment on at which a commit is asked for, or aborted.  `atomic` is
-    # all or nothing: only one store then, and only one key of it unless it can write several at once.
+    # `phase` is open, committing (as soon as a commit is requested) or aborted.  `atomic` means all or
+    # nothing: then only one store, and only one key of it unless the store can write several at once.
 
     def __init__(self, *, atomic: bool, repeatable_read: bool, pool: Callable[[], Pool]) -> None:
         self.atomic = atomic
@@ -48,7 +48,8 @@ class TransactionState:
         self._done = False
         self._error: BaseException | None = None
         self._promise, self._ended = Promise[None].new()
-        # A future keeps the state alive, because waiting for it commits; not the other way round.
+        # A future keeps the state alive, because waiting for it commits; the state doesn't keep the future
+        # alive.
         self._futures: weakref.WeakSet[Future[None]] = weakref.WeakSet()
         self._waited_for: list[Future[None]] = []
         self._after_commit: list[Callable[[], object]] = []
@@ -58,7 +59,7 @@ class TransactionState:
 
     def overlay(self, base: KvStoreDriver, *, atomic: bool) -> KvStoreDriver:
         """Return `base` as this transaction sees it."""
-        # `atomic` says that several keys of it may be changed at once, as far as the storage can do that.
+        # `atomic` means that several keys may be changed at once, if the storage can do that.
         whole, prefix = whole_store(base)
         with self._lock:
             store = self._stores.get(whole.identity)
@@ -70,7 +71,7 @@ class TransactionState:
         return PendingPart(store, prefix) if prefix else store
 
     def admit(self, store: PendingStore, what: str | KeyRange, writes: bool) -> None:
-        """Raise unless `store` may do something with a key or a range now."""
+        """Raise unless `store` may use a key or a range now."""
         if self.phase != "open":
             raise InvalidArgumentError(
                 "Transaction not open (aborted)"
@@ -104,19 +105,19 @@ class TransactionState:
         )
 
     def after_commit(self, callback: Callable[[], object]) -> None:
-        """Have `callback` called when all changes have been made, before anybody is told."""
+        """Have `callback` called when all changes have been made, before the future is done."""
         with self._lock:
             self._after_commit.append(callback)
 
     def when_over(self, callback: Callable[[], object]) -> None:
-        """Have `callback` called when no more changes are made, however it ends, before anybody is told."""
+        """Have `callback` called when no changes follow, whatever the outcome, before the future is done."""
         with self._lock:
             self._when_over.append(callback)
 
     # -- its end ------------------------------------------------------------------------------------
 
     def future(self) -> Future[None]:
-        """Return a future of the end; waiting for it commits."""
+        """Return a future of the outcome; waiting for it commits."""
         with self._lock:
             if self._done:
                 return Future.ready(None) if self._error is None else Future.failed(self._error)
@@ -126,8 +127,8 @@ class TransactionState:
             return future
 
     def _left_alone(self, future: Future[None]) -> None:
-        """See to it that a commit that somebody no longer waits for ends before anything else is written."""
-        # It isn't cancelled: half of the changes would be worth less than all or none.
+        """Make later writes begin only after the end of an abandoned commit."""
+        # It isn't cancelled: a part of the changes would be worse than all or none.
         if future.cancelled() and self.phase == "committing" and not self._done:
             go_on_until(self._ended)
             let_go_on(self._ended, EVERYWHERE)
@@ -135,11 +136,11 @@ class TransactionState:
     def _commit_for(self, future: Future[None]) -> None:
         with self._lock:
             if not self._done:
-                self._waited_for.append(future)  # it has callbacks to call, even if nobody else has it
+                self._waited_for.append(future)  # it has callbacks to call, even without other references
         self.commit()
 
     def commit(self) -> Future[None]:
-        """Begin to make all changes; later calls return a future of the same commit."""
+        """Start making all changes; later calls return a future of the same commit."""
         begins, n = False, n_changes()
         try:
             with self._lock:
@@ -150,7 +151,7 @@ class TransactionState:
             if begins:
                 self._make_changes().add_done_callback(lambda made: self._finish(made.exception()))
             return future
-        except BaseException as e:  # Ctrl-C: threads that wait have to hear of it
+        except BaseException as e:  # Ctrl-C: waiting threads must be notified
             if begins:
                 self.phase = "committing"
                 give_up_since(n)
@@ -160,7 +161,7 @@ class TransactionState:
             raise
 
     def abort(self, error: BaseException) -> None:
-        """Drop all changes, unless a commit was begun; the end is `error` then."""
+        """Drop all changes, unless a commit has begun; the outcome is `error`."""
         with self._lock:
             if self.phase != "open":
                 return
@@ -220,7 +221,7 @@ class TransactionState:
 
 
 def _weakly(state: TransactionState) -> Callable[[PendingStore, str | KeyRange, bool], None]:
-    """Return `state.admit` for a store, which must not keep the transaction alive by itself."""
+    """Return `state.admit` for a store, which alone must not keep the transaction alive."""
     reference = weakref.ref(state)
 
     def admit(store: PendingStore, what: str | KeyRange, writes: bool) -> None:

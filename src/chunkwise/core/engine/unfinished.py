@@ -1,8 +1,7 @@
-"""Changes of what is stored that go on although nobody waits for them any more.
+"""Changes to stored data that continue although nothing waits for them any more.
 
-A cancelled future is done at once, but its threads may still be storing a chunk each; a future that was
-dropped is not even cancelled.  What is written next at the same place begins after them, or they would
-overwrite it.
+A cancelled future is done at once, but each of its threads may still be storing a chunk; a dropped future is
+not even cancelled.  Later writes to the same store begin after them, so as not to be overwritten.
 """
 
 from __future__ import annotations
@@ -18,24 +17,24 @@ from chunkwise.core.engine.waiting import go_on_until
 __all__ = ["EVERYWHERE", "Change", "after", "be_part_of_change", "before", "let_go_on", "unfinished"]
 
 EVERYWHERE: Hashable = object()
-"""The place of changes that may be anywhere."""
+"""Stands for changes in unknown stores."""
 
 unfinished: dict[Future[None], Hashable] = {}
-"""The ends of changes that nobody waits for, with the identities of the stores that they are made in."""
+"""Futures of the ends of abandoned changes, with the identities of the changed stores."""
 
 _is_part: ContextVar[bool] = ContextVar("is_part", default=False)
 
 
 def be_part_of_change() -> None:
-    """Have what this thread, and coroutines for it, write from now on be a part of changes under way."""
-    # It must not wait for the end of what it is a part of.
+    """Make later writes of this thread, and of coroutines for it, a part of changes under way."""
+    # They must not wait for the end of those changes.
     _is_part.set(True)
 
 
 class Change:
-    """Work that changes what is stored, from before its first change until after its last one."""
+    """Work that changes stored data, from before its first change until after its last."""
 
-    # `future` is that of the work's result, which is done before the end of the work if it is cancelled.
+    # `future` is the future of the work's result; if cancelled, it is done before the work ends.
 
     __slots__ = ("_ended", "_promise", "_where")
 
@@ -50,18 +49,18 @@ class Change:
             let_go_on(self._ended, self._where)
 
     def end(self) -> None:
-        """Say that nothing is changed any more."""
+        """Record that no more changes follow."""
         self._promise.set_result(None)
 
 
 def let_go_on(ended: Future[None], where: Hashable) -> None:
-    """Have what is written later at the same place begin after `ended`, for which nobody waits."""
+    """Make later writes to the same store begin after `ended`, which is abandoned."""
     unfinished[ended] = where
     ended._on_done(lambda done: unfinished.pop(done, None))
 
 
 def before(where: Hashable) -> list[Future[None]]:
-    """Return the ends of the changes that come before the next one at a place."""
+    """Return the ends of the changes that precede the next one in a store."""
     if not unfinished or where is None or _is_part.get():
         return []
     return [

@@ -1,10 +1,9 @@
-"""Updates of a part of one stored object that lose nothing of what another writer stores meanwhile.
+"""Updates of a part of one stored object that don't lose other writers' simultaneous changes.
 
-The object is read, decoded, changed and stored on condition that its generation is still the one that was
-read; otherwise it is done again.  What makes an update safe is that generation.  A lock only saves the work
-of the loser, which would read, decode and encode again; so a holder that takes long is not waited for without
-end, and no order of locks can block anything.  Inside a transaction the update is done when that is
-committed, to the object as it is at that time.
+The object is read, decoded, changed and stored on condition that its generation is unchanged; otherwise all
+this is repeated.  The generation makes an update safe.  A lock only saves the loser's work of reading,
+decoding and encoding again; so waiting for a lock is limited, and no order of locks can cause a deadlock.  In
+a transaction, the update is applied at the commit, to the object's value at that time.
 """
 
 from __future__ import annotations
@@ -47,47 +46,47 @@ __all__ = [
     "open_writer",
 ]
 
-# Seconds.  Whoever holds a lock for longer hangs on its store; without the lock an update is as right, since
-# stores compare generations, but may have to be done again.
+# Seconds.  A thread that holds a lock for longer is stuck on its store.  Without the lock an update is still
+# correct, since stores compare generations, but it may have to be repeated.
 _PATIENCE = 5.0
 
 _locks = KeyLocks()
 
 
 def change_alone(store: object, identity: Hashable, key: str, attempt: Callable[[], bytes | None]) -> None:
-    """Change elements by attempts, while holding the lock of `key` if that can be had soon."""
-    # `identity` is that of the kvstore that the key is in; for `attempt` see `compare_and_swap`.
+    """Change elements by attempts, while holding the lock of `key` if it is free soon."""
+    # `identity` is the identity of the key's kvstore; for `attempt` see `compare_and_swap`.
     lock, held = _locks.of(identity, key), False
     if lock.locked() and is_within(change_alone, lock=lock, held=True):  # in a signal handler
         compare_and_swap(store, key, attempt, idempotent=True)
         return
     [held] = map(lock.acquire, [True], [_PATIENCE])  # unpacked: see chunkwise.core.kvstore.file_protocol
     try:
-        compare_and_swap(store, key, attempt, idempotent=True)  # elements are set to the same values again
+        compare_and_swap(store, key, attempt, idempotent=True)  # the same values again do no harm
     finally:
         if held:
             lock.release()
 
 
 def can_delete(store: object) -> bool:
-    """Return True if `store` deletes a key only if its value is the expected one, whoever else writes."""
+    """Return True if `store` can delete a key only if its value is the expected one."""
     return traits_of(store).conditional_deletes
 
 
 def check_promise(store: object, key: str) -> None:
-    """Raise unless a part of the value of `key`, or of one that is to be, can be changed safely."""
+    """Raise unless a part of the present or future value of `key` can be changed safely."""
     traits = traits_of(store)
     if not traits.conditional_writes(key):
         why = traits.why_unsafe()
         raise UnsafeWriteError(
-            "the storage can't promise that what others write to the same chunk meanwhile is not lost"
+            "the storage can't promise that other writers' changes to the same chunk are not lost"
             f"{', since ' * bool(why)}{why}; "
             'write whole chunks, or set "single_writer" in the kvstore if nobody else writes'
         )
 
 
 def aligned(error: UnsafeWriteError, shape: tuple[int, ...] | None) -> UnsafeWriteError:
-    """Add to the refusal of a partial write which writes would be safe: those of whole cells of `shape`."""
+    """Add to the error of a refused partial write that writes of whole cells of `shape` are safe."""
     cells = "the cells of the grid" if shape is None else f"shape {shape}"
     error.message += f". Writes of whole chunks are safe: align them to {cells}"
     error.args = (error.message, *error.args[1:])
@@ -95,9 +94,9 @@ def aligned(error: UnsafeWriteError, shape: tuple[int, ...] | None) -> UnsafeWri
 
 
 def crop(chunk: npt.NDArray[Any], cell: tuple[int, ...], shape: tuple[int, ...]) -> tuple[slice, ...] | None:
-    """Return the part of a chunk that lies inside the array; None if all of it is to be stored."""
-    # Nothing is cut off that is not zero to the bit: another writer, which knows a larger shape, may have put
-    # it there.
+    """Return the part of a chunk inside the array; None if the whole chunk must be stored."""
+    # Only bits that are all zero are cut off: another writer, which knows a larger shape, may have written
+    # others.
     sizes = [min(size, n - i * size) for size, i, n in zip(chunk.shape, cell, shape, strict=True)]
     if list(chunk.shape) == sizes or any(size <= 0 for size in sizes):
         return None
@@ -110,9 +109,9 @@ _GENERATION = b"\0"
 
 
 class SingleValueStore:
-    """A store of one key, whichever it is called, that is changed by one thread."""
+    """A store of one key, with any name, that one thread changes."""
 
-    # Whether the value may be deleted depends, at the commit, on what others write meanwhile.
+    # At the commit, simultaneous writes decide whether the value may be deleted.
 
     def __init__(self, value: Buffer | None, *, conditional_deletes: bool) -> None:
         self.value = value
@@ -120,7 +119,7 @@ class SingleValueStore:
 
     @property
     def identity(self) -> Hashable:
-        """Equal only for this very store."""
+        """Equal only for this store object."""
         return "one value", id(self)
 
     def describe(self, key: str) -> str:
@@ -130,7 +129,7 @@ class SingleValueStore:
     def read(
         self, key: str, *, byte_range: ByteRange | None = None, if_not_equal: bytes | None = None
     ) -> Stamped:
-        """Return the value; parts of it are never asked for."""
+        """Return the value; parts of it are never requested."""
         assert byte_range is None and if_not_equal is None, "an object is changed as a whole"
         return Stamped(self.value, MISSING_GENERATION if self.value is None else _GENERATION, 0.0)
 
@@ -139,7 +138,7 @@ class SingleValueStore:
         return lambda key: self.value
 
     def write(self, key: str, value: Buffer, *, if_equal: bytes | None = None) -> bytes:
-        """Replace the value; nobody else has changed it."""
+        """Replace the value; there is no other writer."""
         self.value = bytes(value)
         return _GENERATION
 
@@ -154,8 +153,8 @@ class SingleValueStore:
 
 
 def defer(store: Modifiable, key: str, change: Callable[[SingleValueStore], None]) -> None:
-    """Have `change` done to the value of `key`; it is given a store that holds just that."""
-    # It may be done several times, by any thread, each time to what is stored then.
+    """Apply `change` to the value of `key`; it gets a store with only that value."""
+    # It may be called several times, by any thread, each time with the value stored at that time.
 
     conditional_deletes = traits_of(store).conditional_deletes
 
@@ -168,19 +167,19 @@ def defer(store: Modifiable, key: str, change: Callable[[SingleValueStore], None
 
 
 class ReadWritable(Readable, Writable, Protocol):
-    """A store that chunks can be changed in."""
+    """A store in which chunks can be changed."""
 
     @property
     def identity(self) -> Hashable: ...
 
 
 def as_transactional(store: object) -> Modifiable | None:
-    """Return `store` if it remembers changes until it knows the value; no isinstance, that takes long."""
+    """Return `store` if it defers changes until it knows the value; isinstance would be slow."""
     return store if hasattr(store, "modify") else None
 
 
 def open_writer(store: object) -> Writer | None:
-    """Return a writer for one worker, for values that replace whatever is there, if `store` has such."""
+    """Return one worker's writer for unconditional writes, if `store` has one."""
     opener = traits_of(store).open_writer
     return None if opener is None else opener()
 
@@ -197,7 +196,7 @@ class Changer:
         self.operation = "writing"
 
     def change(self, key: str, coder: Coder, inside: tuple[Any, ...], values: npt.NDArray[Any]) -> None:
-        """Overwrite the part `inside` of a stored chunk, in the order of `coder`, with `values`."""
+        """Overwrite the part `inside` of a stored chunk, in the axis order of `coder`, with `values`."""
         store, scratch = self.store, coder.scratch
 
         def attempt() -> bytes | None:
@@ -222,7 +221,7 @@ class Changer:
             raise aligned(e, self.array.grid.chunk_shape) from e.__cause__
 
     def encode(self, key: str, coder: Coder) -> Buffer:
-        """Return the encoded chunk that was changed, cropped if the array has it so."""
+        """Return the changed chunk, encoded, and cropped if the array stores cropped chunks."""
         array, chunk = self.array, coder.scratch
         cell = array.keys.cell(key, array.grid.rank) if array.crop else None
         if cell is not None and (inside := crop(chunk, cell, array.shape)) is not None:

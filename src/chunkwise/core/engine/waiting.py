@@ -1,8 +1,8 @@
-"""Waiting for a future, and what an exception that comes meanwhile does to the work.
+"""Waiting for a future, and the effect of an exception during the wait.
 
-An interrupted wait gives the work up: what has not begun is cancelled, and changes of what is stored that
-have begun are waited for, so that nothing is changed any more when the caller hears of the interruption.
-A second interruption ends that wait too.  A limit that has passed only ends the wait.
+An interrupted wait gives up the work: parts that have not begun are cancelled, and changes to stored data
+that have begun are waited for, so that nothing changes any more once the caller sees the interruption.  A
+second interruption ends that wait too.  A timeout only ends the wait.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from chunkwise.errors import FailedPreconditionError
 
 __all__ = ["Awaited", "collecting", "give_up", "go_on_until", "seconds_left", "wait"]
 
-# Seconds.  Windows delivers Ctrl-C only between waits.  Elsewhere a signal ends a wait, unless it came just
-# before, or to another thread.
+# Seconds.  Windows delivers Ctrl-C only between waits.  Elsewhere a signal ends a wait, unless it arrives
+# just before, or in another thread.
 _LONGEST_WAIT = 0.1 if sys.platform == "win32" else 1.0
 
 
 class Awaited(Protocol):
-    """A `Future`, as far as waiting for it goes."""
+    """The part of `Future` needed for waiting."""
 
     _forks: int
 
@@ -39,7 +39,7 @@ class Awaited(Protocol):
 
 
 class _Thread(threading.local):
-    """Where this thread collects what goes on after it was cancelled."""
+    """Where this thread collects changes that continue after cancellation."""
 
     collected: list[Awaited] | None = None
 
@@ -49,7 +49,7 @@ _thread = _Thread()
 
 @contextmanager
 def collecting() -> Iterator[list[Awaited]]:
-    """Collect the ends of all changes that are cancelled in the block but go on for a while."""
+    """Collect the ends of all changes that are cancelled in the block but continue for a while."""
     before, collected = _thread.collected, list[Awaited]()
     _thread.collected = collected
     try:
@@ -59,13 +59,13 @@ def collecting() -> Iterator[list[Awaited]]:
 
 
 def go_on_until(ended: Awaited) -> None:
-    """Tell whoever cancels work just now that it changes what is stored until `ended` is done."""
+    """Tell the code that is cancelling work that stored data changes until `ended` is done."""
     if _thread.collected is not None:
         _thread.collected.append(ended)
 
 
 def give_up(future: Awaited) -> None:
-    """Cancel `future`, and wait for the changes of what is stored that have begun."""
+    """Cancel `future`, and wait for changes to stored data that have begun."""
     with collecting() as begun:
         future.cancel()
     for ended in begun:
@@ -81,7 +81,7 @@ def wait(future: Awaited, left: float | None, n_forks: Callable[[], int]) -> Non
 
     try:
         in_time = _wait_until(is_over, future, left)
-    except BaseException:  # Ctrl-C; what nobody waits for any more is given up
+    except BaseException:  # Ctrl-C; abandoned work is given up
         if forks == n_forks():
             give_up(future)
         raise
@@ -111,19 +111,19 @@ def _wait_until(is_over: Callable[[], bool], future: Awaited, left: float | None
                 longest = min(longest, end - time.monotonic())
                 if longest <= 0:
                     return False
-            gate.acquire(True, longest)  # a signal handler that raises ends it
+            gate.acquire(True, longest)  # a signal handler that raises ends the wait
     finally:
         future.remove_done_callback(wake)
     return True
 
 
 def seconds_left(timeout: float | None, deadline: float | None) -> float | None:
-    """Return how long a caller wants to wait, None for ever."""
+    """Return how long a caller wants to wait; None means for ever."""
     limits = []
     if timeout is not None:
         limits.append(as_float(timeout, "timeout"))
     if deadline is not None:
         limits.append(as_float(deadline, "deadline") - time.time())
     if any(map(math.isnan, limits)):
-        return 0.0  # as in TensorStore; a comparison with NaN would wait for ever
+        return 0.0  # as in TensorStore; comparing with NaN would wait for ever
     return min(limits, default=None)

@@ -1,13 +1,13 @@
 """Writes of the caller's memory to the chunks of a plan.
 
-1. The plan is made, and the source looked at in its order.
-2. A chunk that is overwritten entirely is encoded straight from the source and stored, without
-   a look at what was there; corrupt data is replaced that way.
-3. Any other chunk is read, decoded, changed and stored on condition that its generation is still the
-   one that was read; otherwise it is done again.  So writers of different elements lose nothing.  What
-   lies in a chunk beyond the bounds of the array is kept, and counts as not overwritten.
-4. A chunk that equals the fill value everywhere is deleted, unless it must be stored, or was changed in a
-   store that can't promise to delete only what was read.
+1. The plan is made, and the source viewed in plan order.
+2. A chunk that is overwritten entirely is encoded directly from the source and stored without reading the old
+   chunk, so even corrupt data is replaced.
+3. Any other chunk is read, decoded, changed and stored on condition that its generation is unchanged;
+   otherwise this is repeated.  So writers of different elements lose nothing.  Elements of a chunk beyond the
+   bounds of the array are kept, and count as not overwritten.
+4. A chunk that equals the fill value everywhere is deleted, unless it must be stored, or was changed in part
+   in a store without conditional deletion.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ def write_from(
     pool: Pool,
     store_data_equal_to_fill_value: bool = False,
 ) -> Future[None]:
-    """Store `source` where `transform` says; the future is done when all of it is stored."""
-    # The transform leads to storage coordinates, none of which is outside the array.  Of several values for
-    # one element the last, in C order of the domain, is stored.  `source` must not change before the future
-    # is done, which fails with what the store or a codec raised, with ``Error writing <key>`` in front, or
-    # ``Error reading <key>`` for a chunk that can't be read to be changed.  Other chunks may be stored then.
+    """Store `source` in the selection of `transform`; the future is done when everything is stored."""
+    # The transform maps to storage coordinates inside the array.  Of several values for one element the last,
+    # in C order of the domain, is stored.  `source` must not change before the future is done.  The future
+    # fails with the error of the store or a codec, prefixed with ``Error writing <key>``, or with ``Error
+    # reading <key>`` for a chunk that must be read to be changed.  Other chunks may be stored even so.
     assert source.dtype == array.numpy_dtype, f"source of {source.dtype} for an array of {array.numpy_dtype}"
     assert source.shape == tuple(transform.input_shape), f"source of shape {source.shape} for {transform}"
     store_fill = store_data_equal_to_fill_value or array.store_fill_chunks
@@ -73,7 +73,7 @@ def write_from(
     if plan.n_chunks == 0:
         return Future.ready(None)
     if as_transactional(store) is not None:
-        source = source.copy()  # it is looked at again when the transaction is committed
+        source = source.copy()  # it is read again when the transaction is committed
     view = plan.layout.view(source, last=True)
     strategy = write_strategy(pool, store, array.chain, plan.n_chunks)
     limit = pool.codec_limit(0 if strategy.inline else strategy.n_workers)
@@ -107,7 +107,7 @@ def write_from(
 
 
 class _StoreSink:
-    """The values of one store, each a chunk; for one worker."""
+    """The values of one store, each one chunk; for one worker."""
 
     def __init__(self, array: StoredArray, store: ReadWritable, *, store_fill: bool) -> None:
         self._array = array
@@ -117,14 +117,14 @@ class _StoreSink:
         self.is_fill = self._changer.is_fill
         self._later = as_transactional(store)
         self.change = self._changer.change if self._later is None else self._defer
-        # chunks that are overwritten entirely; the rest needs generations
+        # for chunks that are overwritten entirely; others need generations
         writer = open_writer(store)
         self.write: Callable[[str, Buffer], Any] = store.write if writer is None else writer.write
         self.delete: Callable[[str], Any] = store.delete if writer is None else writer.delete
         self.flush: Callable[[], None] = _nothing if writer is None else writer.flush
 
     def _defer(self, name: str, coder: Coder, inside: tuple[Any, ...], values: Array) -> None:
-        """Have a part of a chunk overwritten when the transaction is committed."""
+        """Overwrite a part of a chunk when the transaction is committed."""
         assert self._later is not None
 
         def do(store: SingleValueStore) -> None:
@@ -134,15 +134,14 @@ class _StoreSink:
         defer(self._later, name, do)
 
     def failed(self, error: Exception, name: str) -> Exception:
-        """Return `error` with what was being done, key and cell."""
+        """Return `error` with operation, key and cell."""
         return failed(error, self._changer.operation, self._store, self._array, name)
 
 
 class SmallWriter:
-    """Writes to one array, of one chunk each: a batch made by division, without a plan."""
+    """Writes to one array inside one chunk each, found by division, without a plan."""
 
-    # The sinks and coders of a write are kept for the next one, as many of them as there were writes at the
-    # same time.
+    # The sinks and coders of a write are kept for the next one, as many as there were simultaneous writes.
 
     def __init__(
         self, array: StoredArray, store: ReadWritable, pool: Pool, *, store_data_equal_to_fill_value: bool
@@ -163,7 +162,7 @@ class SmallWriter:
         self._idle: list[tuple[_StoreSink, Coder]] = []
 
     def write_from(self, transform: IndexTransform, source: Array) -> Future[None] | None:
-        """Store `source` as `write_from` does; None if the request is of another kind."""
+        """Store `source` like `write_from`; None for other requests."""
         sizes = self._shape
         if sizes is None:
             return None
@@ -211,8 +210,8 @@ def _nothing() -> None:
 
 
 def referencing(store: KvStoreDriver, source: npt.NDArray[Any]) -> KvStoreDriver | None:
-    """Return a store that doesn't copy values that lie in `source`; None if `store` always has to copy."""
-    # What is encoded without being changed, as chunks of raw elements are, lies in `source`.
+    """Return a store that doesn't copy values in the memory of `source`; None if `store` must always copy."""
+    # Chunks that are encoded without change, such as raw ones, are in the memory of `source`.
     return cast(KvStoreDriver, _Referencing(store, source)) if isinstance(store, MemoryStore) else None
 
 

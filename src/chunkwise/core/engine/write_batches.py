@@ -1,7 +1,7 @@
-"""The loop of all writes, and the chunks of the caller's array that it goes through.
+"""The loop of all writes, and the chunks of the caller's array.
 
 A whole chunk is a view of the caller's array.  Small neighbours are copied together to staging memory first:
-the rows of several are longer than those of one, so that memory is read in its own order.
+the rows of several are longer than those of one, so memory is read in its own order.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ class WriteBatch(NamedTuple):
 
     names: Sequence[Any]  # keys, or numbers in a shard
     coder: Coder
-    chunks: Sequence[Array]  # each a whole chunk, or the elements that are put into it
-    # their index in the chunk, in the order of the coder; None for whole chunks
+    chunks: Sequence[Array]  # each a whole chunk, or the elements to put into one
+    # their index in the chunk, in the coder's axis order; None for whole chunks
     inside: tuple[Any, ...] | None
 
 
 class Sink(Protocol):
-    """Stores chunks of one worker."""
+    """Stores one worker's chunks."""
 
     def is_fill(self, chunk: Array) -> bool:
         """Return True for a chunk that need not be stored."""
@@ -47,11 +47,11 @@ class Sink(Protocol):
     def write(self, name: Any, encoded: Buffer) -> None: ...
     def delete(self, name: Any) -> None: ...
     def change(self, name: Any, coder: Coder, inside: tuple[Any, ...], values: Array) -> None:
-        """Overwrite a part of a stored chunk; what another writer stores meanwhile is not lost."""
+        """Overwrite a part of a stored chunk; other writers' simultaneous changes are not lost."""
         ...
 
     def failed(self, error: Exception, name: Any) -> Exception:
-        """Return `error` with what was written in front of its message."""
+        """Return `error` with the write operation before its message."""
         ...
 
 
@@ -73,7 +73,7 @@ def write_chunks(batches: Iterable[WriteBatch], sink: Sink, stop: Stop) -> None:
 
 
 class WriteBatches:
-    """The caller's array, in the order of a plan, for one worker; with a `field`, no chunk is whole."""
+    """The caller's array in plan order, for one worker; with a `field`, no chunk is whole."""
 
     def __init__(
         self,
@@ -93,8 +93,8 @@ class WriteBatches:
         self._coders: dict[tuple[int, ...], Any] = {}
 
     def batches(self, axes: tuple[PlanAxis, ...], names: Iterable[Any]) -> Iterator[WriteBatch]:
-        """Yield the chunks of a product of connected sets; `names` are in the order of the plan."""
-        # A batch is to be stored before the next one is taken.
+        """Yield the chunks of a product of connected sets; `names` are in plan order."""
+        # A batch must be stored before the next one is taken.
         rest, view, order = iter(names), self._view, chunk_order(axes)
         coder_for = self._coders.get(order) or self._coders.setdefault(
             order, open_coders(self._chain, order, self._field, self._limit)
@@ -114,7 +114,7 @@ class WriteBatches:
                 _copy_in(np.moveaxis(some, 0, -2), region)
                 yield WriteBatch(list(islice(rest, len(some))), coder, list(some), None)
             return
-        entire = self._field is None  # of a record there is always something that stays
+        entire = self._field is None  # other fields of a record always stay
         for name, extent, inside, at, whole in zip(
             rest, extents(axes), *selections(axes), wholes(axes), strict=True
         ):
@@ -128,7 +128,7 @@ class WriteBatches:
                 yield WriteBatch((name,), coder, (coder.scratch,), None)
 
     def _n_staged(self, axes: tuple[PlanAxis, ...], shape: tuple[int, ...]) -> int:
-        """Return how many whole chunks to copy together, 1 if there is nothing to gain."""
+        """Return how many whole chunks to copy together, 1 if that gains nothing."""
         view, rank = self._view, len(shape)
         if rank < 2 or rank != view.ndim or rank != len(axes) or prod(shape[:-1]) == 1:
             return 1  # a chunk of one row is contiguous
@@ -140,7 +140,7 @@ class WriteBatches:
 def _regions(
     axes: tuple[PlanAxis, ...], shape: tuple[int, ...], view: Array, n_chunks: int
 ) -> Iterator[Array]:
-    """Yield what belongs to some neighbours, with the number of the chunk in front of the last axis."""
+    """Yield the regions of some neighbours, with the number of the chunk before the last axis."""
     last = axes[-1].out
     bounds = [
         (last[i].start, last[min(i + n_chunks, len(last)) - 1].stop) for i in range(0, len(last), n_chunks)
@@ -152,11 +152,11 @@ def _regions(
 
 
 def _copy_in(chunks: Array, source: Array) -> None:
-    """Copy `source` to chunks, both with the number of the chunk in front of the last axis."""
+    """Copy `source` to chunks, both with the number of the chunk before the last axis."""
     if source.itemsize in (1, 2, 4, 8) and source.dtype.names is None and not source.dtype.hasobject:
-        # A ufunc goes through memory in the order of its operands' axes, here that of the rows of the
-        # source; a plain copy goes in the order of the target's strides, which takes 1.8 times as long for
-        # rows of 32 elements of uint16 (a tenth of a write of 32³ chunks; benchmarks/processor_time.py).
+        # A ufunc processes memory in the order of its operands' axes, here the rows of the source.  A plain
+        # copy follows the target's strides, which takes 1.8 times as long for rows of 32 elements of uint16
+        # (a tenth of a write of 32³ chunks; benchmarks/processor_time.py).
         bits = np.dtype(f"u{source.itemsize}")
         np.positive(source.view(bits), out=chunks.view(bits))
     else:

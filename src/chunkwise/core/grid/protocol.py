@@ -14,7 +14,7 @@ __all__ = ["ChunkGrid", "n_array_cells"]
 class ChunkGrid(Protocol):
     """A division of index space, from 0 upwards in each dimension, into cells.
 
-    A grid does not know the shape of the array; cells beyond it are as good as those inside.
+    A grid does not know the shape of the array; cells beyond that shape are valid too.
     """
 
     @property

@@ -5,7 +5,7 @@ Specification
 Zarr extensions registry, chunk grid ``rectilinear``
 (https://github.com/zarr-developers/zarr-extensions/tree/main/chunk-grids/rectilinear).  Along each
 dimension the sizes of the cells are either one integer, repeated without end, or a list whose entries
-are sizes and ``[size, count]`` runs.  The sizes add up to the extent of the array or more.
+are sizes and ``[size, count]`` runs.  The sizes add up to at least the extent of the array.
 
 Names
 -----
@@ -18,8 +18,8 @@ Configuration
 
 Compatibility
 -------------
-``encoded_chunk_shapes``, a later addition to the registry entry by which a chunk may decode to more
-elements than it adds to the array, is refused.
+``encoded_chunk_shapes``, a later addition to the registry entry, is refused.  With it, a chunk may decode to
+more elements than it adds to the array.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from chunkwise.errors import OutOfRangeError, SpecError, UnsupportedError
 __all__ = ["RectilinearGrid", "Sizes", "parse_sizes", "sizes_to_json"]
 
 Sizes: TypeAlias = "int | tuple[int | tuple[int, int], ...]"
-"""Of the cells along one dimension: one for all, or a list of sizes and ``(size, count)`` runs."""
+"""Sizes of the cells along one dimension: one for all, or a list of sizes and ``(size, count)`` runs."""
 
-# No element lies beyond it; an integer stands for cells up to here.
+# No element lies beyond it; an integer size is repeated up to here.
 _UNBOUNDED = 2**63 - 1
 
 
 class _Runs(NamedTuple):
-    """Cells along one dimension as runs of equal size, never expanded: a count comes from outside."""
+    """Cells along one dimension as runs of equal size, never expanded, since a count is untrusted input."""
 
     sizes: tuple[int, ...]
     first_cells: tuple[int, ...]
@@ -70,7 +70,7 @@ def _runs(sizes: Sizes) -> _Runs:
 
 @dataclass(frozen=True, slots=True)
 class RectilinearGrid:
-    """Cells whose sizes are listed for each dimension by itself."""
+    """Cells whose sizes are given separately for each dimension."""
 
     name: ClassVar[str] = "rectilinear"
     chunk_shape: ClassVar[None] = None
@@ -155,7 +155,7 @@ class RectilinearGrid:
         return self.cell(dim, size - 1)[0] + 1 if size > 0 else 0
 
     def reaching(self, shape: Sequence[int]) -> RectilinearGrid:
-        """Return the grid with one cell more in each dimension whose cells end before `shape` does."""
+        """Return the grid with one more cell in each dimension where the cells end before `shape`."""
         return RectilinearGrid.of(
             [
                 sizes if isinstance(sizes, int) or size <= runs.stop else (*sizes, size - runs.stop)
@@ -164,7 +164,7 @@ class RectilinearGrid:
         )
 
     def continues(self, other: RectilinearGrid) -> bool:
-        """Return True if the cells of `other` are cells of this grid as well."""
+        """Return True if all cells of `other` are cells of this grid too."""
         return self.rank == other.rank and all(map(_continues, self.chunk_shapes, other.chunk_shapes))
 
     def _beyond(self, dim: int, index: int) -> str:

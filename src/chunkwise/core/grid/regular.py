@@ -1,4 +1,4 @@
-"""Chunk grids whose cells all have the same shape: from the origin, or from elsewhere and cut off at bounds.
+"""Chunk grids whose cells all have the same shape, from the origin, or from an offset and cut off at bounds.
 
 Specification
 -------------

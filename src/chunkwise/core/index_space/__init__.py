@@ -35,7 +35,7 @@ __all__ = [
 Indexable.register(IndexTransform)
 
 inf = INF
-"""The index that stands for an infinite bound; ``-inf`` is that of a lower one."""
+"""The index that stands for an infinite upper bound; ``-inf`` stands for a lower one."""
 newaxis = None
 """Term of an index that adds a dimension of size 1."""
 

@@ -19,11 +19,11 @@ class AllDimensionsMixin:
 
     @abstractmethod
     def _operate(self, run: Callable[..., Any], argument: Any) -> Self:
-        """Return a like object that `run`, given a mapping, all dimensions and `argument`, makes of it."""
+        """Return the same kind of object: what `run` makes of its mapping, all dimensions and `argument`."""
 
     @abstractmethod
     def transpose(self, axes: Any = None) -> Self:
-        """Return a like object with its dimensions in the order of `axes`, or reversed."""
+        """Return the same with its dimensions in the order of `axes`, or reversed."""
 
     def _operation(self, name: str) -> Subscript[Self]:
         parse, run = OPERATIONS[name]

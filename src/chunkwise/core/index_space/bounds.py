@@ -16,7 +16,7 @@ __all__ = ["align", "check_unread", "marked_like", "resolve_bounds"]
 
 
 def resolve_bounds(transform: IndexTransform, storage: IndexDomain) -> IndexTransform:
-    """Return `transform` with implicit bounds resolved against `storage`; raise if it leads out."""
+    """Return `transform` with implicit bounds resolved against `storage`; raise if it leads outside."""
     if storage.rank == len(transform._output) and _is_within(transform, storage):
         return transform
     limits = [(lo, hi, False, False) for lo, hi in zip(storage._lo, storage._hi, strict=True)]
@@ -33,8 +33,8 @@ def check_unread(
 ) -> None:
     """Raise OutOfRangeError if a view without elements has an index outside of what is stored.
 
-    Of dimensions without an index nothing is outside, and index arrays are not looked at.  With `slices_of`
-    these dimensions alone count, and only slices without a stride.
+    Empty dimensions are never outside, and index arrays are not checked.  With `slices_of`, only those
+    dimensions are checked, and only slices without a stride.
     """
     domain = transform._domain
     for d, (lo, hi, m) in enumerate(zip(storage._lo, storage._hi, transform._output, strict=True)):
@@ -52,14 +52,14 @@ def check_unread(
 
 
 def marked_like(transform: IndexTransform, other: IndexTransform) -> IndexTransform:
-    """Return `transform` with those bounds implicit that are so in `other`, of the same rank."""
+    """Return `transform` with the same bounds implicit as in `other`, which has the same rank."""
     own, seen = transform._domain, other._domain
     domain = IndexDomain._make(own._lo, own._hi, seen._implicit_lo, seen._implicit_hi, own._labels)
     return IndexTransform._make(domain, transform._output)
 
 
 def _is_within(transform: IndexTransform, storage: IndexDomain) -> bool:
-    """Return True if nothing is left to resolve and nothing is out of bounds, as far as is evident."""
+    """Return True if evidently nothing is left to resolve and nothing is out of bounds."""
     # Implicit bounds count as unresolved unless they are those of the stored array.
     domain = transform._domain
     lower, upper = domain._lo, domain._hi
@@ -82,8 +82,8 @@ def _is_within(transform: IndexTransform, storage: IndexDomain) -> bool:
 
 def align(source: IndexDomain, target: IndexDomain) -> IndexTransform:
     """Return the transform from `target` to `source` that broadcasts a source to a target."""
-    # If one side has no labels, dimensions match from the last one backwards.  Otherwise equal labels match,
-    # and then the unlabeled dimensions from the last one backwards.
+    # Without labels on one side, dimensions match from the last one backwards.  Otherwise equal labels match
+    # first, then the unlabeled dimensions from the last one backwards.
     matches = _match(source, target)
     output, problems = [], []
     for i, lo in enumerate(source._lo):

@@ -1,4 +1,4 @@
-"""Bounds and labels of a domain, as the algebra on index mappings takes them."""
+"""Bounds and labels of a domain: what the algebra on index mappings works on."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MAX_SIZE = 2**63 - 1
 
 
 class Box:
-    """A product of intervals; an `IndexDomain` without what indexes and combines it."""
+    """A product of intervals: an `IndexDomain` without the methods that index and combine it."""
 
     __slots__ = ("__weakref__", "_hi", "_implicit_hi", "_implicit_lo", "_labels", "_lo")
 
@@ -39,7 +39,7 @@ class Box:
         implicit_hi: tuple[bool, ...],
         labels: tuple[str, ...],
     ) -> Self:
-        """Return a domain of tuples that are known to be valid."""
+        """Return a domain from tuples that are known to be valid."""
         self = cls.__new__(cls)
         self._lo = lo
         self._hi = hi
@@ -50,7 +50,7 @@ class Box:
 
     @classmethod
     def _from_bounds(cls, bounds: Sequence[Bounds], labels: Sequence[str]) -> Self:
-        """Return a domain of bounds, one entry per dimension, that are known to be valid."""
+        """Return a domain from bounds that are known to be valid, one entry per dimension."""
         self = cls.__new__(cls)
         self._fill(bounds, tuple(labels))
         return self
@@ -66,7 +66,7 @@ class Box:
         return list(zip(self._lo, self._hi, self._implicit_lo, self._implicit_hi, strict=True))
 
     def _is_empty(self) -> bool:
-        """Return True if a dimension has no index and explicit bounds."""
+        """Return True if a dimension is empty and has explicit bounds."""
         for i, lo in enumerate(self._lo):
             if lo == self._hi[i] and not (self._implicit_lo[i] or self._implicit_hi[i]):
                 return True
@@ -108,7 +108,7 @@ class Box:
 
     @property
     def size(self) -> int:
-        """Number of elements, ``2**63 - 1`` if it is larger."""
+        """Number of elements, at most ``2**63 - 1``."""
         size = 1
         for lo, hi in zip(self._lo, self._hi, strict=True):
             size *= hi - lo

@@ -42,7 +42,7 @@ def compose(a: M, b: IndexMapping) -> M:
 
 def substitute(m: M, domain: Box, inner: tuple[OutputIndexMap, ...]) -> M:
     """Return ``x -> m(inner(x))`` over `domain`, which is known to fit; `inner` has no index arrays."""
-    # Unlike `compose` it leaves an index array with a single element what it is.
+    # Unlike `compose`, this keeps index arrays with a single element as they are.
     empty = domain._is_empty()
     output = []
     for i, x in enumerate(m._output):
@@ -132,7 +132,7 @@ def _compose_array(
 def _strided_selection(
     array: IndexArray, outer: Box, inner: tuple[OutputIndexMap, ...], domain: Box
 ) -> tuple[Any, ...]:
-    """Basic NumPy index of `array` when the inner maps it depends on read different dimensions, or none."""
+    """Return a basic NumPy index of `array` for inner maps that read different dimensions, or none."""
     out: list[Any] = []
     for extent, origin, n in zip(array.shape, outer._lo, inner, strict=True):
         if extent == 1:
@@ -151,7 +151,7 @@ def _strided_selection(
 def _gather_selection(
     array: IndexArray, outer: Box, inner: tuple[OutputIndexMap, ...], domain: Box
 ) -> tuple[Any, ...]:
-    """Index arrays of the inner rank, one per axis of `array`, that broadcast to the result's shape."""
+    """Return index arrays of the inner rank, one per axis of `array`, that broadcast to the result."""
     rank = domain.rank
     out: list[Any] = []
     for d, (extent, n) in enumerate(zip(array.shape, inner, strict=True)):
@@ -178,7 +178,7 @@ def _gather_selection(
 
 def invert(m: M) -> M:
     """Return the mapping from the outputs of `m` back to its inputs, or raise."""
-    # A constant output becomes a dimension with one index, and an unused input that has one index a constant.
+    # A constant output becomes a dimension with one index; an unused input with one index becomes a constant.
     domain = m._domain
     own = domain._bounds()
     bounds: list[Bounds] = []
@@ -199,7 +199,7 @@ def invert(m: M) -> M:
             raise InvalidArgumentError(
                 f"Transform is not invertible: input dimension {x._dim} determines more than one output"
             )
-        # x = -offset / stride + output / stride, and 1 / stride is stride.
+        # x = -offset / stride + output / stride, and 1 / stride == stride since it is 1 or -1.
         offset = check_int64(-x._offset * x._stride, f"Integer overflow inverting output dimension {i}")
         lo, hi, implicit_lo, implicit_hi = own[x._dim]
         lo, hi = pull_back(lo, hi, offset, x._stride)

@@ -27,15 +27,15 @@ _UNSET: Any = object()
 
 
 def intersect_bounds(a: Bounds, b: Bounds) -> Bounds:
-    """Return the inner bounds; of equal ones the result is implicit only if both are."""
+    """Return the inner bounds; equal bounds give an implicit one only if both are implicit."""
     lo, implicit_lo = _pick(a[0], a[2], b[0], b[2], a[0] > b[0])
     hi, implicit_hi = _pick(a[1], a[3], b[1], b[3], a[1] < b[1])
-    # Disjoint intervals meet in an empty one at the larger lower bound.
+    # The intersection of disjoint intervals is an empty one at the larger lower bound.
     return lo, max(lo, hi), implicit_lo, implicit_hi
 
 
 def hull_bounds(a: Bounds, b: Bounds) -> Bounds:
-    """Return the outer bounds; an empty interval does not count beside another."""
+    """Return the outer bounds; an empty interval is ignored beside another."""
     if a[0] == a[1]:
         return b
     if b[0] == b[1]:
@@ -63,7 +63,7 @@ def _check_dim(other: object) -> None:
 class Dim:
     """A dimension of an index space.
 
-    ``Dim(label=None)`` is unbounded, ``Dim(size, label=None, *, inclusive_min=0)`` starts at 0 unless told,
+    ``Dim(label=None)`` is unbounded, ``Dim(size, label=None, *, inclusive_min=0)`` starts at 0 by default,
     ``Dim(inclusive_min, exclusive_max)`` is a half-open interval and ``Dim(inclusive_min=a,
     inclusive_max=b)`` a closed one.  An end is implicit if it is not given, unless `implicit_lower` or
     `implicit_upper` says otherwise.
@@ -77,7 +77,7 @@ class Dim:
     size, inclusive_min, exclusive_max, inclusive_max : int, optional
         Bounds of the interval; None leaves an end open.
     implicit_lower, implicit_upper : bool, optional
-        True if the bound can still change, as that of a resizable array.
+        True if the bound can still change, such as that of a resizable array.
 
     Raises
     ------
@@ -120,7 +120,7 @@ class Dim:
                 raise TypeError("Dim: label given twice")
             args, label = args[:1], args[1]
             if args == (None,) and not label:
-                # Given a label as well, even if an empty one, None is the size and not the label.
+                # With a label as well, even an empty one, a None is the size and not the label.
                 args, size = (), None
         if len(args) == 2:
             if inclusive_min is not _UNSET or exclusive_max is not _UNSET:
@@ -167,7 +167,7 @@ class Dim:
 
     @classmethod
     def _make(cls, bounds: Bounds, label: str = "") -> Dim:
-        """Return a Dim of bounds that are known to be valid."""
+        """Return a Dim from bounds that are known to be valid."""
         self = cls.__new__(cls)
         self._lo, self._hi, self._implicit_lo, self._implicit_hi = bounds
         self._label = label
@@ -198,7 +198,7 @@ class Dim:
 
     @property
     def size(self) -> int:
-        """Number of indices; that of the unbounded dimension is ``2**63 - 1``."""
+        """Number of indices; ``2**63 - 1`` for the unbounded dimension."""
         return self._hi - self._lo
 
     @property
@@ -264,7 +264,7 @@ class Dim:
     def __contains__(self, other: SupportsIndex | Dim) -> bool:
         if isinstance(other, Dim):
             return other.empty or (self._lo <= other._lo and other._hi <= self._hi)
-        # An infinity is no index, and in no interval.
+        # An infinity is not an index, and lies in no interval.
         return max(self._lo, MIN_FINITE) <= as_int64(other, "index") < min(self._hi, INF)
 
     def __copy__(self) -> Dim:

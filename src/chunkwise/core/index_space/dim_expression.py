@@ -37,7 +37,7 @@ class Operation(NamedTuple):
 class DimExpression:
     """A selection of dimensions and operations on them, in order.
 
-    After each operation the selection is what became of the selected dimensions.  Obtained from ``d[...]``.
+    Each operation applies to what the selected dimensions have become.  Obtained from ``d[...]``.
 
     Examples
     --------
@@ -191,7 +191,7 @@ def _amounts(key: Any) -> tuple[Any, str]:
 
 
 def _joined(items: Iterable[str]) -> str:
-    """Return the items with commas; a single one has a comma behind it, as in Python."""
+    """Return the items joined by commas; a single item is followed by a comma, as in Python."""
     texts = list(items)
     return ",".join(texts) + "," * (len(texts) == 1)
 
@@ -203,7 +203,7 @@ def _labels(key: Any) -> tuple[Any, str]:
 
 def _target(key: Any) -> tuple[Any, str]:
     items = parse_selection(key)
-    # A lone integer says where the whole group goes.
+    # A lone integer is the position of the whole group.
     lone = len(items) == 1 and isinstance(items[0], int)
     return items[0] if lone else items, format_selection(items) if items else "()"
 
@@ -246,7 +246,7 @@ def apply_expression(m: M, expression: DimExpression) -> M:
 
 
 def _check_terms(expression: Terms, mode: Mode, *, first: bool) -> None:
-    """Raise for what is wrong with terms wherever they are applied."""
+    """Raise for terms that are invalid whatever they are applied to."""
     check_shapes(expression, mode)
     if any(t is None for t in expression.terms) and not first:
         raise OutOfBoundsError("tensorstore.newaxis (`None`) not valid in chained indexing operations")
@@ -284,7 +284,7 @@ def _index(
 def _index_with_new(
     m: M, selection: Sequence[SelectionItem], expression: Terms, mode: Mode
 ) -> tuple[M, list[int]]:
-    """Apply terms, some of them new axes: numbers in the selection are positions with those in place."""
+    """Apply terms with new axes; numbers in the selection are positions in the result with those axes."""
     labels = m._domain._labels
     n_new = sum(t is None for t in expression.terms)
     rank = len(labels) + n_new
@@ -301,7 +301,7 @@ def _index_with_new(
         if term is None:
             item = flat[position]
             if isinstance(item, str):
-                find_dimension(item, labels)  # raises for a label that there isn't
+                find_dimension(item, labels)  # raises for an unknown label
                 raise OutOfBoundsError("Dimensions specified by label cannot be used with newaxis")
             is_new.add(check_index(item, rank))
         position += 1 if term is None else n_dims(term)
@@ -339,7 +339,7 @@ def _apply(m: M, terms: Sequence[Any], dims: Sequence[int], mode: Mode) -> tuple
             new.add(own[0])
         placed.append((term, own or (0,)))
     if mode == "default" and any(isinstance(t, ArrayTerm) and not t.arrays for t in terms):
-        # A boolean scalar has no dimension whose place the joint ones could take; they come in front.
+        # A boolean scalar has no dimension that the joint ones could replace, so they come in front.
         mode = "vindex"
     is_new = [x in new for x in range(m._domain.rank + len(new))]
     return apply_terms(m, placed, is_new, mode)

@@ -1,7 +1,7 @@
 """Operations on chosen dimensions of an index mapping, other than indexing them.
 
 Each function takes a mapping, the numbers of distinct dimensions and an argument, and returns the new
-mapping with the numbers that those dimensions have in it.
+mapping with the new numbers of those dimensions.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ Amounts = int | None | tuple[int | None, ...]
 
 
 def parse_amounts(value: Any) -> Amounts:
-    """Return the argument of translate and stride operations; raises TypeError unless made of integers."""
+    """Return the argument of translate and stride operations; raises TypeError for other than integers."""
     if value is None:
         return None
     try:
@@ -212,7 +212,7 @@ def mark_implicit(m: M, dims: Sequence[int], flags: tuple[bool | None, bool | No
     domain = m._domain._from_bounds(bounds, m._domain._labels)
     output = m._output
     if domain._is_empty():
-        # An index array over what is now certainly empty is never used.
+        # An index array over a domain that is now certainly empty is never used.
         output = tuple([constant_map(0) if x._array is not None else x for x in output])
     return m._make(domain, output), list(dims)
 
@@ -226,7 +226,7 @@ def permute(m: M, order: Sequence[int]) -> M:
 
 
 def transpose(m: M, dims: Sequence[int], target: tuple[SelectionItem, ...] | int) -> tuple[M, list[int]]:
-    """Move the dimensions to the target positions; a lone integer is that of the first, or of the last."""
+    """Move the dimensions to the target positions; a lone integer is the position of the first or last."""
     rank, n = m._domain.rank, len(dims)
     if isinstance(target, int) and not dims:
         positions = []
@@ -275,8 +275,8 @@ def select(m: M, dims: Sequence[int]) -> M:
 
 
 def diagonal(m: M, dims: Sequence[int]) -> tuple[M, list[int]]:
-    """Replace the dimensions by one, in front, whose index stands for all of theirs."""
-    # An end of it is implicit only if that of all of them is.
+    """Replace the dimensions by one, in front, whose index is used for all of them."""
+    # An end of it is implicit only if this end is implicit in all of them.
     bounds, labels = m._domain._bounds(), m._domain._labels
     lo, hi = -INF, UPPER
     for d in dims:

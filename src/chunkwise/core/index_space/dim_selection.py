@@ -68,7 +68,7 @@ def _format_slice(item: slice) -> str:
 
 
 def format_selection(items: Sequence[SelectionItem]) -> str:
-    """Return the text of a selection as it stands between the brackets."""
+    """Return the text of a selection between the brackets."""
     return ",".join(
         f"'{escape(item)}'"
         if isinstance(item, str)
@@ -80,7 +80,7 @@ def format_selection(items: Sequence[SelectionItem]) -> str:
 
 
 def resolve_slice(item: slice, rank: int) -> range:
-    """Return the dimension numbers of a slice; unlike Python's it must not reach beyond the rank."""
+    """Return the dimension numbers of a slice; unlike in Python, it must not reach beyond the rank."""
     step = 1 if item.step is None else item.step
     first, last = (0, rank) if step > 0 else (rank - 1, -1)
     start = first
@@ -110,7 +110,7 @@ def resolve_selection(items: Sequence[SelectionItem], labels: Sequence[str]) -> 
 
 
 def resolve_new(items: Sequence[SelectionItem]) -> list[int]:
-    """Return the numbers of a selection, negative ones as they are, when the rank is not known yet."""
+    """Return the numbers of a selection while the rank is not known yet; negative ones are kept."""
     out: list[int] = []
     for item in items:
         if isinstance(item, str):

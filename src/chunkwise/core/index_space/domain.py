@@ -33,7 +33,7 @@ __all__ = ["IndexDomain"]
 
 
 class _Mapping(IndexMapping):
-    """A bare domain, as operations on index mappings take it."""
+    """A bare domain, in the form that operations on index mappings take."""
 
     __slots__ = ()
 

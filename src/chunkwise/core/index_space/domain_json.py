@@ -1,4 +1,4 @@
-"""The JSON form of a domain, which is also the input side of that of a transform."""
+"""The JSON form of a domain, which is also the input part of a transform's JSON."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def parse_bound(value: JSON, infinities: Mapping[str, int], largest: int) -> int
 
 def _bound_parser(infinities: Mapping[str, int], largest: int = INF) -> Callable[[JSON], tuple[int, bool]]:
     def parse(value: JSON) -> tuple[int, bool]:
-        """Return the bound and whether it is implicit: a bound in brackets is."""
+        """Return the bound and whether it is implicit, that is, in brackets."""
         if isinstance(value, list | tuple):
             if len(value) != 1:
                 raise SpecError(
@@ -117,7 +117,7 @@ def bounds_to_json(
     labels: Sequence[str],
     prefix: str,
 ) -> dict[str, JSON]:
-    """Return the members that `parse_bounds` reads, without those that say nothing."""
+    """Return the members that `parse_bounds` reads, without those that only state a default."""
     out: dict[str, JSON] = {}
     if not all(x == UPPER and implicit for x, implicit in zip(upper, implicit_upper, strict=True)):
         out[prefix + "exclusive_max"] = list(map(bound_to_json, upper, implicit_upper))

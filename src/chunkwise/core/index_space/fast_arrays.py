@@ -1,6 +1,6 @@
 """A shortcut for index arrays of one shape, beside integers and unit-stride slices.
 
-The result is that of `numpy_indexing.index_all`; what does not fit, an error included, is left to that.
+The result equals that of `numpy_indexing.index_all`, which handles all other cases, errors included.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ def fast_arrays(
     implicit_lo: list[bool] = []
     implicit_hi: list[bool] = []
     labels: list[str] = []
-    # For each old dimension the first one that replaces it; its index if it is an integer; its array.
+    # For each old dimension: the first new dimension that replaces it; its index if it is an integer; its
+    # array.
     place: list[int] = []
     constants: dict[int, int] = {}
     arrays: dict[int, IndexArray] = {}
@@ -142,7 +143,7 @@ def fast_arrays(
 
 
 def _terms(key: Any, rank: int) -> list[Any] | None:
-    """Return one term for each dimension, an ellipsis replaced and what is missing added."""
+    """Return one term for each dimension; an ellipsis is replaced, missing terms are added."""
     terms = list(key) if type(key) is tuple else [key]
     for i, term in enumerate(terms):
         if type(term) is EllipsisType:
@@ -154,7 +155,7 @@ def _terms(key: Any, rank: int) -> list[Any] | None:
 
 
 def _index_array(term: Any) -> IndexArray | None:
-    """Return the int64 array of at least two indices that `term` is, as a copy; None for anything else."""
+    """Return a copy of `term` if it is an int64 array of at least two indices; None for anything else."""
     if type(term) is list:
         array = np.array(term) if term and type(term[0]) is int else None
     elif type(term) is np.ndarray and term.dtype.kind in "iu" and term.dtype != np.uint64:

@@ -1,6 +1,6 @@
 """A shortcut for the commonest expressions: integers, slices and an ellipsis, in one pass.
 
-The result is that of `numpy_indexing.index_all`; what does not fit, an error included, is left to that.
+The result equals that of `numpy_indexing.index_all`, which handles all other cases, errors included.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def fast_index(
         return None
     old_implicit_lo, old_implicit_hi, old_labels = domain._implicit_lo, domain._implicit_hi, domain._labels
     lo, hi, implicit_lo, implicit_hi, labels = [], [], [], [], []
-    # For each old dimension, the new one, or None and the constant index; where a step is not 1, its offset.
+    # For each old dimension: the new one, or None and the constant index; the offset if the step is not 1.
     place: list[int | None] = []
     constants: list[int] = []
     strides: dict[int, int] | None = None
@@ -60,7 +60,7 @@ def fast_index(
         start, stop, step = term.start, term.stop, term.step
         keep_lo, keep_hi = old_implicit_lo[d], old_implicit_hi[d]
         if step is not None and step != 1:
-            # With implicit bounds, composition would have a say in the result.
+            # With implicit bounds, the result would depend on composition.
             if (
                 keep_lo
                 or keep_hi

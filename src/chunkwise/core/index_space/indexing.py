@@ -1,6 +1,6 @@
 """The indexing surface that transforms, specs, schemas and stores share.
 
-A class gets all of it by saying how a function of an index transform applies to it.
+A class gets all of it by defining how a function of an index transform applies to it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _index(m: M, key: Any, mode: Mode) -> M:
 if TYPE_CHECKING:
 
     class Indexable(Protocol):
-        """Object that is indexed like an array and gives its own kind."""
+        """Object that is indexed like an array, with a result of the same kind."""
 
         def __getitem__(self, key: Any, /) -> Self: ...
 

@@ -1,8 +1,8 @@
 """Intervals of integers as pairs of bounds, with the two infinities of TensorStore's index space.
 
 An interval is a pair ``(inclusive_min, exclusive_max)`` of Python ints.  The lower bound `-INF` means
-that the interval has no lower end, the upper bound `UPPER`, which is ``INF + 1``, that it has no upper
-end.  Finite indices lie in ``[MIN_FINITE, MAX_FINITE]``.
+that the interval has no lower end; the upper bound `UPPER`, which is ``INF + 1``, that it has no upper end.
+Finite indices lie in ``[MIN_FINITE, MAX_FINITE]``.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _checked(lo: int, hi: int, kind: str, given: tuple[int, int]) -> tuple[int, 
 
 
 def half_open(lo: int, hi: int) -> tuple[int, int]:
-    """Return ``[lo, hi)``; raise if `lo` is above `hi`, or one of them is beyond the infinities."""
+    """Return ``[lo, hi)``; raise if `lo` is above `hi` or one of them is beyond the infinities."""
     return _checked(lo, hi, "half-open", (lo, hi))
 
 
@@ -59,14 +59,14 @@ def check_int64(value: int, message: str) -> int:
 
 
 def format_bounds(lo: int, hi: int, implicit_lo: bool = False, implicit_hi: bool = False) -> str:
-    """Return TensorStore's text of an interval: ``[2, 5*)``, with a star behind an implicit bound."""
+    """Return TensorStore's text of an interval: ``[2, 5*)``, with a star after an implicit bound."""
     lower = "(-inf" if lo == -INF else f"[{lo}"
     upper = "+inf" if hi == UPPER else str(hi)
     return f"{lower}{'*' if implicit_lo else ''}, {upper}{'*' if implicit_hi else ''})"
 
 
 def intersect(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
-    """Return the common part; of two disjoint intervals the empty one at the larger lower bound."""
+    """Return the common part; for disjoint intervals, the empty one at the larger lower bound."""
     lo = max(a[0], b[0])
     return lo, max(lo, min(a[1], b[1]))
 
@@ -96,7 +96,7 @@ def pull_back(lo: int, hi: int, offset: int, stride: int) -> tuple[int, int]:
         new_lo = -INF if hi == UPPER else (offset - hi) // -stride + 1
         new_hi = UPPER if lo == -INF else (offset - lo) // -stride + 1
     if lo == hi:
-        # The place of an empty interval follows its lower bound, rounded up.
+        # An empty interval lies at its lower bound, rounded up.
         new_lo = new_hi = -((offset - lo) // stride) if stride > 0 else -((lo - offset) // -stride)
     bad_lo = new_lo != -INF and not MIN_FINITE <= new_lo <= INF
     if bad_lo or (new_hi != UPPER and not MIN_FINITE <= new_hi <= INF) or stride == -(2**63):

@@ -25,7 +25,7 @@ def escape(text: str) -> str:
             out.append(_ESCAPES[byte])
             after_hex = False
         elif not 0x20 <= byte < 0x7F or (after_hex and byte in _HEX_DIGITS):
-            # A digit behind \xhh would be read as a part of it.
+            # A digit after \xhh would be read as part of it.
             out.append(f"\\x{byte:02x}")
             after_hex = True
         else:

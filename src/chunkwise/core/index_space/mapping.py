@@ -23,7 +23,7 @@ class IndexMapping:
 
     @classmethod
     def _make(cls: type[M], domain: Box, output: tuple[OutputIndexMap, ...]) -> M:
-        """Return a mapping of parts that are known to fit each other."""
+        """Return a mapping from parts that are known to fit each other."""
         self = cls.__new__(cls)
         self._domain = domain
         self._output = output

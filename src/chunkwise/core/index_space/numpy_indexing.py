@@ -1,9 +1,9 @@
 """NumPy-style indexing of an index mapping: ``m[...]``, ``m.oindex[...]`` and ``m.vindex[...]``.
 
-It differs from NumPy's: negative numbers are indices like others, slices keep their coordinates, and what
-is outside explicit bounds is an error.  An expression is applied in four steps.
+Unlike in NumPy, negative numbers are ordinary indices, slices keep their coordinates, and indices outside
+explicit bounds are errors.  An expression is applied in four steps.
 
-1. New axes are put in; each term is given its dimensions of this *expanded* domain.
+1. New axes are inserted; each term is assigned its dimensions of this *expanded* domain.
 2. Index arrays are broadcast: all together, or each alone with ``oindex``.
 3. The dimensions of the result are listed: those that are kept, in place, and those of the arrays, where
    the array stood (``oindex``), where the first one stood if all are adjacent, or else in front.
@@ -36,7 +36,7 @@ _WHOLE = SliceTerm(None, None, None)
 
 
 def slice_bounds(bounds: Bounds, term: SliceTerm) -> tuple[Bounds, int, int]:
-    """Return the bounds of a sliced dimension, and offset and stride from it to the original."""
+    """Return the bounds of a sliced dimension, and the offset and stride from it to the original."""
     # The first index of the result is that of the slice divided by the step, rounded towards zero.
     low, high, implicit_low, implicit_high = bounds
     start, stop, step = term.start, term.stop, 1 if term.step is None else term.step
@@ -116,7 +116,7 @@ def index_all(m: M, expression: Terms, mode: Mode = "default") -> M:
                 is_new.append(False)
             continue
         n = 1 if term is None else n_dims(term)
-        # A boolean scalar has no dimension of its own; it is remembered where it stands.
+        # A boolean scalar has no dimension of its own; only its position is remembered.
         placed.append(_Placed(term, tuple(range(len(is_new), len(is_new) + max(n, 1)))))
         is_new += [term is None] * n
     return apply_terms(m, placed, is_new, mode)[0]
@@ -128,7 +128,7 @@ def apply_terms(
     is_new: Sequence[bool],
     mode: Mode,
 ) -> tuple[M, list[int]]:
-    """Return `m` indexed, and the dimensions of the result that come from `placed`, in its order."""
+    """Return `m` indexed, and the dimensions of the result that come from `placed`, in the same order."""
     arrays = [i for i, (term, _) in enumerate(placed) if isinstance(term, ArrayTerm)]
     blocks = _array_blocks(placed, arrays, mode)
     layout = _Layout(m, placed, is_new, blocks)
@@ -145,7 +145,7 @@ def apply_terms(
 
 
 def check_shapes(expression: Terms, mode: Mode) -> None:
-    """Raise OutOfBoundsError if index arrays that have to be broadcast together can't be."""
+    """Raise OutOfBoundsError if index arrays that are used together can't be broadcast."""
     shape: tuple[int, ...] = ()
     for term in expression.terms if mode != "oindex" else ():
         if isinstance(term, ArrayTerm):

@@ -31,8 +31,8 @@ class SliceTerm(NamedTuple):
 class ArrayTerm(NamedTuple):
     """Integer arrays of one shape that index as many dimensions jointly."""
 
-    # A boolean array of rank n becomes n arrays of the positions of its true elements; of rank 0 it indexes
-    # no dimension but still has a shape, ``(1,)`` or ``(0,)``.
+    # A boolean array of rank n becomes n arrays of the positions of its true elements.  With rank 0 it
+    # indexes no dimension but still has a shape, ``(1,)`` or ``(0,)``.
 
     arrays: tuple[IndexArray, ...]
     shape: tuple[int, ...]
@@ -55,7 +55,7 @@ class Terms:
 
 
 def parse_terms(key: Any) -> Terms:
-    """Return the terms of what stands between the brackets."""
+    """Return the terms of an expression in brackets."""
     if isinstance(key, tuple):
         terms = tuple([term for item in key for term in _parse(item)])
         scalar = False

@@ -292,7 +292,7 @@ def _unpickle(
 
 
 class OutputIndexMaps(Sequence[OutputIndexMap]):
-    """The output index maps of a transform, one per output dimension.
+    """The output index maps of a transform, one for each output dimension.
 
     Examples
     --------

@@ -1,6 +1,6 @@
 """Pulling the bounds of a domain back through output index maps, and checking them.
 
-Each output of the inner mapping is an index into the outer domain.  What the outer domain allows is
+Each output of the inner mapping is an index into the outer domain.  The bounds of the outer domain are
 carried to the inner input dimensions in three steps.
 
 1. A constant output must lie in the outer interval, where an implicit end does not count.
@@ -56,7 +56,7 @@ def constrain(a: Bounds, b: Bounds) -> Bounds:
 def propagate(outer: Sequence[Bounds], inner: Box, output: Sequence[OutputIndexMap]) -> Box:
     """Return `inner` with its bounds resolved against those of `outer`, which `output` maps it into."""
     # Array maps take no part: their values are checked where they are used.
-    # What has no element can't be out of bounds.
+    # An empty domain can't be out of bounds.
     checked = not inner._is_empty()
     allowed: dict[int, Bounds] = {}
     for i, m in enumerate(output):

@@ -1,4 +1,4 @@
-"""Indexing by a domain: the mapping is limited to it, and coordinates stay."""
+"""Indexing by a domain: the mapping is limited to it, and keeps its coordinates."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _match(target: Box, domain: Box) -> list[int]:
 
 
 def _sliced(m: OutputIndexMap, old: Box, new: Box) -> OutputIndexMap:
-    """Return `m`, whose array covers `old`, with the part of it that covers `new`."""
+    """Return `m` with the part of its array that covers `new`; the whole array covers `old`."""
     if m._array is None:
         return m
     if new._is_empty():

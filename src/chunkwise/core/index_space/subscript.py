@@ -14,7 +14,7 @@ R = TypeVar("R")
 
 
 def as_index_error(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Call `function`; what it raises about its arguments becomes an OutOfBoundsError of the same text."""
+    """Call `function`; an error about its arguments becomes an OutOfBoundsError with the same text."""
     try:
         return function(*args, **kwargs)
     except (InvalidArgumentError, OutOfRangeError) as e:
@@ -22,7 +22,7 @@ def as_index_error(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) 
 
 
 def as_value_error(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Call `function`; an OutOfBoundsError of it becomes an InvalidArgumentError of the same text."""
+    """Call `function`; an OutOfBoundsError becomes an InvalidArgumentError with the same text."""
     try:
         return function(*args, **kwargs)
     except OutOfBoundsError as e:
@@ -31,7 +31,7 @@ def as_value_error(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) 
 
 
 class Subscript(Generic[R]):
-    """A method that is called with what stands between brackets; `owner` and `name` are for its text."""
+    """A method that is called with an expression in brackets; `owner` and `name` are for its repr."""
 
     __slots__ = ("_apply", "_name", "_owner")
 

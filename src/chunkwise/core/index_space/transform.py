@@ -220,13 +220,13 @@ class IndexTransform(IndexMapping, IndexingMixin):
         return as_index_error(compose, self, inner)
 
     def inverse(self) -> IndexTransform:
-        """Return the transform that leads back.
+        """Return the inverse transform.
 
         Raises
         ------
         InvalidArgumentError
             If an output depends on an index array, on a stride other than 1 and -1 or on the same input as
-            another, or an input with other than one index is not used.
+            another output, or if an unused input does not have exactly one index.
         """
         return invert(self)
 
@@ -238,7 +238,7 @@ class IndexTransform(IndexMapping, IndexingMixin):
         InvalidArgumentError
             If the number of indices is not the rank.
         OutOfRangeError
-            If a position is outside explicit bounds, or an element of an index array outside its range.
+            If a position is outside explicit bounds, or an element of an index array is outside its range.
         """
         if isinstance(indices, str) or not isinstance(indices, Iterable):
             raise TypeError(f"expected a sequence of integers, not {indices!r}")

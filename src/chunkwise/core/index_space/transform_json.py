@@ -102,7 +102,7 @@ def _map_to_json(m: OutputIndexMap) -> dict[str, JSON]:
     if m._array is not None:
         out["index_array"] = m._array.tolist()
         lo, hi = m._range
-        # Bounds that no element violates say nothing.
+        # Bounds that all elements satisfy are left out.
         if m._array.size and not (lo <= int(m._array.min()) and int(m._array.max()) < hi):
             out["index_array_bounds"] = [bound_to_json(lo, False), "+inf" if hi == UPPER else hi - 1]
     if m._dim is not None:

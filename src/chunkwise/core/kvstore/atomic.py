@@ -1,4 +1,4 @@
-"""Changing several keys of a store at once: what a store that can do it offers, and how others differ."""
+"""Changing several keys of a store at once, and other abilities that only some stores have."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ __all__ = [
 ]
 
 Modification: TypeAlias = "Callable[[Buffer | None], Buffer | None]"
-"""From the value that a key has to the one that it is to have; None is a missing key.
+"""Maps the value that a key has to its new value; None is a missing key.
 
 It may be called several times, with different values, and must not keep its argument.
 """
 
 
 class AtomicWritable(Protocol):
-    """A store that can change several keys so that everybody sees all of it or nothing."""
+    """A store that can change several keys so that others see all of the changes or none."""
 
     def write_all(
         self,
@@ -51,47 +51,47 @@ class AtomicWritable(Protocol):
         Returns
         -------
         str or None
-            None if it is done; else a key whose condition does not hold, and nothing is changed.
+            None if done; otherwise a key whose condition failed, and nothing is changed.
         """
         ...
 
 
 def answers_at_once(store: object) -> bool:
-    """Return True if an operation takes so little time that another thread would take longer."""
-    # Memory, an archive in a file, or what is kept in a transaction.
+    """Return True if an operation takes less time than passing it to another thread."""
+    # In memory, in an archive in a file, or in a transaction.
     traits = traits_of(store)
     waits = (traits.request_concurrency, traits.write_concurrency) != (None, None)
     return offers(store, Modifiable) or (offers(store, AtomicWritable) and not waits)
 
 
 class Modifiable(Protocol):
-    """A store that remembers how a value is to be changed, and does it when it knows the value."""
+    """A store that records how to change a value, and applies it once it knows the value."""
 
     def modify(self, key: str, modification: Modification) -> None:
-        """Apply `modification` to the value of `key`, now or later, to the value that it then has."""
+        """Apply `modification` to the value of `key`, now or later, with the value at that time."""
         ...
 
 
 class KeysChecked(Protocol):
-    """A store that doesn't take every text as a key."""
+    """A store that doesn't accept every text as a key."""
 
     def check_key(self, key: str) -> None:
-        """Raise InvalidArgumentError for what is no key."""
+        """Raise InvalidArgumentError for an invalid key."""
         ...
 
 
 class Reference(NamedTuple):
-    """A value that is stored already, to be given to another key without being copied."""
+    """A value that is stored already, to be shared with another key instead of copied."""
 
-    value: Any  # as the store keeps it
+    value: Any  # in the store's own form
     load: Callable[[], Buffer]
 
 
 class RangeCopies(Protocol):
-    """A store in which a value can be that of several keys without being there twice."""
+    """A store in which several keys can share one stored value."""
 
     def can_refer_to(self, source: object) -> bool:
-        """Return True if keys of this store can have the values of `source`."""
+        """Return True if keys of this store can share the values of `source`."""
         ...
 
     def references(self, source: Any, keys: KeyRange) -> Mapping[str, Reference]:
@@ -100,18 +100,18 @@ class RangeCopies(Protocol):
 
 
 class ReferenceWritable(Protocol):
-    """A store that takes references, or a transaction of one."""
+    """A store that accepts references, or a transaction of such a store."""
 
     def write_references(self, references: Mapping[str, Reference]) -> None:
-        """Have keys of this store have values that are stored already, all at once."""
+        """Give keys of this store values that are stored already, all at once."""
         ...
 
 
 class Directories(Protocol):
-    """A store that can rename, exchange or delete all that is below a path, the directory itself included."""
+    """A store that can rename, exchange or delete everything below a path, including the directory itself."""
 
     def move_directory(self, source: str, target: str) -> None:
-        """Have all keys that begin with ``source/`` begin with ``target/``, all at once.
+        """Rename all keys from ``source/...`` to ``target/...``, all at once.
 
         Parameters
         ----------
@@ -121,35 +121,35 @@ class Directories(Protocol):
         Raises
         ------
         AlreadyExistsError
-            If there is one.
+            If there is a key below `target`.
         """
         ...
 
     def delete_directory(self, path: str) -> None:
-        """Delete all keys that begin with ``path/``, and what they were in."""
+        """Delete all keys that begin with ``path/``, and their directories."""
         ...
 
     def can_exchange(self, path: str) -> bool:
-        """Return False if the directory, which need not exist, certainly can't be exchanged with another."""
+        """Return False if the directory, which need not exist, certainly can't be exchanged."""
         ...
 
     def exchange_directories(self, new: str, old: str, aside: str) -> bool:
-        """Exchange the names of two directories, all at once; return False if `old` is not there any more.
+        """Exchange the names of two directories, all at once; return False if `old` no longer exists.
 
         Parameters
         ----------
         new, old : str
             Without a final "/".
         aside : str
-            Name that `old` has for a moment where the system exchanges nothing at once.
+            Temporary name for `old` if the system can't exchange two names at once.
 
         Raises
         ------
         UnsupportedError
-            If they can't be exchanged, because one is on another file system for example.
+            If they can't be exchanged, for example because one is on another file system.
         """
         ...
 
     def link_keys(self, keys: Mapping[str, str]) -> None:
-        """Have the value of each key be that of another, too; what is there under the other name stays."""
+        """Share the value of each key with another key, too; an existing value of the other key stays."""
         ...

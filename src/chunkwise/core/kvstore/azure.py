@@ -5,13 +5,13 @@ Names
 ``azure``, an extension: TensorStore has no driver for it.  URLs are ``az://container/path``, with the
 account from the environment, and ``abfs://container@account.dfs.core.windows.net/path``.
 
-Credentials are those of ``AZURE_STORAGE_CONNECTION_STRING``, ``AZURE_STORAGE_ACCOUNT_KEY``,
-``AZURE_STORAGE_SAS_TOKEN``, a service principal (``AZURE_CLIENT_ID`` and so on), or, of type
-``managed_identity`` or ``cli``, the machine's or those of Azure's command line.
+Credentials come from ``AZURE_STORAGE_CONNECTION_STRING``, ``AZURE_STORAGE_ACCOUNT_KEY``,
+``AZURE_STORAGE_SAS_TOKEN`` or a service principal (``AZURE_CLIENT_ID`` and so on); with type
+``managed_identity`` or ``cli``, from the machine or from Azure's command line.
 
 Compatibility
 -------------
-Azure has no ranges that count from the end, so the size of a value is asked for first.
+Azure has no ranges that count from the end, so the size of a value is requested first.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ __all__ = ["AzureContainer"]
 
 @dataclass(frozen=True)
 class AzureContainer:
-    """A container, its server, and the credentials to use."""
+    """A container, its server, and the credentials."""
 
     container: str
-    account: str = ""  # empty for the one that the environment names
+    account: str = ""  # empty for the account from the environment
     endpoint: str = ""  # URL of the account's blobs; empty for Azure's
     # ``default``, ``anonymous``, ``environment``, ``managed_identity`` or ``cli``.
     credentials: str = "default"
-    # Gives ``token``, ``access_key`` or ``sas_token``, and ``expires_at``, instead; not pickled.
+    # Returns ``token``, ``access_key`` or ``sas_token``, and ``expires_at``, instead; not pickled.
     provider: Provider | None = field(default=None, repr=False)
 
     suffix_ranges = False
@@ -64,7 +64,7 @@ class AzureContainer:
         return "azure", self._endpoint() or self._account(), self.container
 
     def url(self, key: str) -> str:
-        """Return ``az://container/key``, with the account's URL if that is not Azure's."""
+        """Return ``az://container/key``, or with the account's URL if that is not Azure's."""
         path = quote_key(key)
         endpoint = self._endpoint()
         if endpoint:
@@ -72,7 +72,7 @@ class AzureContainer:
         return f"az://{self.container}/{path}"
 
     def accesses(self) -> tuple[Access, ...]:
-        """Return signed access if there are credentials, and anonymous access unless some were asked for."""
+        """Return signed access if there are credentials, and anonymous access unless some were requested."""
         if self.credentials == "anonymous":
             return (Access(False),)
         if self.provider is not None or self.credentials != "default":
@@ -80,7 +80,7 @@ class AzureContainer:
         return (Access(True), Access(False)) if _from_environment() else (Access(False),)
 
     def other_access(self, access: Access, failure: Failure) -> Access | None:
-        """Return the other way after a refusal."""
+        """Return the other access after a refusal."""
         if failure.kind in ("denied", "credentials"):
             return next((a for a in self.accesses() if a.signed != access.signed), None)
         return None
@@ -96,7 +96,7 @@ class AzureContainer:
         config: dict[str, Any] = {"account_name": account}
         if endpoint:
             config["endpoint"] = endpoint
-            config["use_emulator"] = False  # or a variable that asks for it would come before the endpoint
+            config["use_emulator"] = False  # or a variable that asks for it would override the endpoint
         if not access.signed:
             config["skip_signature"] = True
         elif self.credentials == "cli":
@@ -122,7 +122,7 @@ class AzureContainer:
         )
 
     def advice(self, failure: Failure) -> str:
-        """Say where credentials are looked for, if it is about them."""
+        """Return where credentials are looked for, if the failure is about them."""
         if failure.kind in ("denied", "credentials", "bucket") and not self.accesses()[0].signed:
             return (
                 "no Azure credentials were found, so the request was anonymous; set "
@@ -152,7 +152,7 @@ def _connection_string() -> dict[str, str]:
 
 
 def _from_environment() -> dict[str, str]:
-    """Return the options for the credentials in the environment; empty if there are none."""
+    """Return the options for credentials from the environment; empty without any."""
     get, found = os.environ.get, _connection_string()
     key = found.get("AccountKey") or get("AZURE_STORAGE_ACCOUNT_KEY") or get("AZURE_STORAGE_KEY")
     sas = found.get("SharedAccessSignature") or get("AZURE_STORAGE_SAS_TOKEN") or get("AZURE_STORAGE_SAS_KEY")

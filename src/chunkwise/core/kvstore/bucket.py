@@ -1,4 +1,4 @@
-"""Buckets of object stores: how to reach one, its abilities, and the keys that it takes.
+"""Buckets of object stores: how to reach one, its abilities, and the keys that it accepts.
 
 `chunkwise.core.kvstore.object_store.ObjectStore` does the work; each kind of store
 (`chunkwise.core.kvstore.s3`, `chunkwise.core.kvstore.gcs`, `chunkwise.core.kvstore.azure`) is a
@@ -37,24 +37,24 @@ _PLACE = re.compile(r"(?P<scheme>https?)://(?P<host>[^/\s]+?):? ")
 _BAD = re.compile(r"(?:\A|/)\.{0,2}(?:/|\Z)|[\x00-\x1f\x7f\ud800-\udfff]")
 
 Provider: TypeAlias = Callable[[], Mapping[str, Any]]
-"""Gives credentials that are valid now, with the names that obstore has for them."""
+"""Returns credentials that are valid now, with obstore's names for them."""
 
 
 def client_options(retries: Retries, endpoint: str = "") -> dict[str, Any]:
-    """Return obstore's options: time limits to connect, between two pieces of an answer, and in all."""
+    """Return obstore's options: time limits for connecting, between two pieces of a response, and in all."""
     return {
         **_proxy_options(endpoint),
         "connect_timeout": timedelta(seconds=retries.connect_timeout),
         "read_timeout": timedelta(seconds=retries.request_timeout),
         "timeout": timedelta(seconds=max(ANSWER_TIMEOUT, retries.request_timeout)),
-        # Less than servers wait before they close a connection: nginx 75 s, load balancers of AWS 60 s.
+        # Shorter than the time after which servers close a connection: nginx 75 s, AWS load balancers 60 s.
         "pool_idle_timeout": "30s",
         "user_agent": "chunkwise",
     }
 
 
 def _proxy_options(endpoint: str) -> dict[str, Any]:
-    """Return obstore's options for an endpoint that ``no_proxy`` excepts; it knows no ``*`` and no ports."""
+    """Return obstore's options for an endpoint in ``no_proxy``, since obstore knows no ``*`` and no ports."""
     parts = urlsplit(endpoint)
     proxy = getproxies().get(parts.scheme) if parts.hostname else None
     if not proxy or not proxy_bypass(parts.netloc.rpartition("@")[2]):
@@ -66,7 +66,7 @@ def _proxy_options(endpoint: str) -> dict[str, Any]:
 
 
 def proxy_advice(failure: Failure) -> str:
-    """Name the proxy of the environment, if that and not the server may be what there is no connection to."""
+    """Name the environment's proxy, if the failed connection may be to the proxy and not to the server."""
     asked = None if failure.connected else _PLACE.match(failure.detail)
     proxy = getproxies().get(asked["scheme"]) if asked else None
     if asked is None or not proxy or proxy_bypass(asked["host"]):
@@ -75,10 +75,10 @@ def proxy_advice(failure: Failure) -> str:
 
 
 class Access(NamedTuple):
-    """A way to send requests."""
+    """One way to send requests."""
 
     signed: bool  # with credentials
-    region: str = ""  # empty for that of the configuration or the environment
+    region: str = ""  # empty for the one from the configuration or the environment
 
 
 class Bucket(Protocol):
@@ -86,17 +86,17 @@ class Bucket(Protocol):
 
     @property
     def identity(self) -> Hashable:
-        """Equal for the same storage, whoever asks."""
+        """Equal for the same storage, whatever the credentials."""
         ...
 
     @property
     def suffix_ranges(self) -> bool:
-        """True if the last bytes of a value can be asked for without knowing its size."""
+        """True if the last bytes of a value can be requested without knowing its size."""
         ...
 
     @property
     def lists_in_order(self) -> bool:
-        """True if listings come in the order of the bytes of keys."""
+        """True if listings are in the byte order of keys."""
         ...
 
     @property
@@ -106,22 +106,22 @@ class Bucket(Protocol):
 
     @property
     def keeps_buffers(self) -> bool:
-        """True if a value that is put is kept in the memory that it was given in."""
+        """True if the store keeps the memory of a value that is put, without a copy."""
         ...
 
     @property
     def retries_itself(self) -> bool:
-        """True if the store of `connect` makes failed requests again as often as it should."""
+        """True if the store that `connect` returns repeats failed requests itself."""
         ...
 
     @property
     def by_version(self) -> bool:
-        """True if conditional writes go by the version, not the ETag, of an object."""
+        """True if conditional writes compare the version of an object, not its ETag."""
         ...
 
     @property
     def credential_services(self) -> tuple[str, ...]:
-        """Beginnings of the URLs that obstore asks for credentials: what they answer is not the bucket's."""
+        """Prefixes of the URLs from which obstore gets credentials: their responses are not the bucket's."""
         ...
 
     def url(self, key: str) -> str:
@@ -129,30 +129,30 @@ class Bucket(Protocol):
         ...
 
     def accesses(self) -> tuple[Access, ...]:
-        """Return the ways of access that are allowed, the best first; looks for credentials."""
+        """Return the allowed ways of access, the best first; looks for credentials."""
         ...
 
     def other_access(self, access: Access, failure: Failure) -> Access | None:
-        """Return another way that is worth trying after `access` failed so, None for none."""
+        """Return another access that is worth trying after this failure of `access`, or None."""
         ...
 
     def connect(self, library: ModuleType, access: Access, retries: Retries) -> obstore.store.ObjectStore:
-        """Return obstore's store; `retries` are those that it makes itself."""
+        """Return obstore's store, which makes `retries` itself."""
         ...
 
     def advice(self, failure: Failure) -> str:
-        """Return advice on a failure, beyond what holds for any store."""
+        """Return advice on a failure that is specific to this store."""
         ...
 
 
 def is_object_key(key: str, refused: str = "") -> bool:
-    """Return True if a server that changes `refused` characters stores `key` under its own name."""
+    """Return True if a server that changes the `refused` characters stores `key` under its own name."""
     return _BAD.search(key) is None and not any(c in key for c in refused)
 
 
 def check_object_key(key: str, refused: str = "") -> None:
     """Raise InvalidArgumentError for a key that can't be stored under its own name."""
-    # It is empty, has an empty component, ``.`` or ``..``, a control character, or is not UTF-8.
+    # Such a key is empty, has an empty component, ``.`` or ``..``, a control character, or is not UTF-8.
     if not is_object_key(key, refused):
         raise InvalidArgumentError(
             f"Invalid key: {dump(key)}: object stores take UTF-8 without control characters"

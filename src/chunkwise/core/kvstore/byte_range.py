@@ -1,4 +1,4 @@
-"""Sizes and byte ranges of values: reading several of them, and which share a request."""
+"""Sizes and byte ranges of values: reading several ranges, and joining them to requests."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ __all__ = [
 
 
 def check_range(start: int, stop: int | None) -> None:
-    """Raise InvalidArgumentError unless ``start, stop`` is a range, whatever the size of the value."""
-    # A `start` that counts from the end goes with no `stop`.
+    """Raise InvalidArgumentError if ``start, stop`` is not a range for any size of the value."""
+    # A negative `start`, counted from the end, allows no `stop`.
     if stop is not None and (start < 0 or stop < start):
         raise InvalidArgumentError(
             f"Unsupported byte range {start}:{stop}: expected 0 <= start <= stop, or a negative start alone"
@@ -38,8 +38,8 @@ def check_range(start: int, stop: int | None) -> None:
 
 
 def resolve_range(start: int, stop: int | None, size: int) -> tuple[int, int]:
-    """Return begin and end of the range in a value of `size` bytes; raise OutOfRangeError outside it."""
-    # A negative `start` counts from the end of the value, and goes with no `stop`; None is the end.
+    """Return the start and end of the range in a value of `size` bytes; raise OutOfRangeError outside it."""
+    # A negative `start` counts from the end of the value, and allows no `stop`; a `stop` of None is the end.
     check_range(start, stop)
     begin = start if start >= 0 else size + start
     end = size if stop is None else stop
@@ -69,7 +69,7 @@ def read_ranges(
     store: Readable, key: str, starts: Sequence[int], stops: Sequence[int]
 ) -> list[Buffer] | None:
     """Return the bytes of each range of the value of `key`, None if it is missing."""
-    # A store that can't serve several ranges in one request gets a request for each.
+    # A store that can't serve several ranges in one request gets one request for each.
     if offers(store, RangeReadable):
         return store.read_ranges(key, starts, stops)
     read = store.open_reader()
@@ -78,13 +78,13 @@ def read_ranges(
         part = read(key, start, stop)
         if part is None:
             return None
-        out.append(bytes(part))  # the reader may use its memory again with the next call
+        out.append(bytes(part))  # the reader may reuse its memory in the next call
     return out
 
 
 def coalesce_ranges(offsets: Sequence[int], lengths: Sequence[int], *, gap: int, largest: int) -> list[slice]:
-    """Return runs of byte ranges, sorted by offset, each of which one request serves."""
-    # Holes of at most `gap` bytes are read; nothing more is joined to a request of `largest` bytes.
+    """Return runs of byte ranges, sorted by offset; one request serves each run."""
+    # Gaps of at most `gap` bytes are read; a request of `largest` bytes or more is not extended.
     runs: list[slice] = []
     first = origin = stop = last = 0
     for i, (start, size) in enumerate(zip(offsets, lengths, strict=True)):
@@ -103,7 +103,7 @@ def coalesce_ranges(offsets: Sequence[int], lengths: Sequence[int], *, gap: int,
 
 
 def open_size(store: Readable) -> Callable[[str], int]:
-    """Return a function from a key to the size of its value in bytes, 0 for one that is missing."""
+    """Return a function from a key to the size of its value in bytes, 0 if missing."""
     if offers(store, SizeReadable):
         return store.read_size
     read = store.open_reader()
@@ -116,7 +116,7 @@ def open_size(store: Readable) -> Callable[[str], int]:
 
 
 def stored_nbytes(store: KvStoreDriver, prefix: str) -> int:
-    """Return the number of bytes that are stored under keys with a prefix; lists them."""
+    """Return the number of bytes stored under keys with a prefix; lists the keys."""
     keys = KeyRange.of_prefix(prefix) if prefix else KeyRange()
     if offers(store, EntryListable):
         return sum(entry.size for entry in store.list_entries(keys.start, keys.stop))

@@ -1,8 +1,7 @@
-"""Certificates of authorities of one's own, from the variables that other tools read, for all servers alike.
+"""Certificates of private authorities, from the variables that other tools read, for all servers.
 
 Each of ``AWS_CA_BUNDLE``, ``REQUESTS_CA_BUNDLE``, ``CURL_CA_BUNDLE``, ``SSL_CERT_FILE`` and ``SSL_CERT_DIR``
-names a file of certificates in PEM, or a directory of such as OpenSSL has it.  Those of all that are set are
-trusted.
+names a file of certificates in PEM, or a directory of such files in OpenSSL's form.  All of them are trusted.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ _lock = new_lock()
 
 
 def certificate_places() -> tuple[str, ...]:
-    """Return the files and directories that the environment names, none for the system's own."""
+    """Return the files and directories that the environment names; empty for the system's own."""
     found: dict[str, None] = {}
     for name in _VARIABLES:
         path = os.environ.get(name)
-        if path and not os.path.exists(path) and name not in _OF_OPENSSL:  # which takes it for empty
-            raise StorageError(f"{name} names {path!r} as file of certificates, which is not there")
+        if path and not os.path.exists(path) and name not in _OF_OPENSSL:  # OpenSSL treats it as empty
+            raise StorageError(f"{name} names {path!r} as certificate file, which does not exist")
         if path:
             found[path] = None
     return tuple(found)
@@ -43,7 +42,7 @@ def certificate_places() -> tuple[str, ...]:
 
 def verifying_context(places: tuple[str, ...]) -> ssl.SSLContext:
     """Return a context that trusts the authorities in files and directories too."""
-    context = ssl.create_default_context()  # which knows those of OpenSSL's variables
+    context = ssl.create_default_context()  # it already trusts those from OpenSSL's variables
     for path in places:
         if path in map(os.environ.get, _OF_OPENSSL):
             continue
@@ -59,8 +58,8 @@ def verifying_context(places: tuple[str, ...]) -> ssl.SSLContext:
 
 @contextmanager
 def trusted_by_obstore() -> Iterator[None]:
-    """Have a store of obstore that is made in this block trust the same authorities."""
-    # It reads the two variables of OpenSSL when a store is made, and takes nothing else.
+    """Make an obstore store created in this block trust the same authorities."""
+    # obstore reads OpenSSL's two variables when a store is made, and has no other option.
     places = certificate_places()
     own = [os.environ.get(name) for name in _OF_OPENSSL]
     if all(path in own for path in places):

@@ -1,9 +1,9 @@
-"""Compare-and-swap: a change that is made again when another writer was faster, but not for ever.
+"""Compare-and-swap: a change that is retried if another writer was faster, but not for ever.
 
-Each attempt reads a value and writes another on condition that the first is still there.  Attempts that are
-lost come closer together than those of others by chance only; so after a few of them there are pauses, which
-grow and differ.  A server that refuses the very generation that it gives is told from other writers: the
-generation is the same again and again.
+Each attempt reads a value and writes another on condition that the first is still there.  After a few lost
+attempts there are pauses, which grow and are random, so that writers don't keep colliding.  If a server
+refuses the generation that it itself reports, the cause is not another writer: the generation is the same
+again and again.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ __all__ = ["Losses", "compare_and_swap"]
 
 _LOG = logging.getLogger("chunkwise.retries")
 _AT_ONCE = 2  # attempts without a pause
-_TOLD = 10  # attempts, before the log has a line
-_MOST_REFUSED = 8  # of one generation in turn
+_TOLD = 10  # attempts before a line in the log
+_MOST_REFUSED = 8  # attempts in a row with one generation
 _FIRST_PAUSE = 0.002  # seconds
 _LONGEST_PAUSE, _LONGEST_REMOTE_PAUSE = 0.02, 1.0
 
@@ -32,13 +32,13 @@ class Losses:
     """Attempts at one change that were lost to other writers."""
 
     def __init__(self, describe: Callable[[], str], *, remote: bool = False) -> None:
-        self._describe = describe  # gives the name of what is changed, for messages
+        self._describe = describe  # returns the name of the changed value, for messages
         self._longest = _LONGEST_REMOTE_PAUSE if remote else _LONGEST_PAUSE
         self._n_lost = self._n_refused = 0
         self._before: bytes | None = None
 
     def add(self, generation: bytes | None) -> None:
-        """Count an attempt on condition of a generation, and wait; raise if there is no use in another."""
+        """Count an attempt conditional on a generation, and wait; raise if another is pointless."""
         self._n_lost += 1
         same = generation == self._before and generation != UNKNOWN_GENERATION
         self._n_refused = self._n_refused + 1 if same else 1
@@ -68,25 +68,25 @@ def compare_and_swap(
     *,
     idempotent: bool = False,
 ) -> None:
-    """Call `attempt` until it returns None; it returns the generation that it has lost against a newer one.
+    """Call `attempt` until it returns None; otherwise it returns the generation that is no longer current.
 
     Parameters
     ----------
     store : object
-        What is changed, asked for its traits, and for the name of the key in messages.
+        The store to change, which also provides traits, and the key's name for messages.
     key : str
     attempt : callable
         Reads, changes, and writes on condition of the generation that was read.
     idempotent : bool
-        Whether the change may be made twice: after a write whose answer was lost, and that another writer
-        has replaced, nobody knows whether it was carried out.
+        Whether the change may be made twice: if the response to a write was lost, and another writer has
+        replaced the value, it is unknown whether the write was carried out.
 
     Raises
     ------
     GenerationMismatchError
         If others were faster `MOST_LOST` times.
     UnsafeWriteError
-        If the store refuses the generation that it gives.
+        If the store refuses the generation that it reports.
     """
     losses: Losses | None = None
     while True:

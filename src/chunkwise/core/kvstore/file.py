@@ -7,14 +7,14 @@ as the arguments of `FileStore`.
 
 Compatibility
 -------------
-Generations, lock files and the ways of locking are those of TensorStore 0.1.86, so processes of
-either may write to one store at the same time.  It differs in these points: a lock file that a
-killed process left behind is truncated (TensorStore keeps what lies beyond the new value);
-``acquire_timeout`` limits the waiting in mode ``os`` too; ``delete_range`` leaves the lock files of
-active writers alone; deleting a key makes no directories.
+Generations, lock files and the ways of locking are those of TensorStore 0.1.86, so processes of both may
+write to one store at the same time.  There are these differences: a lock file that a killed process left
+behind is truncated (TensorStore keeps the bytes beyond the new value); ``acquire_timeout`` limits the waiting
+in mode ``os`` too; ``delete_range`` leaves the lock files of active writers alone; deleting a key makes no
+directories.
 
-What can be deleted while it is being read or written: anything.  A reader that has opened a file
-reads it to the end; a writer whose lock file or directory goes starts again.
+Files and directories may be deleted while they are read or written.  A reader that has opened a file reads it
+to the end; a writer whose lock file or directory disappears starts again.
 """
 
 from __future__ import annotations
@@ -79,14 +79,13 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 _LOCKING = ("os", "lockfile", "none", "non_atomic")
-# A write that waits for the disk shares the wait with those under way at the same time: 512 chunks of 16³ on
-# ext4 take 3.4 s one after the other, 0.3 s with 4 to 16 threads, 0.2 s with 64
-# (benchmarks/compare.py --operations sync).
+# Simultaneous writes that wait for the disk share the wait: 512 chunks of 16³ on ext4 take 3.4 s one after
+# the other, 0.3 s with 4 to 16 threads, 0.2 s with 64 (benchmarks/compare.py --operations sync).
 _SYNC_CONCURRENCY = 16
 
 
 class FileStore:
-    """The files below a directory, which the first write makes."""
+    """The files below a directory, which the first write creates."""
 
     def __init__(
         self,
@@ -114,7 +113,7 @@ class FileStore:
             raise InvalidArgumentError(
                 f"Expected acquire_timeout to be seconds, not negative, but received: {acquire_timeout!r}"
             )
-        # Absolute: a relative path is relative to the working directory of now, not of later.
+        # Absolute: a relative path is relative to the current working directory, not to a later one.
         self.root = root_directory(root)
         self.writing = Writing(locking, bool(sync), float(acquire_timeout))
         self.io_mode = io_mode  # see `chunkwise.core.kvstore.file_read`
@@ -142,7 +141,7 @@ class FileStore:
 
     @property
     def traits(self) -> StoreTraits:
-        """Those of a local store; writes that wait for the disk are many at a time."""
+        """Those of a local store; many writes that wait for the disk run at a time."""
         return DEFAULT_TRAITS._replace(
             write_concurrency=_SYNC_CONCURRENCY if self.writing.sync else None,
             io_limit=self.io_limit,
@@ -158,7 +157,7 @@ class FileStore:
     def read(
         self, key: str, *, byte_range: ByteRange | None = None, if_not_equal: bytes | None = None
     ) -> Stamped:
-        """Return the value of `key` or a part of it, with its generation; a directory is missing."""
+        """Return the value of `key` or a part of it, with its generation; a directory counts as missing."""
         path, now = self._path(key), time.time()
         if FOLDS_NAMES and other_case(self.root, key):
             return Stamped(None, MISSING_GENERATION, now)
@@ -183,7 +182,7 @@ class FileStore:
             raise file_error(e, "read", path) from e
 
     def open_reader(self) -> Reader:
-        """Return a reader for one worker; what it returns is valid until its next call."""
+        """Return a reader for one worker; its result is valid until its next call."""
         if self.io_mode == "default" and VECTORED_READS:
             return self._exact(open_file_reader(self.root))
 
@@ -193,20 +192,20 @@ class FileStore:
         return read
 
     def open_into_reader(self) -> IntoReader | None:
-        """Return a reader that fills the caller's memory, None if files are read in another way."""
+        """Return a reader that fills the caller's memory, None if files are read differently."""
         if self.io_mode != "default" or not VECTORED_READS:
             return None
         return self._exact(open_into_reader(self.root))
 
     def _exact(self, read: Callable[..., R]) -> Callable[..., R | None]:
-        """Return a reader for which a key that differs in case from a file's is missing."""
+        """Return a reader that treats a key as missing if it differs in case from the file's name."""
         if not FOLDS_NAMES:
             return read
         return lambda key, *arguments: None if other_case(self.root, key) else read(key, *arguments)
 
     def read_ranges(self, key: str, starts: Sequence[int], stops: Sequence[int]) -> list[Buffer] | None:
         """Return the bytes of each range of the value of `key`, None if that is missing."""
-        # Ranges in ascending order that lie close together share a system call.
+        # Close ranges in ascending order share a system call.
         return None if other_case(self.root, key) else read_file_ranges(self._path(key), starts, stops)
 
     def open_value(self, key: str) -> OpenFile | None:
@@ -237,7 +236,7 @@ class FileStore:
     def write_file(
         self, key: str, write: Callable[[IO[bytes]], object], *, if_equal: bytes | None = None
     ) -> bytes | None:
-        """Replace the value of `key` by what `write` writes to a file; return as `FileStore.write` does."""
+        """Replace the value of `key` by what `write` writes to a file; returns like `FileStore.write`."""
         # `write` may be called again, with another file.
 
         def fill(fd: int, write: Callable[[IO[bytes]], object]) -> None:
@@ -258,11 +257,11 @@ class FileStore:
             raise file_error(e, "write", path) from e
 
     def open_writer(self) -> FileWriter:
-        """Return a writer for one worker, for values that replace whatever is there."""
+        """Return a writer for one worker that replaces values unconditionally."""
         return FileWriter(self.root, self.writing)
 
     def unsynced(self) -> FileStore | None:
-        """Return the same store with writes that don't wait for the disk; None if its own don't."""
+        """Return the same store with writes that don't wait for the disk; None if its own don't wait."""
         if not self.writing.sync:
             return None
         other = copy(self)
@@ -295,10 +294,11 @@ class FileStore:
             raise file_error(e, "delete", path) from e
 
     def delete_range(self, start: str = "", stop: str = "") -> None:
-        """Delete the keys in ``[start, stop)``, and the directories that hold nothing else."""
-        # A directory goes if the range has all that begins with its path: ``[a/b, a/c)`` removes the
-        # directory ``a/b``, ``[a/b/, a/b0)`` leaves it empty.  Lock files go too, except those that a writer
-        # holds; with ``lockfile``, where a living holder can't be told from a dead one, they stay.
+        """Delete the keys in ``[start, stop)``, and directories that contain nothing else."""
+        # A directory is removed if the range includes all keys that begin with its path: ``[a/b, a/c)``
+        # removes the directory ``a/b``, ``[a/b/, a/b0)`` leaves it empty.  Lock files are removed too, except
+        # those that a writer holds; with ``lockfile`` they stay, since a living holder can't be told from a
+        # dead one.
         try:
             touched = delete_files(self.root, KeyRange.between(start, stop), self._remove_lock)
             if self.writing.sync:
@@ -310,7 +310,7 @@ class FileStore:
             raise file_error(e, "delete", str(e.filename or self.root)) from e
 
     def move_directory(self, source: str, target: str) -> None:
-        """Rename a directory, which has all that begins with ``source/``; `target` may be an empty one."""
+        """Rename the directory of all keys in ``source/``; `target` may be an empty directory."""
         here, there = self._path(source, changes=True), self._path(target, changes=True)
         above = os.path.dirname(there)
         try:
@@ -325,7 +325,7 @@ class FileStore:
             raise file_error(e, "move", here) from e
 
     def delete_directory(self, path: str) -> None:
-        """Delete all keys that begin with ``path/``, and the directory if nothing else is in it by then."""
+        """Delete all keys that begin with ``path/``, and the directory if it is empty then."""
         keys = KeyRange.of_prefix(path + "/")
         self.delete_range(keys.start, keys.stop)
         directory = self._path(path)
@@ -338,16 +338,16 @@ class FileStore:
                 raise file_error(e, "delete", directory) from e
 
     def can_exchange(self, path: str) -> bool:
-        """Return False if the directory, which need not exist, certainly can't be exchanged with another."""
+        """Return False if the directory, which need not exist, certainly can't be exchanged."""
         return can_exchange(self._path(path))
 
     def exchange_directories(self, new: str, old: str, aside: str) -> bool:
-        """Exchange the names of two directories; return False if `old` is not there any more."""
+        """Exchange the names of two directories; return False if `old` no longer exists."""
         paths = (self._path(path, changes=True) for path in (new, old, aside))
         return exchange_directories(*paths, sync=self.writing.sync)
 
     def link_keys(self, keys: Mapping[str, str]) -> None:
-        """Have the value of each key be that of another, too; what is there under the other name stays."""
+        """Share the value of each key with another key, too; an existing value of the other key stays."""
         for key, other in keys.items():
             path = self._path(other, changes=True)
             try:
@@ -367,8 +367,8 @@ class FileStore:
             raise file_error(e, "list", str(e.filename or self.root)) from e
 
     def list_children(self, prefix: str) -> Children:
-        """List one level below `prefix`; keys and prefixes are whole, from the root."""
-        # A directory is listed even if it is empty; a symbolic link to one is a key, as in `list`.
+        """List one level below `prefix`; keys and prefixes are complete, from the root."""
+        # Empty directories are listed too; a symbolic link to a directory is a key, as in `list`.
         try:
             return list_directory(self.root, prefix)
         except OSError as e:

@@ -17,12 +17,12 @@ from chunkwise.errors import (
 __all__ = ["MISSING", "NOT_EMPTY", "file_error"]
 
 MISSING = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
-"""Errors of opening for reading, or of reading, that mean that there is no such key."""
+"""Errors of opening or reading a file that mean that the key is missing."""
 
 NOT_EMPTY = (errno.ENOTEMPTY, errno.EEXIST)
-"""Numbers of the error that a directory has something in it."""
+"""Error numbers for a directory that isn't empty."""
 
-_ENOTSUPP = 524  # what Linux tells of some network file systems; Python has no name for it
+_ENOTSUPP = 524  # Linux' error of some network file systems; Python has no name for it
 
 _DENIED = {
     errno.EACCES: "check the permissions of the file and its directories",

@@ -1,4 +1,4 @@
-"""Exchange of two directories by one call of the system, where there is one."""
+"""Exchange of two directories, by one system call if there is one."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from chunkwise.errors import UnsupportedError
 __all__ = ["can_exchange", "exchange_directories", "link_file"]
 
 _AT_FDCWD = -100
-_RENAME_EXCHANGE = 2  # of Linux' renameat2
-_RENAME_SWAP = 2  # of macOS' renamex_np
+_RENAME_EXCHANGE = 2  # a flag of Linux' renameat2
+_RENAME_SWAP = 2  # a flag of macOS' renamex_np
 _UNKNOWN = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 
@@ -42,7 +42,7 @@ def _exchange_call() -> Callable[[bytes, bytes], int] | None:
 
 
 def exchange_paths(new: str, old: str, aside: str) -> None:
-    """Exchange two directories; where the system can't, `old` is called `aside` for a moment."""
+    """Exchange two directories; if the system can't, `old` is called `aside` for a moment."""
     call = _exchange_call()
     if call is not None:
         if call(os.fsencode(new), os.fsencode(old)) == 0:
@@ -60,8 +60,8 @@ def exchange_paths(new: str, old: str, aside: str) -> None:
 
 
 def can_exchange(path: str) -> bool:
-    """Return True if the directory `path`, which need not exist, can change its name."""
-    # A link, a mounted file system and a file stay where they are; so does what is in a directory of others.
+    """Return True if the directory `path`, which need not exist, can be renamed."""
+    # Links, mounted file systems and files are not renamed, nor is anything in another user's directory.
     if os.path.lexists(path) and (os.path.islink(path) or os.path.ismount(path) or not os.path.isdir(path)):
         return False
     above = os.path.dirname(path)
@@ -71,7 +71,7 @@ def can_exchange(path: str) -> bool:
 
 
 def link_file(path: str, other: str) -> None:
-    """Give a file, or a symbolic link, a second name, or copy it; what is there under that name stays."""
+    """Give a file, or a symbolic link, a second name, or copy it; an existing file of that name stays."""
     os.makedirs(os.path.dirname(other), exist_ok=True)
     try:
         os.link(path, other, follow_symlinks=False)
@@ -79,16 +79,16 @@ def link_file(path: str, other: str) -> None:
         return
     except (OSError, NotImplementedError) as e:
         if not os.path.lexists(path):
-            return  # somebody has deleted it
+            return  # it was deleted meanwhile
         if isinstance(e, OSError) and e.errno == errno.ENOSPC:
             raise
         shutil.copy2(path, other, follow_symlinks=False)
 
 
 def exchange_directories(new: str, old: str, aside: str, *, sync: bool) -> bool:
-    """Exchange two directories, with `aside` as by `exchange_paths`; return False if `old` is not there."""
+    """Exchange two directories, with `aside` as in `exchange_paths`; return False if `old` is missing."""
     try:
-        with suppress(OSError):  # its permissions stay the same
+        with suppress(OSError):  # the new directory gets the old permissions
             shutil.copymode(old, new)
         exchange_paths(new, old, aside)
         if sync:

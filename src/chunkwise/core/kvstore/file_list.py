@@ -1,7 +1,7 @@
-"""Finding and deleting the keys of a file store: what is below a directory and in a range.
+"""Finding and deleting the keys of a file store, below a directory and in a range.
 
-Lock files are no keys.  A symbolic link is a key, whatever it leads to: links to directories are
-not followed, so a walk ends and stays below the root.  Directories themselves are no keys.
+Lock files and directories are not keys.  A symbolic link is a key, whatever its target: links to directories
+are not followed, so a walk ends and stays below the root.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["delete_files", "is_directory", "list_directory", "walk"]
 
 def walk(root: str, keys: KeyRange) -> Iterator[str]:
     """Yield the keys in `keys` of the store at `root`; raise NotFoundError if the directory is a file."""
-    # Only directories that can have such keys are looked into.
+    # Only directories that can contain such keys are read.
     base = _base(keys)
     pending = [] if base is None else [(base, keys.covers(base))]
     while pending:
@@ -42,9 +42,9 @@ def walk(root: str, keys: KeyRange) -> Iterator[str]:
 
 
 def list_directory(root: str, prefix: str) -> Children:
-    """Return the keys and the directories right below `prefix`, both as whole keys."""
-    # A directory counts even if there is no key below it: finding out would mean walking it.
-    # A prefix need not end at a directory: "a/b" stands for what is in "a" and begins with "b".
+    """Return the keys and the directories directly below `prefix`, both as complete keys."""
+    # A directory counts even without keys below it: finding out would mean walking it.  A prefix need not end
+    # at a directory: "a/b" selects the names in "a" that begin with "b".
     directory = prefix[: prefix.rfind("/") + 1]
     stem = prefix[len(directory) :]
     keys: list[str] = []
@@ -59,7 +59,7 @@ def list_directory(root: str, prefix: str) -> Children:
 
 
 def is_directory(root: str, path: str) -> bool:
-    """Return True if `path` is a directory, which `list_directory` would list as one."""
+    """Return True if `path` is a directory that `list_directory` would list as one."""
     try:
         return is_valid(path) and stat.S_ISDIR(os.lstat(extended_path(root + path)).st_mode)
     except (FileNotFoundError, NotADirectoryError):
@@ -67,10 +67,10 @@ def is_directory(root: str, path: str) -> bool:
 
 
 def delete_files(root: str, keys: KeyRange, remove_lock: Callable[[str], None]) -> set[str]:
-    """Delete the files and emptied directories in `keys`; return the directories that lost names and stay."""
-    # `root` ends in ``/`` and stays.  A directory goes if everything is in `keys` that begins with its path,
-    # without a ``/``: ``[a/b, a/c)`` removes ``a/b``, ``[a/b/, a/b0)`` and ``[a/b, a/b0)`` empty it.
-    # `remove_lock` gets the path of each lock file in the range, and may leave it.
+    """Delete the files and emptied directories in `keys`; return remaining directories that lost names."""
+    # `root` ends in ``/`` and stays.  A directory is removed if `keys` includes everything that begins with
+    # its path, without a ``/``: ``[a/b, a/c)`` removes ``a/b``, ``[a/b/, a/b0)`` and ``[a/b, a/b0)`` empty
+    # it.  `remove_lock` gets the path of each lock file in the range, and may leave it.
     touched: set[str] = set()
 
     def clear(directory: str, *, top: bool) -> None:
@@ -102,13 +102,13 @@ def _remove(remove: Callable[[str], None], path: str) -> bool:
         return False
     except OSError as e:
         if remove is os.rmdir and e.errno in NOT_EMPTY:
-            return False  # there are keys in it that are not to be deleted, or somebody is writing one
+            return False  # it contains keys that are not to be deleted, or one that is being written
         raise
     return True
 
 
 def _base(keys: KeyRange) -> str | None:
-    """Return the directory, ending in ``/``, that the range lies in; None if no valid key does."""
+    """Return the directory, ending in ``/``, that contains the range; None if no valid key is in it."""
     if keys.empty:
         return None
     base = keys.common_directory()
@@ -124,7 +124,7 @@ def _scan(directory: str, *, top: bool) -> list[os.DirEntry[str]]:
     except NotADirectoryError as e:
         if top:
             path = directory.rstrip("/")
-            if not os.path.lexists(path):  # a file stands where a directory above is expected
+            if not os.path.lexists(path):  # a file is in the place of a parent directory
                 raise file_error(e, "stat", path) from None
             raise NotFoundError(f"Cannot list non-directory: {dump(path)}") from None
-        return []  # it has been replaced by a file meanwhile
+        return []  # a file has replaced it meanwhile

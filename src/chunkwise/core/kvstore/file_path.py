@@ -1,8 +1,8 @@
 """Keys of a file store and their paths.
 
-A key is a relative path, its components separated by ``/``.  No component may be empty, ``.`` or
-``..``, hold a NUL, or end in ``.__lock``, the names of lock files; so no key leads out of the root
-directory, or to a file that a writer is busy with.  Nor may it be a name that the operating system changes.
+A key is a relative path, its components separated by ``/``.  No component may be empty, ``.`` or ``..``,
+contain a NUL, or end in ``.__lock`` like lock files.  So no key leads out of the root directory, or to a file
+that is being written.  Names that the operating system changes are not allowed either.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LOCK_SUFFIX = ".__lock"
 
 
 def is_suspect(key: str) -> bool:
-    """Return False if `key` is certainly valid; a cheap test for the many keys that are."""
+    """Return False if `key` is certainly valid, as most keys are; a cheap test."""
     rooted = "/" + key
     return (
         FOLDS_NAMES
@@ -52,7 +52,7 @@ def is_valid(key: str) -> bool:
 
 
 def _fault(key: str) -> str:
-    """Return the reason that `key` can't be a key; empty if it can."""
+    """Return the reason why `key` can't be a key; empty if it can."""
     parts = key.split("/")
     if "\0" in key or any(part in ("", ".", "..") or part.endswith(LOCK_SUFFIX) for part in parts):
         return (
@@ -79,7 +79,7 @@ def check_key(root: str, key: str) -> None:
 
 
 def path_of(root: str, key: str) -> str:
-    """Return the path of the file of `key`, which can be a key, in the store at `root`."""
+    """Return the path of the file of a valid `key` in the store at `root`."""
     if is_suspect(key):
         check_key(root, key)
     return extended_path(root + key)
@@ -94,19 +94,19 @@ def check_case(root: str, key: str) -> None:
 
 
 def other_case(root: str, key: str) -> str:
-    """Return the other name of what the system takes for a file or directory on the way to `key`, if any."""
+    """Return the different name of a file or directory that the system equates with one in `key`, if any."""
     if not FOLDS_NAMES:
         return ""
     at = root
     for part in key.split("/"):
-        if part.isascii() and part.lower() == part.upper():  # digits, mostly
+        if part.isascii() and part.lower() == part.upper():  # digits, usually
             at += part + "/"
             continue
         try:
             os.lstat(at + part)
             names = list(map(key_name, os.listdir(at)))
         except OSError:
-            return ""  # there is nothing that it could be taken for
+            return ""  # there is nothing to confuse it with
         if key_name(part) not in names:
             return next((name for name in names if name.casefold() == part.casefold()), part)
         at += part + "/"
@@ -114,7 +114,7 @@ def other_case(root: str, key: str) -> str:
 
 
 def real_directory(root: str) -> str:
-    """Return `root`, absolute and ending in ``/``, with symbolic links resolved and without that ``/``."""
+    """Return `root`, absolute and ending in ``/``, without that ``/`` and with symbolic links resolved."""
     if "//" in root or WINDOWS:
         return os.path.realpath(root).replace(os.sep, "/")
     at = 0

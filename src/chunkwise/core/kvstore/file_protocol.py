@@ -1,34 +1,33 @@
 """The steps in which a file is replaced or deleted: lock, compare generations, write, stamp, rename.
 
-The lock of a key is the file ``<key>.__lock``, used the way TensorStore uses it, so that both can write.
+The lock of a key is the file ``<key>.__lock``, used as in TensorStore, so that both can write.
 
-``os``: the file is opened, made if need be, and locked with an open file description lock (on systems without
-them, ``flock``).  The new value is written to it, and it is renamed over the key or removed.  So whoever gets
-the lock has to see if the file still has its name, and starts again if not.  The kernel drops the locks of a
-process that dies; a file left behind is harmless, as it is truncated before use.
+``os``: the file is opened, created if necessary, and locked with an open file description lock (on systems
+without them, ``flock``).  The new value is written to it, and it is renamed over the key or removed.  So a
+writer that gets the lock must check that the file still has its name, and otherwise start again.  The kernel
+releases the locks of a process that dies; a file left behind is harmless, as it is truncated before use.
 
-``lockfile``: making the file is holding the lock.  It works where locks don't, on some network file systems,
-but a process that dies leaves the key locked until somebody removes the file.
+``lockfile``: the writer that creates the file holds the lock.  This works without system locks, which some
+network file systems lack, but a process that dies leaves the key locked until the file is removed.
 
-``none``: the file has a name that nobody else uses, so it excludes nobody.
+``none``: the file has a unique name, so it excludes no other writer.
 
-The generation of a file is 25 bytes, the same that TensorStore computes: a zero byte, then device, inode and
+The generation of a file is 25 bytes, the same as in TensorStore: a zero byte, then device, inode and
 modification time in nanoseconds, each a 64-bit little-endian integer.  Kernels take the time of a write from
-a clock with ticks of some milliseconds, and give the inode of a deleted file to the next one, so that two
-versions within a tick could look the same.  `stamp` therefore sets the time to that of the precise
-clock: an inode is free for reuse only after the write that made it is over, hence the next time is another
-one.
+a clock with ticks of some milliseconds, and reuse the inode of a deleted file, so two versions within a tick
+could look the same.  The time is therefore set from the precise clock: an inode can only be reused after the
+write that made it is over, so the next time differs.
 
-Where an open file can't be renamed, on Windows, the lock file is only locked.  The new value is written to a
-file beside it, which is closed and then renamed; TensorStore's processes do it in another way there.
+On Windows, where an open file can't be renamed, the lock file is only locked.  The new value is written to a
+file beside it, which is closed and then renamed; TensorStore works differently there.
 
-A lock belongs to its file descriptor, not to the process: threads exclude each other too, and it has to be
-dropped explicitly, since a child forked meanwhile has the descriptor as well.
+A lock belongs to its file descriptor, not to the process: threads exclude each other too, and the lock must
+be released explicitly, since a child forked meanwhile also has the descriptor.
 
-Ctrl-C leaves no lock behind, whenever it comes.  Python raises it when a call has returned, before the result
-has a name, and when a function begins that is written in Python.  A result that must not be lost is therefore
-unpacked from ``map``, as in ``[fd] = map(os.open, ...)``: there is nothing between that call and the name.
-What must be undone is undone by the first call in a ``finally``, and that is of a function written in C.
+Ctrl-C never leaves a lock behind.  Python raises KeyboardInterrupt after a call has returned, before the
+result has a name, and when a function written in Python begins.  A result that must not be lost is therefore
+unpacked from ``map``, as in ``[fd] = map(os.open, ...)``: nothing comes between that call and the name.  The
+first call in a ``finally`` undoes what must be undone, by a function written in C.
 """
 
 from __future__ import annotations
@@ -87,7 +86,7 @@ _MASK = 2**64 - 1
 
 
 def lock_flags(locking: str) -> int:
-    """Return the flags that a lock file is opened with: ``os`` shares it, the others have to make it."""
+    """Return the flags for opening a lock file: ``os`` shares it, the other modes must create it."""
     return _SHARED if locking == "os" else _EXCLUSIVE
 
 
@@ -101,7 +100,7 @@ def under_lock(
     sync: bool,
     stamped: Callable[[bytes], None] | None,
 ) -> None:
-    """Do what `attempt_under_lock` does; wait for other holders at most `timeout` seconds."""
+    """Call `attempt_under_lock`; wait for other holders at most `timeout` seconds."""
     # Raises DeadlineExceededError if another holds the lock for longer, FileNotFoundError if the directory is
     # missing, or was removed together with the lock file.
     lock = path + (LOCK_SUFFIX if locking != "none" else f"_{os.urandom(8).hex()}{LOCK_SUFFIX}")
@@ -124,7 +123,7 @@ def _attempt_by_renaming_the_lock(
     sync: bool,
     stamped: Callable[[bytes], None] | None,
 ) -> bool:
-    # True if the lock file is ours to be removed; None if there is no lock to be dropped.
+    # True if we must remove the lock file; None if there is no lock to release.
     mine: bool | None = flags == _EXCLUSIVE
     made = True
     try:
@@ -141,7 +140,7 @@ def _attempt_by_renaming_the_lock(
                     size = _lock(fd, lock)
                 except _NoLocksError:
                     mine = None
-                    if made:  # else it may be the lock of a writer with ``lockfile``
+                    if made:  # otherwise a writer with ``lockfile`` may hold it
                         os.unlink(lock)
                     raise
                 if size is None:
@@ -163,7 +162,7 @@ def _attempt_by_renaming_the_lock(
                     sync_file(fd)
                 try:
                     [mine] = map(os.rename, (lock,), (path,))
-                except FileNotFoundError:  # the lock file has gone, and is not ours to remove
+                except FileNotFoundError:  # the lock file is gone, so not ours to remove
                     mine = False
                     raise
             return True
@@ -175,7 +174,7 @@ def _attempt_by_renaming_the_lock(
                     pass
     finally:
         try:
-            if flags != _EXCLUSIVE and mine is not None:  # a file that was renamed is nobody's lock any more
+            if flags != _EXCLUSIVE and mine is not None:  # a renamed file is no longer a lock
                 set_lock(fd, *UNLOCK)
         finally:
             os.close(fd)
@@ -224,8 +223,8 @@ def _attempt_beside(
 attempt_under_lock = _attempt_beside if WINDOWS else _attempt_by_renaming_the_lock
 """Lock a key and call ``work(fd, value)`` with an empty file; return False if another holds the lock.
 
-If `work` returns True, the file becomes the file `path`, with `sync` once it is on disk; `stamped` is told
-its generation before.
+If `work` returns True, the file becomes `path`, with `sync` once it is on disk; `stamped` gets its generation
+before that.
 """
 
 
@@ -251,14 +250,14 @@ def _write_beside(
 
 
 def _set_time(file: int | str) -> bytes:
-    """Give a file a modification time of its own, on Windows when it is closed; return its generation."""
+    """Give a file a unique modification time, on Windows once it is closed; return its generation."""
     now = time.time_ns()
     os.utime(file, ns=(now, now))
     return generation_of(os.stat(file))
 
 
 def _remove_unless_open(lock: str) -> None:
-    """Remove a lock file, or leave that to the writer that waits with the file open."""
+    """Remove a lock file, or leave that to a writer that waits with the file open."""
     with suppress(FileNotFoundError, PermissionError):
         os.unlink(lock)
 
@@ -270,7 +269,7 @@ def _lock(fd: int, lock: str) -> int | None:
     except OSError as e:
         if e.errno in HELD:
             return None
-        # EINVAL is how Windows, and some kernels, say that they don't lock such a file.
+        # Windows, and some kernels, report EINVAL if they can't lock such a file.
         code = errno.ENOLCK if e.errno == errno.EINVAL else e.errno
         raise _NoLocksError(code, os.strerror(code or 0), lock) from None
     try:
@@ -281,7 +280,7 @@ def _lock(fd: int, lock: str) -> int | None:
 
 
 def remove_stale(lock: str) -> None:
-    """Remove the lock file `lock` unless somebody holds it."""
+    """Remove the lock file `lock` unless a writer holds it."""
     stale = False
     try:
         [fd] = map(open_file, [lock], [WRITE | NO_FOLLOW], [_MODE])
@@ -302,10 +301,10 @@ def remove_stale(lock: str) -> None:
 
 
 def _pauses(lock: str, timeout: float) -> Iterator[None]:
-    """Sleep for longer and longer with each step; raise after `timeout` seconds."""
-    yield  # the first retry comes at once: mostly, the lock file has just become the value
-    # From about the processor time of a small write, 0.15 ms, to the time of one that waits for the disk: see
-    # the measurement in chunkwise.core.kvstore.file.
+    """Sleep longer with each step; raise after `timeout` seconds."""
+    yield  # the first retry is immediate: usually the lock file has just become the value
+    # From about the processor time of a small write, 0.15 ms, to the time of a write that waits for the disk:
+    # see the measurement in chunkwise.core.kvstore.file.
     pause, deadline = 0.0001, time.monotonic() + timeout
     while True:
         left = deadline - time.monotonic()
@@ -321,7 +320,7 @@ def _pauses(lock: str, timeout: float) -> Iterator[None]:
 
 
 def generation_of(status: os.stat_result) -> bytes:
-    """Return the generation of the file that `status` is of."""
+    """Return the generation of the file with this `status`."""
     return _pack(status.st_dev & _MASK, status.st_ino & _MASK, status.st_mtime_ns)
 
 
@@ -335,7 +334,7 @@ def current_generation(path: str) -> bytes:
 
 
 def write_in_place(path: str, fill: Callable[[int, T], object], value: T, *, sync: bool) -> bytes:
-    """Write to the file `path` itself, under no lock; return its generation."""
+    """Write to the file `path` itself, without a lock; return its generation."""
     [fd] = map(open_file, [path], [CREATE | os.O_TRUNC], [_MODE])
     try:
         fill(fd, value)

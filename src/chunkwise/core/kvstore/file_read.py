@@ -1,15 +1,15 @@
-"""Reading files into memory that the reader owns and uses again.
+"""Reading files into memory that the reader owns and reuses.
 
-This is the innermost loop of every read of local data, so it counts system calls: open, read, close.
-The size of the file is not asked for beforehand; the read asks for as much as the buffer holds, and
-a buffer that comes back not quite full has had all of the file.  An I/O error in the middle of a
-file makes the kernel return what was read before it, which ends at a sector; only such lengths are
-compared with the size, to find the error that the rest gives.
+This is the innermost loop of every read of local data, so every system call counts: open, read, close.  The
+size of the file is not requested beforehand.  A read asks for as much as the buffer holds; if the buffer
+isn't filled, the file has ended.  After an I/O error in the middle of a file, the kernel returns the bytes
+before it, which end at a sector.  So only such lengths are compared with the size, to find the error in the
+rest.
 
-There are other ways to load a value.  ``memmap`` costs page faults instead of a copy; it pays where little
-of a large value is looked at.  A file that another process cuts off while it is mapped ends this process, so
-it is not for stores with writers that don't rename.  ``direct`` reads in whole pages with ``O_DIRECT``, for
-data that are read once; a file system that refuses that is read normally.
+There are other ways to load a value.  ``memmap`` costs page faults instead of a copy; it pays if little of a
+large value is used.  If another process truncates a mapped file, this process is killed, so it is not for
+stores with writers that don't rename.  ``direct`` reads whole pages with ``O_DIRECT``, for data that is read
+once; file systems that refuse it are read normally.
 
 An interrupt leaves no file open: see `chunkwise.core.kvstore.file_protocol`.
 """
@@ -49,10 +49,10 @@ _MODE = (0o666,)
 _SEEK_END = os.SEEK_END
 _MAX_OFFSET = 2**63 - 1
 _SECTOR = 512
-_SETTLED = 2_000_000_000  # nanoseconds, which are more than the clock of any file system is coarse
-_INITIAL = (1 << 16) + _SECTOR  # a file of 64 KiB fits, and is seen to end
+_SETTLED = 2_000_000_000  # nanoseconds, more than the resolution of any file system's clock
+_INITIAL = (1 << 16) + _SECTOR  # a file of 64 KiB fits, with room to notice its end
 
-# From the open file, begin and end to the bytes; fewer if it ends before.
+# Returns bytes of an open file from start to end; fewer if the file ends before.
 _Loader: TypeAlias = Callable[[int, int, int], Buffer]
 
 
@@ -93,9 +93,9 @@ def open_file_reader(root: str) -> Reader:
     def grow(size: int) -> None:
         nonlocal view, capacity
         if size > capacity:
-            # The smaller buffer goes before the larger one comes; chunks differ a little in size.
+            # The smaller buffer is freed before the larger one is allocated; chunk sizes differ a little.
             view, buffers[0], capacity = memoryview(b""), memoryview(b""), 0
-            # Whole sectors, since a read that ends within one is known to have reached the end.
+            # Whole sectors, since a read that ends within a sector has reached the end.
             view = np.empty(-(-(size + (size >> 3)) // _SECTOR) * _SECTOR, np.uint8).data
             buffers[0], capacity = view, len(view)
 
@@ -103,14 +103,14 @@ def open_file_reader(root: str) -> Reader:
         size = regular_status(fd).st_size
         if size > capacity:
             check_size(size, root + key)
-            grow(size + 1)  # with room for one more byte, the next file of this size is read at once
+            grow(size + 1)  # with room for one more byte, one read suffices for the next file of this size
             n = 0
         return view[: n + read_fully(fd, view[n:size], n)]
 
     def read_range(fd: int, start: int, stop: int | None, key: str) -> Buffer:
         check_range(start, stop)
         if stop is None or stop == start or stop - start > capacity or stop > _MAX_OFFSET:
-            # Also no memory is made for what a damaged index claims to be there.
+            # So no memory is allocated for sizes from a damaged index.
             begin, end = resolve_range(start, stop, regular_status(fd).st_size)
             check_size(end - begin, root + key)
             grow(end - begin)
@@ -126,9 +126,9 @@ def open_file_reader(root: str) -> Reader:
 
 def open_into_reader(root: str) -> Callable[[str, memoryview], int | None]:
     """Return a reader for one worker that fills the caller's memory with files of a known size."""
-    # ``reader(key, out)`` returns how many bytes it got, one more than `out` holds if the file is longer;
-    # None if the file is missing or a directory.  Other numbers than ``len(out)`` may also mean that the
-    # system was interrupted: the other reader finds out.
+    # ``reader(key, out)`` returns the number of bytes, one more than `out` holds if the file is longer; None
+    # if the file is missing or a directory.  A number other than ``len(out)`` may also come from an
+    # interrupted system call: the other reader finds out.
     spare = memoryview(bytearray(1))
     buffers = [spare, spare]
     os_open, os_readv, os_close = os.open, os.readv, os.close
@@ -157,7 +157,7 @@ def open_into_reader(root: str) -> Callable[[str, memoryview], int | None]:
 
 
 def read_fully(fd: int, out: memoryview, offset: int) -> int:
-    """Fill `out` from byte `offset` of the file on; return how many bytes there were."""
+    """Fill `out` from the file, starting at byte `offset`; return the number of bytes read."""
     n = 0
     while n < len(out):
         rest, at = out[n:], offset + n
@@ -169,7 +169,7 @@ def read_fully(fd: int, out: memoryview, offset: int) -> int:
 
 
 def regular_status(fd: int) -> os.stat_result:
-    """Return the status of the open file; raise IsADirectoryError or another OSError if it is none."""
+    """Return the status of the open file; raise IsADirectoryError or another OSError for non-files."""
     status = os.fstat(fd)
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError
@@ -198,7 +198,7 @@ def read_file_ranges(path: str, starts: Sequence[int], stops: Sequence[int]) -> 
             for start, stop in zip(starts, stops, strict=True):
                 part, memory = memory[: stop - start], memory[stop - start :]
                 n = read_fully(fd, part, start)
-                if n < len(part):  # somebody has cut the file off since its size was looked at
+                if n < len(part):  # the file was truncated after its size was read
                     resolve_range(start, stop, min(start + n, size))
                 out.append(part)
             return out
@@ -211,7 +211,7 @@ def read_file_ranges(path: str, starts: Sequence[int], stops: Sequence[int]) -> 
 
 
 class OpenFile:
-    """The file at a path, open: all that is read of it is of one value, even if another takes its place.
+    """The open file at a path: all reads are of the same value, even if the file is replaced.
 
     Raises
     ------
@@ -219,8 +219,8 @@ class OpenFile:
         If it is missing or can't be opened; IsADirectoryError if it is a directory.
     """
 
-    # The stamp is that of a file which has not been written to for some time: what comes later gets other
-    # times than these, however coarse the clock of the file system is.
+    # The stamp is None for a file that was written recently: otherwise a later write could get the same
+    # times, if the clock of the file system is coarse.
 
     __slots__ = ("_fd", "_load", "_mtime", "_path", "size", "stamp")
 
@@ -262,7 +262,7 @@ class OpenFile:
                 part = memory[at:end]
                 n = preadv(fd, (part,), start)
                 if n < stop - start and (n := n + read_fully(fd, part[n:], start + n)) < stop - start:
-                    resolve_range(start, stop, start + n)  # somebody has cut the file off
+                    resolve_range(start, stop, start + n)  # the file was truncated
                 out.append(part)
                 at = end
         except OSError as e:
@@ -286,7 +286,7 @@ class OpenFile:
 
 
 def open_for_reading(path: str, direct: bool) -> int:
-    """Open the file `path`, for direct I/O if asked to and the file system can; return the descriptor."""
+    """Open the file `path`, for direct I/O if requested and possible; return the descriptor."""
     if direct and DIRECT:
         try:
             [fd] = map(os.open, [path], [READ | DIRECT])
@@ -299,7 +299,7 @@ def open_for_reading(path: str, direct: bool) -> int:
 
 
 def _load(fd: int, begin: int, end: int) -> Buffer:
-    # Not bytes: ctypes takes the address of what may be written to in a sixth of the time.
+    # Not bytes: ctypes gets the address of writable memory in a sixth of the time.
     memory = np.empty(end - begin, np.uint8).data
     return memory[: read_fully(fd, memory, begin)]
 
@@ -310,7 +310,7 @@ def _load_mapped(fd: int, begin: int, end: int) -> Buffer:
     base = begin - begin % mmap.ALLOCATIONGRANULARITY
     try:
         mapped = mmap.mmap(fd, end - base, access=mmap.ACCESS_READ, offset=base)
-    except ValueError:  # the file has become shorter since its size was looked at
+    except ValueError:  # the file became shorter after its size was read
         return b""
     return memoryview(mapped)[begin - base :]
 
@@ -320,7 +320,7 @@ def _load_direct(fd: int, begin: int, end: int) -> Buffer:
         return b""
     page = mmap.PAGESIZE
     base = begin - begin % page
-    # An anonymous mapping begins at a page, as O_DIRECT demands of memory, offset and length.
+    # An anonymous mapping begins at a page; O_DIRECT requires aligned memory, offset and length.
     memory = memoryview(mmap.mmap(-1, -(-(end - base) // page) * page))
     n = 0
     while n < end - base:

@@ -1,9 +1,9 @@
 """Replacing and deleting files, one way for each mode of locking.
 
-With ``os`` and ``lockfile`` each write, conditional or not, holds the key's lock from before the
-generation is compared until the new value has its name.  The value is written to the lock file
-itself, which is then renamed over the key: readers see the old value or the new one, and so does
-even after a crash if ``sync`` is on, because the data is on disk before the name is.
+With ``os`` and ``lockfile``, each write, conditional or not, holds the key's lock from before the generation
+is compared until the new value has its name.  The value is written to the lock file itself, which is then
+renamed over the key: readers see the old value or the new one.  With ``sync`` this holds even after a crash,
+because the data is on disk before the name is.
 
 ``none`` renames a file with a unique name, so values are whole, but a conditional write can lose a
 race.  ``non_atomic`` writes in place, for file systems that can't rename; readers may see parts.
@@ -38,15 +38,15 @@ class Writing(NamedTuple):
     """Options of writing files."""
 
     locking: str  # ``os``, ``lockfile``, ``none`` or ``non_atomic``
-    sync: bool  # a write is on disk when it returns
+    sync: bool  # a write returns once it is on disk
     timeout: float  # seconds to wait for a lock
-    sync_directory: bool = True  # so is its name; if not, the caller sees to it
+    sync_directory: bool = True  # as is its name; otherwise the caller syncs the directory
 
 
 def replace_file(
     path: str, fill: Callable[[int, T], object], value: T, if_equal: bytes | None, how: Writing
 ) -> bytes | None:
-    """Replace the file `path` by what ``fill(fd, value)`` writes; return its generation."""
+    """Replace the file `path` by the output of ``fill(fd, value)``; return its generation."""
     # Returns None, writing nothing, if `if_equal` is neither empty nor the current generation.
     replace = _replace_in_place if how.locking == "non_atomic" else _replace_by_rename
     for attempt in range(MOST_LOST):
@@ -77,7 +77,7 @@ def delete_file(path: str, if_equal: bytes | None, how: Writing) -> bytes | None
     if how.locking in ("os", "lockfile"):
         try:
             under_lock(path, how.locking, how.timeout, work, None, sync=how.sync, stamped=None)
-        except FileNotFoundError:  # no directory, hence no file
+        except FileNotFoundError:  # without its directory, the file is missing too
             return MISSING_GENERATION if not if_equal or if_equal == MISSING_GENERATION else None
     else:
         work(None, None)
@@ -133,15 +133,15 @@ def _unlink(path: str) -> bool:
 
 
 def make_directories(directory: str, *, sync: bool, attempts: int = MOST_LOST) -> None:
-    """Make `directory` and those above it that are missing; with `sync` also their names are on disk."""
-    # Others may delete what was just made, hence `attempts`; but a file system that takes no new directories,
-    # as /proc, says the same each time.
+    """Create `directory` and missing parents; with `sync`, their names are on disk too."""
+    # Others may delete a new directory at once, hence `attempts`; but a file system that allows no new
+    # directories, such as /proc, fails each time.
     try:
         os.mkdir(directory)
     except FileExistsError:
-        if WINDOWS and not os.path.isdir(directory):  # what comes next wouldn't say so
+        if WINDOWS and not os.path.isdir(directory):  # the next call wouldn't report this
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), directory) from None
-        return  # or a file or dangling link, which the next attempt to write says better
+        return  # or a file or dangling link, which the next write reports better
     except FileNotFoundError:
         if not attempts:
             raise
@@ -153,15 +153,15 @@ def make_directories(directory: str, *, sync: bool, attempts: int = MOST_LOST) -
 
 
 class FileWriter:
-    """Unconditional writes of one worker to the files below a directory: those of whole chunks."""
+    """Unconditional writes of one worker to the files below a directory, for whole chunks."""
 
-    # Generations are not computed.  A directory is synced once, when the writer is flushed, not after each
-    # file in it; the data of a file is on disk before it gets its name.
+    # Generations are not computed.  A directory is synced once, when the writer is flushed, not after each of
+    # its files; the data of a file is on disk before it gets its name.
 
     def __init__(self, root: str, how: Writing) -> None:
         self._root = root
         self._how = how
-        # Directories are waited for by flush().
+        # flush() waits for directories.
         self._one = how._replace(sync_directory=False)
         self._touched: set[str] = set()
         self.write: Callable[[str, Buffer], None] = self._write
@@ -169,7 +169,7 @@ class FileWriter:
             self.write = _open_write(root, how.sync, self._touched, self._write)
 
     def flush(self) -> None:
-        """Wait until all that was written or deleted is on disk, if the store is to do so."""
+        """Wait until all writes and deletions are on disk, if the store's options say so."""
         try:
             while self._touched:
                 sync_directory(self._touched.pop())
@@ -177,7 +177,7 @@ class FileWriter:
             raise file_error(e, "write", self._root) from e
 
     def delete(self, key: str) -> None:
-        """Delete `key` if it is there."""
+        """Delete `key` if it exists."""
         path = self._path(key)
         try:
             delete_file(path, None, self._one)
@@ -215,7 +215,7 @@ class FileWriter:
 def _open_write(
     root: str, sync: bool, touched: set[str], general: Callable[[str, Buffer], None]
 ) -> Callable[[str, Buffer], None]:
-    """Return a function that replaces a value at once, and leaves what is unusual to `general`."""
+    """Return a function that replaces a value in few steps, and leaves unusual cases to `general`."""
     flags = lock_flags("os")
 
     def work(fd: int, value: Buffer) -> bool:
@@ -233,7 +233,7 @@ def _open_write(
         try:
             replaced = attempt_under_lock(path, path + LOCK_SUFFIX, flags, work, value, sync, None)
         except FileNotFoundError:
-            pass  # there is no directory yet, or none any more
+            pass  # the directory doesn't exist yet, or no longer
         except OSError as e:
             raise file_error(e, "write", path) from e
         if not replaced:

@@ -1,4 +1,4 @@
-"""A store that the caller made with obstore, used as it is."""
+"""A store that the caller made with obstore, used directly."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def is_obstore(value: object) -> bool:
 
 
 class ForeignBucket:
-    """The bucket of a store of obstore; its credentials are left out of pickles."""
+    """The bucket of an obstore store; its credentials are left out of pickles."""
 
     refused_characters = ""
     retries_itself = True
@@ -42,11 +42,11 @@ class ForeignBucket:
         self.keeps_buffers = self.kind not in _COPYING
         self._pid = os.getpid()
 
-    lists_in_order = False  # nothing says so of all that a caller can make
+    lists_in_order = False  # not known for every store that a caller can make
 
     @property
     def suffix_ranges(self) -> bool:
-        """True for all servers but Azure's."""
+        """True for all servers except Azure's."""
         return self.kind != "AzureStore"
 
     @property
@@ -81,21 +81,21 @@ class ForeignBucket:
         return "/".join(str(part).strip("/") for part in (self.kind, place, prefix or "", key) if part)
 
     def accesses(self) -> tuple[Access, ...]:
-        """Return the only way: that of the store."""
+        """Return the only access: the store's own."""
         return (Access(True),)
 
     def other_access(self, access: Access, failure: Failure) -> Access | None:
-        """Return None: how to be let in is the caller's business."""
+        """Return None: access is the caller's responsibility."""
         return None
 
     def connect(self, library: ModuleType, access: Access, retries: Retries) -> obstore.store.ObjectStore:
-        """Return the store itself, or in a forked process one like it."""
+        """Return the store itself, or in a forked process an equal one."""
         if os.getpid() == self._pid:
             return self.store
         return _rebuilt(library, self.kind, self._state(secrets=True))
 
     def advice(self, failure: Failure) -> str:
-        """Say whose store it is."""
+        """Say that the caller made the store."""
         return f"the {self.kind} was made by the caller" if failure.kind in ("denied", "credentials") else ""
 
     def _state(self, *, secrets: bool) -> dict[str, Any]:

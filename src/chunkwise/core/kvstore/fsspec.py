@@ -1,10 +1,10 @@
-"""A file system of fsspec, used as it is.
+"""A file system of fsspec, used directly.
 
 Compatibility
 -------------
-fsspec has no writes that depend on what is stored, so changing a part of a value is refused unless the
-caller promises to be the only writer.  A generation is what the file system tells of a file that
-changes when it is written: its ETag, checksum, date and size.
+fsspec has no conditional writes, so changing a part of a value is refused unless the caller promises to be
+the only writer.  A generation is made of the file's details that change with a write: its ETag, checksum,
+date and size.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ _MISSING = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
 
 
 def is_fsspec(value: object) -> bool:
-    """Return True if `value` is a file system of fsspec or a mapping that it made."""
+    """Return True if `value` is a file system of fsspec or a mapping of one."""
     names = {f"{c.__module__}.{c.__name__}" for c in type(value).__mro__}
     return bool(names & {"fsspec.spec.AbstractFileSystem", "fsspec.mapping.FSMap"})
 
 
 def synchronous(fs: AbstractFileSystem) -> AbstractFileSystem:
-    """Return a file system with methods that are no coroutines."""
+    """Return a file system whose methods are not coroutines."""
     wrapped = getattr(fs, "sync_fs", None)
     if wrapped is not None:
         return wrapped
@@ -69,7 +69,7 @@ class FsspecStore:
     def __init__(self, fs: AbstractFileSystem, root: str = "", *, single_writer: bool = False) -> None:
         self.fs = fs
         self.root = root.rstrip("/") + "/" if root.rstrip("/") else root
-        self.single_writer = single_writer  # the caller's promise that nobody else writes
+        self.single_writer = single_writer  # the caller's promise that there is no other writer
 
     def __reduce__(self) -> tuple[object, ...]:
         in_memory = "memory" in _protocols(self.fs) | _protocols(getattr(self.fs, "fs", None))
@@ -81,7 +81,7 @@ class FsspecStore:
 
     @property
     def traits(self) -> StoreTraits:
-        """Those of a remote store, unless the files are on this machine; it has no conditional requests."""
+        """Those of a remote store, unless the files are on this machine, without conditional requests."""
         return StoreTraits(
             request_concurrency=None if self._is_local() else DEFAULT_CONCURRENCY,
             suffix_ranges=False,
@@ -94,7 +94,7 @@ class FsspecStore:
 
     @property
     def identity(self) -> Hashable:
-        """The file system, as fsspec tells them apart, and the path."""
+        """The file system, as fsspec identifies it, and the path."""
         return "fsspec", hash(self.fs), self.root
 
     def describe(self, key: str) -> str:
@@ -119,7 +119,7 @@ class FsspecStore:
         raise AbortedError(f"{self.describe(key)} was replaced {MOST_LOST} times while it was read")
 
     def open_reader(self) -> Reader:
-        """Return a reader of values; what it returns stays valid."""
+        """Return a reader of values; its results stay valid."""
         return self._load
 
     def _load(self, key: str, start: int = 0, stop: int | None = None) -> Buffer | None:
@@ -211,7 +211,7 @@ class FsspecStore:
         return MISSING_GENERATION
 
     def delete_range(self, start: str = "", stop: str = "") -> None:
-        """Delete the keys in ``[start, stop)`` that there are now."""
+        """Delete the keys in ``[start, stop)`` that exist now."""
         for key in list(self.list(start, stop)):
             self.delete(key)
 
@@ -234,13 +234,13 @@ class FsspecStore:
                 yield key
 
     def _key(self, path: str, below: str) -> str:
-        """Return the key of a path that was listed `below` a path; some file systems put "/" in front."""
+        """Return the key of a path that was listed `below` another; some file systems put "/" in front."""
         if self.root:
             return path[len(str(self.fs._strip_protocol(self.root)).rstrip("/")) + 1 :]
         return path if below.startswith("/") else path.removeprefix("/")
 
     def list_children(self, prefix: str) -> Children:
-        """List one level below `prefix`; keys and prefixes are whole."""
+        """List one level below `prefix`; keys and prefixes are complete."""
         keys: list[str] = []
         prefixes: list[str] = []
         below = self.root + prefix
@@ -274,7 +274,7 @@ def _protocols(fs: AbstractFileSystem) -> set[str]:
 
 
 class _AbsentFiles:
-    """A file system in the memory of another process: it can be unpickled, but not used."""
+    """A file system in another process's memory: it can be unpickled, but not used."""
 
     protocol = "memory"
 

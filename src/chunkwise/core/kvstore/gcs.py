@@ -4,9 +4,9 @@ Names
 -----
 TensorStore's ``gcs``, with its member ``bucket`` and its resource ``gcs_user_project``.
 
-Credentials are those that Google's tools use: ``GOOGLE_APPLICATION_CREDENTIALS``, what ``gcloud auth
-application-default login`` left, or the machine's service account.  Without any, or if they are denied,
-requests are made anonymously.  ``STORAGE_EMULATOR_HOST`` is a server to use in place of Google's.
+Credentials are those that Google's tools use: from ``GOOGLE_APPLICATION_CREDENTIALS``, from ``gcloud auth
+application-default login``, or of the machine's service account.  Without any, or if they are denied,
+requests are anonymous.  ``STORAGE_EMULATOR_HOST`` names a server to use in place of Google's.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ __all__ = ["GcsBucket"]
 
 @dataclass(frozen=True)
 class GcsBucket:
-    """A bucket, and the project that pays."""
+    """A bucket, and the project that pays for requests."""
 
     bucket: str
-    user_project: str = ""  # pays for the requests; empty for the bucket's own
-    # Gives ``token`` and ``expires_at`` in place of Google's default credentials; not pickled.
+    user_project: str = ""  # pays for requests; empty for the bucket's own
+    # Returns ``token`` and ``expires_at`` in place of Google's default credentials; not pickled.
     provider: Provider | None = field(default=None, repr=False)
 
     suffix_ranges = True
@@ -63,7 +63,7 @@ class GcsBucket:
         return f"gs://{self.bucket}/{path}"
 
     def accesses(self) -> tuple[Access, ...]:
-        """Return signed access first if there are credentials, anonymous access besides."""
+        """Return signed access if there are credentials, then anonymous access."""
         if self.provider is not None:
             return (Access(True),)
         if _emulator():
@@ -71,7 +71,7 @@ class GcsBucket:
         return (Access(True), Access(False)) if _has_credentials() else (Access(False), Access(True))
 
     def other_access(self, access: Access, failure: Failure) -> Access | None:
-        """Return the other way after a refusal, or where the machine has no credentials after all."""
+        """Return the other access after a refusal, or if the machine has no credentials after all."""
         refused = failure.kind in ("denied", "credentials")
         if refused or (access.signed and failure.kind in ("unreachable", "other")):
             return next((a for a in self.accesses() if a.signed != access.signed), None)
@@ -97,7 +97,7 @@ class GcsBucket:
         )
 
     def advice(self, failure: Failure) -> str:
-        """Say how to get credentials, if it is about them."""
+        """Return how to get credentials, if the failure is about them."""
         if failure.kind in ("denied", "credentials") and self.provider is None and not _has_credentials():
             return (
                 "no Google credentials were found; set GOOGLE_APPLICATION_CREDENTIALS, "
@@ -112,7 +112,7 @@ def _emulator() -> str:
 
 
 def _emulator_provider() -> Provider | None:
-    """Return a source of tokens for a server that takes any, so that nobody else is asked for one."""
+    """Return a source of tokens for a server that accepts any, so that no real token is requested."""
     return (lambda: {"token": "emulator", "expires_at": None}) if _emulator() else None
 
 

@@ -1,4 +1,4 @@
-"""Values that a web server has, to read: each key is a path below a URL.
+"""Values on a web server, read-only: each key is a path below a URL.
 
 Names
 -----
@@ -6,10 +6,9 @@ TensorStore's ``http``, with its members ``base_url`` and ``headers``.
 
 Compatibility
 -------------
-The server need not know ranges: one that ignores them sends the whole value, and the part is
-taken.  A generation is a zero byte and the ETag, or the date and size of a value without one, or a digest
-of a whole value without a date.  The server can't say which keys there are, so listing is an error, not an
-empty list.
+The server need not support ranges: if it ignores them and sends the whole value, the part is cut out.  A
+generation is a zero byte and the ETag, or without one the date and size of the value, or without a date a
+digest of the whole value.  The server can't list keys, so listing is an error, not an empty list.
 """
 
 from __future__ import annotations
@@ -59,14 +58,14 @@ _MISSING = (404, 410)
 
 
 class _Part(NamedTuple):
-    """The bytes that were sent of a value."""
+    """The bytes of a value that were sent."""
 
-    value: Buffer | None  # None if it is missing or the one that is known
+    value: Buffer | None  # None if the value is missing or the known one
     generation: bytes
 
 
 class HttpStore:
-    """The values below `base_url`, to read."""
+    """The values below `base_url`, read-only."""
 
     def __init__(
         self,
@@ -105,7 +104,7 @@ class HttpStore:
 
     @property
     def traits(self) -> StoreTraits:
-        """Those of a server; what is said of writes is of no use."""
+        """Those of a server; the traits of writes are meaningless."""
         return DEFAULT_TRAITS._replace(
             request_concurrency=self.limits.slots.limit,
             coalescing=self.limits.coalescing,
@@ -136,7 +135,7 @@ class HttpStore:
         return Stamped(part.value, part.generation, now)
 
     def open_reader(self) -> Reader:
-        """Return a reader of values; what it returns stays valid."""
+        """Return a reader of values; its results stay valid."""
         fetch = self._fetch
 
         def read(key: str, start: int = 0, stop: int | None = None) -> Buffer | None:
@@ -170,7 +169,7 @@ class HttpStore:
         raise self._error(key, answer)
 
     def _decoded(self, key: str, answer: Answer) -> Answer:
-        """Return an answer with the value itself; raise if the server has sent something else."""
+        """Return an answer with the decoded value; raise if the server has sent something else."""
         coding = answer.headers.get("Content-Encoding", "identity").strip().lower()
         if answer.status not in (200, 206) or not answer.body:
             return answer
@@ -189,13 +188,13 @@ class HttpStore:
             shown = "" if title is None else f" {dump(title[1].decode('utf-8', 'replace').strip()[:80])}"
             raise StorageError(
                 f"Failed to read {answer.url}: the server sent an HTML page{shown} with status "
-                f"{answer.status} in place of the value, as for a login or for what is missing; check the "
-                "URL, and whether it has to be signed in to"
+                f"{answer.status} in place of the value, such as a login or error page; check the URL, "
+                "and whether it has to be signed in to"
             )
         return answer
 
     def _outside(self, key: str, start: int, stop: int | None, answer: Answer) -> _Part:
-        """Answer for a range that the server finds nothing in: an error, or an empty one at the end."""
+        """Handle a range that the server can't satisfy: an error, or an empty part at the end."""
         found = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", ""))
         if found is None or start == stop or not answer.headers.get("ETag"):
             head = self._ask("HEAD", key, [])
@@ -208,14 +207,14 @@ class HttpStore:
         else:
             size, headers = int(found[3]), answer.headers
         begin, end = resolve_range(start, stop, size)
-        if begin < end and start < 0:  # a server that doesn't know how to count from the end
+        if begin < end and start < 0:  # a server that can't count from the end
             return self._fetch(key, begin, end)
         return _Part(b"", _generation(headers, size))
 
     def _ask(
         self, method: str, key: str, headers: Sequence[tuple[str, str]], part: int | None = None
     ) -> Answer:
-        """Make a request, again if it fails in a way that may pass."""
+        """Make a request, and repeat it after a failure that may be temporary."""
         url, limits = self.url(key), self.limits
         arguments = method, url, (*self._sent, *headers), limits.retries, self.bounds, part
         attempts = Attempts(limits.retries, f"read {url}")
@@ -257,7 +256,7 @@ class HttpStore:
         raise self._read_only("deleting by range")
 
     def list(self, start: str = "", stop: str = "") -> Iterator[str]:
-        """Raise UnsupportedError: nobody knows which keys there are."""
+        """Raise UnsupportedError: the keys are not known."""
         raise UnlistedError(
             f"KeyValueStore does not support listing: {self.url(start)} is on a web server; "
             "open arrays by their own URL, or a hierarchy that has consolidated metadata"
@@ -270,7 +269,7 @@ class HttpStore:
 
 
 def _unzipped(body: bytes, most: int) -> bytes | None:
-    """Return the content of a gzip stream; None if it is none, or longer than `most`."""
+    """Return the content of a gzip stream; None for other data, or content longer than `most`."""
     unzip = zlib.decompressobj(zlib.MAX_WBITS | 16)
     try:
         out = unzip.decompress(body, most)
@@ -284,7 +283,7 @@ def _range_header(start: int, stop: int | None) -> str:
         return f"bytes={start}"
     if stop is None:
         return f"bytes={start}-"
-    return f"bytes={start}-{max(stop - 1, start)}"  # an empty range can't be said; one byte is dropped again
+    return f"bytes={start}-{max(stop - 1, start)}"  # empty ranges can't be expressed: one byte is dropped
 
 
 def _cut(answer: Answer, start: int, stop: int | None) -> _Part:
@@ -309,13 +308,13 @@ def _generation(headers: Mapping[str, str], size: int, whole: bytes | None = Non
     e_tag, date = headers.get("ETag"), headers.get("Last-Modified")
     if e_tag is not None:
         return b"\0" + e_tag.encode("latin-1", "replace")
-    if date is None and whole is not None:  # uncompressed chunks are all of one size
+    if date is None and whole is not None:  # uncompressed chunks all have the same size
         return b"\0" + digest_generation(whole).hex().encode()
     return b"\0" + f"{date or ''} {size}".encode("latin-1", "replace")
 
 
 def _retry_after(answer: Answer) -> float:
-    seconds = digits_in(answer.headers.get("Retry-After", ""))  # a date is not looked at
+    seconds = digits_in(answer.headers.get("Retry-After", ""))  # the server ignored the date
     return 0.0 if seconds is None else min(float(seconds), 60.0)
 
 

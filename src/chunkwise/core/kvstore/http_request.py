@@ -1,7 +1,7 @@
-"""Requests over HTTP by urllib3, with bounds on what a server may do.
+"""Requests over HTTP by urllib3, with limits on what a server may do.
 
-urllib3 keeps connections open and speaks to proxies.  Redirects are followed here, since some of them
-must not be, and requests are made again by `chunkwise.core.kvstore.request_limits.Attempts` only.
+urllib3 keeps connections open and supports proxies.  Redirects are followed here, since some must be refused,
+and only `chunkwise.core.kvstore.request_limits.Attempts` repeats requests.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ __all__ = ["Answer", "Bounds", "NoAnswerError", "digits_in", "link_local_address
 _DIGITS = re.compile("[0-9]{1,18}")
 _MOST_REDIRECTS = 10  # as docs/remote.md says
 _REDIRECTS = (301, 302, 303, 307, 308)
-_MOST_CONNECTIONS = 4 * DEFAULT_CONCURRENCY  # kept open for each server, where that limit is raised
-# Bytes that are received between two looks at the clock and at the size: 64 MiB take 65 ms of processor time,
-# as with larger pieces; 80 ms with 64 KiB, 100 ms with 16 KiB.
+_MOST_CONNECTIONS = 4 * DEFAULT_CONCURRENCY  # open connections for each server, for higher request limits
+# Bytes to receive before the next check of time and size: 64 MiB take 65 ms of processor time, as with larger
+# pieces; 80 ms with 64 KiB, 100 ms with 16 KiB.
 _PIECE = 1 << 18
-_LARGEST_MESSAGE = 1 << 16  # bytes of the text of an error; beyond, the connection is closed
-# A part may come with what is around it, but not with more than would be read to join two parts.
+_LARGEST_MESSAGE = 1 << 16  # bytes of an error text; beyond that, the connection is closed
+# A part may come with bytes around it, but not more than would be read to join two parts.
 _SLACK = Coalescing().gap
 _NOT_CONNECTED = (
     failures.NewConnectionError,
@@ -47,23 +47,23 @@ _NOT_CONNECTED = (
 
 
 class Bounds(NamedTuple):
-    """Bounds of an answer."""
+    """Limits for an answer."""
 
-    largest: int = 1 << 30  # bytes of an answer that doesn't say how long it is, as docs/remote.md says
-    seconds: float = ANSWER_TIMEOUT  # that the body of an answer may take
+    largest: int = 1 << 30  # bytes of an answer without a length, see docs/remote.md
+    seconds: float = ANSWER_TIMEOUT  # most seconds for the body of an answer
 
 
 class Answer(NamedTuple):
     """An answer, read to its end."""
 
     status: int
-    headers: Mapping[str, str]  # the case of names doesn't matter
+    headers: Mapping[str, str]  # names are case-insensitive
     body: bytes
     url: str  # after redirects
 
 
 class NoAnswerError(Exception):
-    """No answer came, or it broke off; the request may be made again."""
+    """No answer came, or it broke off; the request may be repeated."""
 
     def __init__(self, why: str, *, connected: bool = True, timed_out: bool = False) -> None:
         super().__init__(why)
@@ -81,7 +81,7 @@ def send(
 ) -> Answer:
     """Make a request once and return the answer, whatever its status; follow redirects."""
     # Only public headers follow a redirect to another scheme, host or port.  `part` is the number of bytes
-    # asked for.
+    # requested.
     sent, there = HTTPHeaderDict(list(headers)), url
     for _ in range(_MOST_REDIRECTS + 1):
         answer = _exchange(method, there, sent, retries, bounds, part)
@@ -104,7 +104,7 @@ def send(
 
 
 def digits_in(text: str) -> int | None:
-    """Return the number that a header has in ASCII digits, of 64 bits at most; None for anything else."""
+    """Return a header's number, in ASCII digits and at most 64 bits; None for anything else."""
     return int(text) if _DIGITS.fullmatch(text) else None
 
 
@@ -128,11 +128,11 @@ def _refusal(before: str, there: str) -> str:
 
 
 def link_local_address(host: str) -> str:
-    """Return the link-local address that a name means, where clouds give credentials away; empty if none."""
+    """Return the link-local address of a name, where clouds hand out credentials; empty if it has none."""
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
-        return ""  # the request tells what is wrong with the name, or a proxy knows it
+        return ""  # the request will report the error, or a proxy knows the name
     for address in {str(entry[4][0]).partition("%")[0] for entry in found}:
         ip = ip_address(address)
         mapped = ip.ipv4_mapped if isinstance(ip, IPv6Address) else None
@@ -161,12 +161,12 @@ def _exchange(
         )
         try:
             body = _body(response, url, bounds, part)
-        except BaseException:  # also an interrupt: the rest of the answer must not become another's
+        except BaseException:  # an interrupt too: the rest of the answer must not be read as another's
             response.close()
             raise
-    except ChunkwiseError:  # some of which are OSErrors
+    except ChunkwiseError:  # some are OSErrors
         raise
-    except ValueError as e:  # about the URL or a header
+    except ValueError as e:  # an invalid URL or header
         raise StorageError(f"Failed to read {_shown(url)}: {e}") from e
     except (failures.HTTPError, OSError) as e:
         if "CERTIFICATE_VERIFY_FAILED" in str(e):
@@ -177,14 +177,14 @@ def _exchange(
         raise NoAnswerError(
             why,
             connected=not isinstance(e, _NOT_CONNECTED),
-            # what is refused counts as one of urllib3's timeouts
+            # urllib3 counts refused connections as timeouts
             timed_out=isinstance(e, failures.TimeoutError) and not isinstance(e, failures.NewConnectionError),
         ) from e
     return Answer(response.status, response.headers, body, _shown(url))
 
 
 def _body(response: Any, url: str, bounds: Bounds, part: int | None) -> bytes:
-    """Return the body; of an answer that has no value the beginning."""
+    """Return the body; for an error, only its beginning."""
     announced = digits_in(response.headers.get("Content-Length", ""))
     has_value = response.status in (200, 206)
     if not has_value:
@@ -213,7 +213,7 @@ def _body(response: Any, url: str, bounds: Bounds, part: int | None) -> bytes:
 
 @cache
 def _manager(pid: int, proxy: str, certificates: tuple[str, ...]) -> PoolManager:
-    """Return the connections of this process: a forked one never talks on its parent's."""
+    """Return the connections of this process: a forked one never uses its parent's."""
     options: dict[str, Any] = {"maxsize": _MOST_CONNECTIONS, "ssl_context": verifying_context(certificates)}
     if not proxy:
         return PoolManager(**options)

@@ -1,8 +1,8 @@
 """Ranges of keys in the order of their bytes.
 
-Keys are ``str``; their order is that of their UTF-8 bytes, in which a byte that is not UTF-8 takes
-part as itself (it is a surrogate escape in the ``str``).  All keys that begin with ``p`` are one
-range: from ``p`` up to ``p`` with its last byte raised by one.
+Keys are ``str``; their order is that of their UTF-8 bytes.  A byte that is not UTF-8, which is a surrogate
+escape in the ``str``, is compared as itself.  All keys that begin with ``p`` are one range: from ``p`` up to
+``p`` with its last byte raised by one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["KeyRange", "decode_key", "encode_key", "prefix_end", "quote_key"]
 
 
 def encode_key(key: str) -> bytes:
-    """Return the bytes of `key`; raise InvalidArgumentError if it stands for none."""
+    """Return the bytes of `key`; raise InvalidArgumentError if it can't be encoded."""
     try:
         return key.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
@@ -25,17 +25,17 @@ def encode_key(key: str) -> bytes:
 
 
 def quote_key(key: str, safe: str = "/-_.!~*'():@&=+$,;") -> str:
-    """Return `key` as it is written in a URL; raise InvalidArgumentError if it stands for no bytes."""
+    """Return `key` quoted for a URL; raise InvalidArgumentError if it can't be encoded."""
     return quote(encode_key(key), safe=safe)
 
 
 def decode_key(key: bytes) -> str:
-    """Return the ``str`` that stands for the bytes `key`; the inverse of `encode_key`."""
+    """Return the ``str`` for the bytes `key`; the inverse of `encode_key`."""
     return key.decode("utf-8", "surrogateescape")
 
 
 def prefix_end(prefix: bytes) -> bytes:
-    """Return the smallest key above all that begin with `prefix`; ``b""`` (no bound) if there is none.
+    """Return the smallest key above all that begin with `prefix`, or ``b""`` (no bound).
 
     Examples
     --------
@@ -122,7 +122,7 @@ class KeyRange:
         return not self.intersect(KeyRange.of_prefix(prefix)).empty
 
     def shifted(self, prefix: str) -> KeyRange:
-        """Return the range in a store in which these keys are found behind `prefix`."""
+        """Return the range in a store where `prefix` precedes these keys."""
         outer = encode_key(prefix)
         stop = outer + self.exclusive_max if self.exclusive_max else prefix_end(outer)
         return KeyRange(outer + self.inclusive_min, stop)

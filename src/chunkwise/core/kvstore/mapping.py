@@ -1,7 +1,7 @@
 """A mutable mapping from text to bytes, used as a kvstore.
 
-Others may change the mapping as well, so the generation of a value is a digest of it.  Conditional writes
-exclude each other in one process.  A pickle names the store and can be used in that process alone.
+Other code may change the mapping too, so the generation of a value is its digest.  Conditional writes exclude
+each other in one process.  A pickle names the store and is usable only in the same process.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from chunkwise.errors import FailedPreconditionError
 
 __all__ = ["MappingStore", "holds_bytes"]
 
-_lock = new_lock()  # of all mappings: two stores may have the same
+_lock = new_lock()  # shared by all mappings, since two stores may have the same one
 _pickled: WeakValueDictionary[str, MappingStore] = WeakValueDictionary()
 
 
 def holds_bytes(value: object) -> bool:
-    """Return True for a mutable mapping with values that are bytes, which JSON has none of."""
+    """Return True for a mutable mapping with bytes as values, which JSON can't have."""
     if not isinstance(value, MutableMapping):
         return False
     return isinstance(next(iter(value.values()), None), bytes | bytearray | memoryview)
@@ -62,7 +62,7 @@ class MappingStore:
 
     @property
     def identity(self) -> Hashable:
-        """A value that is equal only for this very mapping."""
+        """A value that is equal only for this mapping."""
         return "mapping", id(self._mapping)
 
     def describe(self, key: str) -> str:
@@ -82,7 +82,7 @@ class MappingStore:
         return Stamped(part, generation, now)
 
     def open_reader(self) -> Reader:
-        """Return a reader of values; what it returns stays valid."""
+        """Return a reader of values; its results stay valid."""
 
         def read(key: str, start: int = 0, stop: int | None = None) -> Buffer | None:
             value = self._get(key)
@@ -115,24 +115,24 @@ class MappingStore:
         return MISSING_GENERATION
 
     def delete_range(self, start: str = "", stop: str = "") -> None:
-        """Delete the keys in ``[start, stop)`` that there are now."""
+        """Delete the keys in ``[start, stop)`` that exist now."""
         with _lock:
             for key in list(self.list(start, stop)):
                 self._mapping.pop(key, None)
 
     def list(self, start: str = "", stop: str = "") -> Iterator[str]:
-        """Yield the keys in ``[start, stop)`` that there are now, in order."""
+        """Yield the keys in ``[start, stop)`` that exist now, in order."""
         keys = KeyRange.between(start, stop)
         return iter(sorted((key for key in list(self._mapping) if key in keys), key=encode_key))
 
     def list_children(self, prefix: str) -> Children:
-        """List one level below `prefix`, in order; keys and prefixes are whole."""
+        """List one level below `prefix`, in order; keys and prefixes are complete."""
         below = KeyRange.of_prefix(prefix)
         return Children.of(prefix, self.list(below.start, below.stop))
 
 
 class _AbsentStore(MappingStore):
-    """A mapping that this process doesn't have: it can be unpickled, but not used."""
+    """A mapping of another process: it can be unpickled, but not used."""
 
     def __init__(self, process: ProcessName, name: str) -> None:
         self._process, self._name = process, name

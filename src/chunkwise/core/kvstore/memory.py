@@ -1,10 +1,10 @@
 """A kvstore in memory: the object is the storage.
 
-Any ``str`` is a key, the empty one too.  The generation of a value is 9 bytes: a zero, then the
-number of the write as 64-bit little-endian integer.
+Any ``str`` is a key, even the empty one.  The generation of a value is 9 bytes: a zero, then the number of
+the write as a 64-bit little-endian integer.
 
-A pickle holds the name of the storage, not its values: it is unpickled as the same storage in the process
-that has it.  In any other, where writes would be lost and reads find nothing, its use is an error.
+A pickle has the name of the storage, not its values: in the same process, it is unpickled as the same
+storage.  In any other process its use is an error, since writes would be lost and reads would find nothing.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class MemoryStore:
 
     @property
     def identity(self) -> Hashable:
-        """A value that is equal only for this very storage."""
+        """A value that is equal only for this storage."""
         return "memory", self._storage
 
     def describe(self, key: str) -> str:
@@ -88,7 +88,7 @@ class MemoryStore:
         return Stamped(value, generation, now)
 
     def open_reader(self) -> Reader:
-        """Return a reader of values; what it returns stays valid."""
+        """Return a reader of values; its results stay valid."""
         get = self._values.get
 
         def read(key: str, start: int = 0, stop: int | None = None) -> Buffer | None:
@@ -113,7 +113,7 @@ class MemoryStore:
         self, key: str, value: Buffer, *, if_equal: bytes | None = None, copy: bool = True
     ) -> bytes | None:
         """Replace the value of `key`; return its new generation, None if the current is not `if_equal`."""
-        # Without `copy` the store refers to `value`, which must not change any more.
+        # Without `copy` the store keeps a reference to `value`, which must not change any more.
         kept = bytes(value) if copy else memoryview(value).cast("B").toreadonly()
         with self._lock:
             while True:
@@ -121,7 +121,7 @@ class MemoryStore:
                 if if_equal and self._generation(key) != if_equal:
                     return None
                 generation = b"\0" + n.to_bytes(8, "little")
-                # A signal handler that writes comes before this comparison, or after the assignments.
+                # A signal handler that writes runs before this comparison or after the assignments.
                 if n == self._next:
                     self._next = n + 1
                     self._values[key] = kept, generation
@@ -143,7 +143,7 @@ class MemoryStore:
         conditions: Mapping[str, bytes],
         deleted: Sequence[KeyRange] = (),
     ) -> str | None:
-        """Delete, then write, all at once if all `conditions` hold; return None, or a key whose doesn't."""
+        """Delete, then write, all at once if all `conditions` hold; return None, or a key that fails."""
         copies = {key: None if value is None else bytes(value) for key, value in values.items()}
         with self._lock:
             for key, generation in conditions.items():
@@ -167,7 +167,7 @@ class MemoryStore:
             self._change([key for key in self._values if keys.unbounded or key in keys], {})
 
     def move_directory(self, source: str, target: str) -> None:
-        """Have all keys that begin with ``source/`` begin with ``target/``, all at once."""
+        """Rename all keys from ``source/...`` to ``target/...``, all at once."""
         with self._lock:
             if any(key.startswith(target + "/") for key in self._values):
                 raise AlreadyExistsError(f"there are keys below {self.describe(target)}")
@@ -184,7 +184,7 @@ class MemoryStore:
         return True
 
     def exchange_directories(self, new: str, old: str, aside: str) -> bool:
-        """Exchange the names of two directories, all at once; return False if `old` is not there any more."""
+        """Exchange the names of two directories, all at once; return False if `old` no longer exists."""
         with self._lock:
             found = dict(self._values)
             one = {k: v for k, v in found.items() if k.startswith(new + "/")}
@@ -195,26 +195,26 @@ class MemoryStore:
         return bool(other)
 
     def link_keys(self, keys: Mapping[str, str]) -> None:
-        """Have the value of each key be that of another, too; what is there under the other name stays."""
+        """Share the value of each key with another key, too; an existing value of the other key stays."""
         with self._lock:
             found = {other: self._values.get(key) for key, other in keys.items() if other not in self._values}
             self._change((), {other: value for other, value in found.items() if value is not None})
 
     def list(self, start: str = "", stop: str = "") -> Iterator[str]:
-        """Yield the keys in ``[start, stop)`` that there are now, in order."""
+        """Yield the keys in ``[start, stop)`` that exist now, in order."""
         keys = KeyRange.between(start, stop)
         with self._lock:
             found = list(self._values)
         return iter(sorted((k for k in found if k in keys), key=encode_key))
 
     def list_children(self, prefix: str) -> Children:
-        """List one level below `prefix`, in order; keys and prefixes are whole, from the store's root."""
+        """List one level below `prefix`, in order; keys and prefixes are complete, from the store's root."""
         below = KeyRange.of_prefix(prefix)
         return Children.of(prefix, self.list(below.start, below.stop))
 
     def _change(self, gone: Iterable[str], new: Mapping[str, tuple[Buffer, bytes]]) -> None:
-        """Delete keys and put others, by one call: readers and Ctrl-C come before it or after it."""
-        # Its result has what was replaced: code may run where the last reference to a value is dropped.
+        """Delete keys and put others, by one call, so readers and Ctrl-C come before or after it."""
+        # The replaced values are returned, since dropping the last reference to a value may run code.
         list(chain(map(self._values.pop, [*gone, *new], repeat(None)), map(self._values.update, [new])))
 
     def _generation(self, key: str) -> bytes:
@@ -223,9 +223,9 @@ class MemoryStore:
 
 
 class _AbsentStore(MemoryStore):
-    """A storage that this process doesn't have: it can be unpickled, but not used."""
+    """A storage of another process: it can be unpickled, but not used."""
 
-    # Unpickling must not fail: the workers of some executors would end, or hang.
+    # Unpickling must not fail: workers of some executors would end, or hang.
     def __init__(self, process: ProcessName, name: str) -> None:
         self._next = 0
         self._lock = new_rlock()  # a signal handler may write too

@@ -1,11 +1,11 @@
-"""The connection to a bucket: how to be let in is found out once, and remembered.
+"""The connection to a bucket: the access that works is found once, and remembered.
 
-1. The first request goes the best way that the configuration allows: with the credentials that were
-   found, or as anybody where there are none.
-2. If it is denied, or went to the wrong region, the same request is made once more the other way.  When
-   that works, all later requests to the bucket go that way, from other stores of this process too.
-3. If both are denied, the error tells what each way was told, and is about the credentials if they are
-   what is wrong.  The next request looks for credentials anew.
+1. The first request uses the best access that the configuration allows: credentials if any are found,
+   otherwise anonymous.
+2. If it is denied, or went to the wrong region, the request is repeated once with the other access.  If that
+   works, all later requests to the bucket use it, from other stores of this process too.
+3. If both are denied, the error reports both denials, and is about the credentials if they are the cause. The
+   next request looks for credentials anew.
 """
 
 from __future__ import annotations
@@ -33,27 +33,27 @@ __all__ = ["Connection", "Learned", "Request", "learned"]
 
 T = TypeVar("T")
 Request: TypeAlias = "Callable[[ModuleType, obstore.store.ObjectStore], T]"
-"""Made with obstore's module, and a store of it."""
+"""A request, called with obstore's module and one of its stores."""
 
-# Failures of a request that was let in.
+# Failures of a request that was not denied.
 _ANSWERS = ("missing", "mismatch", "exists", "unchanged", "range")
-_MOST = 1000  # buckets whose connections are kept: a server of many users' data must not collect them
+_MOST = 1000  # buckets whose connections are kept; limited for servers of many users' data
 _ASKED = re.compile(r"Error performing \w+ (\S+) in ")
 
 
 class Learned:
-    """Facts about a bucket that this process has found out."""
+    """Facts about a bucket that this process has learned."""
 
     def __init__(self) -> None:
-        self.access: Access | None = None  # the way that worked
-        # Stores of obstore, which keep connections open, by process, access and retries.
+        self.access: Access | None = None  # the access that worked
+        # obstore's stores, which keep connections open, by process, access and retries.
         self.stores: dict[tuple[int, Access, Retries], obstore.store.ObjectStore] = {}
-        self.exists = False  # the bucket is known to be there
+        self.exists = False  # the bucket is known to exist
         self.conditional: ConditionalWrites | None = None
         self.lock = new_lock()
 
     def forget_access(self) -> None:
-        """Look for credentials anew with the next request: the user may have mended them."""
+        """Look for credentials anew with the next request: the user may have corrected them."""
         self.access = None
         self.stores.clear()
 
@@ -63,7 +63,7 @@ _lock = new_lock()
 
 
 def learned(bucket: Bucket) -> Learned:
-    """Return the facts about a bucket; the least recently used of very many are forgotten."""
+    """Return the facts about a bucket; beyond a limit, the least recently used are forgotten."""
     key = bucket.identity, bucket
     with _lock:
         found = _buckets.get(key)
@@ -77,7 +77,7 @@ def learned(bucket: Bucket) -> Learned:
 
 
 class Connection:
-    """Requests to `bucket`, made anew in each process."""
+    """Requests to `bucket`, with new connections in each process."""
 
     def __init__(self, bucket: Bucket, retries: Retries) -> None:
         self.bucket = bucket
@@ -87,14 +87,14 @@ class Connection:
         return Connection, (self.bucket, self.retries)
 
     @property
-    def known(self) -> Learned:
+    def facts(self) -> Learned:
         """Facts about the bucket."""
         return learned(self.bucket)
 
     def run(self, request: Request[T]) -> T:
-        """Make a request, ``request(library, store)``; raise what it raises."""
-        # The exception of a request that was denied both ways has a note about the first.
-        library, known = object_library(), self.known
+        """Make a request, ``request(library, store)``; its exceptions are passed on."""
+        # If both accesses are denied, the exception has a note about the first.
+        library, known = object_library(), self.facts
         access = known.access or self.bucket.accesses()[0]
         try:
             return self._request(request, library, access)
@@ -116,7 +116,7 @@ class Connection:
             failure = failure_of(e)
             if failure.kind in _ANSWERS:
                 raise
-            self.known.forget_access()
+            self.facts.forget_access()
             told = refusal if failure.kind == "denied" and failure_of(refusal).kind == "credentials" else e
             told.add_note(f"{first}; {_way(access)}: {failure.detail}")
             if told is e:
@@ -132,14 +132,14 @@ class Connection:
             if asked is not None and asked[1].startswith(self.bucket.credential_services):
                 raise CredentialsError(f"No credentials: {said}") from e
             if failure_of(e).kind in _ANSWERS:
-                self.known.access = access
+                self.facts.access = access
             raise
-        self.known.access = access
+        self.facts.access = access
         return result
 
     def _store(self, library: ModuleType, access: Access) -> obstore.store.ObjectStore:
         key = os.getpid(), access, self.retries
-        stores = self.known.stores
+        stores = self.facts.stores
         found = stores.get(key)
         if found is None:
             with trusted_by_obstore():

@@ -1,7 +1,7 @@
 """Failures of requests to object stores, and their exceptions.
 
-Only a definite answer that there is no such key makes a chunk missing: a bucket that is not there, a
-server that is not an object store, or a denied request never read as fill values.
+A chunk is missing only if the server definitely says so: a missing bucket, a server that is not an object
+store, or a denied request is never read as fill values.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ Kind: TypeAlias = Literal[
     "lost",
     "other",
 ]
-"""``lost`` is the answer to a conditional write that may have been carried out.
+"""``lost`` means a conditional write without an answer, which may have been carried out.
 
-``unclear`` is a 404 that does not say whether the key or the bucket is missing."""
+``unclear`` is a 404 that doesn't tell whether the key or the bucket is missing."""
 
 Again: TypeAlias = Literal["always", "unless conditional", "never"]
 
@@ -90,12 +90,12 @@ class Failure:
 
     kind: Kind
     detail: str  # message of the server or the network, on one line
-    region: str = ""  # of the bucket, if the server named it
+    region: str = ""  # region of the bucket, if the server named it
     again: Again = "never"  # never for a conditional request that may have been carried out
     connected: bool = True  # there was a connection to a server
 
     def error(self, operation: str, url: str, advice: str = "") -> ChunkwiseError:
-        """Return the exception: what was done to which URL, why it failed, and what to do."""
+        """Return the exception: the operation and URL, why it failed, and what to do."""
         return _error(self, f"Failed to {operation} {url}: {self.detail}", advice)
 
 
@@ -110,7 +110,7 @@ def _error(failure: Failure, text: str, advice: str) -> ChunkwiseError:
             return PermissionDeniedError(
                 say(
                     "check the permissions of these credentials "
-                    "(a bucket that may not be listed says this of missing keys too)"
+                    "(a bucket that may not be listed reports this for missing keys too)"
                 )
             )
         case "credentials":
@@ -137,7 +137,7 @@ def _error(failure: Failure, text: str, advice: str) -> ChunkwiseError:
 
 
 def failure_of(error: BaseException) -> Failure:
-    """Return the failure that an exception of obstore stands for."""
+    """Return the failure for an exception of obstore."""
     if isinstance(error, CredentialsError):
         return Failure("credentials", _one_line(str(error)))
     name = type(error).__name__
@@ -167,7 +167,7 @@ def failure_of(error: BaseException) -> Failure:
     }
     if name in kinds:
         return Failure(kinds[name], detail)
-    if "Unable to open file" in said and "(os error 20)" in said:  # what is above it is a file
+    if "Unable to open file" in said and "(os error 20)" in said:  # a parent of the path is a file
         return Failure("missing", detail)
     if isinstance(error, ValueError) and "parse path" in said:
         return Failure("key", detail)
@@ -184,7 +184,7 @@ def failure_of(error: BaseException) -> Failure:
         timed_out: Again = "unless conditional" if connected else "always"
         return Failure("timeout", _told(detail, debug), again=timed_out, connected=connected)
     if "HTTP error" in said or "HttpError" in debug or not connected:
-        # An answer that breaks off is one to a request that was carried out, as far as anybody knows.
+        # If an answer breaks off, the request may have been carried out.
         again: Again = "unless conditional" if "kind: Interrupted" in debug else "always"
         return Failure("unreachable", _told(detail, debug), again=again, connected=connected)
     if "redential" in said:
@@ -193,14 +193,14 @@ def failure_of(error: BaseException) -> Failure:
 
 
 def _told(detail: str, debug: str) -> str:
-    """Return the server and the cause, which only the debug text has."""
+    """Return the server and the cause, which only the debug text contains."""
     place, cause = _PLACE.search(detail), _CAUSE.search(debug)
     why = cause[1] if cause else "timed out" if "kind: Timeout" in debug else ""
     return f"{place[1]}: {why}" if place and why else detail
 
 
 def failure_of_answer(status: int, body: str) -> Failure:
-    """Return the failure that an HTTP answer with an error status stands for."""
+    """Return the failure for an HTTP answer with an error status."""
     failure = _of_answer(status, body)
     passing = failure.kind in ("throttled", "server", "timeout") or any(c in failure.detail for c in _BUSY)
     return replace(failure, again="always") if passing else failure

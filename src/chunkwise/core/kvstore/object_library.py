@@ -1,7 +1,7 @@
-"""The library that talks to object stores, loaded when the first of them is opened.
+"""The library for object stores, loaded when the first one is opened.
 
-obstore runs its requests on threads of its own.  A forked process doesn't have them, and a request in
-it would wait for ever; so there the library is loaded a second time, which starts with new threads.
+obstore runs its requests on its own threads.  A forked process lacks these, so a request there would wait for
+ever.  The library is therefore loaded a second time in a fork, which starts new threads.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from chunkwise.errors import UnsupportedError
 __all__ = ["object_library"]
 
 _lock = new_lock()
-# The process in which the library that is imported was first used.
+# The process in which the imported library was first used.
 _owner: list[int] = []
 
 
@@ -40,13 +40,13 @@ def _library(pid: int) -> ModuleType:
     except ImportError as e:
         raise UnsupportedError(needs("an object store", "obstore")) from e
     module: ModuleType = _obstore
-    if not _owner and not (before and parent_process() is not None):  # else somebody else may have used it
+    if not _owner and not (before and parent_process() is not None):  # otherwise other code may have used it
         _owner.append(pid)
     return module if _owner == [pid] else _second_copy(module)
 
 
 def _second_copy(module: ModuleType) -> ModuleType:
-    """Load the extension again from a copy of its file, as the loader knows the original."""
+    """Load the extension again from a copy of its file, since the loader knows the original."""
     assert module.__file__ is not None
     with open(module.__file__, "rb") as original:
         if hasattr(os, "memfd_create"):

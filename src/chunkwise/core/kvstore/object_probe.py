@@ -1,9 +1,8 @@
 """Probe of the conditional writes of a bucket.
 
-Servers differ: some ignore the conditions and overwrite, some want ETags without the quotation marks
-that they send them with, some answer a read with another ETag than a write, or with none.  So before the
-first conditional write of a process to a bucket, a scratch key is written a few times, next to the key in
-question, and deleted.
+Servers differ: some ignore the conditions and overwrite, some expect ETags without the quotation marks that
+they send, some answer reads with other ETags than writes, or with none.  So before a process's first
+conditional write to a bucket, a scratch key next to the key in question is written a few times and deleted.
 """
 
 from __future__ import annotations
@@ -23,25 +22,25 @@ __all__ = ["ConditionalWrites", "probe", "update_mode"]
 class ConditionalWrites(NamedTuple):
     """Conditions that a server honours."""
 
-    create: bool  # write only if there is no value
-    replace: bool  # write only if the present value is the expected
+    create: bool  # write only if the value is missing
+    replace: bool  # write only if the present value is the expected one
     quoted: bool  # ETags are sent back in quotation marks
-    why: str = ""  # not, if it is known
-    same_tags: bool = True  # a write is answered with the ETag that a read is answered with
+    why: str = ""  # why not, if known
+    same_tags: bool = True  # writes and reads are answered with the same ETag
 
     @property
     def safe(self) -> bool:
-        """True if writers of parts of a value lose nothing."""
+        """True if concurrent writers of parts of a value lose nothing."""
         return self.create and self.replace
 
 
 def probe(library: ModuleType, store: obstore.store.ObjectStore, key: str) -> ConditionalWrites:
-    """Find out what the server of `store` does, with a scratch key in the directory of `key`."""
+    """Return what the server of `store` honours, tested with a scratch key in the directory of `key`."""
     directory, slash, _ = key.rpartition("/")
     scratch = f"{directory}{slash}.chunkwise-probe-{uuid4().hex}"
 
     def put(value: bytes, mode: str | dict[str, str]) -> Any:
-        """Return the result; None if the condition did not hold or is not supported."""
+        """Return the result; None if the condition failed or is not supported."""
         try:
             return library.put(store, scratch, value, mode=mode, use_multipart=False)
         except Exception as e:
@@ -66,7 +65,7 @@ def probe(library: ModuleType, store: obstore.store.ObjectStore, key: str) -> Co
             return ConditionalWrites(
                 create, False, True, "the server ignores the ETag that a write depends on"
             )
-        # A change begins with a read, whose ETag is the one that counts.
+        # A change begins with a read, so the ETag of a read counts.
         read, head = library.get(store, scratch).meta, library.head(store, scratch)
         tag, version = read["e_tag"], read["version"]
         if tag is None and version is None:
@@ -86,7 +85,7 @@ def probe(library: ModuleType, store: obstore.store.ObjectStore, key: str) -> Co
 
 
 def update_mode(e_tag: str | None, version: str | None, *, quoted: bool) -> dict[str, str]:
-    """Return obstore's mode of a write that replaces one version only."""
+    """Return obstore's mode for a write that replaces only one version."""
     if e_tag is not None and not e_tag.startswith("W/"):
         e_tag = f'"{e_tag.strip(chr(34))}"' if quoted else e_tag.strip('"')
     return {name: value for name, value in (("e_tag", e_tag), ("version", version)) if value is not None}

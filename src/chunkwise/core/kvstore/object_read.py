@@ -1,13 +1,14 @@
 """Reading from an object store: values, parts of them, their generations, and listings.
 
-A range that ends beyond the value is answered with less than was asked for, one that begins there with
-an error; either way the answer, or one more request, tells the size, and the caller gets an error that
-names both.  Where the last bytes can't be asked for without the size, that is asked for first.
+A range that ends beyond the value is answered with fewer bytes than requested, one that begins there with an
+error.  Either way the answer, or one more request, tells the size, and the caller gets an error that names
+both.  If the last bytes can't be requested without the size, the size is requested first.
 
-A generation is a zero byte and the ETag, or what else tells one version from the next.
+A generation is a zero byte and the ETag, or whatever else distinguishes versions.
 
-obstore asks when a page of a listing is taken, and one that has failed looks as if it had ended there.  So
-after a failure the listing is begun anew behind the last key if asking again may help; else every call fails.
+obstore requests a page of a listing when it is taken, and after a failure the listing seems to have ended.
+So after a failure the listing is begun anew after the last key, if the failure may be temporary; otherwise
+every call fails.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Found", "Pages", "e_tag_in", "fetch", "generation_of", "is_version", "version_in"]
 
-# Further attempts, with delays of 15 s in all by default.  Each reads the whole body; other failures are
-# obstore's to try again.
+# Further attempts, with delays of 15 s in all by default.  Each reads the whole body; obstore itself retries
+# after other failures.
 _BODY_ATTEMPTS = 4
-_PAGE = 1000  # keys, as many as S3 lists in one answer
+_PAGE = 1000  # keys; S3 lists as many in one answer
 
 
 class Found(NamedTuple):
-    """Bytes of an object, and ``size``, ``e_tag``, ``version``, ``last_modified`` of all of it."""
+    """Bytes of an object, and ``size``, ``e_tag``, ``version``, ``last_modified`` of the whole object."""
 
     value: Buffer
     meta: Mapping[str, Any]
@@ -54,9 +55,9 @@ def fetch(
     unless: str | None = None,
     name: str = "",
 ) -> Found:
-    """Return a part of the object `key`; raise what obstore raises, OutOfRangeError outside the object."""
-    # Of the version with the ETag `unless` nothing is sent.  `retries` are for answers that break off.
-    # `name` is the URL.
+    """Return a part of the object `key`; raises obstore's errors, and OutOfRangeError outside the object."""
+    # The version with the ETag `unless` is not sent.  `retries` are for answers that break off.  `name` is
+    # the URL.
     check_range(start, stop)
     extra: dict[str, Any] = {} if unless is None else {"if_none_match": unless}
     if start == 0 and stop is None:
@@ -75,7 +76,7 @@ def fetch(
             found = _get(library, store, key, options, retries, name or key)
         except Exception as e:
             kind = failure_of(e).kind
-            if kind == "mismatch" and "if_match" in options:  # replaced since its size was told
+            if kind == "mismatch" and "if_match" in options:  # replaced since its size was read
                 continue
             if kind != "range":
                 raise
@@ -91,7 +92,7 @@ def fetch(
         if len(found.value) != end - begin:
             raise UnavailableError(
                 f"the server sent {len(found.value)} bytes of {key}, expected {end - begin}: "
-                "check what is between here and the server"
+                "check for proxies between here and the server"
             )
         return found
     raise AbortedError(f"{key} was replaced {MOST_LOST} times while it was read")
@@ -111,16 +112,16 @@ def _get(
     retries: Retries,
     name: str,
 ) -> Found:
-    """Return the answer; one that breaks off is asked for again."""
+    """Return the answer; if it breaks off, the request is repeated."""
     attempt = 0
     while True:
         result = library.get(store, key, options=options)
         meta = result.meta
         begin, end = result.range
-        check_size(end - begin, name)  # obstore would end the process
+        check_size(end - begin, name)  # obstore would abort the process
         try:
             return Found(memoryview(result.bytes()), meta)
-        except Exception:  # obstore names neither a type nor a cause of a body that breaks off
+        except Exception:  # for a body that breaks off, obstore names neither a type nor a cause
             if attempt >= min(_BODY_ATTEMPTS, retries.max_retries):
                 raise
         time.sleep(retries.delay(attempt))
@@ -129,7 +130,7 @@ def _get(
 
 def generation_of(meta: Mapping[str, Any], *, by_version: bool) -> bytes:
     """Return the generation of an object from its metadata in obstore."""
-    # In place of an ETag there are ``last_modified`` and ``size``; with `by_version` the version counts.
+    # Without an ETag, ``last_modified`` and ``size`` are used; with `by_version`, the version.
     e_tag, version = meta["e_tag"], meta["version"]
     if by_version and version is not None:
         return b"\0" + f"{e_tag or ''}\n{version}".encode()
@@ -139,7 +140,7 @@ def generation_of(meta: Mapping[str, Any], *, by_version: bool) -> bytes:
 
 
 def e_tag_in(generation: bytes) -> str | None:
-    """Return the ETag in a generation; None if it can't be one of an object."""
+    """Return the ETag in a generation; None if it can't be an object's."""
     if generation[:1] != b"\0":
         return None
     text = generation[1:].decode("ascii", "replace").partition("\n")[0]
@@ -147,7 +148,7 @@ def e_tag_in(generation: bytes) -> str | None:
 
 
 def is_version(listed: str | None, e_tag: str | None) -> bool:
-    """Return True if the ETag of a listing is that of a version."""
+    """Return True if the ETag in a listing identifies the version."""
     if listed is None or e_tag is None or listed.startswith("W/"):  # several values may share a weak ETag
         return False
     return listed.strip('"') == e_tag.strip('"')  # Azure quotes ETags in headers, but not in listings
@@ -159,7 +160,7 @@ def version_in(generation: bytes) -> str | None:
 
 
 class Pages:
-    """Requests for the pages of one listing of a directory, one at a call."""
+    """Requests for the pages of one listing of a directory, one for each call."""
 
     def __init__(self, prefix: str, after: str | None = None) -> None:
         self._prefix = prefix

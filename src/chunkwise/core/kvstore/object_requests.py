@@ -1,4 +1,4 @@
-"""Requests to one bucket: held to its limits, and with errors that say what the server can't or won't do."""
+"""Requests to one bucket, within its limits, with errors that say what the server can't or won't do."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _REFUSED = ("throttled", "mismatch", "exists")
 
 
 class Requests:
-    """Maker of the requests of `chunkwise.core.kvstore.object_store.ObjectStore`."""
+    """Makes the requests of `chunkwise.core.kvstore.object_store.ObjectStore`."""
 
     def __init__(self, bucket: Bucket, limits: Limits) -> None:
         self._bucket = bucket
         self._limits = limits
         self._retries = limits.retries._replace(max_retries=0) if bucket.retries_itself else limits.retries
-        # Only parts of a value are asked for again by obstore: what has been sent need not be sent again.
+        # obstore itself retries only parts of a value, so that parts already sent need not be sent again.
         self._connection = Connection(bucket, limits.retries._replace(max_retries=0))
         self._parts = Connection(bucket, _few(limits.retries))
 
@@ -46,8 +46,8 @@ class Requests:
         parts: bool = False,
     ) -> tuple[T | None, Failure | None]:
         """Make a request; return its result, or a failure of one of the `expected` kinds."""
-        # A `conditional` request that the server may have carried out isn't made again: the failure is
-        # ``lost``, for whoever expects that.  With `parts` a large value is sent in parts.
+        # A `conditional` request that the server may have carried out isn't repeated: the failure is
+        # ``lost``, if that is expected.  With `parts`, a large value is sent in parts.
         pace = self._limits.read_pace if operation in ("read", "list") else self._limits.write_pace
         if pace is not None:
             pace.wait()
@@ -55,7 +55,7 @@ class Requests:
         connection = self._parts if parts else self._connection
         try:
             return self._attempt(attempts, connection, request, conditional), None
-        except CredentialsError as e:  # raised where the request is not known
+        except CredentialsError as e:  # raised without knowing the request
             raise prefix(e, f"Failed to {operation} {self._bucket.url(key)}") from e.__cause__
         except ChunkwiseError:
             raise
@@ -81,7 +81,7 @@ class Requests:
         request: Request[T],
         conditional: bool = False,
     ) -> T:
-        """Make a request, again if it fails in a way that may pass; raise what the last attempt raises."""
+        """Make a request, and repeat it after a temporary failure; raises the last attempt's error."""
         while True:
             try:
                 answer: T = self._limits.slots.call(connection.run, request)
@@ -97,19 +97,19 @@ class Requests:
 
     @property
     def same_tags(self) -> bool:
-        """False if a trial showed that writes are answered with other ETags than reads."""
-        known = self._connection.known.conditional
+        """False if a probe showed that writes are answered with other ETags than reads."""
+        known = self._connection.facts.conditional
         return known is None or known.same_tags
 
     @property
     def why_unsafe(self) -> str:
-        """What a trial showed of a server that can't do conditional writes."""
-        known = self._connection.known.conditional
+        """What a probe showed about a server without conditional writes."""
+        known = self._connection.facts.conditional
         return "" if known is None else known.why
 
     def conditional_writes(self, key: str) -> ConditionalWrites:
-        """Return the conditions that the server honours; tried once for the bucket, close to `key`."""
-        known = self._connection.known
+        """Return the conditions that the server honours; probed once for the bucket, close to `key`."""
+        known = self._connection.facts
         if known.conditional is None:
             with known.lock:
                 if known.conditional is None:
@@ -119,8 +119,8 @@ class Requests:
         return known.conditional
 
     def _bucket_exists(self) -> bool:
-        """Return True if a "not found" without a reason is about the key; asks once."""
-        known = self._connection.known
+        """Return True if a "not found" without a reason is about the key; makes one request."""
+        known = self._connection.facts
         if not known.exists:
 
             def look(library: ModuleType, store: obstore.store.ObjectStore) -> bool:
@@ -130,18 +130,18 @@ class Requests:
             try:
                 attempts = Attempts(self._retries, f"list {self._bucket.url('')}")
                 known.exists = self._attempt(attempts, self._connection, look)
-            except Exception as e:  # what may not be listed is there; all else counts as missing
+            except Exception as e:  # a bucket that may not be listed exists; other failures count as missing
                 known.exists = failure_of(e).kind == "denied"
         return known.exists
 
 
 def _may_be_done(failure: Failure) -> bool:
-    """Return True if a server may have carried out a request, which has no answer, or that of a failure."""
+    """Return True if a server may have carried out a request without an answer or with an error."""
     return failure.connected and failure.again != "never" and failure.kind not in _REFUSED
 
 
 def _few(retries: Retries) -> Retries:
-    """Return retries that take a second or two."""
+    """Return retries that take only a second or two."""
     return retries._replace(
         max_retries=min(retries.max_retries, 3),
         initial_delay=min(retries.initial_delay, 0.25),

@@ -1,14 +1,14 @@
-"""A kvstore in a bucket of an object store: S3, Google Cloud Storage, Azure, or what looks like one.
+"""A kvstore in a bucket of an object store: S3, Google Cloud Storage, Azure, or a compatible one.
 
 Compatibility
 -------------
-Generations are, as in TensorStore, a zero byte and the ETag.  Where ETags come from the content, as
-mostly on S3, writing the same bytes again gives the same generation.
+Generations are, as in TensorStore, a zero byte and the ETag.  If ETags are computed from the content, as
+usual on S3, writing the same bytes again gives the same generation.
 
-Conditional writes are used only where a trial showed that the server keeps the promise; see
-`chunkwise.core.kvstore.object_probe`.  Elsewhere a value is created, but not replaced, after a look
-whether there is one.  A conditional delete looks at the generation and then deletes,
-because servers have no such request; the traits say so.
+Conditional writes are used only if a probe showed that the server honours them; see
+`chunkwise.core.kvstore.object_probe`.  Otherwise a missing value is created after checking for it, but an
+existing one is not replaced.  A conditional delete checks the generation and then deletes, because servers
+have no such request; the traits say so.
 
 Keys with empty components, ``.``, ``..``, control characters, or that are not UTF-8 are refused.
 """
@@ -52,8 +52,8 @@ _MISSING: tuple[Kind, ...] = ("missing",)
 _CONDITIONAL: tuple[Kind, ...] = ("missing", "unchanged")
 _RANGES: tuple[Kind, ...] = ("missing", "range")
 _CONDITION: tuple[Kind, ...] = ("mismatch", "exists")
-# Bytes of a part, as the AWS CLI has them.  Values of more than two are sent in parts, each of which can be
-# tried again alone.  S3 takes 10,000 parts of 5 MiB and more, and deletes 1000 keys at a time.
+# Bytes of a part, as in the AWS CLI. Values of more than two parts are sent in parts, each of which can be
+# retried alone.  S3 accepts 10,000 parts of at least 5 MiB, and deletes 1000 keys at a time.
 _PART = 1 << 23
 _MOST_PARTS = 10_000
 _DELETE_BATCH = 1000
@@ -73,9 +73,9 @@ class ObjectStore:
         self.bucket = bucket
         self.limits = limits or Limits(Slots())
         self._shard_indexes = ShardIndexCache()
-        # False doesn't ask the server for them, True takes nothing else, None tries them out.
+        # False never uses them, True requires them, None probes the server.
         self.use_conditional_write = use_conditional_write
-        # The caller's promise; where the server can't do conditional writes they are then done without.
+        # The caller's promise; without conditional writes on the server, changes are then unconditional.
         self.single_writer = single_writer and not use_conditional_write
         self._requests = Requests(bucket, self.limits)
 
@@ -92,7 +92,7 @@ class ObjectStore:
 
     @property
     def traits(self) -> StoreTraits:
-        """Those of a server that has no conditional deletes, and may have no conditional writes."""
+        """Those of a server without conditional deletes, and perhaps without conditional writes."""
         return StoreTraits(
             request_concurrency=self.limits.slots.limit,
             coalescing=self.limits.coalescing,
@@ -128,7 +128,7 @@ class ObjectStore:
         return Stamped(found.value, generation, now)
 
     def open_reader(self) -> Reader:
-        """Return a reader of values; what it returns stays valid."""
+        """Return a reader of values; its results stay valid."""
         fetch = self._fetch
 
         def read(key: str, start: int = 0, stop: int | None = None) -> Buffer | None:
@@ -161,13 +161,13 @@ class ObjectStore:
 
     def read_ranges(self, key: str, starts: Sequence[int], stops: Sequence[int]) -> list[Buffer] | None:
         """Return the bytes of each range of the value of `key`, None if that is missing."""
-        # Ranges that are close share a request, and the requests are made at the same time.
+        # Close ranges share a request, and the requests are made at the same time.
         check_object_key(key, self.bucket.refused_characters)
         for pair in zip(starts, stops, strict=True):
             check_range(*pair)
         wanted = [i for i, (a, b) in enumerate(zip(starts, stops, strict=True)) if a < b]
         out: list[Buffer] = [b""] * len(starts)
-        if len(wanted) < len(starts):  # an empty range lies inside the value or not
+        if len(wanted) < len(starts):  # checks whether an empty range lies inside the value
             meta = self._head(key)
             if meta is None:
                 return None
@@ -239,7 +239,7 @@ class ObjectStore:
         mode: str | dict[str, str] | None,
         if_equal: bytes = UNKNOWN_GENERATION,
     ) -> bytes | None:
-        if self.bucket.keeps_buffers:  # workers use theirs again
+        if self.bucket.keeps_buffers:  # workers reuse their connections
             value = memoryview(bytes(value))
         multipart = mode is None and len(value) > 2 * _PART
         part = max(_PART, -(-len(value) // _MOST_PARTS))
@@ -256,7 +256,7 @@ class ObjectStore:
         return self._generation_of_put(key, result)
 
     def _put_if(self, key: str, value: memoryview, put: Request[Any], if_equal: bytes) -> bytes | None:
-        """Put a value on condition; after a lost answer what is stored then says if that was done."""
+        """Put a value on a condition; after a lost answer, the stored value tells whether it succeeded."""
         attempts = Attempts(self.limits.retries, f"write {self.bucket.url(key)}")
         lost: Failure | None = None
         while True:
@@ -273,15 +273,15 @@ class ObjectStore:
                 return stored.generation
             if stored.generation != if_equal:
                 if if_equal == MISSING_GENERATION:
-                    return None  # somebody else made it, before this or after
+                    return None  # another writer created it, before or after this
                 raise LostAnswerError(
                     f"Failed to write {self.bucket.url(key)}: {lost.detail}; another writer has replaced the "
-                    "value meanwhile, so that nobody knows whether this write was carried out before"
+                    "value meanwhile, so it is unknown whether this write was carried out before"
                 )
-            if failure.kind != "lost":  # neither was carried out, nor could be
+            if failure.kind != "lost":  # it was not carried out, and can't be any more
                 return None
             if not attempts.again(lost.detail, connected=True):
-                raise lost.error("write", self.bucket.url(key), "what is stored was not changed")
+                raise lost.error("write", self.bucket.url(key), "the stored value was not changed")
 
     def _generation_of_put(self, key: str, result: Mapping[str, Any]) -> bytes:
         if result["e_tag"] is None or not self._requests.same_tags:
@@ -293,7 +293,7 @@ class ObjectStore:
         return MISSING_GENERATION if meta is None else self._generation(meta)
 
     def conditional_writes(self, key: str) -> ConditionalWrites:
-        """Return the conditions that the server honours; tried once for the bucket, close to `key`."""
+        """Return the conditions that the server honours; probed once for the bucket, close to `key`."""
         if self.use_conditional_write is False:
             return ConditionalWrites(create=False, replace=False, quoted=False)
         return self._requests.conditional_writes(key)
@@ -311,7 +311,7 @@ class ObjectStore:
         return MISSING_GENERATION
 
     def delete_range(self, start: str = "", stop: str = "") -> None:
-        """Delete the keys in ``[start, stop)`` that there are now."""
+        """Delete the keys in ``[start, stop)`` that exist now."""
         batch: list[str] = []
         for key in self.list(start, stop):
             batch.append(key)
@@ -352,7 +352,7 @@ class ObjectStore:
                     return
 
     def list_children(self, prefix: str) -> Children:
-        """List one level below `prefix`; keys and prefixes are whole, from the bucket's root."""
+        """List one level below `prefix`; keys and prefixes are complete, from the bucket's root."""
         if prefix and not is_object_key(prefix.rstrip("/")):
             return Children([], [])
         found, _ = self._requests.run(
@@ -378,7 +378,7 @@ def _since(known: ConditionalWrites) -> str:
 
 
 def _before(key: str) -> str | None:
-    """Return a key close before `key`, None if there is nothing before it that is worth being left out."""
+    """Return a key shortly before `key`, None if skipping earlier keys is not worth it."""
     stem, last = key[:-1], key[-1]
     if not (last.isascii() and last.isdigit()) or (last == "0" and stem.endswith("/")):
         return None

@@ -1,9 +1,9 @@
-"""Files as the operating system has them: flags, locks, and what can be done while a file is open.
+"""Files of the operating system: flags, locks, and what can be done while a file is open.
 
-On Windows a file that somebody has open can't be renamed, replaced or removed: such a call fails and is made
-again for a while.  Directories can't be opened, hence not synchronised.  Names have fewer characters, and
-those that differ in case only are one.  macOS has them as one too, and takes the composed and the decomposed
-form of a letter for the same.
+On Windows, an open file can't be renamed, replaced or removed: such a call fails and is retried for a while.
+Directories can't be opened, so they can't be synchronised.  Names allow fewer characters, and names that
+differ only in case are the same, as on macOS, where the composed and decomposed forms of a letter are the
+same too.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ FOLDS_NAMES = WINDOWS or sys.platform == "darwin"
 DECOMPOSES_NAMES = sys.platform == "darwin"
 
 # Without O_BINARY Windows changes line ends.
-# Opening a FIFO that is in the place of a file must not wait for its other end; other files are as usual.
+# Opening a FIFO in the place of a file must not wait for its other end; regular files are not affected.
 _COMMON = (
     getattr(os, "O_CLOEXEC", 0)
     | getattr(os, "O_BINARY", 0)
@@ -68,9 +68,9 @@ _DIRECTORY = getattr(os, "O_DIRECTORY", 0)
 
 HELD = (errno.EAGAIN, errno.EACCES)
 _IN_USE = (5, 32, 33)  # Windows' ERROR_ACCESS_DENIED, ERROR_SHARING_VIOLATION, ERROR_LOCK_VIOLATION
-_PATIENCE = 10.0  # seconds that a file which should be moved or removed may be open elsewhere
-_OPEN_PATIENCE = 1.0  # a file is being replaced for a moment only
-_LONG = 240  # characters; from 260 on a path needs a prefix, a directory from 248 on, and lock files add 7
+_PATIENCE = 10.0  # seconds to wait until a file that is open elsewhere can be moved or removed
+_OPEN_PATIENCE = 1.0  # replacing a file only takes a moment
+_LONG = 240  # characters; paths from 260 and directories from 248 need a prefix, and lock files add 7
 _RESERVED = frozenset(
     ["CON", "PRN", "AUX", "NUL", *(f"{name}{n}" for name in ("COM", "LPT") for n in "123456789¹²³")]
 )
@@ -115,10 +115,10 @@ TRAITS = {
     "rename": "replaces a file that nobody has open" if WINDOWS else "replaces a file that others have open",
     "names": "upper and lower case are one" if FOLDS_NAMES else "upper and lower case differ",
 }
-"""Abilities of the platform's files, in words."""
+"""Abilities of the platform's files, for messages."""
 
 
-# -- calls that fail for a moment while somebody else has a file open -------------------------------------
+# -- calls that fail for a moment while a file is open elsewhere ------------------------------------------
 
 
 def _open_on_windows(path: str, flags: int, mode: int = 0o666) -> int:
@@ -145,18 +145,18 @@ remove: Callable[[str], None] = _remove_on_windows if WINDOWS else os.unlink
 
 
 def replace(source: str, target: str) -> None:
-    """Rename a file that is not open to `target`, in place of what has that name."""
+    """Rename a file that is not open to `target`, which is replaced."""
     _patiently(os.replace, source, target, patience=_PATIENCE)
 
 
 def _patiently(call: Callable[..., T], *arguments: object, patience: float) -> T:
-    # From less than the finest tick of Windows' clock, 1 ms, to more than the usual one, 15.6 ms.
+    # From below the finest tick of Windows' clock, 1 ms, to above the usual one, 15.6 ms.
     pause, end = 0.0005, time.monotonic() + patience
     while True:
         try:
             return call(*arguments)
         except PermissionError as e:
-            # What opens a file tells no number of Windows.
+            # open() doesn't report Windows' error number.
             if getattr(e, "winerror", None) not in (None, *_IN_USE) or time.monotonic() > end:
                 raise
         time.sleep(pause)
@@ -182,7 +182,7 @@ elif hasattr(os, "pread"):
 else:
 
     def read_at(fd: int, out: memoryview, offset: int) -> int:
-        """Fill `out` from byte `offset` of an open file on, which no other thread uses."""
+        """Fill `out` from byte `offset` of an open file, which no other thread uses."""
         os.lseek(fd, offset, os.SEEK_SET)
         data = os.read(fd, len(out))
         out[: len(data)] = data
@@ -190,7 +190,7 @@ else:
 
 
 def sync_file(fd: int) -> None:
-    """Wait until an open file is on disk; on macOS, until the drive has written its own cache, too."""
+    """Wait until an open file is on disk; on macOS, until the drive has also written its own cache."""
     if _FULL_SYNC is not None:
         try:
             _set_option(fd, _FULL_SYNC)
@@ -202,13 +202,13 @@ def sync_file(fd: int) -> None:
 
 
 def sync_path(path: str) -> None:
-    """Wait until the data of the file `path` is on disk; a file that has gone needs no waiting."""
+    """Wait until the data of the file `path` is on disk; don't wait for a deleted file."""
     _sync_named(path, WRITE | NO_FOLLOW)
 
 
 def sync_directory(directory: str) -> None:
-    """Wait until the names in `directory` are on disk; a directory that has gone needs no waiting."""
-    if _DIRECTORY:  # else the file system's journal has to do
+    """Wait until the names in `directory` are on disk; don't wait for a deleted directory."""
+    if _DIRECTORY:  # otherwise the file system's journal must suffice
         _sync_named(directory, READ | _DIRECTORY)
 
 
@@ -227,7 +227,7 @@ def _sync_named(path: str, flags: int) -> None:
 
 
 def name_fault(name: str, *, system: str = sys.platform) -> str:
-    """Return the reason that no file can be called `name`, a component of a path; empty if one can."""
+    """Return the reason why no file can be called `name`, a component of a path; empty if one can."""
     if system == "darwin" and any("\ud800" <= c <= "\udfff" for c in name):
         return "macOS takes names in UTF-8 only"
     if system != "win32":
@@ -242,12 +242,12 @@ def name_fault(name: str, *, system: str = sys.platform) -> str:
 
 
 def key_name(name: str) -> str:
-    """Return the name of a file as keys have it: macOS may list it with its letters decomposed."""
+    """Return the name of a file as in keys: macOS may list it with decomposed letters."""
     return unicodedata.normalize("NFC", name) if DECOMPOSES_NAMES else name
 
 
 def extended_path(path: str, *, windows: bool = WINDOWS) -> str:
-    """Return `path`, absolute and with ``/``, so that the system takes it however long it is."""
+    """Return `path`, absolute and with ``/``, in a form that the system accepts at any length."""
     if not windows or len(path) < _LONG or path.startswith("\\\\?\\"):
         return path
     path = path.replace("/", "\\")

@@ -1,4 +1,4 @@
-"""A base class for stores of third parties: five methods to write, from which the rest follows."""
+"""A base class for stores of third parties: five methods to write; the rest is derived from them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from chunkwise.core.kvstore.traits import DEFAULT_TRAITS, StoreTraits
 
 __all__ = ["PluginStore"]
 
-_locks: dict[Hashable, Lock] = {}  # by identity, since an unpickled store is the same storage
+_locks: dict[Hashable, Lock] = {}  # by identity, since an unpickled store has the same storage
 _making = new_lock()
 
 
@@ -31,18 +31,18 @@ class PluginStore(ABC):
     """Keys and values in a storage of your own.
 
     A subclass has `identity`, `get`, `put`, `remove` and `keys`.  Keys are ``str`` without restriction; bytes
-    of file names that are no UTF-8 are in them as surrogates.  All methods may be called by several threads
-    at once.  What fails raises an error of `chunkwise.errors`, or an OSError.
+    that are not UTF-8 appear as surrogates.  Several threads may call any method at once.  A failure raises
+    an error of `chunkwise.errors`, or an OSError.
 
     Attributes
     ----------
     request_concurrency : int or None
-        Requests to keep under way, as each takes long; None, the default, for a storage that answers at once.
+        Requests to keep under way, if each takes long; None, the default, for a storage that answers at once.
     single_writer : bool
-        True if no other process writes while this one does; then the conditions of writes hold, which are
-        compared under a lock of this process.
+        True if no other process writes while this one does; then a lock of this process makes conditional
+        writes safe.
     compares : bool
-        True if `put_if`, overridden, compares and writes in one step, whoever else writes.
+        True if `put_if` is overridden, and compares and writes in one step even beside other writers.
 
     Notes
     -----
@@ -83,7 +83,7 @@ class PluginStore(ABC):
     @property
     @abstractmethod
     def identity(self) -> Hashable:
-        """Equal for two stores exactly if they are the same storage."""
+        """Equal for two stores exactly if they have the same storage."""
 
     @abstractmethod
     def get(self, key: str) -> Buffer | None:
@@ -95,18 +95,18 @@ class PluginStore(ABC):
 
     @abstractmethod
     def remove(self, key: str) -> None:
-        """Remove `key`; one that is missing is no error."""
+        """Remove `key`; a missing key is not an error."""
 
     @abstractmethod
     def keys(self, prefix: str) -> Iterable[str]:
         """Return the keys that begin with `prefix`, in any order."""
 
-    # -- what may be overridden ----------------------------------------------------------------------
+    # -- may be overridden ---------------------------------------------------------------------------
 
     def get_range(self, key: str, start: int, stop: int | None) -> Buffer | None:
-        """Return a part of a value, as `slice_range` does; None if it is missing.
+        """Return a part of a value, like `slice_range`; None if it is missing.
 
-        A `start` below 0 counts from the end, without a `stop`.  A part that goes beyond the value is an
+        A `start` below 0 counts from the end, without a `stop`.  A part that extends beyond the value is an
         OutOfRangeError.
         """
         value = self.get(key)
@@ -114,7 +114,7 @@ class PluginStore(ABC):
 
     @staticmethod
     def generation_of(value: Buffer | None) -> bytes:
-        """Return the generation of a value, or, with None, of a missing one."""
+        """Return the generation of a value, or of a missing one if None."""
         return digest_generation(value)
 
     def put_if(self, key: str, value: bytes | None, generation: bytes) -> bool:
@@ -132,7 +132,7 @@ class PluginStore(ABC):
         """Return the name of `key` in messages."""
         return f"{type(self).__name__} {dump(key)}"
 
-    # -- what follows --------------------------------------------------------------------------------
+    # -- derived -------------------------------------------------------------------------------------
 
     @property
     def traits(self) -> StoreTraits:

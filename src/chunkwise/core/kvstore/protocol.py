@@ -1,9 +1,9 @@
 """Protocols of kvstores; a store implements those that its storage allows.
 
 Keys are ``str`` (byte keys that are not UTF-8 come as surrogate escapes), relative to the store.
-A missing key is a value (None); failure is an exception.  A write is atomic for its key.  The
-generation of a key is an opaque ``bytes`` that changes with every write: ``b""`` is unknown,
-`MISSING_GENERATION` says that the key does not exist.
+A missing key is returned as None; failure is an exception.  A write is atomic for its key.  The generation of
+a key is an opaque ``bytes`` that changes with every write: ``b""`` is unknown, `MISSING_GENERATION` means
+that the key does not exist.
 """
 
 from __future__ import annotations
@@ -53,15 +53,15 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 UNKNOWN_GENERATION = b""
 MISSING_GENERATION = b"\x02"
 MOST_LOST = 100
-"""Attempts at a value that others replace or remove, before that is an error."""
-# Each is lost only to a write that ends while it is under way, and writing takes longer than reading: so many
+"""Attempts at a value that others keep replacing or removing, before an error is raised."""
+# An attempt fails only if a write ends while it is under way, and writing takes longer than reading: so many
 # in a row mean that something else is wrong.
 
 P = TypeVar("P")
 
 
 class ByteRange(NamedTuple):
-    """Part of a value, in bytes: ``start`` may be negative (from the end) when ``stop`` is None."""
+    """Part of a value, in bytes: ``start`` may be negative (from the end) if ``stop`` is None."""
 
     start: int = 0
     stop: int | None = None
@@ -73,7 +73,7 @@ class Stamped(NamedTuple):
     Attributes
     ----------
     value : bytes-like or None
-        None if the key is missing, or if `generation` is the one that the caller has already.
+        None if the key is missing, or if the caller already has `generation`.
     generation : bytes
         MISSING_GENERATION for a missing key.
     time : float
@@ -93,7 +93,7 @@ class Children(NamedTuple):
 
     @classmethod
     def of(cls, prefix: str, below: Iterable[str]) -> Children:
-        """Return the level below `prefix` of all keys that begin with it, in their order."""
+        """Return the level below `prefix` from all keys that begin with it, in their order."""
         keys: list[str] = []
         prefixes: dict[str, None] = {}
         for key in below:
@@ -114,12 +114,12 @@ def describe(store: object, key: str) -> str:
 Reader: TypeAlias = Callable[..., "Buffer | None"]
 """``reader(key, start=0, stop=None)``: the bytes, or None if the key is missing.
 
-What it returns is valid until its next call: the reader may own the memory.  One worker at a time.
+A result is valid until the next call, since the reader may own the memory.  For one worker at a time.
 """
 
 
 class Readable(Protocol):
-    """A store that values can be read from."""
+    """A store that can be read."""
 
     def read(
         self, key: str, *, byte_range: ByteRange | None = None, if_not_equal: bytes | None = None
@@ -134,25 +134,25 @@ class Readable(Protocol):
         ...
 
     def open_reader(self) -> Reader:
-        """Return a fast reader without generations, for the use of one worker."""
+        """Return a fast reader without generations, for one worker."""
         ...
 
 
 class RangeReadable(Readable, Protocol):
-    """A store that serves several byte ranges of one key for one request."""
+    """A store that returns several byte ranges of one key for one request."""
 
     def read_ranges(self, key: str, starts: Sequence[int], stops: Sequence[int]) -> list[Buffer] | None: ...
 
 
 class OpenValue(Protocol):
-    """A value that is open, until `close`: all that is read of it is of one generation.
+    """An open value: until `close`, all reads are of one generation.
 
     Attributes
     ----------
     size : int
         In bytes.
     stamp : hashable or None
-        Equal for two of one key only if the values are; None if that can't be told.
+        Equal for two open values of a key only if the values are equal; None if unknown.
     """
 
     @property
@@ -163,26 +163,26 @@ class OpenValue(Protocol):
     def read(
         self, starts: Sequence[int], stops: Sequence[int], memory: memoryview | None = None
     ) -> list[memoryview]:
-        """Return the bytes of each range, which may lie in `memory`.
+        """Return the bytes of each range, which may be in `memory`.
 
         Raises
         ------
         OutOfRangeError
-            If one does not lie inside the value, before memory is taken for any.
+            If a range is not inside the value, before memory is allocated.
         """
         ...
 
     def changed(self) -> bool:
-        """Return True if somebody has written to the value in place since it was opened."""
+        """Return True if the value was written in place since it was opened."""
         ...
 
     def close(self) -> None:
-        """Let go of the value; what was read of it stays."""
+        """Close the value; bytes already read stay valid."""
         ...
 
 
 class ValueOpenable(Readable, Protocol):
-    """A store that opens a value once for all that is read of it."""
+    """A store that opens a value once for several reads."""
 
     def open_value(self, key: str) -> OpenValue | None:
         """Open the value of `key`, for one worker; None if it is missing."""
@@ -201,22 +201,22 @@ class ManyReadable(Readable, Protocol):
     """A store in which many keys can share a request."""
 
     def read_many(self, keys: Sequence[str]) -> list[Buffer | None]:
-        """Return the values of the first of `keys`, of at least one, None for those that are missing."""
+        """Return the values of the first `keys`, at least one, None for missing ones."""
         ...
 
 
 class Writable(Protocol):
-    """A store that values can be written to."""
+    """A store that can be written."""
 
     def write(self, key: str, value: Buffer, *, if_equal: bytes | None = None) -> bytes | None:
         """Replace the value of `key` atomically; return the new generation.
 
-        With `if_equal`, only if the current generation is that; returns None, writing nothing, if not.
+        With `if_equal`, writes only if that is the current generation, and otherwise returns None.
         """
         ...
 
     def delete(self, key: str, *, if_equal: bytes | None = None) -> bytes | None:
-        """Delete `key`; deleting a missing key is no error.  Conditions and result as for `write`."""
+        """Delete `key`; a missing key is not an error.  Conditions and result are as for `write`."""
         ...
 
     def delete_range(self, start: str = "", stop: str = "") -> None:
@@ -237,7 +237,7 @@ class Listable(Protocol):
 
 
 class WithDirectories(Listable, Protocol):
-    """A store that can tell a directory without looking through what it lies in."""
+    """A store that can recognize a directory without listing its parent."""
 
     def is_directory(self, path: str) -> bool:
         """Return True if `path`, without the final "/", is a directory, perhaps an empty one."""
@@ -253,7 +253,7 @@ class ListEntry(NamedTuple):
 
 
 class EntryListable(Listable, Protocol):
-    """A store whose listings tell more than keys."""
+    """A store whose listings contain more than keys."""
 
     def list_entries(self, start: str = "", stop: str = "") -> Iterator[ListEntry]:
         """Yield the entries of the keys in ``[start, stop)``."""
@@ -261,10 +261,10 @@ class EntryListable(Listable, Protocol):
 
 
 class SyncedLater(Protocol):
-    """A store whose values can be waited for together, after they were written."""
+    """A store that can wait for the disk after writing many values."""
 
     def unsynced(self) -> KvStoreDriver | None:
-        """Return the same store with writes that don't wait for the disk; None if its own don't."""
+        """Return the same store with writes that don't wait for the disk; None if its own don't wait."""
         ...
 
     def sync(
@@ -273,32 +273,32 @@ class SyncedLater(Protocol):
         """Wait until the values of `keys` and all names below `prefix`, a directory, are on disk.
 
         ``each(function, arguments)`` calls a function with each of the arguments, perhaps in threads.
-        Of keys that were deleted it is the absence that is waited for.
+        For deleted keys, it waits until the deletion is on disk.
         """
         ...
 
 
 class TypedAttributes(Protocol):
-    """A store over a file of another format, whose attributes have more than JSON can say."""
+    """A store over a file of another format, whose attributes can't all be expressed in JSON."""
 
     def number_types(self, prefix: str) -> Mapping[str, np.dtype[Any]]:
-        """Return the types of those attributes of the node at `prefix` that are numbers."""
+        """Return the types of the numeric attributes of the node at `prefix`."""
         ...
 
     def left_out(self, prefix: str) -> Mapping[str, str]:
-        """Return the attributes of a node that JSON doesn't have, or not as they are, and why."""
+        """Return the attributes of a node that JSON lacks or changes, and why."""
         ...
 
 
 class KvStoreDriver(Readable, Writable, Listable, Protocol):
-    """A store that can do all of it.
+    """A store that can read, write and list.
 
     Attributes
     ----------
     identity : hashable
-        Equal for two drivers exactly if they are the same storage.
+        Equal for two drivers exactly if they have the same storage.
     traits : StoreTraits
-        How it is used best, and what it promises.  A store of a third party may lack it: see
+        Its best use and its promises.  A store of a third party may lack it: see
         `chunkwise.core.kvstore.traits.traits_of`.
     """
 
@@ -312,13 +312,13 @@ class KvStoreDriver(Readable, Writable, Listable, Protocol):
 
 
 def digest_generation(value: Buffer | None) -> bytes:
-    """Return the generation of a value in a store that has no generations of its own: a digest of it."""
+    """Return a digest of a value as its generation, for a store without generations."""
     return MISSING_GENERATION if value is None else b"\0" + hashlib.blake2b(value, digest_size=16).digest()
 
 
 def offers(value: object, protocol: Callable[..., P]) -> TypeGuard[P]:
-    """Return True if `value` has all members of `protocol` that have no default."""
-    # No isinstance: from Python 3.12 on it does not see what __getattr__ gives.
+    """Return True if `value` has all members of `protocol` without a default."""
+    # Not isinstance: since Python 3.12 it ignores members from __getattr__.
     return all(hasattr(value, name) for name in _members(protocol))
 
 
@@ -328,10 +328,10 @@ def _members(protocol: Any) -> tuple[str, ...]:
 
 
 def missing_members(store: object) -> tuple[str, ...]:
-    """Return the names of what a store must have and this one has not."""
+    """Return the names of the required members that a store lacks."""
     return tuple(name for name in _members(KvStoreDriver) if not hasattr(store, name))
 
 
 def is_store(value: object) -> TypeGuard[KvStoreDriver]:
-    """Return True if `value` has all that a store must have; a class of stores has not."""
+    """Return True if `value` has all required members of a store and is not a class."""
     return not isinstance(value, type) and offers(value, KvStoreDriver)

@@ -1,6 +1,6 @@
-"""Headers of requests that are known to hold no credential; any other may, whatever it is called.
+"""Request headers that are known to contain no credential; any other header may.
 
-No other header goes to another server than the one that it was given for, nor into a pickle or a spec.
+Other headers are never sent to a different server, and never stored in a pickle or a spec.
 """
 
 from __future__ import annotations
@@ -16,5 +16,5 @@ _PUBLIC = frozenset(
 
 
 def is_public_header(name: str) -> bool:
-    """Return True for a header that is known to hold no credential."""
+    """Return True for a header that is known to contain no credential."""
     return name.lower() in _PUBLIC

@@ -1,11 +1,11 @@
-"""Number, rate and repetition of requests, with limits that the users of a context resource share.
+"""Number, rate and repetition of requests, within limits that all users of a context resource share.
 
 ``*_request_concurrency`` is a number of slots, ``*_request_retries`` a `Retries`, and
 ``experimental_*_rate_limiter`` a `Pace`.
 
-A request that fails in a way that may pass is made again, as often and after such delays as the resource
-says.  A server to which there is no connection at all, since it refuses, has no address or doesn't answer,
-is given two seconds: it is more likely misspelt or down than busy.
+After a failure that may be temporary, a request is repeated, with the number and delays of the resource.  If
+there is no connection at all, because the server refuses, has no address or doesn't answer, the limit is two
+seconds: the name is more likely misspelt, or the server down, than busy.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ __all__ = [
 ]
 
 _LOG = logging.getLogger("chunkwise.retries")
-_CONNECT_TIMEOUT = 4.0  # seconds; TCP asks again after 1 and 3 without an answer
-_CONNECTION_PATIENCE = 2.0  # seconds, as docs/remote.md says
-ANSWER_TIMEOUT = 900.0  # seconds that an answer may take in all, as docs/remote.md says
+_CONNECT_TIMEOUT = 4.0  # seconds; TCP retries after 1 and 3
+_CONNECTION_PATIENCE = 2.0  # seconds, see docs/remote.md
+ANSWER_TIMEOUT = 900.0  # seconds for a whole answer, see docs/remote.md
 DEFAULT_CONCURRENCY = 32  # TensorStore's for requests to object stores
-_MOST_SLOTS = 1 << 15  # a limit may be any 64-bit number; Linux has no more threads by default
+_MOST_SLOTS = 1 << 15  # a limit may be any 64-bit number; Linux allows no more threads by default
 
 T = TypeVar("T")
 
@@ -43,14 +43,14 @@ T = TypeVar("T")
 class Retries(NamedTuple):
     """Number of further attempts, after delays, in seconds, that double up to `max_delay`."""
 
-    max_retries: int = 32  # this and the delays are TensorStore's
+    max_retries: int = 32  # like the delays, TensorStore's default
     initial_delay: float = 1.0
     max_delay: float = 32.0
-    request_timeout: float = 60.0  # seconds that a server may be silent during a request
+    request_timeout: float = 60.0  # seconds without data from the server during a request
 
     @property
     def connect_timeout(self) -> float:
-        """Seconds that connecting may take."""
+        """Seconds allowed for connecting."""
         return min(_CONNECT_TIMEOUT, self.request_timeout)
 
     def delay(self, attempt: int) -> float:
@@ -58,8 +58,8 @@ class Retries(NamedTuple):
         return min(self.max_delay, self.initial_delay * 2.0 ** min(attempt, 60))
 
     def config(self) -> dict[str, Any]:
-        """Return the same for obstore."""
-        # What obstore allows by itself, 180 s, for the requests; the delays, each with as much by chance.
+        """Return the configuration for obstore."""
+        # obstore's default of 180 s for the requests, and the delays, each doubled for random jitter.
         total = sum(self.delay(n) for n in range(min(self.max_retries, 1000)))
         return {
             "max_retries": self.max_retries,
@@ -73,19 +73,19 @@ class Retries(NamedTuple):
 
 
 class Attempts:
-    """Count of the attempts of one request."""
+    """Counts the attempts of one request."""
 
     def __init__(self, retries: Retries, what: str) -> None:
         self._retries = retries
         self._what = what  # such as ``read s3://bucket/key``; for the log
-        self.failed = 0  # attempts that have failed
+        self.failed = 0  # failed attempts
         self._unconnected_since: float | None = None
         self._begin = time.monotonic()
 
     def again(self, why: str, *, connected: bool = True, at_least: float = 0.0) -> bool:
-        """Wait before the next attempt and return True, or return False if there is to be none."""
-        # `why` is the last failure, `connected` says if there was a connection, `at_least` is the server's
-        # wish.
+        """Wait before the next attempt and return True, or return False if there is none."""
+        # `why` is the last failure, `connected` tells if there was a connection, `at_least` is the server's
+        # requested delay.
         retries, now = self._retries, time.monotonic()
         delay = max(retries.delay(self.failed), at_least)
         self.failed += 1
@@ -114,7 +114,7 @@ class Attempts:
 
 
 class Slots:
-    """At most `limit` calls at a time, of requests or of work for a processor."""
+    """At most `limit` requests or computations at a time."""
 
     def __init__(self, limit: int = DEFAULT_CONCURRENCY) -> None:
         self.limit = limit
@@ -122,15 +122,15 @@ class Slots:
         put_in_order_in_child(self)
 
     def after_fork(self) -> None:
-        """Have all slots free."""
-        # A slot that another thread had when the process was forked would never come back.
-        # A queue, because threading's semaphores are written in Python and take ten times as long.
+        """Free all slots."""
+        # A slot that another thread held when the process was forked would never be released.  A queue,
+        # because threading's semaphores are written in Python and take ten times as long.
         self._free: SimpleQueue[None] = SimpleQueue()
         for _ in range(min(self.limit, _MOST_SLOTS)):
             self._free.put(None)
 
     def call(self, work: Callable[..., T], *arguments: Any) -> T:
-        """Return the result of `work`, which has a slot while it runs."""
+        """Return the result of `work`, which holds a slot while it runs."""
         free = self._free
         [_] = map(free.get, (True,))  # unpacked: see chunkwise.core.kvstore.file_protocol
         try:
@@ -153,7 +153,7 @@ class Pace:
         put_in_order_in_child(self)
 
     def after_fork(self) -> None:
-        """Begin to count anew."""
+        """Start counting anew."""
         self._begin = self._next = 0.0
 
     def wait(self) -> None:
@@ -176,8 +176,8 @@ class Pace:
 class Coalescing(NamedTuple):
     """Distance and size up to which byte ranges of one value share a request."""
 
-    gap: int = 1 << 20  # largest hole, in bytes, that is read rather than skipped
-    largest: int = 1 << 26  # size of a request, in bytes, beyond which nothing is joined to it
+    gap: int = 1 << 20  # largest gap, in bytes, that is read rather than skipped
+    largest: int = 1 << 26  # size, in bytes, from which a request is not extended
 
 
 class Limits(NamedTuple):

@@ -7,9 +7,9 @@ its resource ``aws_credentials`` as the fields of `S3Bucket`.
 
 Compatibility
 -------------
-With an endpoint and a bucket, requests are path-style, as TensorStore's; with an endpoint alone, that
-is the bucket.  A bucket of another region than the configured one is found where the server says that
-it is, if no region was asked for.
+With an endpoint and a bucket, requests are path-style, as in TensorStore; an endpoint without a bucket is the
+bucket.  If no region was requested, a bucket in another region than the configured one is found in the region
+that the server names.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ _AWS = "https://s3.amazonaws.com"
 
 @dataclass(frozen=True)
 class S3Bucket:
-    """A bucket, its server, and the credentials to use."""
+    """A bucket, its server, and the credentials."""
 
     bucket: str  # empty if the endpoint is the bucket
     region: str = ""
-    endpoint: str = ""  # empty, as the region, for the environment's, or AWS
-    requester_pays: bool = False  # the requests are charged to the reader
-    credentials: str = "default"  # type; see `chunkwise.core.kvstore.s3_credentials`
-    options: tuple[tuple[str, str], ...] = ()  # of the type
-    # Gives keys in place of `credentials`; left out of pickles.
+    endpoint: str = ""  # endpoint and region: empty for the environment's, or AWS
+    requester_pays: bool = False  # requests are charged to the requester
+    credentials: str = "default"  # type of credentials; see `chunkwise.core.kvstore.s3_credentials`
+    options: tuple[tuple[str, str], ...] = ()  # options of the type
+    # Returns keys in place of `credentials`; left out of pickles.
     provider: Provider | None = field(default=None, repr=False)
 
     suffix_ranges = True
@@ -72,11 +72,11 @@ class S3Bucket:
 
     @property
     def lists_in_order(self) -> bool:
-        """True but for directory buckets."""
+        """True except for directory buckets."""
         return not self.bucket.endswith("--x-s3")
 
     def url(self, key: str) -> str:
-        """Return ``s3://bucket/key``, or the URL at an endpoint of its own."""
+        """Return ``s3://bucket/key``, or the URL at a given endpoint."""
         path = quote_key(key)
         endpoint = self._endpoint()
         if not endpoint:
@@ -92,7 +92,7 @@ class S3Bucket:
 
     @property
     def credential_services(self) -> tuple[str, ...]:
-        """Those of the machine, the container and the token service."""
+        """Services of the machine, the container and for tokens."""
         return credential_services(dict(self.options))
 
     def _find_credentials(self) -> Credentials | None:
@@ -101,7 +101,7 @@ class S3Bucket:
         return find_credentials(self.credentials, dict(self.options))
 
     def accesses(self) -> tuple[Access, ...]:
-        """Return signed access if there are keys, and anonymous access unless keys were asked for."""
+        """Return signed access if there are keys, and anonymous access unless keys were requested."""
         signed = Access(True, self.region)
         if self.provider is not None or self.credentials not in ("default", "anonymous"):
             return (signed,)
@@ -112,7 +112,7 @@ class S3Bucket:
         return (signed, anonymous) if found is not None else (anonymous, signed)
 
     def other_access(self, access: Access, failure: Failure) -> Access | None:
-        """Return the right region if the server told it, or anonymous access after a refusal."""
+        """Return access in the right region if the server named it, or anonymous access after a refusal."""
         if failure.kind == "region" and not self.region:
             region = failure.region or self._asked_region()
             if region and access.region != region:
@@ -124,7 +124,7 @@ class S3Bucket:
         return None
 
     def _asked_region(self) -> str:
-        """Return the region that the server names in a header to any request; empty if it doesn't."""
+        """Return the region in a header of the server's answer to any request; empty without one."""
         url = f"{(self._endpoint() or _AWS).rstrip('/')}/{self.bucket}"
         try:
             answer = send("HEAD", url, [("User-Agent", "chunkwise")], Retries(), Bounds())
@@ -138,7 +138,7 @@ class S3Bucket:
         credentials = self._find_credentials() if access.signed else None
         config: dict[str, Any] = {"region": self._region(access, credentials)}
         if endpoint:
-            config["aws_endpoint_url_s3"] = endpoint  # "endpoint" would give way to the variable of this name
+            config["aws_endpoint_url_s3"] = endpoint  # the environment variable would override "endpoint"
         if endpoint and not self.bucket:
             config["virtual_hosted_style_request"] = True
         if self.requester_pays:
@@ -161,7 +161,7 @@ class S3Bucket:
         return found or (credentials.region if credentials else "") or "us-east-1"
 
     def advice(self, failure: Failure) -> str:
-        """Say where keys are looked for, if it is about them."""
+        """Return where keys are looked for, if the failure is about them."""
         if failure.kind == "region" and not failure.region and (region := self._asked_region()):
             return f'the bucket is in "{region}"'
         if failure.kind not in ("denied", "credentials") or self.credentials != "default":

@@ -1,4 +1,4 @@
-"""Credentials for S3: which of obstore's or boto3's sources the resource ``aws_credentials`` names.
+"""Credentials for S3, from the source of obstore or boto3 that the resource ``aws_credentials`` names.
 
 ==============  ==================================================================================
 type            source
@@ -11,8 +11,8 @@ type            source
 ``imds``        the instance's metadata service
 ==============  ==================================================================================
 
-obstore asks all of them itself, except for profiles.  It takes the first source that the environment
-names, whatever it is told, so any other type is refused then.
+obstore itself queries all of them except profiles.  It always uses the first source that the environment
+names, so other types are refused then.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from chunkwise.errors import CredentialsError, UnsupportedError
 
 __all__ = ["Credentials", "credential_services", "find_credentials", "profile_endpoint", "unread_profile"]
 
-# In the order in which obstore looks for them.
+# In the order in which obstore tries them.
 _VARIABLES = (
     ("environment", ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")),
     ("web identity", ("AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN")),
@@ -41,24 +41,24 @@ _VARIABLES = (
 )
 _CONTAINER = "http://169.254.170.2"
 _INSTANCE = "http://169.254.169.254"
-# botocore renews keys 10 minutes before they end, so what it gives is good for longer than this.
+# botocore renews keys 10 minutes before they expire, so its keys are valid for longer than this.
 _PROFILE_AGE = timedelta(minutes=5)
 
 
 class Credentials(NamedTuple):
     """A source of keys."""
 
-    config: Mapping[str, Any] = {}  # of obstore's store
-    provider: Provider | None = None  # gives keys in place of obstore
-    region: str = ""  # that comes with the keys; empty if none does
+    config: Mapping[str, Any] = {}  # options of obstore's store
+    provider: Provider | None = None  # returns keys in place of obstore
+    region: str = ""  # region that comes with the keys, or empty
 
 
 def find_credentials(
     type: str, options: Mapping[str, str], *, ask_machine: bool = True
 ) -> Credentials | None:
-    """Return the source of keys, None for unsigned requests; raise CredentialsError if there are none."""
-    # ``default`` is content without keys.  With `ask_machine` it asks the instance's metadata service too,
-    # which takes a second where there is none.
+    """Return the source of keys, None for unsigned requests; raise CredentialsError without any."""
+    # ``default`` allows having no keys.  With `ask_machine` it also asks the instance's metadata service,
+    # which takes a second if there is none.
     first, names = _first_in_environment()
     if type == "default":
         profile = _profile(options) if first != "environment" and _reads_profile(options) else None
@@ -79,9 +79,9 @@ def find_credentials(
 
 
 def credential_services(options: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the beginnings of the URLs that obstore asks for keys, as its errors name them."""
+    """Return the prefixes of the URLs from which obstore gets keys, as in its errors."""
     container = options.get("endpoint"), os.environ.get("AWS_CONTAINER_CREDENTIALS_FULL_URI")
-    # The URL of the service for web identities is not told.
+    # obstore doesn't reveal the URL of the service for web identities.
     return (f"{_metadata_service()}/latest/", f"{_CONTAINER}/", "REDACTED", *filter(None, container))
 
 
@@ -92,7 +92,7 @@ def _missing(type: str, why: str) -> Any:
 
 
 def _first_in_environment() -> tuple[str, tuple[str, ...]]:
-    """Return the type of the first source that the environment names, and the names of its variables."""
+    """Return the type of the first source in the environment, and the names of its variables."""
     return next((found for found in _VARIABLES if all(map(os.environ.get, found[1]))), ("", ()))
 
 
@@ -108,7 +108,7 @@ def _container(options: Mapping[str, str]) -> dict[str, str]:
     if token:
         try:
             with open(token, encoding="utf-8") as file:
-                if not file.read().isprintable():  # which can't be a header: obstore would panic
+                if not file.read().isprintable():  # not a valid header: obstore would panic
                     _missing("ecs", f"the token in {token!r} has a line break or a control character")
         except (OSError, UnicodeDecodeError) as e:
             _missing("ecs", str(e))
@@ -116,7 +116,7 @@ def _container(options: Mapping[str, str]) -> dict[str, str]:
         _missing("ecs", "AWS_CONTAINER_AUTHORIZATION_TOKEN is not supported; put the token into a file")
     return {
         "container_credentials_full_uri": url,
-        # obstore asks only with a file; of an empty one it sends no token
+        # obstore needs a file; it sends no token for an empty one
         "container_authorization_token_file": token or os.devnull,
     }
 
@@ -132,7 +132,7 @@ def _machine_answers() -> bool:
 
 @cache
 def _listens(service: str) -> bool:
-    """Return True if a service takes connections; asked once, and given a second."""
+    """Return True if a service accepts connections; tried once, for a second."""
     parts = urlsplit(service)
     try:
         socket.create_connection((parts.hostname or "", parts.port or 80), 1.0).close()
@@ -154,7 +154,7 @@ def _file(variable: str) -> str:
 
 
 def _files(options: Mapping[str, str]) -> tuple[str, str]:
-    """Return the files of profiles: the configuration, and the credentials."""
+    """Return the files of profiles: configuration and credentials."""
     config, credentials = map(_file, _FILES)
     return options.get("config_file", config), options.get("credentials_file", credentials)
 
@@ -164,7 +164,7 @@ def _has_profiles() -> bool:
 
 
 def _reads_profile(options: Mapping[str, str]) -> bool:
-    """Return True if ``default`` looks into a profile: one that is named, or there are files and boto3."""
+    """Return True if ``default`` reads a profile: one is named, or there are files and boto3."""
     return _profile_name(options) != "default" or (_has_profiles() and _has_boto3())
 
 
@@ -173,12 +173,12 @@ def _has_boto3() -> bool:
 
 
 def unread_profile() -> str:
-    """Return the advice to install what reads the files of profiles, if there are such; else empty."""
+    """Return the advice to install the reader of profile files, if there are such files."""
     return needs("the profile in AWS's files", "boto3") if _has_profiles() and not _has_boto3() else ""
 
 
 def profile_endpoint(options: Mapping[str, str]) -> str:
-    """Return the ``endpoint_url`` for S3 of the profile, or of its ``services``; empty if it has none."""
+    """Return the ``endpoint_url`` for S3 of the profile, or of its ``services``, or empty."""
     files = _files(options)
     return _endpoint_of(_profile_name(options), files[0], _stamps(files))
 
@@ -191,7 +191,7 @@ def _stamps(files: tuple[str, ...]) -> tuple[float, ...]:
 def _endpoint_of(profile: str, file: str, stamps: tuple[float, ...]) -> str:
     try:
         with open(file, encoding="utf-8") as text:
-            if "endpoint_url" not in text.read():  # botocore takes a third of a second to load
+            if "endpoint_url" not in text.read():  # importing botocore takes a third of a second
                 return ""
     except (OSError, UnicodeDecodeError):
         return ""
@@ -205,13 +205,13 @@ def _endpoint_of(profile: str, file: str, stamps: tuple[float, ...]) -> str:
     session.set_config_variable("config_file", file)
     try:
         found = ConfiguredEndpointProvider(session.full_config, session.get_scoped_config(), "s3").provide()
-    except BotoCoreError:  # a profile that isn't there is told of where its keys are looked for
+    except BotoCoreError:  # a missing profile is reported when its keys are looked for
         return ""
     return str(found or "")
 
 
 def _profile(options: Mapping[str, str]) -> Credentials | None:
-    """Return the keys of a profile, None if it has none; raise if one was named that isn't there."""
+    """Return the keys of a profile, None if it has none; raise if the named one is missing."""
     name = _profile_name(options)
     try:
         from botocore.exceptions import BotoCoreError, ProfileNotFound
@@ -225,7 +225,7 @@ def _profile(options: Mapping[str, str]) -> Credentials | None:
             session.set_config_variable(option, options[option])
     try:
         sources = session.get_component("credential_provider")
-        for source in ("env", "boto-config", "container-role", "iam-role"):  # which are no profiles
+        for source in ("env", "boto-config", "container-role", "iam-role"):  # they are not profiles
             sources.remove(source)
         if session.get_credentials() is None:
             return None

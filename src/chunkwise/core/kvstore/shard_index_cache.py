@@ -1,6 +1,6 @@
 """Cache of shard indexes by key, and of the nodes of B+trees.
 
-An entry may be old; its user compares the generation with the one that comes with the next answer.
+An entry may be old; its user compares its generation with the one in the next answer.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from chunkwise.core.base.fork import new_lock, put_in_order_in_child
 __all__ = ["LEAST_INDEX_NBYTES", "RenamedShardIndexes", "ShardIndexCache", "ShardIndexes"]
 
 LEAST_INDEX_NBYTES = 1 << 26
-"""Bytes of indexes that are kept in any case: those of 4 million inner chunks of Zarr v3, 16 bytes each."""
+"""Bytes of indexes that are always kept: those of 4 million inner chunks of Zarr v3, 16 bytes each."""
 
 
 class ShardIndexes(Protocol):
@@ -69,12 +69,12 @@ class ShardIndexCache:
             self._n_bytes -= self._entries.pop(key, (None, 0))[1]
 
     def after_fork(self) -> None:
-        """Count again what another thread was about to change."""
+        """Count again, since another thread may have been in the middle of a change."""
         self._n_bytes = sum(n_bytes for _, n_bytes in self._entries.values())
 
 
 class RenamedShardIndexes:
-    """The indexes of a store by the keys of an adapter of it, which `rename` takes to the store's."""
+    """The indexes of a store, by the keys of its adapter, which `rename` maps to the store's."""
 
     def __init__(self, base: ShardIndexes, rename: Callable[[str], str]) -> None:
         self._base = base

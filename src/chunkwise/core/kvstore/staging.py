@@ -1,8 +1,8 @@
-"""Names of the places where new data is written before it takes the place of the old.
+"""Names of the staging places where new data is written before it replaces the old.
 
-The place for ``a/b`` is ``a/.b.chunkwise-new``, or ``a/.b.chunkwise-new-<owner>`` for a writer that nobody
-goes on with; inside the old data it is ``.chunkwise-new`` and ``.chunkwise-new-<owner>``.  No listing of a
-tree shows them.  The owner is a process, so that what a killed one leaves is recognised.
+The place for ``a/b`` is ``a/.b.chunkwise-new``, or ``a/.b.chunkwise-new-<owner>`` for work that can't be
+resumed; inside the old data it is ``.chunkwise-new`` and ``.chunkwise-new-<owner>``.  Listings of a tree
+don't show them.  The owner is a process, so that leftovers of a killed one are recognised.
 """
 
 from __future__ import annotations
@@ -26,30 +26,30 @@ __all__ = [
 ]
 
 COMPLETE = ".chunkwise-complete"
-"""Key, relative to a place, that says that all of the new data is there, while it takes its place."""
+"""Key, relative to a staging place, that marks the new data as complete while it replaces the old."""
 
 ASIDE = "-old"
-"""Ending of the name that old data has for a moment where two directories can't be exchanged at once."""
+"""Ending of the temporary name of old data, if two directories can't be exchanged at once."""
 
 JOURNAL = ".chunkwise-copy.json"
-"""Key, relative to a node, that says that a copy to it was begun and not finished."""
+"""Key, relative to a node, that marks an unfinished copy to it."""
 
 _NAME = re.compile(r"\A(?:\..*)?\.chunkwise-new(?:-(?P<owner>\w+-[0-9]+-\w+))?(?:-old)?\Z", re.DOTALL)
-_LONGEST = 100  # bytes of a name that is kept; the names of files have 255
+_LONGEST = 100  # bytes of a name that are kept; file names have at most 255
 
 
 def is_staging(name: str) -> bool:
-    """Return True if a component of a path is the name of such a place."""
+    """Return True if a component of a path is the name of a staging place."""
     return ".chunkwise-new" in name and _NAME.match(name) is not None
 
 
 def in_staging(path: str) -> bool:
-    """Return True if a path leads into such a place."""
+    """Return True if a path leads into a staging place."""
     return ".chunkwise-new" in path and any(map(is_staging, path.split("/")))
 
 
 def staging_name(name: str, owner: str = "") -> str:
-    """Return the name of the place beside the node `name`; inside it, if `name` is empty."""
+    """Return the name of the staging place beside the node `name`, or inside the node if `name` is empty."""
     raw = name.encode("utf-8", "surrogatepass")
     if len(raw) > _LONGEST:
         name = raw[:40].decode("utf-8", "ignore") + hashlib.blake2b(raw, digest_size=8).hexdigest()
@@ -58,14 +58,14 @@ def staging_name(name: str, owner: str = "") -> str:
 
 
 def new_owner() -> str:
-    """Return a name of this process and of one thing that it does."""
+    """Return a name for this process and one of its tasks."""
     return f"{_machine()}-{os.getpid()}-{os.urandom(6).hex()}"
 
 
 def is_abandoned(name: str) -> bool:
-    """Return True if the owner of a place was a process of this machine that has ended."""
+    """Return True if the owner of a staging place was a process of this machine that has ended."""
     found = _NAME.match(name)
-    if found is None or found["owner"] is None or WINDOWS:  # where a look would end the process
+    if found is None or found["owner"] is None or WINDOWS:  # where checking would end the process
         return False
     machine, pid, _ = found["owner"].split("-")
     if machine != _machine():
@@ -81,7 +81,7 @@ def is_abandoned(name: str) -> bool:
 
 @cache
 def _machine() -> str:
-    """Return a name of what numbers of processes are unique in: this boot of it, and this container."""
+    """Return a name for the scope in which process numbers are unique: this boot and this container."""
     parts = []
     for path in ("/proc/sys/kernel/random/boot_id", "/etc/hostname"):
         try:

@@ -1,4 +1,4 @@
-"""New data takes the place of old data: all keys below one prefix become those below another.
+"""Replacing old data by new data: all keys below one prefix become those below another.
 
 =============================================  ========================================================
 store                                          steps
@@ -10,8 +10,8 @@ others (object stores, stores of libraries)    the new data is declared complete
                                                documents copied; then the new data is deleted where it was
 =============================================  ========================================================
 
-So in the first two a reader, also after a process was killed, sees the old data or the new.  In the
-others a killed process can leave neither; then all of the new data is where it was written.
+In the first two, a reader sees the old data or the new, even after a process was killed.  In the others a
+killed process can leave neither; then all of the new data is still where it was written.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ __all__ = [
 
 
 def staging_path(store: KvStoreDriver, path: str, owner: str) -> str:
-    """Return the prefix of keys that new data for `path`, a prefix, is written to."""
+    """Return the key prefix to which new data for `path`, a prefix, is written."""
     if path and offers(store, Directories) and store.can_exchange(path[:-1]):
         above, _, name = path[:-1].rpartition("/")
         return f"{above}/{staging_name(name, owner)}/" if above else f"{staging_name(name, owner)}/"
@@ -53,7 +53,7 @@ def staging_path(store: KvStoreDriver, path: str, owner: str) -> str:
 
 
 def staging_paths(store: KvStoreDriver, path: str) -> Iterator[str]:
-    """Yield the prefixes that new data for `path` was written to, be it by somebody at work or not."""
+    """Yield the prefixes to which new data for `path` was written, by active writers or not."""
     try:
         for prefix in store.list_children(path).prefixes:
             if is_staging(prefix[len(path) :]):
@@ -67,17 +67,17 @@ def staging_paths(store: KvStoreDriver, path: str) -> Iterator[str]:
             found = prefix[len(above + slash) :]
             if is_staging(found) and (found in (own, own + ASIDE) or found.startswith(f"{own}-")):
                 yield prefix + "/"
-    except (UnsupportedError, PermissionDeniedError):  # nothing of ours can be there
+    except (UnsupportedError, PermissionDeniedError):  # no new data of ours can exist
         return
 
 
 def remove_abandoned(store: KvStoreDriver, path: str, documents: Collection[str]) -> None:
-    """Delete what processes of this machine have left of new data for `path`, that don't run any more."""
+    """Delete new data for `path` that ended processes of this machine have left."""
     for staging in staging_paths(store, path):
         name = staging[:-1].rpartition("/")[2]
         if not is_abandoned(name):
             continue
-        if name.endswith(ASIDE) and offers(store, Directories):  # the old data, between two renames
+        if name.endswith(ASIDE) and offers(store, Directories):  # old data, between two renames
             with suppress(ChunkwiseError):
                 store.move_directory(staging[:-1], path[:-1])
         needed = store.read(staging + COMPLETE).value is not None and all(
@@ -90,21 +90,21 @@ def remove_abandoned(store: KvStoreDriver, path: str, documents: Collection[str]
 def take_place(
     store: KvStoreDriver, staging: str, path: str, *, documents: Collection[str], keep: Sequence[str] = ()
 ) -> None:
-    """Put what is below `staging` in the place of what is below `path`, except for the keys `keep`.
+    """Replace everything below `path`, except the keys `keep`, by everything below `staging`.
 
-    `documents` are the keys, relative to `path`, that make it what it is.
+    `documents` are the keys, relative to `path`, that make it a node.
     """
     if next(iter(_list(store, staging)), None) is None:
         raise FailedPreconditionError(f"nothing was written to {store.describe(staging)}")
     if keep and (both := {key[len(path) :] for key in keep} & set(_names(store, staging))):
         raise AlreadyExistsError(
-            f"{store.describe(path + min(both))} is in the way, and isn't of what is replaced"
+            f"{store.describe(path + min(both))} is in the way, and does not belong to the replaced data"
         )
     if not staging.startswith(path) and offers(store, Directories):
         try:
             _exchange(store, staging, path, keep)
             return
-        except UnsupportedError:  # on another file system, for one
+        except UnsupportedError:  # for example on another file system
             pass
     if offers(store, AtomicWritable):
         _change_at_once(store, store, staging, path, keep)
@@ -116,7 +116,7 @@ def replace_below(store: KvStoreDriver, path: str, values: Mapping[str, bytes]) 
     """Replace everything below `path` by documents, whose keys are relative to it."""
     whole = {path + name: value for name, value in values.items()}
     pending: bool = offers(store, Modifiable)
-    if pending:  # a transaction, in which nothing happens yet
+    if pending:  # a transaction, which changes nothing yet
         delete_all_below(store, path)
         for key, value in whole.items():
             store.write(key, value)
@@ -124,7 +124,7 @@ def replace_below(store: KvStoreDriver, path: str, values: Mapping[str, bytes]) 
     if offers(store, AtomicWritable):
         store.write_all(whole, conditions={}, deleted=[KeyRange.of_prefix(path)])
         return
-    # A directory can be exchanged only as a part of the one above.
+    # A directory can only be exchanged as an entry of its parent.
     store, above = whole_store(store)
     path = above + path
     remove_abandoned(store, path, list(values))
@@ -134,7 +134,7 @@ def replace_below(store: KvStoreDriver, path: str, values: Mapping[str, bytes]) 
             store.write(staging + name, value)
         take_place(store, staging, path, documents=list(values))
     except BaseException:
-        with suppress(ChunkwiseError):  # the store may have failed for good
+        with suppress(ChunkwiseError):  # the store may have failed permanently
             if store.read(staging + COMPLETE).value is None:
                 delete_all_below(store, staging)
         raise
@@ -155,7 +155,7 @@ def _list(store: KvStoreDriver, path: str) -> Iterator[str]:
 
 
 def delete_but(store: KvStoreDriver, path: str, keep: Sequence[str]) -> None:
-    """Delete all keys below `path` except `keep`, and the directories that nothing is in then."""
+    """Delete all keys below `path` except `keep`, and directories that become empty."""
     if not keep:
         delete_all_below(store, path)
         return
@@ -164,14 +164,15 @@ def delete_but(store: KvStoreDriver, path: str, keep: Sequence[str]) -> None:
 
 
 def _ranges_but(store: KvStoreDriver, path: str, keep: Sequence[str]) -> list[KeyRange]:
-    """Return ranges that have all keys below `path` but `keep`."""
+    """Return ranges of all keys below `path` except `keep`."""
     below = KeyRange.of_prefix(path)
     if not keep:
         return [below]
     kept = set(keep)
     out: list[KeyRange] = []
     start, found = below.inclusive_min, False
-    # Ranges, not single keys, as long as they can be: so lock files and emptied directories go too.
+    # Ranges as large as possible, not single keys, so that lock files and emptied directories are removed
+    # too.
     for key in sorted({*_list(store, path), *kept}, key=encode_key):
         if key not in kept:
             found = True
@@ -193,7 +194,7 @@ def _exchange(store: Directories, staging: str, path: str, keep: Sequence[str]) 
     for _ in range(MOST_LOST):
         try:
             store.move_directory(new, old)
-            return  # there was nothing
+            return  # there was no old data
         except AlreadyExistsError:
             pass
         if store.exchange_directories(new, old, new + ASIDE):
@@ -216,7 +217,7 @@ def _names(store: KvStoreDriver, staging: str) -> list[str]:
 
 
 def _is_staged(key: str, path: str) -> bool:
-    """Return True if a key lies in a place for new data in `path`, be it of this writer or another."""
+    """Return True if a key is in a staging place in `path`, of this writer or another."""
     return is_staging(key[len(path) :].partition("/")[0])
 
 
@@ -247,7 +248,7 @@ def _key_by_key(
                 store.write(path + name, _value(store, staging + name))
         staged = [key for key in _list(store, path) if _is_staged(key, path)]
         delete_but(store, path, [*keep, *staged, *(path + name for name in names)])
-        # Those deep inside first, the very last what makes it what it is.
+        # The deepest first, and last the documents that make it a node.
         last = [name for name in names if _is_document(name, documents)]
         for name in sorted(last, key=lambda name: (-name.count("/"), _rank(name, documents), name)):
             store.write(path + name, _value(store, staging + name))
@@ -257,7 +258,7 @@ def _key_by_key(
         e.message += f"; all of the new data is at {store.describe(staging)}"
         e.args = (e.message, *e.args[1:])
         raise
-    store.delete(staging + COMPLETE)  # first: what is left then is known to be of no use
+    store.delete(staging + COMPLETE)  # first, so that leftovers are known to be useless
     delete_all_below(store, staging)
 
 
@@ -266,5 +267,5 @@ def _is_document(name: str, documents: Collection[str]) -> bool:
 
 
 def _rank(name: str, documents: Collection[str]) -> int:
-    """Return the place of a document among those of a node: attributes and copies come before the rest."""
+    """Return the position of a document among those of a node: attributes and copies come first."""
     return 0 if name.rpartition("/")[2] in (".zattrs", "attrs", ".zmetadata") else 1

@@ -1,4 +1,4 @@
-"""Naming the process that holds something in its memory, so that a pickle of it can't be used in another."""
+"""Naming the process that holds an object in memory, so that its pickle can't be used in another."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _started = os.urandom(16).hex()
 
 
 class ProcessName(NamedTuple):
-    """A process among those of all machines; a forked one has its parent's `started`, but its own `pid`."""
+    """Identifies a process on any machine; a forked one has its parent's `started`, but its own `pid`."""
 
     host: str
     pid: int
@@ -27,7 +27,7 @@ def process_name() -> ProcessName:
 
 
 def check_process(pickled: ProcessName, what: str) -> None:
-    """Raise FailedPreconditionError unless `what` was pickled in this very process."""
+    """Raise FailedPreconditionError unless `what` was pickled in this process."""
     here = process_name()
     if pickled != here:
         raise FailedPreconditionError(

@@ -1,8 +1,8 @@
 """Traits of stores: their best use and their promises, in one record.
 
-Each store and adapter has the member ``traits``.  Every field has to be given, so a new one is a type error
-in all of them until its author has decided.  A store of a third party may lack the member; it then has
-`DEFAULT_TRAITS`, and one that differs in a field or two says
+Each store and adapter has the member ``traits``.  Every field must be given, so a new field is a type error
+in all of them until its value is decided.  A store of a third party may lack the member, and then has
+`DEFAULT_TRAITS`; a store that differs in a field or two can use
 ``DEFAULT_TRAITS._replace(request_concurrency=16)``.
 """
 
@@ -27,7 +27,7 @@ __all__ = [
 
 
 class Writer(Protocol):
-    """Writes and deletes of one worker, whatever was there; faster than those of the store."""
+    """Unconditional writes and deletes of one worker, faster than the store's own."""
 
     def write(self, key: str, value: bytes | bytearray | memoryview) -> None:
         """Replace the value of `key` atomically."""
@@ -35,14 +35,15 @@ class Writer(Protocol):
 
     def delete(self, key: str) -> None: ...
     def flush(self) -> None:
-        """Return when everything that was written and deleted is as durable as the store makes it."""
+        """Return when all writes and deletions are as durable as the store makes them."""
         ...
 
 
 IntoReader: TypeAlias = Callable[[str, memoryview], "int | None"]
 """``reader(key, out)``: fill `out` with the value of `key`, and return its size in bytes.
 
-One more than `out` has if the value is longer; None if the key is missing.  One worker at a time.
+The size is one more than `out` holds if the value is longer, None if the key is missing.  For one worker at a
+time.
 """
 
 OpenIntoReader: TypeAlias = Callable[[], "IntoReader | None"]
@@ -60,38 +61,38 @@ def _always(key: str) -> bool:
 
 
 class StoreTraits(NamedTuple):
-    """The best use of a store, and its promises; by default that of one that answers at once and keeps them.
+    """The best use of a store, and its promises; by default a store that answers at once and keeps all.
 
     Attributes
     ----------
     request_concurrency : int or None
-        Requests to keep under way, as each takes long; None for a store that answers at once.
+        Requests to keep under way, if each takes long; None for a store that answers at once.
     write_concurrency : int or None
-        The same for writes, of a store whose reads are answered at once.
+        The same for writes, for a store that answers reads at once.
     io_limit : int or None
-        Threads of one read or write of an array that may use the store at a time.
+        Number of threads of one array read or write that may use the store at a time.
     coalescing : Coalescing or None
-        Which byte ranges of one value share a request; None leaves it to the caller.
+        Which byte ranges of one value share a request; None lets the caller decide.
     suffix_ranges : bool
-        True if the last bytes of a value take one request, False if its size has to be asked for first.
+        True if the last bytes of a value take one request, False if its size must be requested first.
     conditional_deletes : bool
-        False if another writer can come in between the look at the generation and the deletion.
+        False if another writer can interfere between the check of the generation and the deletion.
     conditional_writes : callable
-        ``conditional_writes(key)`` is False if that holds for writes, so that changing a part of a value
-        could lose what others write.  The first call may make requests.
+        ``conditional_writes(key)`` is False if the same holds for writes, so that changing a part of a value
+        could lose other writers' data.  The first call may make requests.
     why_unsafe : callable
-        ``why_unsafe()`` says why that is so, in words that follow "since"; empty if nobody knows.
+        ``why_unsafe()`` returns the reason, in words that follow "since"; empty if unknown.
     is_cached : IsCached or None
-        None if every read is a request, or none is.
+        Whether a value is cached; None if every read is a request, or none is.
     shard_indexes : ShardIndexes or None
-        Cache for reads of parts of shards; None if asking again costs little.
+        Cache for reads of parts of shards; None if reading an index again costs little.
     open_writer : callable or None
         ``open_writer()`` is a faster way to write many values.
     open_into_reader : callable or None
         ``open_into_reader()`` is a way to read values of known size into the caller's memory.
     current_readers : bool
-        True if a reader, however old, gives what is stored when it is called; False if one may go on with
-        the version of the store that it began with.
+        True if a reader of any age returns the values that are stored when it is called; False if it may keep
+        using the version of the store from its start.
     """
 
     request_concurrency: int | None = None
@@ -117,14 +118,14 @@ class StoreTraits(NamedTuple):
         open_writer: OpenWriter | None,
         open_into_reader: OpenIntoReader | None,
     ) -> StoreTraits:
-        """Return the traits of an adapter of one store, which has these.
+        """Return the traits of an adapter of one store, which itself has these traits.
 
         Parameters
         ----------
         rename : callable or None
             From a key of the adapter to the key of the store; None if they are equal.
         is_cached, shard_indexes, open_writer, open_into_reader
-            Those of the adapter, by its own keys: they go past its methods.
+            The adapter's own, by its own keys, since these bypass its methods.
         """
         promised = self.conditional_writes
         return self._replace(

@@ -1,7 +1,7 @@
-"""Bounds on the size of a value: no server and no file makes this process run out of memory.
+"""Limits on the size of a value, so that no server or file makes this process run out of memory.
 
-A metadata document is parsed as a whole, so it has a bound of its own, which leaves room for the consolidated
-metadata of large trees.  Any other value may be as large as the memory that this process may have.
+A metadata document is parsed as a whole, so it has its own limit, which leaves room for the consolidated
+metadata of large trees.  Any other value may be as large as the memory available to this process.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from chunkwise.errors import StorageError
 
 __all__ = ["LARGEST_DOCUMENT", "check_size", "largest_value", "read_bounded"]
 
-LARGEST_DOCUMENT = 1 << 28  # bytes, as docs/remote.md says
+LARGEST_DOCUMENT = 1 << 28  # bytes, see docs/remote.md
 
 _bound: ContextVar[int | None] = ContextVar("largest value", default=None)
 _memory = cache(memory_limit)
 
 
 def largest_value() -> int:
-    """Return the most bytes that a value may have that is read now."""
+    """Return the largest size, in bytes, of a value that may be read now."""
     bound = _bound.get()
     return _memory() if bound is None else bound
 
 
 def check_size(size: int, name: str) -> None:
-    """Raise StorageError if a value of so many bytes must not be read; `name` is its URL or path."""
+    """Raise StorageError if a value of this size must not be read; `name` is its URL or path."""
     most = largest_value()
     if size > most:
         what = "a metadata document may have" if _bound.get() is not None else "this process has memory for"
@@ -39,7 +39,7 @@ def check_size(size: int, name: str) -> None:
 def read_bounded(
     store: Readable, key: str, *, byte_range: ByteRange | None = None, if_not_equal: bytes | None = None
 ) -> Stamped:
-    """Return a metadata document, or a part; raise StorageError if it is larger than any should be."""
+    """Return a metadata document, or a part; raise StorageError if it is too large for one."""
     options: dict[str, Any] = {}
     if byte_range is not None:
         options["byte_range"] = byte_range

@@ -1,4 +1,4 @@
-"""A value of a store as a file to read, for libraries that take files: blocks of it are kept."""
+"""A value of a store as a readable file, for libraries that take files; some blocks are kept."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from chunkwise.errors import NotFoundError, OutOfRangeError
 
 __all__ = ["ValueFile"]
 
-# Bytes of a block, of a store that answers at once, and of one where a request takes as long as some MB.  The
-# metadata of 300 datasets in an HDF5 file of 151 MiB take 162 ms of processor time and 411 reads with 32 KiB,
-# 245 ms and 223 reads with 1 MiB.
+# Bytes of a block, for a store that answers at once, and for one where a request takes as long as some MB.
+# The metadata of 300 datasets in an HDF5 file of 151 MiB takes 162 ms of processor time and 411 reads with 32
+# KiB, 245 ms and 223 reads with 1 MiB.
 _NEAR, _FAR = 1 << 15, 1 << 20
 _KEPT = 64  # blocks, so 64 MiB at most
 _NOWHERE = 1 << 62
 
 
 class ValueFile(io.RawIOBase):
-    """The value of `key` as it is now; `generation` is that of what was read first."""
+    """The current value of `key`; `generation` is that of the first read."""
 
     def __init__(self, store: KvStoreDriver, key: str) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class ValueFile(io.RawIOBase):
         except OutOfRangeError as e:
             if e.size is not None:
                 return e.size
-        value = self._store.read(self._key).value  # a store that doesn't tell
+        value = self._store.read(self._key).value  # a store that doesn't tell the size
         return 0 if value is None else memoryview(value).nbytes
 
     def readable(self) -> bool:
@@ -63,7 +63,7 @@ class ValueFile(io.RawIOBase):
         return self._at
 
     def readinto(self, out: memoryview) -> int:  # type: ignore[override]
-        """Fill `out` with what follows; return its size, which is less at the end."""
+        """Fill `out` from the position; return the number of bytes, which is less at the end."""
         view = memoryview(out).cast("B")
         n = max(0, min(len(view), self.size - self._at))
         if n > 4 * self._block:
@@ -90,13 +90,13 @@ class ValueFile(io.RawIOBase):
         return block
 
     def forget(self) -> None:
-        """Free the blocks that are kept."""
+        """Free the kept blocks."""
         self._blocks.clear()
 
     def part(self, start: int, stop: int) -> bytes:
-        """Return bytes of the value; raise OutOfRangeError outside of it."""
+        """Return bytes of the value; raise OutOfRangeError outside it."""
         if stop > self.size:
-            raise OutOfRangeError(f"bytes {start} to {stop} are outside of a file of {self.size} bytes")
+            raise OutOfRangeError(f"bytes {start} to {stop} are outside a file of {self.size} bytes")
         value = self._store.read(self._key, byte_range=ByteRange(start, stop)).value
         if value is None:
             raise NotFoundError(f"{self._store.describe(self._key)} is missing")

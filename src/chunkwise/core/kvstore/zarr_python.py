@@ -1,11 +1,10 @@
-"""A store of zarr-python, or of anything that derives from its ``zarr.abc.store.Store``, used as it is.
+"""A store of zarr-python, or another subclass of its ``zarr.abc.store.Store``, used directly.
 
 Compatibility
 -------------
-Such a store has no generations, so that of a value is a digest of it, and no writes that depend on what is
-stored.  Where all values are in this process (memory, an open archive, a session of Icechunk), conditional
-writes of chunkwise exclude each other here; elsewhere changing a part of a value is refused unless the
-caller promises to be the only writer.
+Such a store has no generations, so a digest is used, and no conditional writes.  If all values are in this
+process (memory, an open archive, a session of Icechunk), conditional writes of chunkwise exclude each other
+here; otherwise changing a part of a value is refused unless the caller promises to be the only writer.
 """
 
 from __future__ import annotations
@@ -46,12 +45,12 @@ __all__ = ["ZarrPythonStore", "is_zarr_python", "store_class"]
 _OF_ONE_PROCESS = ("zarr.MemoryStore", "zarr.ManagedMemoryStore", "zarr.ZipStore", "icechunk.IcechunkStore")
 _IN_MEMORY = _OF_ONE_PROCESS[:2]
 _NEVER_CHANGED = ("virtualizarr.ManifestStore", "tifffile.ZarrTiffStore", "tifffile.ZarrFileSequenceStore")
-_locks = KeyLocks()  # of all stores, by key: two of them may be the same storage
+_locks = KeyLocks()  # locks of all stores, by key, since two stores may have the same storage
 _pickled: WeakValueDictionary[int, Any] = WeakValueDictionary()
 
 
 def is_zarr_python(value: object) -> bool:
-    """Return True if `value` is a store of zarr-python 3, or of a class that derives from its own."""
+    """Return True if `value` is a store of zarr-python 3 or of a subclass."""
     return any(f"{c.__module__}.{c.__name__}" == "zarr.abc.store.Store" for c in type(value).__mro__)
 
 
@@ -66,7 +65,7 @@ class ZarrPythonStore:
 
     def __init__(self, store: Store, *, single_writer: bool = False) -> None:
         self.store = store
-        self.single_writer = single_writer  # the caller's promise that nobody else writes
+        self.single_writer = single_writer  # the caller's promise that there is no other writer
         self._kind = store_class(store)
         self._in_memory = self._kind in _IN_MEMORY
         self._fixed = self._kind in _NEVER_CHANGED or (
@@ -76,7 +75,7 @@ class ZarrPythonStore:
 
     @property
     def nodes_only(self) -> bool:
-        """True if keys are those of nodes with metadata, and the store is a transaction of its own."""
+        """True if only nodes with metadata have keys, and the store is itself a transaction."""
         return self._kind == "icechunk.IcechunkStore"
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -87,7 +86,7 @@ class ZarrPythonStore:
 
     @property
     def traits(self) -> StoreTraits:
-        """Those of a remote store unless it answers at once; it has no conditional requests."""
+        """Those of a remote store, unless it answers at once, without conditional requests."""
         return StoreTraits(
             request_concurrency=None if self._requests.synchronous else DEFAULT_CONCURRENCY,
             conditional_deletes=self._excludes,
@@ -100,7 +99,7 @@ class ZarrPythonStore:
 
     @property
     def identity(self) -> Hashable:
-        """The store object; a copy from a pickle is the same if zarr-python says so."""
+        """The store object; a copy from a pickle is equal if zarr-python says so."""
         return "zarr", _Identity(self.store, by_value=self._kind not in _OF_ONE_PROCESS)
 
     def describe(self, key: str) -> str:
@@ -127,7 +126,7 @@ class ZarrPythonStore:
         return Stamped(None if generation == if_not_equal else value, generation, now)
 
     def open_reader(self) -> Reader:
-        """Return a reader of values; what it returns stays valid."""
+        """Return a reader of values; its results stay valid."""
         return self._load
 
     def _load(self, key: str, start: int = 0, stop: int | None = None) -> Buffer | None:
@@ -138,7 +137,7 @@ class ZarrPythonStore:
             part: Buffer | None
             try:
                 part = self._requests.get(key, start, stop)
-            except ChunkwiseError:  # some can't give parts, or none that reaches too far
+            except ChunkwiseError:  # some can't return parts, or fail if a part extends too far
                 part = b""
             if part is None:
                 return None
@@ -146,7 +145,7 @@ class ZarrPythonStore:
                 return part
             if stop is None and start > 0 and len(part):
                 return part
-        # Empty, or too short: what is wrong with the range depends on the size of the value.
+        # Empty or too short: the size of the value decides what is wrong with the range.
         value = self._requests.get(key)
         return None if value is None else slice_range(value, start, stop)
 
@@ -196,7 +195,7 @@ class ZarrPythonStore:
         return MISSING_GENERATION
 
     def delete_range(self, start: str = "", stop: str = "") -> None:
-        """Delete the keys in ``[start, stop)`` that there are now."""
+        """Delete the keys in ``[start, stop)`` that exist now."""
         for key in list(self.list(start, stop)):
             self.delete(key)
 
@@ -217,7 +216,7 @@ class ZarrPythonStore:
         yield from (key for key in self._requests.list_keys(keys.common_directory()) if key in keys)
 
     def list_children(self, prefix: str) -> Children:
-        """List one level below `prefix`; keys and prefixes are whole."""
+        """List one level below `prefix`; keys and prefixes are complete."""
         found = self._requests.list_level(prefix)
         if found is None:
             below = KeyRange.of_prefix(prefix)
@@ -228,7 +227,7 @@ class ZarrPythonStore:
 
 
 class _Identity:
-    """A store object as something that can be compared and hashed."""
+    """A store object that can be compared and hashed."""
 
     def __init__(self, store: Store, *, by_value: bool) -> None:
         self._store = store
@@ -248,7 +247,7 @@ def _unpickle(store: Store, single_writer: bool) -> ZarrPythonStore:
 
 
 class _AbsentMemory:
-    """A store in the memory of another process: it can be unpickled, but not used."""
+    """A store in another process's memory: it can be unpickled, but not used."""
 
     def __init__(self, process: ProcessName, *state: Any) -> None:
         self._process, self._state = process, state

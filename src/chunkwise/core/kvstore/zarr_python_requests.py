@@ -1,7 +1,7 @@
-"""Requests to a store of zarr-python: calls that return when they are answered, with errors of chunkwise.
+"""Synchronous requests to a store of zarr-python, with errors of chunkwise.
 
-Methods that are coroutines run on zarr-python's own event loop: a connection that zarr-python has opened
-belongs to that loop.
+Coroutines run on zarr-python's own event loop, since connections that zarr-python has opened belong to that
+loop.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ T = TypeVar("T")
 
 _MISSING = (FileNotFoundError, IsADirectoryError, NotADirectoryError, KeyError)
 _NO_KEY_OF_ICECHUNK = ("invalid zarr key format", "node not found")
-# Names whose kind is asked for one by one, by two requests each: four rounds of those that are under way at a
-# time.  More are found by listing all below them, a thousand keys a request.
+# Number of names to look up one by one, with two requests each: four rounds of concurrent requests.  Beyond
+# that, everything below is listed, a thousand keys a request.
 _LARGEST_LEVEL = 2 * DEFAULT_CONCURRENCY
 
 
 class ZarrPythonRequests:
-    """Requests to one store, which is opened first; opening one `in_memory` awaits nothing."""
+    """Requests to one store, which is opened first; opening a store `in_memory` awaits nothing."""
 
     def __init__(self, store: Store, *, in_memory: bool) -> None:
         from zarr.abc.store import OffsetByteRequest, RangeByteRequest, SuffixByteRequest
@@ -45,13 +45,13 @@ class ZarrPythonRequests:
         from zarr.core.sync import sync
 
         self.store = store
-        self.synchronous = hasattr(store, "get_sync")  # it has methods that are no coroutines
+        self.synchronous = hasattr(store, "get_sync")  # it has synchronous methods
         self._ranges = RangeByteRequest, OffsetByteRequest, SuffixByteRequest
         self._prototype = cpu.buffer_prototype
         self._wait = sync
         if not getattr(store, "_is_open", True):
             opening = store._ensure_open()
-            if in_memory:  # a coroutine of the loop may open it
+            if in_memory:  # a coroutine on the loop may open it
                 with suppress(StopIteration):
                     opening.send(None)
             else:
@@ -78,7 +78,7 @@ class ZarrPythonRequests:
     def get_ranges(
         self, key: str, starts: Sequence[int], stops: Sequence[int]
     ) -> Sequence[memoryview | None]:
-        """Return the bytes of each range by one round of requests; None for those to be asked for again."""
+        """Return the bytes of each range by one round of requests; None for those to request again."""
         if self.synchronous:
             return [None] * len(starts)
 
@@ -87,7 +87,7 @@ class ZarrPythonRequests:
                 return None
             try:
                 found = await self.store.get(key, self._prototype, self._range(start, stop))
-            except Exception:  # raised again when it is asked for alone
+            except Exception:  # raised again when requested alone
                 return None
             return None if found is None else _view(found)
 
@@ -128,7 +128,7 @@ class ZarrPythonRequests:
         return self._list(prefix, lambda: _collect(self.store.list_prefix(prefix)))
 
     def list_level(self, prefix: str) -> Sequence[tuple[str, bool, bool]] | None:
-        """Return the names below `prefix`, each if it is a key and if it is a prefix; None for too many."""
+        """Return the names below `prefix`, with whether each is a key and a prefix; None for too many."""
         return self._list(prefix, lambda: self._level(prefix))
 
     def _list(self, prefix: str, request: Callable[[], Awaitable[T]]) -> T | list[Any]:
@@ -143,7 +143,7 @@ class ZarrPythonRequests:
         return found
 
     async def _level(self, prefix: str) -> Sequence[tuple[str, bool, bool]] | None:
-        # A name in a listing may be either, or both, and `exists` is true for directories too.
+        # A name in a listing may be a key, a prefix or both, and `exists` is true for directories too.
         names = {name.rstrip("/").rpartition("/")[2] for name in await _collect(self.store.list_dir(prefix))}
         if len(names) > _LARGEST_LEVEL:
             return None
@@ -181,7 +181,7 @@ def _view(found: Any) -> memoryview:
 
 
 def _is_missing(error: Exception) -> bool:
-    """Return True for an error that says that there is no such key."""
+    """Return True for an error that means a missing key."""
     if isinstance(error, _MISSING):
         return True
     kind = type(error)

@@ -1,6 +1,6 @@
-"""C libraries that do the work of codecs: one door to each, whichever package has it here.
+"""C libraries behind the codecs: one entry point for each, whichever installed package provides it.
 
-None of the packages is imported before its library is used.
+No package is imported before its library is used.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _google_crc32c() -> Callable[[memoryview], int]:
     import numpy as np
     from google_crc32c import value
 
-    # The extension takes no memoryview; an array over the same memory saves the copy.
+    # The extension doesn't accept a memoryview; an array over the same memory avoids a copy.
     return lambda view: value(np.frombuffer(view, np.uint8))
 
 

@@ -1,4 +1,4 @@
-"""c-blosc as NumCodecs offers it, or as imagecodecs does."""
+"""c-blosc from NumCodecs or from imagecodecs."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ __all__ = ["imagecodecs_library", "numcodecs_library"]
 
 
 def numcodecs_library() -> BloscLibrary:
-    """Return c-blosc as NumCodecs offers it."""
-    import numcodecs.blosc  # which takes as long as encoding a hundred chunks
+    """Return c-blosc from NumCodecs."""
+    import numcodecs.blosc  # importing it takes as long as encoding a hundred chunks
 
     def decompress(encoded: Buffer, out: memoryview) -> int:
         try:
@@ -41,7 +41,7 @@ def numcodecs_library() -> BloscLibrary:
 
 
 def imagecodecs_library(cname: str) -> BloscLibrary:
-    """Return c-blosc as imagecodecs has it, built with Snappy."""
+    """Return c-blosc from imagecodecs, which is built with Snappy."""
     imagecodecs: Any
     try:
         imagecodecs = import_module("imagecodecs")
@@ -70,6 +70,6 @@ def imagecodecs_library(cname: str) -> BloscLibrary:
 
 
 def _items(decoded: Buffer, typesize: int) -> npt.NDArray[Any]:
-    """Return bytes as items of `typesize`, which is what both packages take the type size from."""
+    """Return bytes as items of `typesize`; both packages take the type size from the item size."""
     raw = np.frombuffer(decoded, np.uint8)
     return raw.view(f"V{typesize}") if typesize > 1 and len(raw) % typesize == 0 else raw

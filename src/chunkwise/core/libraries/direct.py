@@ -1,21 +1,20 @@
 """Functions of C libraries that are called directly, by ctypes: libdeflate, c-blosc and libzstd.
 
-They are those of extension modules of other packages (``deflate``, ``numcodecs``), which export them on
-Linux and macOS.  Where they don't, or where another library of the same name may be linked into them,
-`libdeflate`, `blosc` and `zstd` raise ImportError, and other packages' functions do the same
-(`chunkwise.core.libraries`).  All calls release the interpreter lock.
+The functions are exported by extension modules of other packages (``deflate``, ``numcodecs``) on Linux and
+macOS. If they are not exported, or another library of the same name may be linked into them, `libdeflate`,
+`blosc` and `zstd` raise ImportError, and `chunkwise.core.libraries` uses other packages' functions.  All
+calls release the interpreter lock.
 
 libdeflate
-    encodes two to three times as fast as zlib at every level, to slightly fewer bytes, and decodes a fifth
-    to a third faster than ISA-L, since contexts are kept and it decodes into the caller's memory.
+    encodes two to three times as fast as zlib at every level, to slightly fewer bytes.  It decodes a fifth to
+    a third faster than ISA-L, since contexts are kept and the output is the caller's memory.
 c-blosc
-    has two functions that keep no state.  NumCodecs calls them from worker threads only; from the main
-    thread it goes through a global context with a lock and threads of its own, which for chunks of 64 KiB
-    to 1 MiB takes 1.3 to 2.5 times as long, and the switch for that is a global of NumCodecs that belongs
-    to the application.
+    has two functions without state.  NumCodecs calls them only from worker threads.  On the main thread it
+    uses a global context with a lock and its own threads, which takes 1.3 to 2.5 times as long for chunks of
+    64 KiB to 1 MiB; the switch for that is a global of NumCodecs and belongs to the application.
 libzstd
-    keeps a context per worker, where NumCodecs makes one per call, and decodes any frames into memory whose
-    size bounds them.
+    keeps a context for each worker, while NumCodecs makes one for each call, and decodes any frames into
+    memory whose size limits them.
 """
 
 from __future__ import annotations
@@ -48,13 +47,13 @@ Framing: TypeAlias = Literal["gzip", "zlib"]
 
 _TOO_SMALL = 70  # ZSTD_error_dstSize_tooSmall
 _LEVEL, _CHECKSUM = 100, 201  # ZSTD_c_compressionLevel, ZSTD_c_checksumFlag
-_MAX_OVERHEAD = 16  # what incompressible data grows by in Blosc: the header, in bytes
+_MAX_OVERHEAD = 16  # bytes that Blosc adds to incompressible data: the header
 _cell = ctypes.c_char.from_buffer
 _byref, _frombuffer = ctypes.byref, np.frombuffer
 
 
 def _load(package: str, module: str, symbol: str) -> Any:
-    """Return the library of an extension module, which exports `symbol`, without importing its package."""
+    """Return the library of an extension module that exports `symbol`, without importing its package."""
     package_spec = find_spec(package)
     folders = package_spec.submodule_search_locations if package_spec else None
     spec = PathFinder.find_spec(f"{package}.{module}", list(folders or ()))
@@ -68,14 +67,15 @@ def _load(package: str, module: str, symbol: str) -> Any:
 
 @cache
 def _open(path: str, symbol: str) -> Any:
-    """Return a library whose functions call each other, and none of the same name in another library."""
-    # Where an application, or OpenGL, has loaded a libzstd of another version for all to see, the linker
-    # prefers it inside this one too: contexts of one version, used by the other, decode to wrong values.
-    # Linked to itself first, it isn't; where it has been linked otherwise already, a copy is.
+    """Return a library whose functions call each other, not functions of the same name in another library."""
+    # If an application, or OpenGL, has loaded another version of libzstd with global symbols, the linker
+    # prefers those inside this library too: contexts of one version, used by the other, decode to wrong
+    # values.  With RTLD_DEEPBIND a library prefers its own symbols.  If it was already linked without that
+    # flag, a copy is loaded with it.
     if sys.platform != "linux":
         return ctypes.CDLL(path)
     try:
-        library = ctypes.CDLL(path, os.RTLD_NOLOAD)  # it has been linked already
+        library = ctypes.CDLL(path, os.RTLD_NOLOAD)  # fails unless it is loaded already
     except OSError:
         if hasattr(os, "RTLD_DEEPBIND"):
             return ctypes.CDLL(path, os.RTLD_DEEPBIND)
@@ -94,9 +94,10 @@ def _same_address(one: Any, other: Any) -> bool:
 
 
 def _copy_of(path: str) -> str:
-    """Return the path of a copy in memory, which the linker takes for another library."""
-    # It knows libraries by their paths too, so the descriptor is never closed: its number is not used again.
-    import shutil  # which loads every compressor of the standard library, and is seldom needed
+    """Return the path of a copy in memory, which the linker considers another library."""
+    # The linker knows libraries by their paths too, so the descriptor is never closed and its number not
+    # reused.
+    import shutil  # imports every compressor of the standard library, and is rarely needed
 
     descriptor = os.memfd_create(os.path.basename(path))
     with open(path, "rb") as source, open(descriptor, "wb", closefd=False) as copy:
@@ -105,8 +106,8 @@ def _copy_of(path: str) -> str:
 
 
 def _address(buffer: Buffer) -> Any:
-    """Return the address of `buffer` for ctypes, which must not be empty."""
-    # ctypes takes the address of bytes itself, and of what may be written; for the rest NumPy finds it.
+    """Return the address of `buffer`, which must not be empty, for ctypes."""
+    # ctypes takes the address of bytes and of writable memory itself; for the rest NumPy does.
     if type(buffer) is bytes:
         return buffer
     if type(buffer) is memoryview and buffer.readonly:
@@ -115,8 +116,8 @@ def _address(buffer: Buffer) -> Any:
 
 
 def _free_with(user: Callable[..., Any], free: Callable[[Any], Any], context: Any) -> None:
-    """Call ``free(context)`` when `user` has gone."""
-    # Not when Python ends: a thread may be using it then, and the memory goes with the process.
+    """Call ``free(context)`` when `user` is garbage collected."""
+    # Not when Python ends: a thread may still use the context then, and the process frees its memory anyway.
     weakref.finalize(user, free, context).atexit = False
 
 
@@ -156,8 +157,8 @@ class Libdeflate:
 
     def open_decoder(self) -> Callable[[Framing, Buffer, memoryview], bool]:
         """Return ``decode(framing, encoded, out)``, for one worker."""
-        # It returns True if `encoded` is one sound stream, with nothing behind it, that fills
-        # `out`, which must not be empty; if not, `out` may have been overwritten in part.
+        # It returns True if `encoded` is one valid stream, with nothing after it, that fills `out`, which
+        # must not be empty.  Otherwise `out` may have been overwritten in part.
         context = self.alloc_decompressor()
         if not context:
             raise MemoryError
@@ -176,7 +177,7 @@ class Libdeflate:
         return decode
 
     def open_encoder(self, framing: Framing, level: int) -> Callable[[Buffer], Buffer]:
-        """Return an encoder for one worker; what it returns is valid until its next call."""
+        """Return an encoder for one worker; its result is valid until its next call."""
         context = self.alloc_compressor(level)
         if not context:
             raise MemoryError
@@ -226,7 +227,7 @@ def blosc() -> BloscLibrary:
         return decompress_ctx(_address(encoded), _byref(_cell(out)), len(out), 1)  # type: ignore[no-any-return]
 
     def open_compressor(cname: str, clevel: int, shuffle: int, blocksize: int, typesize: int) -> Compress:
-        # What doesn't change is made ready once: for chunks of some KiB that is a third of the call.
+        # Arguments that don't change are converted once: for chunks of a few KiB that is a third of the call.
         how = number(clevel), number(shuffle), size(typesize)
         name, block, threads = ctypes.c_char_p(cname.encode()), size(blocksize), number(1)
         memory, target, room = memoryview(b""), pointer(), size(0)
@@ -288,7 +289,7 @@ def zstd() -> ZstdLibrary:
         def decode(encoded: Buffer, out: memoryview) -> int | None:
             n, room = len(encoded), len(out)
             target = _byref(_cell(out)) if room else None
-            if n and type(encoded) is memoryview and not encoded.readonly:  # as `_address`, without a call
+            if n and type(encoded) is memoryview and not encoded.readonly:  # `_address`, inlined
                 source: Any = _byref(_cell(encoded))
             else:
                 source = _address(encoded) if n else None
@@ -329,7 +330,7 @@ def zstd() -> ZstdLibrary:
             context = idle.pop()
         except IndexError:
             context = new_encoder_of(level, checksum)
-        # Not kept with the context: what was returned last may be in use when the encoder is not.
+        # Not kept with the context: the last result may be in use when the encoder no longer is.
         out, most = memoryview(b""), -1
 
         def encode(decoded: Buffer) -> Buffer:
@@ -340,7 +341,7 @@ def zstd() -> ZstdLibrary:
                 most, out = n, np.empty(bound(n), np.uint8).data
             source = _address(view) if n else None
             written: int = encode_all(context, _byref(_cell(out)), len(out), source, n)
-            if is_error(written):  # no chunk is refused, but memory may be short
+            if is_error(written):  # no chunk is refused, but memory may run out
                 raise MemoryError(text_of(written).decode())
             return out[:written]
 
@@ -349,7 +350,7 @@ def zstd() -> ZstdLibrary:
 
     @cache
     def encoders() -> Callable[[int, bool], Callable[[Buffer], Buffer]]:
-        # NumCodecs' build encodes 512 chunks of 32^3 uint16 in 383 ms, that of zstandard in 249.
+        # NumCodecs' build encodes 512 chunks of 32^3 uint16 in 383 ms, zstandard's in 249.
         try:
             from chunkwise.core.libraries.zstd_streams import open_zstandard_encoder
 
@@ -360,7 +361,7 @@ def zstd() -> ZstdLibrary:
     def open_encoder(level: int, checksum: bool) -> Callable[[Buffer], Buffer]:
         return encoders()(level, checksum)
 
-    # The lock is kept: it would take longer to come back to it than to go through the headers of blocks.
+    # The interpreter lock is kept: reacquiring it would take longer than reading the block headers.
     locked = ctypes.PyDLL(library._name, handle=library._handle)
     frame_nbytes = getattr(locked, "ZSTD_findFrameCompressedSize", None)
     content_nbytes = getattr(locked, "ZSTD_getFrameContentSize", None)

@@ -1,4 +1,4 @@
-"""Libraries that compress and check: which of the packages that have one does the work here."""
+"""Libraries that compress and compute checksums, from the first installed package that provides one."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ Compress: TypeAlias = "Callable[[Buffer], Buffer | None]"
 T = TypeVar("T")
 
 MOST_KEPT, LARGEST_KEPT = 8, 1 << 22
-"""Contexts of a kind that are kept for later, and bytes of one."""
-# The memory of a new context comes page by page from the system, which takes 0.2 ms for encoding, and each
-# read and write opens some.
+"""Number of idle contexts that are kept of each kind, and the most bytes of one."""
+# The system provides the memory of a new context page by page, which takes 0.2 ms for encoding, and each read
+# and write opens several.
 
 
 class BloscLibrary(NamedTuple):
-    """c-blosc, by one way or the other."""
+    """c-blosc, whichever package provides it."""
 
     # ``decompress(encoded, out)`` fills a writable view; returns the number of bytes, or a negative
     # number if the data is corrupt. The header must have been checked against both sizes.
@@ -39,30 +39,30 @@ class BloscLibrary(NamedTuple):
     # ``open_compressor(cname, clevel, shuffle, blocksize, typesize)`` returns a `Compress` for
     # one worker.
     open_compressor: Callable[[str, int, int, int, int], Compress]
-    cnames: frozenset[str] = frozenset()  # the compressors inside that it was built with
+    cnames: frozenset[str] = frozenset()  # the compressors that it was built with
 
 
 class ZstdLibrary(NamedTuple):
-    """Zstandard, by one way or the other."""
+    """Zstandard, whichever package provides it."""
 
     # ``open_decoder()`` returns ``decode(encoded, out)`` for one worker, which decodes all frames and
     # returns the number of bytes, or None if `out` is too small for them.
     open_decoder: Callable[[], Callable[[Buffer, memoryview], int | None]]
-    # ``open_encoder(level, checksum)`` returns an encoder for one worker; what it returns is one frame
-    # with its content size, valid until the next call.
+    # ``open_encoder(level, checksum)`` returns an encoder for one worker; its result is one frame with its
+    # content size, valid until the next call.
     open_encoder: Callable[[int, bool], Callable[[Buffer], Buffer]]
-    # ``frame_nbytes(address, nbytes)`` returns the size of the first frame of what lies there, and
-    # ``content_nbytes`` of the same that of its content; numbers that none has where they can't be told.
-    # None if the library doesn't tell.
+    # ``frame_nbytes(address, nbytes)`` returns the size of the first frame at that address, and
+    # ``content_nbytes(address, nbytes)`` that of its content; an impossible number if the size is unknown.
+    # None if the library lacks the function.
     frame_nbytes: Callable[[int, int], int] | None = None
     content_nbytes: Callable[[int, int], int] | None = None
 
 
 class Library(Generic[T]):
-    """A library, by the first of several implementations that is there; calling it returns the library."""
+    """A library from the first available implementation; calling the object returns it."""
 
     def __init__(self, work: str, package: str, implementations: dict[str, Callable[[], T]]) -> None:
-        # An implementation that isn't there raises ImportError; where there is none, `package` brings one.
+        # An unavailable implementation raises ImportError; if all do, `package` is the one to install.
         self.work, self.package, self.implementations = work, package, implementations
         self._found: tuple[str, T] | None = None
 

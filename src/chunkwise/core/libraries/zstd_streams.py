@@ -1,6 +1,6 @@
-"""Zstandard by stream objects: those of ``zstandard``, and those of the standard library from Python 3.14 on.
+"""Zstandard by stream objects: from ``zstandard``, or from the standard library since Python 3.14.
 
-Frames are decoded piece by piece into memory whose size bounds them, whatever their headers claim.
+Frames are decoded piece by piece into memory whose size limits them, whatever their headers claim.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from chunkwise.errors import DataCorruptionError
 
 __all__ = ["open_zstandard_encoder", "standard_library", "zstandard_library"]
 
-# What is fed at once where a frame's output can't be bounded: 1 KiB can expand to 32 MiB (4 bytes to a block
+# Bytes to feed at once if a frame's output can't be limited: 1 KiB can expand to 32 MiB (4 bytes to a block
 # of 128 KiB).
 _STEP, _MAX_RATIO = 1024, 32768
 
 
 def zstandard_library() -> ZstdLibrary:
-    """Return Zstandard as the package ``zstandard`` has it."""
+    """Return Zstandard from the package ``zstandard``."""
     import zstandard
 
     def open_decoder() -> Callable[[Buffer, memoryview], int | None]:
@@ -29,7 +29,8 @@ def zstandard_library() -> ZstdLibrary:
         )  # fmt: skip
 
         def decode(encoded: Buffer, out: memoryview) -> int | None:
-            # One frame of the very size is decoded at once, which is memory of at most the size of `out`.
+            # A frame of exactly the expected size is decoded at once, which takes at most the memory of
+            # `out`.
             try:
                 if content_size(encoded) == len(out):
                     out[:] = context.decompress(encoded, allow_extra_data=False)
@@ -73,14 +74,14 @@ def _keep(kept: list[Any], context: Any) -> None:
 
 
 def standard_library() -> ZstdLibrary:
-    """Return Zstandard as the standard library has it."""
+    """Return Zstandard from the standard library."""
     from compression import zstd
 
     def open_encoder(level: int, checksum: bool) -> Callable[[Buffer], Buffer]:
         parameter = zstd.CompressionParameter
         options = {parameter.compression_level: level, parameter.checksum_flag: int(checksum)}
         context = zstd.ZstdCompressor(options=options)
-        # A frame that is begun and ended by one call has its content size.
+        # A frame that one call begins and ends stores its content size.
         return lambda decoded: context.compress(decoded, zstd.ZstdCompressor.FLUSH_FRAME)
 
     def open_decoder() -> Callable[[Buffer, memoryview], int | None]:

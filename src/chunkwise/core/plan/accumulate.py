@@ -1,9 +1,9 @@
-"""Reductions of cells that are too large to be held, from parts of a cell.
+"""Reductions of cells that are too large for memory, from parts of a cell.
 
-Integers stay exact.  Floats are added up in 64 bits, part by part: there is no order of elements to agree
-on with others any more.  The median and the mode are counted for types of up to 16 bits.  The median of
-larger ones is found 16 bits at a time, in a pass over the cell for each; the mode, which is for labels, takes
-memory for the distinct elements.
+Integers stay exact.  Floats are added up in 64 bits, part by part, so the order of elements is not
+TensorStore's.  For types of up to 16 bits, the median and the mode are found by counting.  For larger types,
+the median is found 16 bits at a time, with one pass over the cell each; the mode, which is meant for labels,
+takes memory for the distinct elements.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ Array: TypeAlias = npt.NDArray[Any]
 
 
 class Accumulator(Protocol):
-    """A reduction of the parts of a cell so far."""
+    """A reduction of the parts of a cell that were added so far."""
 
     @abstractmethod
     def add(self, part: Array) -> None:
         """Take in further elements, of any shape."""
 
     def again(self) -> bool:
-        """Return True if all elements are to be taken in once more; called after each pass over them."""
+        """Return True if all elements are needed once more; called after each pass over them."""
         return False
 
     @abstractmethod
     def result(self) -> Any:
-        """Return the element that stands for the cell."""
+        """Return the result for the cell."""
 
 
 def open_accumulator(method: str, dtype: DataType) -> Callable[[], Accumulator] | None:
-    """Return what makes accumulators for `method`; None if there is no way to do without all elements."""
+    """Return the function that makes accumulators for `method`; None if that needs all elements at once."""
     kind, memory = dtype.kind, dtype.memory_dtype
     if method == "mean" and kind in ("bool", "int"):
         return lambda: _IntegerMean(kind == "bool")
@@ -59,7 +59,7 @@ def open_accumulator(method: str, dtype: DataType) -> Callable[[], Accumulator] 
 
 
 def _plain(part: Array) -> Array:
-    """Return small integers and booleans as a type that NumPy computes with."""
+    """Return small integers and booleans in a type that NumPy computes with."""
     if part.dtype.kind == "b":
         return part.view(np.uint8)
     return part if part.dtype.kind in "iu" else part.astype(np.int8)
@@ -148,21 +148,21 @@ class _Counts(Accumulator):
 
 
 class _Median(Accumulator):
-    """The bits of the median from the highest down: of elements as unsigned numbers in the same order."""
+    """The bits of the median, highest first; elements are taken as unsigned numbers in the same order."""
 
     def __init__(self, memory: np.dtype[Any]) -> None:
         self._memory = memory
         self._bits = np.dtype(f"u{memory.itemsize}")
         self._sign = 1 << (8 * memory.itemsize - 1)
         self._shift = 8 * memory.itemsize - 16
-        self._known = 0
+        self._high_bits = 0
         self._rank = -1
         self._counts = np.zeros(1 << 16, np.int64)
 
     def add(self, part: Array) -> None:
         keys = self._keys(part.reshape(-1))
         if self._rank >= 0:
-            keys = keys[keys >> self._bits.type(self._shift + 16) == self._known]
+            keys = keys[keys >> self._bits.type(self._shift + 16) == self._high_bits]
         digits = (keys >> self._bits.type(self._shift)) & self._bits.type(0xFFFF)
         self._counts += np.bincount(digits.astype(np.int64), minlength=len(self._counts))
 
@@ -172,7 +172,7 @@ class _Median(Accumulator):
             self._rank = (int(below[-1]) - 1) // 2
         digit = int(np.searchsorted(below, self._rank, "right"))
         self._rank -= int(below[digit - 1]) if digit else 0
-        self._known = self._known << 16 | digit
+        self._high_bits = self._high_bits << 16 | digit
         self._counts[:] = 0
         self._shift -= 16
         return self._shift >= 0
@@ -181,9 +181,9 @@ class _Median(Accumulator):
         flip = self._sign
         if self._memory.kind == "u":
             flip = 0
-        elif self._memory.kind == "f" and not self._known & self._sign:
+        elif self._memory.kind == "f" and not self._high_bits & self._sign:
             flip = 2 * self._sign - 1
-        return np.array(self._known ^ flip, self._bits).view(self._memory)[()]
+        return np.array(self._high_bits ^ flip, self._bits).view(self._memory)[()]
 
     def _keys(self, values: Array) -> Array:
         if self._memory.kind == "u":
@@ -199,7 +199,7 @@ class _Median(Accumulator):
 
 
 class _Mode(Accumulator):
-    """The distinct elements so far, and how often there is each."""
+    """The distinct elements so far, and how often each occurs."""
 
     def __init__(self) -> None:
         self._distinct: Array | None = None

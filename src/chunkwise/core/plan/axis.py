@@ -2,8 +2,8 @@
 
 Input and storage dimensions that depend on each other through the output index maps form a *connected
 set*.  Each set is partitioned alone, and the touched chunks are the outer product of the sets, so
-planning costs the sum of the chunks along the dimensions and not their product.  For a slice the set is
-one dimension, and is made here; `chunkwise.core.plan.indexed` makes the others.
+planning costs the sum of the chunks along the dimensions and not their product.  The set of a slice is one
+dimension, and is made here; `chunkwise.core.plan.indexed` makes the others.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class PlanAxis(NamedTuple):
     extents: tuple[tuple[int, ...], ...]
     # selections inside the chunk: slices, or tuples of index arrays that broadcast to the product of the sets
     chunk: tuple[Any, ...]
-    out: tuple[Any, ...]  # the same in the result, as seen through `Layout.view`
-    # True where all of the chunk is selected along these dimensions, and may be decoded in place or
+    out: tuple[Any, ...]  # the same in the result, seen through `Layout.view`
+    # True if the whole chunk is selected along these dimensions, so that it may be decoded in place or
     # overwritten
     whole: tuple[bool, ...]
-    indexed: bool  # True if `chunk` and `out` hold tuples of index arrays
+    indexed: bool  # True if `chunk` and `out` hold tuples of index arrays, not slices
 
     @property
     def n_entries(self) -> int:
@@ -66,8 +66,8 @@ def is_indexed(axes: Iterable[PlanAxis]) -> bool:
 
 def strided_axis(grid: ChunkGrid, dim: int, offset: int, stride: int, size: int) -> PlanAxis:
     """Partition ``offset + stride * i``, for i in ``[0, size)``, by the cells of `grid` along `dim`."""
-    # `stride` is positive: the layout of the result turns a negative one around, once.  A cell without a
-    # selected element, which a stride larger than the chunk jumps over, has no entry.
+    # `stride` is positive: the layout of the result turns a negative one around, once.  A cell that the
+    # stride skips has no entry.
     cells, extents, chunk, out, whole = [], [], [], [], []
     i = 0
     while i < size:

@@ -1,11 +1,11 @@
-"""Dividing an array into blocks that begin and end where its chunks do.
+"""Dividing an array into blocks that begin and end at chunk boundaries.
 
 1. Along each dimension the unit is the write chunk.
-2. The block is grown, the dimensions in turn, by whole units until it is as large as wanted; first so far
-   that it holds whole chunks of the source, so that none is decoded more often than it has to be.
+2. The block grows by whole units, one dimension after the other, up to the desired size; first until it holds
+   whole chunks of the source, so that none is decoded more often than necessary.
 3. The blocks cover the domain in C order, the last dimension fastest.
 
-`boxes` does the same with a box that is worked on piece by piece.
+`boxes` divides a box that is processed piece by piece in the same way.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ def block_shape(
     Parameters
     ----------
     shape : sequence of int
-        Of the whole.
+        Shape of the whole.
     unit : sequence of int
-        Block shapes are multiples of it: the write chunk of the target.
+        Write chunk of the target; block shapes are multiples of it.
     source_chunk : sequence of int
-        Block shapes are multiples of it as well, if possible.
+        Chunk of the source; block shapes are multiples of it too, if possible.
     itemsize : int
-        Bytes of an element.
+        Size of an element, in bytes.
     largest_nbytes : int
-        Size that blocks don't exceed, unless a single unit does.
+        Largest size of a block, unless a single unit is larger.
 
     Examples
     --------
@@ -63,7 +63,7 @@ def block_shape(
             return True
         return False
 
-    # Where the source's chunks are larger than the unit, each would otherwise be read several times.
+    # Otherwise source chunks larger than the unit would each be read several times.
     for dim in sorted(range(len(block)), key=lambda d: -(source_chunk[d] / block[d])):
         if source_chunk[dim] > block[dim] and not grow(dim, source_chunk[dim]):
             room = largest_nbytes // max(1, prod(block) * itemsize // block[dim])
@@ -84,9 +84,9 @@ class Blocks(NamedTuple):
     domain : IndexDomain
         Finite.
     origin : tuple of int
-        A place where blocks begin, in the domain or not.
+        An index at which a block begins, inside the domain or not.
     shape : tuple of int
-        Of a block, in elements; those at the edges are smaller.
+        Shape of a block, in elements; blocks at the edges are smaller.
     """
 
     domain: IndexDomain
@@ -99,7 +99,7 @@ class Blocks(NamedTuple):
         return prod(n for _, n in self._along())
 
     def block(self, number: int) -> IndexDomain:
-        """Return the domain of a block; the last dimension is the fastest."""
+        """Return the domain of a block; the last dimension varies fastest."""
         low, high = [], []
         domain = self.domain
         along = self._along()
@@ -116,7 +116,7 @@ class Blocks(NamedTuple):
         return map(self.block, range(self.n_blocks))
 
     def _along(self) -> list[tuple[int, int]]:
-        """Return the first block along each dimension, counted from the origin, and how many there are."""
+        """Return the first block along each dimension, counted from the origin, and the number of blocks."""
         return [
             ((lo - at) // size, -(-(hi - at) // size) - (lo - at) // size if hi > lo else 0)
             for lo, hi, at, size in zip(
@@ -128,9 +128,9 @@ class Blocks(NamedTuple):
 def boxes(
     lower: Sequence[int], upper: Sequence[int], unit: Sequence[int], n_elements: int
 ) -> Iterator[tuple[slice, ...]]:
-    """Yield slices of ``[lower, upper)`` that make it up, in C order, cut at multiples of `unit`."""
-    # A dimension is cut only if those before it are cut into single units, so with units of 1 the boxes are
-    # runs of the C order.  A box has at most `n_elements`, unless a unit has more.
+    """Yield slices that make up ``[lower, upper)``, in C order, cut at multiples of `unit`."""
+    # A dimension is cut only if all before it are cut into single units, so with units of 1 the boxes are
+    # runs in C order.  A box has at most `n_elements` elements, unless a unit has more.
     sizes = [hi - lo for lo, hi in zip(lower, upper, strict=True)]
     if 0 in sizes:
         return iter(())
@@ -146,7 +146,7 @@ def boxes(
 
 
 def _cuts(lower: int, upper: int, length: int) -> Iterator[slice]:
-    if lower < upper <= lower + length:  # not even at a multiple: a dimension before it may be cut already
+    if lower < upper <= lower + length:  # even between multiples: a dimension before it may be cut
         yield slice(lower, upper)
         return
     while lower < upper:

@@ -1,7 +1,7 @@
-"""Indices of a region that boxes leave uncovered, and boxes that overlap.
+"""The parts of a region that boxes leave uncovered, and boxes that overlap.
 
-A region is taken apart around one of the boxes that meet it: what lies outside of that box, on either side
-along each dimension, is looked at in the same way with the boxes that meet it.
+A region is split around one of the boxes that meet it.  The parts outside that box, on either side along each
+dimension, are then split in the same way by the boxes that meet them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Box(NamedTuple):
 
 
 class Overlap(NamedTuple):
-    """Two boxes, by number, that have the indices of `box` in common; the later one hides the other."""
+    """Two boxes, by number, whose intersection is `box`; the later one hides the other."""
 
     below: int
     above: int
@@ -41,7 +41,7 @@ class Overlap(NamedTuple):
 
 
 def uncovered(lower: Sequence[int], upper: Sequence[int], boxes: LayerBoxes) -> Iterator[Box]:
-    """Yield boxes that don't overlap and together are what no box of `boxes` has of ``[lower, upper)``."""
+    """Yield disjoint boxes that make up the part of ``[lower, upper)`` outside all `boxes`."""
     first = Box(tuple(lower), tuple(upper))
     todo = [(first, boxes.meeting(first.lower, first.upper))]
     while todo:
@@ -55,7 +55,7 @@ def uncovered(lower: Sequence[int], upper: Sequence[int], boxes: LayerBoxes) -> 
         highs = np.minimum(boxes.upper[numbers], region.upper)
         sizes = (highs - lows).astype(float).prod(axis=1)
         largest = np.flatnonzero(sizes == sizes.max())
-        chosen = int(largest[len(largest) // 2])  # one in the middle leaves halves
+        chosen = int(largest[len(largest) // 2])  # a box in the middle leaves two halves
         low, high = lows[chosen].tolist(), highs[chosen].tolist()
         rest_low, rest_high = list(region.lower), list(region.upper)
         for dim in range(boxes.rank):
@@ -72,7 +72,7 @@ def uncovered(lower: Sequence[int], upper: Sequence[int], boxes: LayerBoxes) -> 
 
 
 def overlaps(boxes: LayerBoxes) -> Iterator[Overlap]:
-    """Yield all pairs of boxes that have an index in common."""
+    """Yield all pairs of boxes that overlap."""
     for number in range(len(boxes.lower)):
         lower, upper = boxes.lower[number], boxes.upper[number]
         if not (lower < upper).all():

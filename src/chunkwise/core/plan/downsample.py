@@ -1,11 +1,11 @@
-"""Reads of a downsampled array as a plan: parts of the base, and where their cells go.
+"""Reads of a downsampled array as a plan: parts of the base, and the destinations of their cells.
 
-1. Cell i along a dimension covers base indices ``[i * f, (i + 1) * f)``, as far as they exist.  Only the
-   first and the last cell can be smaller, so that there are at most three *classes* of cells.
-2. The request is partitioned by classes, as any other is by chunks: what it selects of one class in every
-   dimension is cells of equal shape.
-3. Those are cut into pieces of limited size, at chunks of the base where that is possible.
-4. Of each piece the base is read as one array, which is looked at as a block of cells.
+1. Cell i along a dimension covers those of the base indices ``[i * f, (i + 1) * f)`` that exist.  Only the
+   first and the last cell can be smaller, so there are at most three *classes* of cells.
+2. The request is partitioned by classes, as other requests are by chunks: the cells of one class in every
+   dimension have equal shapes.
+3. These cells are cut into pieces of limited size, at chunks of the base if possible.
+4. For each piece the base is read as one array, which is viewed as a block of cells.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ class DownsamplePlan(NamedTuple):
 
     pieces: list[CellPiece]
     layout: Layout
-    n_elements: int  # of the base, that are read
+    n_elements: int  # elements of the base that are read
 
 
 class _Cells(NamedTuple):
     """Some cells of one class along one connected set."""
 
     dims: tuple[int, ...]  # base dimensions
-    # for each of `dims` the first base index of each cell, a range or an array
+    # for each of `dims`, the first base index of each cell, a range or an array
     starts: tuple[range | npt.NDArray[np.int64], ...]
-    extents: tuple[int, ...]  # for each of `dims` the size of a cell
+    extents: tuple[int, ...]  # for each of `dims`, the size of a cell
     out: Any  # a slice of the result, or index arrays for an indexed set
 
     @property
@@ -70,7 +70,7 @@ class CellPiece(NamedTuple):
     sets: tuple[_Cells, ...]
 
     def single(self) -> IndexDomain | None:
-        """Return which part of the base it is, if it is a single cell."""
+        """Return the part of the base that a single cell covers; None for several cells."""
         if any(s.n != 1 for s in self.sets):
             return None
         bounds = {
@@ -84,7 +84,7 @@ class CellPiece(NamedTuple):
         )
 
     def request(self) -> IndexTransform:
-        """Return what to read of the base: for each strided set one dimension, for an indexed one several."""
+        """Return the request to the base: one dimension for each strided set, several for an indexed one."""
         shape = self._shape()
         if not any(s.indexed for s in self.sets):
             quick = self._strided(shape)
@@ -112,7 +112,7 @@ class CellPiece(NamedTuple):
         return IndexTransform(IndexDomain(shape=shape), [m for m in output if m is not None])
 
     def _strided(self, shape: list[int]) -> IndexTransform | None:
-        """Return the request for whole cells next to each other, which most requests are; else None."""
+        """Return the request for adjacent whole cells, the common case; otherwise None."""
         output: dict[int, OutputIndexMap] = {}
         for axis, s in enumerate(self.sets):
             along = s.starts[0]
@@ -124,7 +124,7 @@ class CellPiece(NamedTuple):
         return IndexTransform._make(IndexDomain._of_shape(shape), maps)
 
     def block(self, values: Array) -> Array:
-        """Return what was read as a block of shape ``(n0, e0, n1, e1, ...)``, by base dimension."""
+        """Return the data read as a block of shape ``(n0, e0, n1, e1, ...)``, by base dimension."""
         shape: list[int] = []
         axes: dict[int, tuple[int | None, int]] = {}
         for s in self.sets:
@@ -168,8 +168,8 @@ def plan_downsample(
     n_elements: int,
 ) -> DownsamplePlan:
     """Plan a read of cells of `factors` elements of a base with bounds `lower` and `upper`."""
-    # `chunk` is the shape of a chunk of the base, aligned with 0; 1 where there is none.  `n_elements` of the
-    # base are read at a time, unless a chunk, or a cell, has more.
+    # `chunk` is the shape of a chunk of the base, aligned with 0; 1 in a dimension without chunks.
+    # `n_elements` of the base are read at a time, unless a chunk, or a cell, has more.
     grid = _Classes(factors, lower, upper)
     axes, layout = partition(transform, grid, check_cover=False)
     pieces: list[CellPiece] = []
@@ -186,7 +186,7 @@ def plan_downsample(
 
 
 class _Classes:
-    """The classes of cells as a grid, so that requests are partitioned by them."""
+    """The classes of cells as a grid, so that requests can be partitioned by class."""
 
     chunk_shape = None
 
@@ -212,7 +212,7 @@ class _Classes:
         return len(self._edges[dim]) - 1
 
     def extent(self, dim: int, cell: int) -> tuple[int, int]:
-        """Return where the first cell of a class starts in the base, and the size of its cells."""
+        """Return the start of a class's first cell in the base, and the size of its cells."""
         f, first = self.factors[dim], self._edges[dim][cell]
         start = max(first * f, self.lower[dim])
         return start, min((first + 1) * f, self.upper[dim]) - start
@@ -242,7 +242,7 @@ def _unit(cells: _Cells, factors: Sequence[int], chunk: Sequence[int]) -> int:
 
 
 def _lengths(sets: Sequence[_Cells], units: Sequence[int], n_elements: int) -> list[int]:
-    """Return how many cells along each set a piece has: whole chunks, as many as there is room for."""
+    """Return how many cells a piece has along each set: as many whole chunks as fit."""
     lengths = list(units)
     size = prod(n * prod(s.extents) for n, s in zip(lengths, sets, strict=True))
     for i in reversed(range(len(sets))):
@@ -266,7 +266,7 @@ def _cut(cells: _Cells, length: int, factors: Sequence[int]) -> Iterator[_Cells]
 
 
 def _along(values: Array, axes: Sequence[int], rank: int) -> Array:
-    """Return `values` with their dimensions at `axes` of an array of `rank` dimensions."""
+    """Return `values` as an array of `rank` dimensions, with their own dimensions at `axes`."""
     shape = [1] * rank
     for axis, n in zip(axes, values.shape, strict=True):
         shape[axis] = n

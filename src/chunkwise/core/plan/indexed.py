@@ -2,8 +2,8 @@
 
 1. The storage coordinates of all points of the set are computed, one array for each storage dimension.
 2. So are their cells, joined into one number for each point.
-3. A stable sort brings the points of a cell together, in the order in which they were asked for, which
-   makes the last of several values for one element the one that is written, as in NumPy.
+3. A stable sort brings the points of a cell together, in the order of the request.  So of several values for
+   one element the last is written, as in NumPy.
 4. The runs of equal numbers are the entries; their index arrays are views of the sorted coordinates.
 """
 
@@ -73,9 +73,9 @@ def indexed_axis(
 
 
 def sliced(axis: PlanAxis) -> PlanAxis:
-    """Return an indexed set of one dimension, and of one of the result, with slices if each entry is one."""
-    # Single elements and neighbours that are asked for in their order, as samples and sorted indices are, are
-    # copied without index arrays then, and whole chunks are decoded in place.
+    """Return an indexed set of one dimension with slices instead, if each of its entries is a slice."""
+    # Single elements, and neighbours that are requested in order, such as samples and sorted indices, are
+    # then copied without index arrays, and whole chunks are decoded in place.
     chunk, out = [], []
     for (inside,), (place,) in zip(axis.chunk, axis.out, strict=True):
         n = inside.size
@@ -89,7 +89,7 @@ def sliced(axis: PlanAxis) -> PlanAxis:
 
 
 def _ascends(numbers: Indices, first: int, n: int) -> bool:
-    """Return True if `numbers` are the `n` from `first` on."""
+    """Return True if `numbers` are ``range(first, first + n)``."""
     last = int(numbers.flat[n - 1])
     return last - first == n - 1 and bool((numbers.reshape(-1) == np.arange(first, first + n)).all())
 
@@ -102,7 +102,7 @@ def _pieces(arrays: Sequence[Indices], runs: list[slice], shape: list[int]) -> t
 
 
 def _group(cells: list[Indices]) -> tuple[Indices, Indices]:
-    """Return the order that brings equal cells together, and where in it each group starts."""
+    """Return the order that brings equal cells together, and the start of each group in it."""
     number = np.zeros(cells[0].size, np.int64)
     n_numbers = 1
     for along in cells:
@@ -114,7 +114,7 @@ def _group(cells: list[Indices]) -> tuple[Indices, Indices]:
             low, span, n_numbers = 0, int(along.max()) + 1, int(number.max()) + 1
         number = number * span + (along - low)
         n_numbers *= span
-    # small numbers are sorted in linear time
+    # NumPy sorts small numbers in linear time
     order = np.argsort(number.astype(np.uint16) if n_numbers <= 2**16 else number, kind="stable")
     ordered = number[order]
     starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))

@@ -1,4 +1,4 @@
-"""The parts of a request that the layers of a stack have."""
+"""The parts of a request that fall to the layers of a stack."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ Numbers = npt.NDArray[np.int64]
 Bounds: TypeAlias = tuple[Numbers, Numbers, Numbers]
 
 NO_LAYER = -1
-"""Mark of places without a layer."""
+"""Marks cells without a layer."""
 
-# Elements of index arrays are read to memory of their own and scattered from there.  4,000,000 of them in 16
-# layers take 146 ms with 256 KiB, 62 with 1 MiB, 51 to 54 with 4 to 128 MiB.
+# Elements selected by index arrays are read into a buffer and scattered from there. 4,000,000 of them in 16
+# layers take 146 ms with 256 KiB, 62 ms with 1 MiB, 51 to 54 ms with 4 to 128 MiB.
 _POINTS_NBYTES = 4 << 20
 
 
@@ -33,13 +33,13 @@ class Region(NamedTuple):
     """A region of a request in which the topmost layers are resolved at once."""
 
     box: tuple[slice, ...]  # the part of the caller's array
-    # the order in which that is seen; None if it belongs to one layer and is seen as it is
+    # the order in which the parts see it; None if it belongs to one layer and is seen unchanged
     layout: Layout | None
     indexed: bool  # True if its elements are scattered by index arrays
 
     @property
     def index(self) -> Any:
-        """Index of its part of the caller's array."""
+        """Index of the region in the caller's array."""
         return (*self.box, ...)
 
     def view(self, array: Array, *, last: bool = False) -> Array:
@@ -48,24 +48,24 @@ class Region(NamedTuple):
         return part if self.layout is None else self.layout.view(part, last=last)
 
     def finish(self, array: Array) -> None:
-        """Repeat what was read along dimensions that nothing depends on."""
+        """Repeat the data read along dimensions that nothing depends on."""
         if self.layout is not None:
             self.layout.broadcast(array[self.index])
 
 
 class LayerRequest(NamedTuple):
-    """The part of a request that one layer has."""
+    """The part of a request that falls to one layer."""
 
-    layer: int  # `NO_LAYER` if no layer has it
+    layer: int  # the layer's number, or `NO_LAYER`
     region: Region  # the region of the request that it belongs to
-    request: IndexTransform  # to the stack
+    request: IndexTransform  # transform into the stack
     at: tuple[Any, ...]  # index of its elements in `Region.view`
 
 
 class LayerRequests:
-    """Parts of one region without index arrays, by the thousand."""
+    """Parts of one region without index arrays, perhaps thousands."""
 
-    # `runs`, of shape ``(n, rank, 2)``, are the entries of `axes` that each part has, and `starts` the first
+    # `runs`, of shape ``(n, rank, 2)``, are the entries of `axes` of each part, and `starts` the first
     # indices of their cells; layers ascend.
 
     def __init__(
@@ -84,7 +84,7 @@ class LayerRequests:
 
     @cached_property
     def bounds(self) -> Bounds | None:
-        """First indices in the stack, and bounds in the view, each ``(n, rank)``; None if there are steps."""
+        """First indices in the stack and bounds in the view, each ``(n, rank)``; None with steps."""
         if any(axis.chunk[0].step != 1 for axis in self._axes):
             return None
         first, start, stop = (np.empty(self._runs.shape[:2], np.int64) for _ in range(3))
@@ -106,12 +106,12 @@ class LayerRequests:
 
 
 class Run(NamedTuple):
-    """Neighbouring entries of a connected set, put together."""
+    """Adjacent entries of a connected set, joined."""
 
     dims: tuple[int, ...]
     # for each of `dims`, indices of the elements in the stack: a range or an array
     coordinates: tuple[Any, ...]
-    out: Any  # their place in the caller's array: a slice, or index arrays
+    out: Any  # their indices in the caller's array: a slice, or index arrays
     indexed: bool  # True if `coordinates` and `out` are index arrays
 
     @property

@@ -1,7 +1,7 @@
-"""Boxes that meet a region, found without looking at all of them.
+"""Boxes that meet a region, found without checking all boxes.
 
-Along the dimension in which they lie apart best, the boxes are sorted by their lower bounds, and the largest
-upper bound so far is kept for each.  The boxes that can meet an interval are a run of that order.
+The boxes are sorted by their lower bounds along the dimension that separates them best, and the largest upper
+bound so far is kept for each.  The boxes that can meet an interval are consecutive in that order.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _FAR = 2**62
 
 
 class LayerBoxes:
-    """Boxes in index space, numbered from 0; one that is empty meets nothing."""
+    """Boxes in index space, numbered from 0; an empty box meets nothing."""
 
     __slots__ = ("_all_meet", "_dim", "_edges", "_highest", "_lowest", "_order", "lower", "rank", "upper")
 
     def __init__(self, lower: Sequence[Sequence[int]], upper: Sequence[Sequence[int]], rank: int) -> None:
         self.rank = rank
-        # Bounds along one dimension are next to each other, since that is how they are looked at.
+        # Bounds along one dimension are adjacent in memory, since they are searched by dimension.
         self.lower: Numbers = np.asfortranarray(np.asarray(lower, np.int64).reshape(len(lower), rank))
         self.upper: Numbers = np.asfortranarray(np.asarray(upper, np.int64).reshape(len(lower), rank))
         self._edges: list[Numbers | None] = [None] * rank
@@ -35,9 +35,9 @@ class LayerBoxes:
         if not rank:
             return
         order = np.argsort(self.lower[:, self._dim], kind="stable")
-        self._order = order[(self.lower < self.upper)[order].all(axis=1)]  # but for empty ones
+        self._order = order[(self.lower < self.upper)[order].all(axis=1)]  # except empty ones
         self._lowest = self.lower[self._order, self._dim]
-        # What begins before the one and ends after the other meets all boxes, along a dimension.
+        # An interval that begins before the one and ends after the other meets all boxes along a dimension.
         last, first = self.lower.max(axis=0, initial=-_FAR), self.upper.min(axis=0, initial=_FAR)
         self._all_meet = list(zip(last.tolist(), first.tolist(), strict=True))
         self._highest = np.maximum.accumulate(self.upper[self._order, self._dim])
@@ -65,14 +65,14 @@ class LayerBoxes:
         return edges
 
     def edge_before(self, dim: int, index: int, lowest: int) -> int:
-        """Return the greatest bound of any box along `dim` that is not above `index`, or else `lowest`."""
+        """Return the greatest bound of a box along `dim` that is at most `index`, or else `lowest`."""
         edges = self.edges(dim)
         place = int(np.searchsorted(edges, index, "right"))
         return int(edges[place - 1]) if place else lowest
 
 
 class LayerCells:
-    """Cells each of which lies wholly inside or outside of any layer."""
+    """Cells that each lie wholly inside or outside every layer."""
 
     chunk_shape = None
 
@@ -108,7 +108,7 @@ class LayerCells:
 
 
 def _distinct(numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return the different ones of `numbers` in order."""
+    """Return the distinct `numbers` in order."""
     # Not numpy.unique: its first call loads numpy.ma, which takes as long as reading a hundred layers.
     ordered = np.sort(numbers)
     return ordered[np.concatenate(([True], ordered[1:] != ordered[:-1]))] if len(ordered) else ordered

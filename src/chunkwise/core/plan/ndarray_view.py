@@ -1,9 +1,9 @@
 """An index transform over an array in memory: a view if there are no index arrays, else a view and points.
 
-1. Dimensions that an index array depends on are *points*; an output that depends on one of them, or on
+1. Dimensions that an index array depends on are *points*. An output that depends on one of them, or on
    nothing, is given by coordinates.
-2. Every other output is a slice, turned around for a negative stride.  So what is left is a view, with
-   strides added up where several outputs follow one input (a diagonal).
+2. Every other output is a slice, reversed for a negative stride.  The rest is therefore a view, whose strides
+   are added up if several outputs follow one input (a diagonal).
 3. Inputs that nothing depends on are repeated.
 """
 
@@ -21,11 +21,11 @@ from chunkwise.errors import OutOfRangeError
 
 __all__ = ["PointView", "point_view", "strided_view", "with_strides"]
 
-_REGISTERED = 2  # `numpy.dtype.isbuiltin` of a type that another library has added
+_REGISTERED = 2  # `numpy.dtype.isbuiltin` of types from other libraries
 
 
 class PointView(NamedTuple):
-    """Points in some dimensions of an array, and all of the others."""
+    """Points in some dimensions of an array, and all indices of the others."""
 
     view: npt.NDArray[Any]  # first the dimensions that `points` index, then one for each of `rest`
     # index arrays for the first dimensions of `view`; they broadcast to the shape of `inputs`
@@ -50,13 +50,13 @@ def strided_view(array: npt.NDArray[Any], transform: Transform) -> npt.NDArray[A
             continue
         index.append(_along(m, origin, shape))
         dims.append(m.input_dimension)
-    if 0 in shape:  # slices of nothing have no place
+    if 0 in shape:  # empty slices have no position
         return np.empty(shape, array.dtype)
     return _arranged(array[(*index, ...)], dims, range(len(shape)), shape)
 
 
 def point_view(array: npt.NDArray[Any], transform: Transform) -> PointView:
-    """Return what `transform`, which has index arrays, shows of `array`; see `strided_view`."""
+    """Return what a `transform` with index arrays selects from `array`; see `strided_view`."""
     shape, origin = tuple(transform.input_shape), transform.input_inclusive_min
     maps = list(transform.output)
     over = {d for m in maps if m.index_array is not None for d in _varies(m.index_array)}
@@ -110,14 +110,14 @@ def _arranged(
 
 
 def with_strides(array: npt.NDArray[Any], shape: Sequence[int], strides: Sequence[int]) -> npt.NDArray[Any]:
-    """Return a view of the memory of `array` with another shape, whatever lies there."""
-    # As bytes if the type is one of ml_dtypes, not all of which as_strided can name.
+    """Return a view of the memory of `array` with another shape, without checking bounds."""
+    # Types of ml_dtypes are viewed as bytes, since as_strided fails for some of them.
     raw = array.view(f"V{array.itemsize}") if array.dtype.isbuiltin == _REGISTERED else array
     return as_strided(raw, shape, strides, writeable=array.flags.writeable).view(array.dtype)
 
 
 def _check(fits: bool) -> None:
-    # Not an assertion, for as_strided makes views of whatever memory it is told.
+    # Not an assertion: as_strided doesn't check that a view stays inside the array.
     if not fits:
         raise OutOfRangeError("index transform leads out of the array")
 

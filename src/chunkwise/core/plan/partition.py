@@ -1,11 +1,11 @@
-"""From an index transform and a grid to a plan: find the connected sets, partition each.
+"""From an index transform and a grid to a plan: find the connected sets and partition each.
 
-1. An output index map that depends on no input dimension, or on dimensions of size 1 only through an
-   index array, is a constant: a slice of one element.
+1. An output index map that depends on no input dimension, or through an index array only on dimensions of
+   size 1, is a constant: a slice of one element.
 2. Storage dimensions whose maps share an input dimension belong to one set.
 3. A set of one storage dimension with an affine map is a slice; any other is turned into points.
 
-The caller's array is seen transposed and turned around once (``Layout``), instead of chunk by chunk.
+The caller's array is transposed and reversed once (``Layout``), instead of for each chunk.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ __all__ = ["Layout", "OutputMap", "Transform", "in_storage_order", "partition", 
 
 
 class Layout(NamedTuple):
-    """The way from an array in the order of the request to one in the order of the plan."""
+    """Converts an array in the order of the request to one in the order of the plan."""
 
-    # for each axis of the view, the input dimension that it shows; None for a constant, of size 1
+    # for each axis of the view, its input dimension; None for a constant, of size 1
     input_dims: tuple[int | None, ...]
     flipped: frozenset[int]  # input dimensions that are read backwards
     n_inputs: int  # rank of the request
@@ -49,7 +49,7 @@ class Layout(NamedTuple):
         return viewed
 
     def broadcast(self, array: np.ndarray[Any, Any]) -> None:
-        """Repeat what was read into the first element of each dimension that nothing depends on."""
+        """Repeat the data read into the first element of each dimension that nothing depends on."""
         used = set(self.input_dims)
         repeat_first(array, [dim for dim in range(self.n_inputs) if dim not in used])
 
@@ -104,8 +104,8 @@ _NOTHING = PlanAxis((), (), (), (), (), (), False)
 def partition(
     transform: Transform, grid: ChunkGrid, *, check_cover: bool
 ) -> tuple[tuple[PlanAxis, ...], Layout]:
-    """Divide the storage coordinates that `transform` reaches among the cells of `grid`."""
-    # The product of the sets, indexed ones first, is the touched chunks; the layout is that of their ``out``.
+    """Divide the storage coordinates that `transform` selects among the cells of `grid`."""
+    # The touched chunks are the product of the sets, indexed ones first; the layout is that of their ``out``.
     shape = tuple(transform.input_shape)
     if 0 in shape:
         return (_NOTHING,), Layout((None,) * grid.rank, frozenset(), len(shape))
@@ -149,7 +149,7 @@ def partition(
 
 
 def in_storage_order(axes: tuple[PlanAxis, ...], layout: Layout) -> tuple[tuple[PlanAxis, ...], Layout]:
-    """Return the sets in the order of their storage dimensions if each has one, and one axis of the view."""
+    """Return the sets in storage order if each has one storage dimension and one axis of the view."""
     if not is_indexed(axes) or not len(axes) == len(layout.input_dims) == sum(len(x.dims) for x in axes):
         return axes, layout
     order = sorted(range(len(axes)), key=lambda i: axes[i].dims)
@@ -172,7 +172,7 @@ def _simplify(m: OutputMap, origin: tuple[int, ...]) -> _Map:
 
 
 def _connected(maps: list[_Map]) -> list[tuple[int, ...]]:
-    """Return the storage dimensions of each connected set, ascending, in the order of their first."""
+    """Return the storage dimensions of each connected set, ascending; sets are ordered by their first."""
     sets: list[tuple[list[int], set[int]]] = []
     for dim, m in enumerate(maps):
         joined: tuple[list[int], set[int]] = ([dim], set(m.inputs))

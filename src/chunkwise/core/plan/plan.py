@@ -1,4 +1,4 @@
-"""A read or a write as a value: chunks, the selection in each, and its place in the caller's array."""
+"""A read or a write as a value: chunks, the selection in each, and its position in the caller's array."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ __all__ = [
 
 
 class Plan(NamedTuple):
-    """A read or a write before it is done."""
+    """A read or a write that is yet to be done."""
 
-    # the connected sets; their product, last fastest, is the touched chunks, each once
+    # the connected sets; their product, last fastest, gives each touched chunk once
     axes: tuple[PlanAxis, ...]
     layout: Layout
 
@@ -42,7 +42,7 @@ class Plan(NamedTuple):
 
     @property
     def indexed(self) -> bool:
-        """True if there are index arrays in it."""
+        """True if it has index arrays."""
         return is_indexed(self.axes)
 
     def keys(self, encoding: KeyEncoding) -> Iterator[str]:
@@ -56,12 +56,12 @@ class Plan(NamedTuple):
 
 def plan_read(transform: Transform, grid: ChunkGrid) -> Plan:
     """Plan a read; a chunk is whole if it can be decoded straight into the result."""
-    # Sets of one dimension each are in storage order, so that what lies together is read together.
+    # Sets of one dimension each are in storage order, so that adjacent data is read together.
     return Plan(*in_storage_order(*partition(transform, grid, check_cover=False)))
 
 
 def plan_write(transform: Transform, grid: ChunkGrid) -> Plan:
-    """Plan a write; a chunk is whole if each of its elements is overwritten, also those beyond the array."""
+    """Plan a write; a chunk is whole if all its elements are overwritten, even those beyond the array."""
     return Plan(*partition(transform, grid, check_cover=True))
 
 
@@ -106,9 +106,9 @@ def wholes(axes: Sequence[PlanAxis]) -> Iterator[bool]:
 
 def selections(axes: Sequence[PlanAxis]) -> tuple[Iterator[tuple[Any, ...]], Iterator[tuple[Any, ...]]]:
     """Return iterators over the selections inside the chunks and inside the result."""
-    # Each is a tuple for indexing an array, with index arrays and slices in equal places in both.  A trailing
-    # Ellipsis makes the outcome of slices a view at rank 0, too.  Where there are index arrays, the axes of
-    # the chunk have to be put in the order of the sets first: ``chunk.transpose(chunk_order(axes))``.
+    # Each selection is a tuple that indexes an array, with index arrays and slices at equal positions in
+    # both.  A trailing Ellipsis makes slices give a view even at rank 0.  With index arrays, the axes of the
+    # chunk must first be put in the order of the sets: ``chunk.transpose(chunk_order(axes))``.
     if not is_indexed(axes):
         end = (...,)
         return product(*[axis.chunk for axis in axes], end), product(*[axis.out for axis in axes], end)
@@ -139,7 +139,7 @@ def _in_storage_order(axes: Sequence[_Cells]) -> bool:
 def _reordered(axes: Sequence[_Cells], along: list[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
     """Yield tuples of the product of sets in storage order; `along` has one entry for each dimension."""
     dims = chunk_order(axes)
-    if not dims:  # the plan of nothing
+    if not dims:  # an empty plan
         return iter(())
     if len(axes) == 1:
         return zip(*along, strict=True)
@@ -154,7 +154,7 @@ def place_in_chunk(
     transform: IndexTransform, shape: tuple[int, ...], chunk_shape: tuple[int, ...]
 ) -> tuple[tuple[int, ...], tuple[Any, ...]] | None:
     """Return the one chunk of a request, and the selection inside it; None for any other request."""
-    # There has to be one chunk, and integers and slices without a step, in the order of the array's
+    # The request must touch one chunk, with integers and slices without a step in the order of the
     # dimensions.
     origin = transform._domain._lo
     cell: list[int] = []
@@ -192,8 +192,8 @@ A = TypeVar("A", bound=_Axis)
 
 
 def split(axes: tuple[A, ...], n_parts: int) -> list[tuple[A, ...]]:
-    """Cut a product of sets into about `n_parts` products of about the same size."""
-    # The slowest set is cut first, so that a part is a run of neighbours in the order of the plan.
+    """Cut a product of sets into about `n_parts` products of similar size."""
+    # The slowest set is cut first, so that a part is contiguous in the order of the plan.
     if 0 in [axis.n_entries for axis in axes]:
         return []
     if n_parts <= 1 or not axes:
@@ -203,7 +203,7 @@ def split(axes: tuple[A, ...], n_parts: int) -> list[tuple[A, ...]]:
     if n == 1:
         return [(head, *rest) for rest in split(tail, n_parts)]
     if n >= n_parts:
-        n_parts = -(-n // (n // n_parts))  # rather more than some of twice the size
+        n_parts = -(-n // (n // n_parts))  # better too many parts than some of twice the size
         cuts = [n * i // n_parts for i in range(n_parts + 1)]
         return [(head.take(slice(a, b)), *tail) for a, b in pairwise(cuts)]
     inner: list[Any] = split(tail, -(-n_parts // n))

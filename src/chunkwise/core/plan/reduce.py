@@ -1,15 +1,15 @@
-"""Cells of equal shape as planes: the elements at one place in each cell, for all cells at once.
+"""Cells of equal shape as planes: a plane has the element at one position of each cell, for all cells.
 
 A *block* is an array of shape ``(n0, e0, n1, e1, ...)``: ``n0 × n1 × ...`` cells, each of ``e0 × e1 × ...``
 elements.  A reduction returns one element for each cell, in an array of shape ``(n0, n1, ...)``.
 
 The mean is exact and rounded half to even for integers, and summed up in C order for floats.
 
-1. Integers are added up in the narrowest type that their values can't make overflow, neighbours first if it
-   is a wider one; 64-bit ones, if need be, in two halves of 32 bits.
-2. Floats are added one after the other in C order, as TensorStore does, so that results are the same
-   bits: in their own precision from 32 bits on, else in 32 bits.
-3. A boolean is what more than half of the cell is.
+1. Integers are added up in the narrowest type that can't overflow, adjacent ones first if that type is wider;
+   64-bit integers, if necessary, in two halves of 32 bits.
+2. Floats are added one after the other in C order, as in TensorStore, so that results have the same bits:
+   with their own precision, but at least 32 bits.
+3. A boolean is true if more than half of the cell is.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ def planes(block: Array) -> Iterator[Array]:
 
 
 def fold(block: Array, combine: Callable[..., Array], dtype: np.dtype[Any]) -> Array:
-    """Reduce each cell one dimension after the other by ``combine(a, b, out=..., dtype=...)``."""
-    # The slowest dimension, whose elements lie together, comes first: later ones have less to do.  A cell of
-    # one element may be returned as a view.
+    """Reduce each cell by ``combine(a, b, out=..., dtype=...)``, one dimension after the other."""
+    # The slowest dimension comes first, since its elements are contiguous; later dimensions have less to do.
+    # A cell of one element may be returned as a view.
     for axis in range(block.ndim // 2):
         at: tuple[Any, ...] = (slice(None),) * (axis + 1)
         n = block.shape[axis + 1]
@@ -83,13 +83,13 @@ def extreme_int(block: Array, which: Which) -> Array:
 
 def extreme_float(block: Array, which: Which) -> Array:
     """Return the least or greatest of 32 or 64-bit floats, the first of several equal ones."""
-    # NaN counts only where there is nothing else; of such a cell the least is infinity and the greatest minus
-    # infinity, as in TensorStore.
+    # NaN is ignored.  In a cell of only NaN the least is infinity and the greatest minus infinity, as in
+    # TensorStore.
     out = fold(block, np.fmin if which == "min" else np.fmax, block.dtype)
     if out.size and (out.min() > 0 or out.max() < 0):
         return out  # neither zeros nor NaN
     if not out.all():
-        # What sign NumPy gives to the less of 0.0 and -0.0 depends on the processor.
+        # The sign that NumPy gives to the minimum of 0.0 and -0.0 depends on the processor.
         bits = np.dtype(f"i{block.dtype.itemsize}")
         if (block.view(bits) == np.iinfo(bits).min).any():
             out = _in_order(block, which)
@@ -117,8 +117,8 @@ def mean_bool(block: Array) -> Array:
 def mean_float(block: Array, work: np.dtype[Any]) -> Array:
     """Return the mean in `work`, of floats or complex numbers."""
     n = cell_size(block)
-    # One after the other, as TensorStore does, which says how sums are rounded.  A cell of 512² float32 takes
-    # 2 ms at once, and 420 ms element by element.
+    # Added one after the other, as in TensorStore, since the order decides the rounding.  A cell of 512²
+    # float32 takes 2 ms this way, and 420 ms element by element.
     if n * n > block.size:
         total = np.add.accumulate(rows(block).astype(work), axis=-1)[..., -1].copy()
     else:
@@ -130,8 +130,8 @@ def mean_float(block: Array, work: np.dtype[Any]) -> Array:
             total = np.add(first, second, dtype=work, casting="unsafe")
         for plane in every:
             np.add(total, plane, out=total, dtype=work, casting="unsafe")
-    total += work.type(0)  # what a sum that begins with 0.0 is where there is nothing but -0.0
-    # Complex numbers by component: NumPy's quotient of complex numbers rounds more than once.
+    total += work.type(0)  # a sum that begins with 0.0 is 0.0 even if all elements are -0.0
+    # Complex numbers are divided by component: NumPy's complex division rounds more than once.
     parts = total[..., None].view(work.type(0).real.dtype)
     np.divide(parts, parts.dtype.type(n), out=parts)
     return total
@@ -144,7 +144,7 @@ def mean_int(block: Array) -> Array:
     info = np.iinfo(block.dtype)
     largest = max(-int(info.min), int(info.max))
     if block.dtype.itemsize > 1 and block.size:
-        # Most numbers are small ones: it takes less to look at them than to add them up in a wider type.
+        # Most numbers are small: finding their maximum takes less time than adding them up in a wider type.
         largest = _largest(block)
     found = _accumulator(largest, n, signed=signed)
     if found is None:
@@ -155,20 +155,20 @@ def mean_int(block: Array) -> Array:
 
 
 def _largest(block: Array) -> int:
-    """Return a bound for the size of the elements, at least 1."""
+    """Return a bound for the absolute values of the elements, at least 1."""
     if block.dtype.kind == "u":
         return max(int(block.max()), 1)
     if block.dtype.itemsize > 2 and int(block[0].min()) >= 0:
-        bits = int(np.bitwise_or.reduce(block, axis=None))  # less than twice the largest of them
+        bits = int(np.bitwise_or.reduce(block, axis=None))  # less than twice the largest
         if bits >= 0:
             return max(bits, 1)
     return max(-int(block.min()), int(block.max()), 1)
 
 
 def _sum(block: Array, work: np.dtype[Any]) -> Array:
-    """Return the sum of each cell in the integer type `work`, in which it doesn't overflow."""
-    # Neighbours that are half as wide as `work` are added where they lie: together they are one number of
-    # that width, whose halves, by shifts, are the two.
+    """Return the sum of each cell in the integer type `work`, which doesn't overflow."""
+    # Two adjacent numbers of half the width of `work` are added in place: they are read as one number of that
+    # width, and its halves, taken by shifts, are added.
     size = block.dtype.itemsize
     beside = block.shape[-1] == 2 and block.strides[-2:] == (2 * size, size)
     if not beside or work.itemsize != 2 * size or work.kind != block.dtype.kind:
@@ -185,7 +185,7 @@ def _sum(block: Array, work: np.dtype[Any]) -> Array:
 
 
 def _accumulator(largest: int, n: int, *, signed: bool) -> str | None:
-    """Return the narrowest type for the sum of `n` numbers, and for what rounding adds to it."""
+    """Return the narrowest type that holds the sum of `n` numbers and what rounding adds to it."""
     total = n * largest + n
     for bits in (16, 32, 64):
         if total < 2 ** (bits - signed):
@@ -213,7 +213,7 @@ def _divide(total: Array, n: int) -> Any:
 
 
 def _mean_wide(block: Array, n: int) -> Array:
-    """Return the mean of 64-bit integers whose sum takes more bits; for cells of up to 2**31 elements."""
+    """Return the mean of 64-bit integers whose sum takes more bits, for cells of up to 2**31 elements."""
     # x = 2**32 * high + low, where low is not negative.
     high = np.zeros(block.shape[::2], block.dtype)
     low = np.zeros(block.shape[::2], np.uint64)

@@ -27,7 +27,7 @@ class ShardAxis(NamedTuple):
     dims: tuple[int, ...]  # storage dimensions of the set
     cells: tuple[tuple[int, ...], ...]  # for each of `dims`, the outer cell of each group
     parts: tuple[PlanAxis, ...]  # the entries of each group
-    # for each group, what each entry adds to the position of the inner chunk in the index
+    # for each group, the amount that each entry adds to the inner chunk's position in the index
     offsets: tuple[npt.NDArray[np.int64], ...]
 
     @property

@@ -1,12 +1,12 @@
 """The topmost layers of a stack: a read or write of a stack as reads or writes of its layers.
 
-1. The layers that the request can meet are looked up.  If the topmost of them holds all of it, that is all.
-2. Their bounds divide the request into cells, each of which lies wholly inside or outside a layer; the
-   request is partitioned by them as any other is by chunks.
-3. A table with an entry for each cell gets the topmost layer of each.  If it would be too large, the request
-   is halved first.
-4. Runs of cells with the same owner are put together again; those of cells that no layer has are an error,
-   or are given back as such.
+1. The layers that the request can meet are looked up.  If the topmost one holds the whole request, nothing
+   else is needed.
+2. Their bounds divide the request into cells that each lie wholly inside or outside a layer; the request is
+   partitioned by these as others are by chunks.
+3. A table gets the topmost layer of each cell.  If it would be too large, the request is halved first.
+4. Adjacent cells of the same layer are joined again.  Cells without a layer are an error, or are returned as
+   holes.
 """
 
 from __future__ import annotations
@@ -23,18 +23,17 @@ from chunkwise.core.plan.topmost import resolve_topmost
 
 __all__ = ["divide_stack"]
 
-# Cells, of 4 bytes.  1,500 scattered boxes are resolved in 0.47 s of processor time, in 0.35 with 2**16, in
-# 0.73 with 2**24; most mosaics have fewer cells.
+# Number of cells, of 4 bytes each.  Resolving 1,500 scattered boxes takes 0.47 s of processor time, 0.35 with
+# 2**16 cells, 0.73 with 2**24; most mosaics have fewer cells.
 _LARGEST_TABLE = 2**20
 
 
 def divide_stack(
     transform: IndexTransform, boxes: LayerBoxes, lowest: Sequence[int], itemsize: int, *, holes: bool = False
 ) -> Iterator[LayerRequest | LayerRequests]:
-    """Yield the parts of a request that the topmost layers have; later layers are on top."""
-    # `lowest` are the lower bounds of the stack.  Parts with index arrays are kept to 4 MiB, which is what
-    # `itemsize` is for.  With `holes` there are parts for indices without a layer, which are an error
-    # otherwise.
+    """Yield the parts of a request by topmost layer; later layers are on top."""
+    # `lowest` are the lower bounds of the stack.  Parts with index arrays are limited to 4 MiB, computed with
+    # `itemsize`.  With `holes`, indices without a layer give parts too; otherwise they are an error.
     todo = [(transform, (slice(None),) * transform.input_rank)]
     while todo:
         part, box = todo.pop()
@@ -56,7 +55,7 @@ def divide_stack(
 
 
 def _hull(transform: Transform) -> tuple[list[int], list[int]]:
-    """Return the bounds of what a transform with a domain that is not empty reaches."""
+    """Return the bounds of the outputs of a transform, whose domain is not empty."""
     lower, upper = [], []
     origin, shape = transform.input_inclusive_min, transform.input_shape
     for m in transform.output:
@@ -77,7 +76,7 @@ def _hull(transform: Transform) -> tuple[list[int], list[int]]:
 def _halves(
     part: IndexTransform, box: tuple[slice, ...], axes: Sequence[PlanAxis], layout: Layout
 ) -> list[tuple[IndexTransform, tuple[slice, ...]]]:
-    """Return a request in two halves, cut where it meets the most cells."""
+    """Return a request in two halves, cut along the dimension with the most cells."""
     origin, shape = part.input_inclusive_min, part.input_shape
     position, widest, most = 0, 0, 0
     for axis in axes:

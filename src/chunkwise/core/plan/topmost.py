@@ -40,7 +40,7 @@ def resolve_topmost(
     itemsize: int,
     holes: bool,
 ) -> Iterator[LayerRequest | LayerRequests]:
-    """Yield the parts of layers that are seen in one region of a request, which is divided into cells."""
+    """Yield the visible parts of layers in one region of a request, which is divided into cells."""
 
     def check() -> None:
         if not holes and (owner == NO_LAYER).any():
@@ -60,7 +60,7 @@ def resolve_topmost(
     bounded = _resolve_indexed(owner, axes, starts, boxes, numbers)
     check()
     region = Region(box, layout, True)
-    seen = np.bincount(owner.reshape(-1) + 1, minlength=len(numbers) + 1).tolist()  # of holes first
+    seen = np.bincount(owner.reshape(-1) + 1, minlength=len(numbers) + 1).tolist()  # holes first
     names = [*numbers.tolist(), NO_LAYER]
     for i, bounds in [*bounded, (NO_LAYER, (slice(None),) * owner.ndim)]:
         if not seen[i + 1]:
@@ -89,9 +89,9 @@ def _resolve_boxes(
         (dim,), (first,) = axis.dims, along
         runs[:, i, 0] = np.searchsorted(first, lowers[:, dim])
         runs[:, i, 1] = np.searchsorted(first, uppers[:, dim])
-    if owner.ndim and (runs[..., 1] - runs[..., 0] == 1).all():  # as most mosaics are
+    if owner.ndim and (runs[..., 1] - runs[..., 0] == 1).all():  # like most mosaics
         cells = np.ravel_multi_index(tuple(runs[..., 0].T), owner.shape)
-        owner.reshape(-1)[cells] = np.arange(len(numbers))  # of equal indices the last one counts
+        owner.reshape(-1)[cells] = np.arange(len(numbers))  # with equal indices the last one wins
         return runs
     for i, run in enumerate(runs.tolist()):
         owner[tuple([slice(a, b) for a, b in run])] = i
@@ -99,11 +99,11 @@ def _resolve_boxes(
 
 
 def _seen(owner: npt.NDArray[np.int32], runs: Numbers, numbers: Numbers) -> tuple[Numbers, Numbers]:
-    """Return what is seen of layers, and the holes, as boxes of entries: layers, and entries of each."""
+    """Return the visible parts of layers, and the holes: layer numbers, and a box of entries for each."""
     seen = np.bincount(owner.reshape(-1) + 1, minlength=len(numbers) + 1)
     n_holes, seen = int(seen[0]), seen[1:]
     size = runs[..., 1] - runs[..., 0]
-    whole = (seen > 0) & (seen == np.multiply.reduce(size.T))  # as of most layers
+    whole = (seen > 0) & (seen == np.multiply.reduce(size.T))  # like most layers
     if whole.all() and not n_holes:
         return numbers, runs
     found: list[tuple[int, tuple[slice, ...]]] = []
@@ -124,7 +124,7 @@ def _seen(owner: npt.NDArray[np.int32], runs: Numbers, numbers: Numbers) -> tupl
 
 
 def _runs_of(mask: npt.NDArray[np.bool_], origin: tuple[int, ...]) -> Iterator[tuple[slice, ...]]:
-    """Yield boxes that together are what is true: equal neighbours are joined, the slowest first."""
+    """Yield boxes that cover the True elements; equal neighbours are joined, the slowest dimension first."""
     if not mask.ndim:
         yield ()
         return
@@ -151,7 +151,7 @@ def _resolve_indexed(
     boxes: LayerBoxes,
     numbers: Numbers,
 ) -> list[tuple[int, tuple[slice, ...]]]:
-    """Resolve where some entries are those of index arrays; return a box around the entries of each layer."""
+    """Resolve if some entries are index arrays; return a box around the entries of each layer."""
     bounded = []
     for i, number in enumerate(numbers.tolist()):
         lower, upper = boxes.lower[number], boxes.upper[number]

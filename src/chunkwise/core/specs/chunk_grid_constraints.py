@@ -37,7 +37,7 @@ __all__ = ["GridConstraints", "GridKeywords", "take_grid_members"]
 
 
 class GridKeywords(TypedDict, total=False):
-    """Keywords of `GridConstraints` and `GridConstraints.update`; None stands for not given."""
+    """Keywords of `GridConstraints` and `GridConstraints.update`; None means not given."""
 
     rank: int | None
     shape: Iterable[int | None] | None
@@ -66,11 +66,11 @@ class GridConstraints:
         Chunk size per dimension, in elements.  None or 0: no constraint.  -1: the whole extent of
         the domain, always a soft constraint.
     aspect_ratio, aspect_ratio_soft_constraint : sequence of float or None, optional
-        Relative chunk sizes, where the shape isn't given.  None or 0: no constraint.
+        Relative chunk sizes in dimensions without a shape.  None or 0: no constraint.
     elements, elements_soft_constraint : int, optional
-        Aimed-at number of elements in a chunk.
+        Target number of elements in a chunk.
     grid, grid_soft_constraint : GridConstraints, optional
-        Further constraints; each keeps its strength, in both keywords.
+        Further constraints; each stays hard or soft, in both keywords.
 
     Raises
     ------
@@ -119,7 +119,7 @@ class GridConstraints:
 
     @property
     def shape_soft_constraint(self) -> tuple[int | None, ...] | None:
-        """Soft constraints on the chunk shape, where there is no hard one."""
+        """Soft constraints on the chunk shape, in dimensions without a hard one."""
         return None if self._rank is None else soft_part(self._shape, self._rank)
 
     @property
@@ -129,7 +129,7 @@ class GridConstraints:
 
     @property
     def aspect_ratio_soft_constraint(self) -> tuple[float | None, ...] | None:
-        """Soft constraints on the aspect ratio, where there is no hard one."""
+        """Soft constraints on the aspect ratio, in dimensions without a hard one."""
         return None if self._rank is None else soft_part(self._aspect_ratio, self._rank)
 
     @property
@@ -144,12 +144,12 @@ class GridConstraints:
 
     @property
     def sizes(self) -> Vector:
-        """Constraints on the shape, hard and soft in one; empty if there are none."""
+        """Constraints on the shape, both hard and soft; empty if there are none."""
         return self._shape
 
     @property
     def ratios(self) -> Vector:
-        """Constraints on the aspect ratio, hard and soft in one; empty if there are none."""
+        """Constraints on the aspect ratio, both hard and soft; empty if there are none."""
         return self._aspect_ratio
 
     @property
@@ -164,7 +164,7 @@ class GridConstraints:
         self._become(changed)
 
     def to_json(self, include_defaults: bool = False) -> dict[str, JSON]:
-        """Return the JSON form; the rank by itself isn't part of it, and no member has a default."""
+        """Return the JSON form, which doesn't include the rank itself; no member has a default."""
         json: dict[str, JSON] = {}
         for name, vector in (("aspect_ratio", self._aspect_ratio), ("shape", self._shape)):
             put_vector(json, name, vector)
@@ -194,7 +194,7 @@ class GridConstraints:
         return self._rank is None and self._elements is None and not self._shape and not self._aspect_ratio
 
     def set_rank(self, rank: int) -> None:
-        """Fix the rank; it must equal a rank known already."""
+        """Fix the rank; it must equal an already known rank."""
         self._rank = check_rank(rank, self._rank)
 
     def set_shape(self, sizes: Sequence[int | None], *, hard: bool) -> None:
@@ -236,7 +236,7 @@ class GridConstraints:
             self._elements = merge_scalar(self._elements, other._elements)
 
     def merge(self, other: GridConstraints) -> None:
-        """Add all constraints of `other`, each with the strength it has there."""
+        """Add all constraints of `other`; each stays hard or soft."""
         self.merge_shape(other)
         self.merge_aspect_ratio(other)
         self.merge_elements(other)
@@ -298,7 +298,7 @@ _KEYWORDS: Final[dict[str, Callable[[GridConstraints, str, Any], None]]] = {
 
 
 def take_grid_members(members: Members, grids: Mapping[str, Iterable[GridConstraints]]) -> None:
-    """Take the members of a grid object out of `members`, and set each on the `grids` listed for it."""
+    """Take the members of a grid object from `members`, and set each on its `grids`."""
     for part in _PARTS:
         for name, hard in ((part, True), (f"{part}_soft_constraint", False)):
             members.take(name, partial(_set_from_json, grids[part], part, hard), None)

@@ -1,4 +1,4 @@
-"""Constraints on how an array is divided into chunks and how elements lie inside them."""
+"""Constraints on how an array is divided into chunks, and on the order of elements inside them."""
 
 from __future__ import annotations
 
@@ -34,34 +34,33 @@ __all__ = ["ChunkLayout", "ChunkLayoutKeywords"]
 class ChunkLayout(LayoutConstraints):
     """Constraints on chunk shapes, the origin of the chunk grid and the order of elements in a chunk.
 
-    There are three grids: of *write chunks*, the units that are best written whole (shards, where
-    there are any), of *read chunks*, the units that are best read whole, and of *codec chunks*, the
-    blocks a codec works in.  Each constraint is hard or soft; see `chunkwise.core.specs.constraint`.
-    Constraints are applied in the order in which they are listed here, whatever the order of the
-    arguments: `chunk` comes before `write_chunk`.
+    There are three grids: *write chunks* are the units that are best written whole (shards, if there are
+    any), *read chunks* are the units that are best read whole, and *codec chunks* are the blocks in which a
+    codec works.  Each constraint is hard or soft; see `chunkwise.core.specs.constraint`.  Constraints are
+    applied in the order listed here, whatever the order of the arguments: `chunk` before `write_chunk`.
 
     Parameters
     ----------
     json : JSON, optional
         The JSON form: an object with members ``rank``, ``inner_order``, ``grid_origin``, ``chunk``,
-        ``write_chunk``, ``read_chunk`` and ``codec_chunk``.  An extension is ``chunk_shapes``, the sizes
-        of the write chunks of a rectilinear grid, as Zarr v3 lists them for each dimension.
+        ``write_chunk``, ``read_chunk`` and ``codec_chunk``.  ``chunk_shapes`` is an extension: the sizes of
+        the write chunks of a rectilinear grid for each dimension, in the form of Zarr v3.
     rank : int, optional
-        Number of dimensions; -1 stands for unknown.
+        Number of dimensions; -1 means unknown.
     inner_order, inner_order_soft_constraint : sequence of int, optional
         Order of the dimensions inside a chunk, outermost first; ``[0, 1]`` is row-major.
     grid_origin, grid_origin_soft_constraint : sequence of int or None, optional
         An index at which a chunk starts, per dimension.
     chunk, write_chunk, read_chunk, codec_chunk : ChunkLayout.Grid, optional
-        Constraints on one grid; `chunk` holds for read and write chunks, and its aspect ratio for
-        codec chunks too.
+        Constraints on one grid; `chunk` applies to read and write chunks, and its aspect ratio also to codec
+        chunks.
     <grid>_shape, <grid>_aspect_ratio, <grid>_elements : optional
         The members of a `Grid`, each also with ``_soft_constraint``, where ``<grid>`` is one of
         ``chunk``, ``write_chunk``, ``read_chunk`` and ``codec_chunk``.
     finalize : bool, optional
-        Check the layout and turn it into a precise one, last of all.  Every dimension needs a hard
-        grid origin.  Soft shapes, aspect ratios and element counts are dropped, read chunks get the
-        shape of write chunks where theirs is unknown and must divide them.
+        Finally, check the layout and make it precise.  Every dimension needs a hard grid origin.  Soft
+        shapes, aspect ratios and element counts are dropped.  Unknown sizes of read chunks become those of
+        write chunks; read chunks must divide write chunks.
 
     Raises
     ------
@@ -122,12 +121,12 @@ class ChunkLayout(LayoutConstraints):
 
     @property
     def grid_origin_soft_constraint(self) -> tuple[int | None, ...] | None:
-        """Soft constraints on the origin of the grids, where there is no hard one."""
+        """Soft constraints on the origin of the grids, in dimensions without a hard one."""
         return None if self._rank is None else soft_part(self._grid_origin, self._rank)
 
     @property
     def chunk_shapes(self) -> tuple[Sizes | None, ...] | None:
-        """Sizes of the write chunks of a rectilinear grid along each dimension; None of another grid."""
+        """Sizes of the write chunks of a rectilinear grid along each dimension; None for other grids."""
         return hard_part(self._chunk_shapes, 0) or None
 
     @property
@@ -147,7 +146,7 @@ class ChunkLayout(LayoutConstraints):
 
     @property
     def write_chunk_template(self) -> IndexDomain:
-        """The write chunk at the origin of the grid; unbounded where origin or size isn't a hard constraint.
+        """The write chunk at the origin of the grid; unbounded if origin or size isn't a hard constraint.
 
         Raises InvalidArgumentError if the rank is unknown.
         """
@@ -155,7 +154,7 @@ class ChunkLayout(LayoutConstraints):
 
     @property
     def read_chunk_template(self) -> IndexDomain:
-        """The read chunk at the origin of the grid; unbounded where origin or size isn't a hard constraint.
+        """The read chunk at the origin of the grid; unbounded if origin or size isn't a hard constraint.
 
         Raises InvalidArgumentError if the rank is unknown.
         """
@@ -163,7 +162,7 @@ class ChunkLayout(LayoutConstraints):
 
     @property
     def origins(self) -> Vector:
-        """Constraints on the grid origin, hard and soft in one; empty if there are none."""
+        """Constraints on the grid origin, both hard and soft; empty if there are none."""
         return self._grid_origin
 
     @property
@@ -178,7 +177,7 @@ class ChunkLayout(LayoutConstraints):
         self.become(changed)
 
     def merged(self, other: ChunkLayout) -> ChunkLayout:
-        """Return the constraints of both, each with the strength it has; those here come first.
+        """Return the constraints of both, still hard or soft; those of this layout come first.
 
         Raises
         ------
@@ -217,7 +216,7 @@ class ChunkLayout(LayoutConstraints):
         )
 
     def to_json(self) -> dict[str, JSON]:
-        """Return the JSON form; with the rank only if nothing else tells it."""
+        """Return the JSON form, with the rank only if no other member implies it."""
         return layout_to_json(self)
 
     def copy(self) -> ChunkLayout:
@@ -250,7 +249,7 @@ class ChunkLayout(LayoutConstraints):
 
 
 def _extent(dim: int, origin: int | None, size: int | None) -> Dim:
-    """Return the extent of a chunk along a dimension, unbounded where it isn't known."""
+    """Return the extent of a chunk along a dimension, unbounded if unknown."""
     if origin is None or size is None:
         return Dim(implicit_lower=False, implicit_upper=False)
     with prefixed(f"Incompatible grid origin/chunk shape for dimension {dim}"):

@@ -16,7 +16,7 @@ __all__ = ["layout_to_json", "parse_layout"]
 
 
 def layout_to_json(layout: LayoutConstraints) -> dict[str, JSON]:
-    """Return the JSON form; with the rank only if nothing else tells it."""
+    """Return the JSON form, with the rank only if no other member implies it."""
     json: dict[str, JSON] = {}
     order = layout._inner_order
     if order is not None:
@@ -36,7 +36,7 @@ def layout_to_json(layout: LayoutConstraints) -> dict[str, JSON]:
 
 
 def parse_layout(layout: LayoutConstraints, json: JSON) -> None:
-    """Add the constraints that plain JSON says to `layout`."""
+    """Add the constraints in plain JSON to `layout`."""
     members = Members(json)
     members.take("rank", lambda v: layout.set_rank(expect_int(v, 0, MAX_RANK)), None)
     for name, hard in (("inner_order", True), ("inner_order_soft_constraint", False)):

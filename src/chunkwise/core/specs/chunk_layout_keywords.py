@@ -1,4 +1,4 @@
-"""The keywords of a chunk layout, and what each of them sets."""
+"""The keywords of a chunk layout, and what they set."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Floats: TypeAlias = Iterable[float | None] | None
 
 
 class ChunkLayoutKeywords(TypedDict, total=False):
-    """Keywords of `ChunkLayout` and `ChunkLayout.update`; None stands for not given."""
+    """Keywords of `ChunkLayout` and `ChunkLayout.update`; None means not given."""
 
     rank: int | None
     inner_order: Iterable[int] | None
@@ -60,13 +60,13 @@ CHUNK_USAGES: Final = {
     "aspect_ratio": GRID_USAGES,
     "elements": GRID_USAGES[:2],
 }
-"""The grids that a member of ``chunk`` holds for."""
+"""The grids to which a member of ``chunk`` applies."""
 
 _SOFT: Final = "_soft_constraint"
 
 
 def apply_keywords(layout: LayoutConstraints, keywords: ChunkLayoutKeywords) -> None:
-    """Set the given `keywords` on `layout`, in the order in which `ChunkLayoutKeywords` lists them."""
+    """Set the given `keywords` on `layout`, in the order of `ChunkLayoutKeywords`."""
     given: dict[str, Any] = {name: value for name, value in keywords.items() if value is not None}
     unknown = given.keys() - ChunkLayoutKeywords.__annotations__.keys()
     if unknown:
@@ -109,7 +109,7 @@ def _apply(layout: LayoutConstraints, name: str, value: Any) -> None:
 
 
 def merge_grid(layout: LayoutConstraints, usage: str, grid: GridConstraints) -> None:
-    """Add the constraints of `grid` to those of `layout` on the grid, or grids, of `usage`."""
+    """Add the constraints of `grid` to those of `layout` on the grid or grids of `usage`."""
     for target in GRID_USAGES if usage == "chunk" else (usage,):
         for part, merge in _MERGE.items():
             if usage != "chunk" or target in CHUNK_USAGES[part]:

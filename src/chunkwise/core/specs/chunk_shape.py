@@ -1,16 +1,16 @@
-"""Choosing chunk shapes that meet the constraints of a layout, as TensorStore chooses them.
+"""Choosing chunk shapes that meet the constraints of a layout, as in TensorStore.
 
-Sizes that are set are kept.  The others grow together, in the proportions of the aspect ratio, as long
-as the chunk has no more elements than aimed at:
+Given sizes are kept.  The others grow together, in the proportions of the aspect ratio, as long as the chunk
+doesn't exceed the target number of elements:
 
 1. A size of -1 becomes the extent of the domain.
 2. The other sizes are ``ratio * f``, rounded down, at least 1 and at most the extent of the domain.
-3. Bisection finds an ``f`` for which the product of the sizes is within the target and a step more
-   would exceed it.  It halves ratios first and then differences; where it stops tells the shape, so
-   these details are kept.
+3. Bisection finds an ``f`` for which the product of the sizes is within the target, and a further step would
+   exceed it.  It halves ratios first and then differences; the shape depends on where it stops, so these
+   details are the same as in TensorStore.
 
-A format whose chunks are read and written whole has a single grid.  Where shards are written and
-inner chunks are read there are two, and each write size must be a multiple of the read size.
+A format whose chunks are read and written whole has a single grid.  With shards to write and inner chunks to
+read there are two grids, and each write size must be a multiple of the read size.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ __all__ = [
     "complete_chunk_shape",
 ]
 
-DEFAULT_ELEMENTS: Final = 1024 * 1024  # of a chunk, as in TensorStore
+DEFAULT_ELEMENTS: Final = 1024 * 1024  # elements of a chunk, as in TensorStore
 
 
 def choose_chunk_shape(layout: ChunkLayout, extents: Sequence[int | None]) -> tuple[int, ...]:
-    """Return the shape of the chunks of an array that is both read and written by whole chunks."""
+    """Return the chunk shape of an array that is read and written by whole chunks."""
     _check_regular(layout)
     merged = layout.copy()
     with prefixed("write_chunk constraints not compatible with existing read_chunk constraints"):
@@ -60,7 +60,7 @@ def _check_regular(layout: ChunkLayout) -> None:
 def choose_read_write_chunk_shapes(
     layout: ChunkLayout, extents: Sequence[int | None]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the shapes of read and of write chunks, each of these a whole number of those."""
+    """Return the shapes of read and write chunks; read chunks divide write chunks."""
     _check_regular(layout)
     read_grid, write_grid = layout.read_chunk, layout.write_chunk
     read, write = _sizes(read_grid, extents), _sizes(write_grid, extents)
@@ -87,7 +87,7 @@ def choose_read_write_chunk_shapes(
 def choose_grid_origin(
     layout: ChunkLayout, inclusive_min: Sequence[int | None], chunk_shape: Sequence[int]
 ) -> tuple[int, ...]:
-    """Return an origin of the chunk grid: as constrained, or else one at which the domain starts a chunk."""
+    """Return an origin of the chunk grid: the constrained one, or one at which the domain starts a chunk."""
     constraints = layout.origins or (None,) * len(chunk_shape)
     return tuple(
         c.value if c else 0 if lo is None else lo % size
@@ -102,7 +102,7 @@ def complete_chunk_shape(
     extents: Sequence[int | None],
     adjust: Callable[[int, int], int] = lambda dim, size: size,
 ) -> tuple[int, ...]:
-    """Return `sizes` with each 0 replaced, so that the product comes close to `target` from below."""
+    """Return `sizes` with each 0 replaced, so that the product is close to `target` but not above it."""
     free = [dim for dim, size in enumerate(sizes) if not size]
     if not free:
         return tuple(sizes)
@@ -128,7 +128,7 @@ def complete_chunk_shape(
 
 
 def nearest_divisor(number: int, size: int) -> int:
-    """Return the divisor of `number` nearest to `size`, the smaller one of two equally near."""
+    """Return the divisor of `number` nearest to `size`; the smaller one of two equally near."""
     if size >= number:
         return number
     if isqrt(number) < size:
@@ -150,7 +150,7 @@ def _divisors(number: int) -> list[int]:
 
 
 def nearest_multiple(number: int, size: int) -> int:
-    """Return the positive multiple of `number` nearest to `size`, the smaller one of two equally near."""
+    """Return the positive multiple of `number` nearest to `size`; the smaller one of two equally near."""
     below = size // number * number
     if below == 0:
         return number
@@ -158,7 +158,7 @@ def nearest_multiple(number: int, size: int) -> int:
 
 
 def _reconcile(dim: int, read: int, write: int, read_hard: bool, write_hard: bool) -> tuple[int, int]:
-    """Return sizes of one dimension; the second is a multiple of the first, where both are set."""
+    """Return sizes of one dimension; if both are set, the second is a multiple of the first."""
     if not read or not write or write % read == 0:
         return read, write
     if read_hard and write_hard:
@@ -172,7 +172,7 @@ def _reconcile(dim: int, read: int, write: int, read_hard: bool, write_hard: boo
 
 
 def _sizes(grid: GridConstraints, extents: Sequence[int | None]) -> list[int]:
-    """Return the sizes set in `grid`, 0 where none is, and the extent in place of -1."""
+    """Return the sizes set in `grid`, with 0 for unset ones, and the extent in place of -1."""
     out = []
     for dim, constraint in enumerate(grid.sizes or (None,) * len(extents)):
         size = constraint.value if constraint else 0

@@ -21,7 +21,7 @@ class CodecSpec:
     Parameters
     ----------
     json : JSON
-        An object with the member ``driver`` and those of that driver.
+        An object with the member ``driver`` and that driver's own members.
 
     Raises
     ------
@@ -69,11 +69,11 @@ class CodecSpec:
         raise NotImplementedError(f"{type(self).__name__}._merge")
 
     def to_json(self, include_defaults: bool = False) -> dict[str, Any]:
-        """Return the JSON form, which has the defaults of members that are set in any case."""
+        """Return the JSON form, which always includes the defaults of members that are set."""
         return dict(sorted({"driver": self.driver, **self._members()}.items()))
 
     def merge(self, other: CodecSpec) -> CodecSpec:
-        """Return the constraint that satisfies both; members that one leaves open yield.
+        """Return the constraint that satisfies both; a member that one leaves open comes from the other.
 
         Raises
         ------

@@ -1,8 +1,8 @@
-"""Hard and soft constraints on one value, or on one value per dimension, and how they add up.
+"""Hard and soft constraints on one value, or on one value per dimension, and how they are merged.
 
 A *hard* constraint must hold; a *soft* one is a preference.  Setting follows one rule everywhere: a
-hard value replaces a soft one and must equal a hard one; a soft value is recorded only where nothing
-is set yet, so the first one wins.
+hard value replaces a soft one and must equal a hard one; a soft value is recorded only if nothing is set yet,
+so the first one wins.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ Vector: TypeAlias = tuple[Constraint | None, ...]
 
 
 def check_rank(rank: int, existing: int | None) -> int:
-    """Return `rank`, which must be a possible rank and equal to an `existing` one."""
+    """Return `rank`, which must be a valid rank and equal to an `existing` one."""
     if not 0 <= rank <= MAX_RANK:
         raise InvalidArgumentError(f"Rank {rank} is outside valid range [0, {MAX_RANK}]")
     if existing is not None and rank != existing:
@@ -63,7 +63,7 @@ def check_rank(rank: int, existing: int | None) -> int:
 def check_vector(
     values: Sequence[T | None], valid: Callable[[T], bool], missing: str = "0"
 ) -> Sequence[T | None]:
-    """Return `values` if each of them is None or `valid`; the error shows all and names the dimension."""
+    """Return `values` if each is None or `valid`; the error shows all values and names the dimension."""
     for dim, value in enumerate(values):
         if value is not None and not valid(value):
             raise InvalidArgumentError(f"Invalid value for dimension {dim}: {braces(values, missing)}")
@@ -88,7 +88,7 @@ def merge_vector(old: Vector, new: Vector) -> Vector:
 
 
 def merge_scalar(old: Constraint | None, new: Constraint) -> Constraint:
-    """Return the constraint that holds when `new` is set on top of `old`."""
+    """Return the constraint that results from setting `new` on top of `old`."""
     if old and old.hard and new.hard and old.value != new.value:
         raise InvalidArgumentError(
             f"New hard constraint ({_text(new.value)}) does not match existing hard constraint "
@@ -118,7 +118,7 @@ def put_vector(json: dict[str, JSON], name: str, vector: Vector) -> None:
 
 
 def int_item(value: Any, name: str) -> int:
-    """Return `value` as int; keyword `name` takes nothing else."""
+    """Return `value` as int; keyword `name` accepts nothing else."""
     try:
         number = index(value)
     except TypeError:
@@ -150,7 +150,7 @@ def braces(values: Iterable[Any], missing: str = "0") -> str:
 
 @contextmanager
 def prefixed(context: str) -> Iterator[None]:
-    """Put `context` in front of the text of an error raised inside the block."""
+    """Prepend `context` to the text of an error raised inside the block."""
     try:
         yield
     except InvalidArgumentError as e:

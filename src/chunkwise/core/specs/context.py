@@ -53,8 +53,8 @@ def kind_of(key: str) -> type[Any]:
 
 
 def parse_resource(kind: str, value: JSON) -> str | ResourceConfig:
-    """Read the member of a spec that is a resource of `kind`: the name of one, or a configuration."""
-    # The form in which bound resources are written, a list of one such value, is taken too.
+    """Read a member of a spec that is a resource of `kind`: a name or a configuration."""
+    # Bound resources are written as a list of one such value, which is accepted too.
     if isinstance(value, list):
         if len(value) != 1:
             raise SpecError(f"Expected single-element array, but received: {dump(value)}")
@@ -79,17 +79,18 @@ def _parse_definition(kind: str, value: JSON) -> str | ResourceConfig:
 
 
 class ContextResource:
-    """One live resource; the same resource is the same object.
+    """One live resource; each resource is one object.
 
     Attributes
     ----------
     key : str
-        ``kind`` or ``kind#id`` as it was defined, or just the kind for one defined in place.
+        ``kind`` or ``kind#id`` as defined, or just the kind for a resource defined in place.
     config : ResourceConfig
     value : object
-        What it is: a MemoryStore, a limit, a cache pool.
+        The resource itself: a MemoryStore, a limit, a cache pool.
     in_place : bool
-        It belongs to one spec, or is nothing but its configuration: a spec shows that, not a name.
+        True if it belongs to one spec or is only its configuration, which a spec then shows instead of a
+        name.
     """
 
     __slots__ = ("__weakref__", "_context", "config", "in_place", "key", "value")
@@ -115,7 +116,7 @@ class ContextResource:
 
     def __reduce__(self) -> tuple[Any, ...]:
         context = None if self._context is None else self._context()
-        # A storage is data: it is not made anew where the resource is.
+        # A storage is data, so it is not created anew with the resource.
         state = self.value if isinstance(self.value, MemoryStore) else None
         if context is not None:
             return operator.getitem, (context, self.key), state
@@ -127,12 +128,12 @@ class ContextResource:
 
 def _unpickle_resource(key: str, value: JSON, in_place: bool) -> ContextResource:
     resource = ContextResource(key, kind_of(key).parse(value))
-    resource.in_place = in_place  # what else was pickled may share it
+    resource.in_place = in_place  # other pickled objects may share it
     return resource
 
 
 class ContextSpec:
-    """Definitions of resources, not yet made.
+    """Definitions of resources that don't exist yet.
 
     Parameters
     ----------
@@ -171,14 +172,14 @@ class ContextSpec:
 
 
 class Context:
-    """A set of resources, made when they are first asked for.
+    """A set of resources, created on first use.
 
     Parameters
     ----------
     json : Context.Spec or JSON, optional
         Definitions.
     parent : Context, optional
-        Where to look for what is not defined here.
+        Where to look up resources that are not defined here.
     spec : Context.Spec, optional
         Another name for the first argument.
 
@@ -215,16 +216,16 @@ class Context:
 
     @property
     def spec(self) -> ContextSpec | None:
-        """Definitions of this context, without those of its parent; None if it was made without."""
+        """Definitions of this context, without those of its parent; None without any."""
         return self._spec
 
     @property
     def parent(self) -> Context | None:
-        """Context in which the search goes on."""
+        """Context in which the search continues."""
         return self._parent
 
     def __getitem__(self, key: str) -> ContextResource:
-        """Return the resource that `key` means here.
+        """Return the resource of `key` in this context.
 
         Raises
         ------
@@ -236,7 +237,7 @@ class Context:
         context = self
         while context._spec is None or key not in context._spec._members:
             if context._parent is None:
-                # most are a default of the outermost context
+                # most are defaults of the outermost context
                 found = context._resources.get(key) or _inline.get(key)
                 return found or context._resolve(key, ())
             context = context._parent
@@ -246,7 +247,7 @@ class Context:
     __contains__ = None
 
     def _resolve(self, key: str, steps: tuple[tuple[Context, str, str], ...]) -> ContextResource:
-        """Find `key` here or further out; `steps` are the references that led here."""
+        """Find `key` here or in a parent; `steps` are the references that led here."""
         context = self
         while True:
             if context._spec is not None and key in context._spec.members:
@@ -289,8 +290,8 @@ class Context:
 
 
 def default_resources(json: JSON) -> AbstractContextManager[None]:
-    """Return a context manager: within it, the resources that nobody defines are those in `json`."""
-    # It holds for the whole process, as what a program's command line says does.
+    """Return a context manager that takes default resources from `json`, for those not defined elsewhere."""
+    # It affects the whole process, like the options of a command line.
     return _defaults_replaced(
         {kind: kind_of(kind).parse(value) for kind, value in expect_object(json).items()}
     )
@@ -322,7 +323,7 @@ def _default(key: str) -> ResourceConfig:
 
 
 def _cycle(steps: tuple[tuple[Context, str, str], ...]) -> str:
-    """Describe a circle of definitions, beginning with the reference that closes it."""
+    """Describe a cycle of definitions, beginning with the reference that closes it."""
     links = [f"{dump(key)}:{dump(target)}" for _, key, target in (steps[-1], *steps[:-1])]
     return f"Context resource reference cycle: {' -> '.join(links)}"
 
@@ -332,7 +333,7 @@ def _unpickle_context(spec: ContextSpec | None, parent: Context | None) -> Conte
 
 
 def as_context(context: Context | None) -> Context:
-    """Return the context that a call was given, a new one for None."""
+    """Return the context given to a call, or a new one for None."""
     if context is None:
         return Context()
     if not isinstance(context, Context):

@@ -1,4 +1,4 @@
-"""Units of the dimensions of an array: read from what users give, merged, printed."""
+"""Units of the dimensions of an array: reading users' input, merging, printing."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def dimension_units_to_json(units: DimensionUnits) -> list[JSON]:
 
 
 def format_dimension_units(units: Sequence[Unit | None]) -> str:
-    """Return ``["5 nm", null]``, as messages show units."""
+    """Return units as in messages: ``["5 nm", null]``."""
     return "[" + ", ".join("null" if u is None else dump(str(u)) for u in units) + "]"
 
 
 def merge_dimension_units(
     a: Sequence[Unit | None] | None, b: Sequence[Unit | None] | None
 ) -> DimensionUnits | None:
-    """Return the units that satisfy both; None yields."""
+    """Return the units that satisfy both; None matches any unit."""
     if a is None or b is None:
         one = a if b is None else b
         return None if one is None else tuple(one)
@@ -59,14 +59,14 @@ def merge_dimension_units(
 
 
 def view_units(units: DimensionUnits, links: Sequence[DimensionLink | None]) -> DimensionUnits:
-    """Return the units of a view whose dimensions show those of the array that `links` names."""
-    # One step of the view is as many steps of the array as the stride says.
+    """Return the units of a view whose dimensions are linked to the array's by `links`."""
+    # One step of the view is `stride` steps of the array.
     found = [(None if link is None else units[link.dim], link) for link in links]
     return tuple(None if u is None or link is None else u * abs(link.stride) for u, link in found)
 
 
 def inverse_view_units(units: DimensionUnits, links: Sequence[DimensionLink | None]) -> DimensionUnits:
-    """Return the units of an array whose dimensions a view, of `units`, shows as `links` says."""
+    """Return the units of an array whose view has `units`; `links` connects the dimensions."""
     used = {link.dim for link in links if link is not None}
     for dim, unit in enumerate(units):
         if unit is not None and dim not in used:

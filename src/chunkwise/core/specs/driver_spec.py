@@ -33,10 +33,10 @@ class DriverSpec(ABC):
     """A driver and its members, in the driver's own index space: a spec without its transform."""
 
     resource_kinds: ClassVar[tuple[str, ...]] = ()
-    shows_rank: ClassVar[bool] = True  # whether JSON says a rank that follows from nothing else
+    shows_rank: ClassVar[bool] = True  # whether JSON has a rank that no other member implies
 
     schema: Schema = field(default_factory=Schema)  # constraints given in ``schema``, ``dtype`` and ``rank``
-    context: ContextSpec | None = None  # definitions for this spec and everything in it
+    context: ContextSpec | None = None  # definitions for this spec and its parts
     # Context resources by kind, named, configured or bound.
     resources: ResourceMembers = field(default_factory=dict)
     kvstore: KvStoreSpec | None = None
@@ -49,7 +49,7 @@ class DriverSpec(ABC):
         """Driver id."""
 
     def own_members(self, include_defaults: bool) -> dict[str, Any]:
-        """Return the driver's own members: all but those that every spec has."""
+        """Return the driver's own members, without those that every spec has."""
         return {}
 
     def part_members(self, include_defaults: bool, names: Mapping[int, str]) -> dict[str, Any]:
@@ -57,24 +57,24 @@ class DriverSpec(ABC):
         return {}
 
     def effective_schema(self) -> Schema:
-        """Return the schema that is known before the array is opened."""
+        """Return the schema, as far as it is known before the array is opened."""
         return self.schema
 
     def member_schema(self, name: str) -> Schema:
-        """Return a schema with the member `name`, whatever is said of the other members."""
+        """Return a schema with the member `name`; its other members may be anything."""
         return self.effective_schema()
 
     @property
     def key_value_store(self) -> KvStoreSpec | None:
-        """The kvstore, be it that of an array that this one adapts."""
+        """The kvstore, perhaps that of an array that this one adapts."""
         return self.kvstore
 
     def of_url(self) -> Self:
-        """Return the spec of a URL, which has nothing but the kvstore and what the suffix says."""
+        """Return the spec of a URL, with only the kvstore and the options in the suffix."""
         return self
 
     def url_suffix(self) -> str:
-        """Return the URL after that of the kvstore; raise UnsupportedError if there is no URL."""
+        """Return the URL's part after the kvstore; raise UnsupportedError if there is no URL."""
         raise UnsupportedError("URL representation not supported")
 
     @property
@@ -83,7 +83,7 @@ class DriverSpec(ABC):
         return OpenMode()
 
     def own_mode(self) -> OpenMode:
-        """Return the open mode as far as it is given."""
+        """Return the open mode, as far as it is given."""
         return OpenMode()
 
     def with_open_mode(self, mode: OpenMode) -> Self:
@@ -97,15 +97,15 @@ class DriverSpec(ABC):
         return self
 
     def minimal(self) -> Self:
-        """Return the spec without what only an existing array determines."""
+        """Return the spec without members that an existing array determines."""
         return self
 
     def parts(self) -> tuple[DriverSpec | KvStoreSpec, ...]:
-        """Return the specs inside this one that hold resources, the kvstore excepted."""
+        """Return the specs inside this one that have resources, except the kvstore."""
         return ()
 
     def with_parts(self, parts: tuple[DriverSpec | KvStoreSpec, ...]) -> Self:
-        """Return the spec with its parts replaced."""
+        """Return the spec with other parts."""
         return self
 
     def unpickled(self) -> Self:
@@ -115,11 +115,11 @@ class DriverSpec(ABC):
         )
 
     def shown(self) -> Self:
-        """Return the unbound spec of a bound one as an open array shows it."""
+        """Return the unbound form of a bound spec, as an open array shows it."""
         return self.unbound()
 
     def abbreviated(self) -> DriverSpec:
-        """Return the spec with data of many elements cut short, for a `repr` of what nobody reads whole."""
+        """Return the spec with large data abbreviated, for a readable `repr`."""
         parts = self.parts()
         if not parts:
             return self
@@ -149,18 +149,18 @@ class DriverSpec(ABC):
 
     @property
     def is_remote(self) -> bool:
-        """True if an operation on the array may wait for a network."""
+        """True if operations on the array may wait for a network."""
         parts = self.parts() if self.kvstore is None else (self.kvstore, *self.parts())
         return any(part.is_remote for part in parts)
 
     @property
     def in_memory(self) -> bool:
-        """True if all elements are in the spec, so that no store is asked for them."""
+        """True if all elements are in the spec, so that no store is used."""
         parts = self.parts()
         return bool(parts) and all(isinstance(part, DriverSpec) and part.in_memory for part in parts)
 
     def resource(self, kind: str) -> Any:
-        """Return the live object of a resource of a bound spec."""
+        """Return the live object of a resource in a bound spec."""
         resource = self.resources[kind]
         assert isinstance(resource, ContextResource), "the spec is not bound"
         return resource.value
@@ -170,10 +170,10 @@ class DriverSpec(ABC):
         return replace(self, schema=self.schema.merged(schema))
 
     def with_kvstore(self, kvstore: KvStoreSpec) -> Self:
-        """Return the spec over a kvstore that it doesn't have yet."""
+        """Return the spec with a kvstore; it must not have one yet."""
         if self.kvstore is not None:
             raise InvalidArgumentError('"kvstore" is already specified')
-        return replace(self, kvstore=kvstore)  # its path is a prefix of keys, even without a final "/"
+        return replace(self, kvstore=kvstore)  # a path is a prefix of keys, even without a final "/"
 
     def url(self) -> str:
         """Return the canonical URL."""
@@ -214,7 +214,7 @@ class DriverSpec(ABC):
             part.name_bound(names, definitions)
 
     def unbound(self, names: Mapping[int, str] | None = None) -> Self:
-        """Return the spec with names in place of bound resources, which its context defines."""
+        """Return the spec with names for bound resources, which its context defines."""
         definitions: dict[str, JSON] = {}
         if names is None:
             found: dict[int, str] = {}
@@ -233,7 +233,7 @@ class DriverSpec(ABC):
     def to_members(
         self, include_defaults: bool = False, *, names: Mapping[int, str] | None = None
     ) -> dict[str, Any]:
-        """Return all members but those that depend on the transform."""
+        """Return all members except those that depend on the transform."""
         out: dict[str, Any] = {"driver": self.driver}
         definitions: dict[str, Any] = {} if self.context is None else self.context.to_json(include_defaults)
         if names is None:

@@ -1,6 +1,6 @@
-"""Fill values of schemas: from JSON, compared, fitted to a domain, seen through transforms.
+"""Fill values of schemas: parsing, comparing, fitting to a domain, transforming.
 
-A fill value may differ along dimensions; it is kept as small as it is.
+A fill value may vary along dimensions; it is stored without expanding it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 NUMBERS = "biufc"
-"""Kinds of NumPy's data types whose values may be kept as they were given, whatever type the array has."""
+"""Kinds of NumPy data types whose values may be kept as given, whatever the array's type."""
 
 _JSON = DataType("json")
 _UNBOUNDED: Final = 2 * inf + 1
@@ -58,7 +58,7 @@ def equal_fill(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> bool:
 
 
 def fill_text(array: npt.NDArray[Any]) -> str:
-    """Return ``{1, 2}``, as messages show an array, or the element if there is just one."""
+    """Return an array as in messages, ``{1, 2}``, or the element if there is just one."""
     if array.ndim == 0:
         item = array.item()
         if array.dtype.hasobject and not isinstance(item, bytes):
@@ -68,7 +68,7 @@ def fill_text(array: npt.NDArray[Any]) -> str:
 
 
 def check_broadcast(shape: Sequence[int], target: Sequence[int], context: str) -> None:
-    """Raise InvalidArgumentError, saying `context`, if an array of `shape` can't be repeated to `target`."""
+    """Raise InvalidArgumentError with `context` if an array of `shape` can't be broadcast to `target`."""
     leading = len(shape) - len(target)
     fits = all(n == 1 for n in shape[: max(0, leading)]) and all(
         n in (1, extent) for n, extent in zip(reversed(shape), reversed(target), strict=False)
@@ -80,9 +80,9 @@ def check_broadcast(shape: Sequence[int], target: Sequence[int], context: str) -
 
 
 def unbroadcast(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return the smallest array that broadcasts to `array`: repeated dimensions go, leading ones first."""
-    # Only dimensions that are repeated in memory or of size 1 are taken for repeated, as TensorStore
-    # does; equal values that were given one by one stay.
+    """Return the smallest array that broadcasts to `array`: repeated dimensions are removed."""
+    # As in TensorStore, only dimensions of stride 0 or size 1 count as repeated; equal values that were given
+    # one by one stay.
     index = tuple(
         slice(0, 1) if s == 0 and n > 1 else slice(None)
         for s, n in zip(array.strides, array.shape, strict=True)
@@ -96,7 +96,7 @@ def unbroadcast(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 def view_fill_value(
     fill: npt.NDArray[Any], transform: IndexTransform, domain: IndexDomain | None
 ) -> npt.NDArray[Any]:
-    """Return the fill value of the view that `transform` makes of an array with `fill`."""
+    """Return the fill value of the view by `transform` of an array with `fill`."""
     if fill.ndim == 0:
         return fill
     shape = fill.shape
@@ -145,7 +145,7 @@ def view_fill_value(
 
 
 def _shown(transform: IndexTransform, m: OutputIndexMap) -> int | None:
-    """Return the number of indices of an output dimension in the view; None if they are not adjacent."""
+    """Return the number of indices of an output dimension in the view; None if not adjacent."""
     if m.index_array is not None:
         return None
     if m.input_dimension is None:

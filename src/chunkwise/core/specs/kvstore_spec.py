@@ -46,7 +46,7 @@ class KvStoreSpec:
     resource_kinds: ClassVar[tuple[str, ...]] = ()
 
     path: str = ""
-    context: ContextSpec | None = None  # definitions for the resources named here
+    context: ContextSpec | None = None  # definitions of the resources named here
     # Context resources by kind, named, configured or bound.
     resources: ResourceMembers = field(default_factory=dict)
 
@@ -62,11 +62,11 @@ class KvStoreSpec:
         return {}
 
     def open_driver(self) -> tuple[KvStoreDriver, str]:
-        """Return the store of a bound spec, and the prefix that keys under `path` have in it."""
+        """Return the store of a bound spec, and its prefix for keys under `path`."""
         raise UnsupportedError(f"{self.driver} can't be opened")
 
     def as_opened(self, store: KvStoreDriver) -> Self:
-        """Return the spec with what `store`, which it has opened, knows by now."""
+        """Return the spec with details that `store`, opened from it, knows by now."""
         return self
 
     def to_url(self) -> str:
@@ -75,12 +75,12 @@ class KvStoreSpec:
 
     @property
     def base(self) -> KvStoreSpec | None:
-        """The kvstore that this one adapts, if it does."""
+        """The kvstore that this one adapts, if any."""
         return None
 
     @property
     def is_remote(self) -> bool:
-        """True if operations wait for a network, or for something that is not known here."""
+        """True if operations wait for a network, or for something unknown."""
         return self.driver not in ("memory", "file")
 
     # -- for all --------------------------------------------------------------------------------------
@@ -97,7 +97,7 @@ class KvStoreSpec:
 
     @classmethod
     def normal_path(cls, path: str) -> str:
-        """Return `path` as this driver keeps it, or raise for one that it can't have."""
+        """Return `path` in this driver's form, or raise if it is invalid."""
         return path
 
     def joined(self, path: str) -> Self:
@@ -110,7 +110,7 @@ class KvStoreSpec:
         return self.with_path(own + path)
 
     def with_path(self, path: str) -> Self:
-        """Return the spec with another path; one that can't be is noticed when a key is used."""
+        """Return the spec with another path; an invalid one is noticed when a key is used."""
         return replace(self, path=path)
 
     def as_directory(self) -> Self:
@@ -153,12 +153,12 @@ class KvStoreSpec:
         }
 
     def live(self, kind: str) -> Any:
-        """Return the bound resource of `kind`; None if this driver has none."""
+        """Return the bound resource of `kind`, or None."""
         resource = self.resources.get(kind)
         return resource.value if isinstance(resource, ContextResource) else None
 
     def copy_limit(self) -> ConcurrencyLimit | None:
-        """Return the first ``data_copy_concurrency`` with a number, here or in a store below; else None."""
+        """Return the first numeric ``data_copy_concurrency``, here or in a store below, or None."""
         limit: ConcurrencyLimit | None = self.live("data_copy_concurrency")
         return None if limit is None or limit.limit is None else limit
 
@@ -201,7 +201,7 @@ class KvStoreSpec:
 
 
 class Locatable(ABC):
-    """An open kvstore that users have."""
+    """An open kvstore, in the form that users have."""
 
     __slots__ = ()
 
@@ -211,7 +211,7 @@ class Locatable(ABC):
 
 
 def kvstore_missing() -> InvalidArgumentError:
-    """Return the error of a spec that doesn't say where its array is stored."""
+    """Return the error for a spec without a location of its array."""
     example = dump({"kvstore": "file:///data/a.zarr/"})
     return noted(InvalidArgumentError('"kvstore" must be specified'), f"for example {example}")
 
@@ -222,15 +222,15 @@ def is_kvstore_driver(name: str) -> bool:
 
 
 def is_kvstore_object(member: str, value: object) -> bool:
-    """Return True if `value`, in a member of that name, is a store itself: of obstore, fsspec or the user."""
+    """Return True if `value`, in a member `name`, is itself a store, of obstore, fsspec or the user."""
     if member not in ("kvstore", "object") or isinstance(value, type):
         return False
     if isinstance(value, MutableMapping) and (holds_bytes(value) or (member == "object" and not value)):
         return True
     return (
         isinstance(value, KvStoreSpec)
-        or hasattr(value, "fs")  # which a mapper of fsspec has, a Mapping otherwise
-        or hasattr(value, "cat_file")  # a file system of fsspec, which can be JSON too
+        or hasattr(value, "fs")  # a mapper of fsspec is a Mapping with this attribute
+        or hasattr(value, "cat_file")  # a file system of fsspec, which has a JSON form too
         or not (
             hasattr(value, "to_json")
             or isinstance(value, Mapping)
@@ -248,7 +248,7 @@ def parse_kvstore_spec(value: JSON, from_url: Callable[[str], KvStoreSpec]) -> K
     if isinstance(value, str):
         return from_url(value)
     if is_kvstore_object("kvstore", value) and value is not MISSING:
-        value = {"driver": "object", "object": value}  # of obstore or fsspec; the driver refuses any other
+        value = {"driver": "object", "object": value}  # of obstore or fsspec; the driver refuses others
     members = Members(expect_object(value))
     name = members.take("driver", expect_string, example="file")
     try:

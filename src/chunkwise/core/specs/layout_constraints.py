@@ -1,4 +1,4 @@
-"""What a chunk layout holds, and how each constraint is added to it; an error leaves it half changed."""
+"""The constraints of a chunk layout, and how each is added; an error leaves it partly changed."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class LayoutConstraints:
     _grids: dict[str, GridConstraints]
 
     def finalized(self) -> Self:
-        """Return the precise layout that ``finalize=True`` makes.
+        """Return the precise layout of ``finalize=True``.
 
         Raises
         ------
         InvalidArgumentError
-            If a dimension has no hard grid origin, or the shapes of the grids don't go together.
+            If a dimension has no hard grid origin, or the shapes of the grids are incompatible.
         """
         if self._rank is None:
             raise InvalidArgumentError("rank must be specified")
@@ -73,7 +73,7 @@ class LayoutConstraints:
         return out
 
     def set_rank(self, rank: int) -> None:
-        """Fix the rank; it must equal a rank known already."""
+        """Fix the rank; it must equal an already known rank."""
         self._rank = check_rank(rank, self._rank)
         for grid in self._grids.values():
             grid.set_rank(rank)
@@ -117,7 +117,7 @@ class LayoutConstraints:
                 )
 
     def set_grid(self, usage: str, part: str, apply: Callable[[GridConstraints], None]) -> None:
-        """Let `apply` change the grid of `usage`; an error says that it was setting `part` of it."""
+        """Let `apply` change the grid of `usage`; an error names `part` of it."""
         with prefixed(f"Error setting {usage} {part}"):
             apply(self._grids[usage])
             rank = self._grids[usage].rank
@@ -125,12 +125,12 @@ class LayoutConstraints:
                 self.set_rank(rank)
 
     def become(self, other: LayoutConstraints) -> None:
-        """Take over all constraints of `other` in place of those here."""
+        """Replace all constraints by those of `other`."""
         self._rank, self._inner_order, self._grid_origin = other._rank, other._inner_order, other._grid_origin
         self._chunk_shapes = other._chunk_shapes
         self._grids = {usage: grid.copy() for usage, grid in other._grids.items()}
 
 
 def _fits(origin: int, size: int) -> bool:
-    """Return True if the chunk of `size` at `origin` lies in index space; one of unknown size has 0."""
+    """Return True if the chunk of `size` at `origin` is inside index space; 0 means an unknown size."""
     return origin + size <= MAX_INDEX and (size > 0 or origin > -MAX_INDEX)

@@ -1,9 +1,9 @@
 """Chunk layouts of views of an array through an index transform, and of the array from those.
 
-Towards the view, only dimensions carry over that correspond one to one, by an output index map of a
-single input dimension on which nothing else depends.  Back to the array, a constraint on a dimension
-of the view holds for every dimension of the array that depends on it alone; if there is none, a
-hard constraint can't be met.
+From the array to the view, only dimensions are mapped that correspond one to one, by an output index map of a
+single input dimension on which nothing else depends.  From the view to the array, a constraint on a dimension
+of the view applies to every dimension of the array that depends only on it; without one, a hard constraint
+can't be met.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class DimensionLink(NamedTuple):
 
 
 def one_to_one(transform: IndexTransform) -> list[DimensionLink | None]:
-    """Return for each input dimension the output dimension that is its only one; None if there is no such."""
+    """Return the only output dimension of each input dimension, or None."""
     found: list[list[DimensionLink | None]] = [[] for _ in range(transform.input_rank)]
     for o, m in enumerate(transform.output):
         if m.input_dimension is not None:
@@ -54,7 +54,7 @@ def one_to_one(transform: IndexTransform) -> list[DimensionLink | None]:
 
 
 def single_inputs(transform: IndexTransform) -> list[DimensionLink | None]:
-    """Return for each output dimension the input dimension it depends on, if it is just one."""
+    """Return the only input dimension of each output dimension, or None."""
     out: list[DimensionLink | None] = []
     for m in transform.output:
         if m.input_dimension is None:
@@ -66,7 +66,7 @@ def single_inputs(transform: IndexTransform) -> list[DimensionLink | None]:
 
 
 def view_layout(layout: ChunkLayout, transform: IndexTransform) -> ChunkLayout:
-    """Return the layout of the view that `transform` makes of an array with `layout`."""
+    """Return the layout of the view by `transform` of an array with `layout`."""
     if layout.rank == -1:
         return layout.copy()
     links = one_to_one(transform)
@@ -129,8 +129,8 @@ def _view_size(size: int, link: DimensionLink) -> int:
 
 
 def _view_origin(origin: int, link: DimensionLink) -> int:
-    """Return the first index of the view whose element, and its successors, are at `origin` or beyond."""
-    # With a negative stride a chunk is entered from its far end, which is one below the next origin.
+    """Return the first index of the view from which on all elements are at `origin` or beyond."""
+    # With a negative stride, a chunk begins at its far end, which is one below the next origin.
     distance = origin - link.offset - (link.stride < 0)
     return -(-distance // link.stride)
 
@@ -140,7 +140,7 @@ def _array_origin(origin: int, link: DimensionLink) -> int:
 
 
 def _completed(first: Sequence[int], rank: int) -> list[int]:
-    """Return the dimensions in `first`, each once, and then the others in ascending order."""
+    """Return the dimensions in `first`, each once, then the others in ascending order."""
     return list(dict.fromkeys([*first, *range(rank)]))
 
 

@@ -25,7 +25,7 @@ class OpenMode:
     create : bool
         Create what doesn't.
     delete_existing : bool
-        Remove everything under the path first; needs `create` and excludes `open`.
+        Remove everything under the path first; requires `create` and excludes `open`.
     assume_metadata : bool
         Neither read nor write metadata.
     assume_cached_metadata : bool
@@ -63,23 +63,23 @@ class OpenMode:
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
     def merged(self, other: OpenMode) -> OpenMode:
-        """Return the mode in which each flag is set that is set in either."""
+        """Return the mode with all flags that are set in either."""
         return OpenMode(**{name: flag or getattr(other, name) for name, flag in self.to_flags().items()})
 
     def updated(self, other: OpenMode) -> OpenMode:
-        """Return the mode with the flags of `other`, which, if it says, chooses between open and create."""
+        """Return the mode with the flags of `other`, whose choice of open and create, if any, wins."""
         out = self.merged(other)
         if other.open or other.create:
             out.open, out.create = other.open, other.create
         return out
 
     def resolved(self) -> OpenMode:
-        """Return the mode that applies: to open, if neither open nor create is asked for.
+        """Return the effective mode: open, if neither open nor create is requested.
 
         Raises
         ------
         InvalidArgumentError
-            For a combination that has no meaning.
+            For a meaningless combination.
         """
         mode = self if self.open or self.create else replace(self, open=True)
         if mode.delete_existing and not mode.create:
@@ -92,7 +92,7 @@ class OpenMode:
         return mode
 
     def to_json(self) -> dict[str, Any]:
-        """Return the members of a spec that say this; without any, to open what exists is meant."""
+        """Return the members of a spec for this mode; no members mean opening what exists."""
         out = {name: True for name, flag in self.to_flags().items() if flag}
         if not self.create:
             out.pop("open", None)

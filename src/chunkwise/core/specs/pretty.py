@@ -1,8 +1,8 @@
-"""The text of a JSON value as ``repr`` of a spec, schema or codec shows it: Python syntax, 80 columns.
+"""The text of a JSON value in the ``repr`` of a spec, schema or codec: Python syntax, 80 columns.
 
 A value that fits goes on one line; otherwise each member or element gets a line of its own, with a
-comma after the last too.  Width is counted as TensorStore counts it: a level of nesting takes three
-columns, two of indentation and one of the comma that closes it, and the name in front takes none.
+comma after the last too.  Width is counted as in TensorStore: a level of nesting takes three columns, two for
+indentation and one for the closing comma; the name in front takes none.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from chunkwise.core.index_space.label import escape
 __all__ = ["pretty", "pretty_repr"]
 
 WIDTH = 80
-LEVEL = 3  # columns that a level takes of the width, as in TensorStore
+LEVEL = 3  # columns for each level, as in TensorStore
 
-_LARGEST_POSITIONAL = 15  # digits; larger numbers have an exponent, as in TensorStore
+_LARGEST_POSITIONAL = 15  # digits; larger numbers get an exponent, as in TensorStore
 
 
 def pretty_repr(name: str, value: Any) -> str:
-    """Return ``name(value)``, keys sorted, broken over lines where it doesn't fit on one."""
+    """Return ``name(value)`` with sorted keys, on several lines if one is too short."""
     # The value may be a function that returns it.
     try:
         return f"{name}({pretty(value() if callable(value) else value)})"
-    except RecursionError:  # attributes may be nested as deeply as their parser went
+    except RecursionError:  # attributes may be nested as deeply as their parser allows
         return f"{name}(...)"
 
 
 def pretty(value: Any) -> str:
-    """Return the text of a JSON value, broken over lines where it doesn't fit on one."""
+    """Return the text of a JSON value, on several lines if one is too short."""
     return "".join(_lines(value, "", 0))
 
 

@@ -1,4 +1,4 @@
-"""``KvStore.Spec``: a kvstore spec as the Python API has it, which can be changed in place."""
+"""``KvStore.Spec``: the kvstore spec of the Python API, which can be changed in place."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Spec:
 
     @property
     def base(self) -> Spec | None:
-        """The kvstore that this one adapts, if it does."""
+        """The kvstore that this one adapts, if any."""
         base = self._record.base
         return None if base is None else Spec._of(base)
 
@@ -81,9 +81,9 @@ class Spec:
         unbind_context : bool, optional
             Turn live resources into definitions in the member ``context``.
         strip_context : bool, optional
-            Drop live resources and definitions, so that every resource is the default one.
+            Drop live resources and definitions, so that all resources are the default ones.
         context : Context, optional
-            Where to find the resources that are not live yet.
+            Where to find resources that are not live yet.
         """
         if context is not None and not isinstance(context, Context):
             raise TypeError("Invalid context")
@@ -131,7 +131,7 @@ class Spec:
 
 @not_too_deep
 def as_kvstore_spec(spec: JSON | Spec) -> KvStoreSpec:
-    """Return the record that a spec, its JSON or a URL means."""
+    """Return the record of a spec, its JSON or a URL."""
     if isinstance(spec, Spec):
         return spec._record
     return parse_kvstore_spec(plain_json(spec, is_kvstore_object, member="kvstore"), kvstore_from_url)

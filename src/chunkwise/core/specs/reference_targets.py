@@ -1,8 +1,8 @@
 """Targets of the URLs in reference files, and permission to follow them.
 
-A reference file is somebody else's, and it names places.  Those beside and below it, and those on the same
-server or in the same bucket, are read; others only if the caller lists them.  A remote file never leads to
-local ones, and none to a link-local address.
+A reference file is untrusted, and names locations.  Those beside and below it, on the same server or in the
+same bucket are read; others only if the caller lists them.  A remote file never leads to local ones, and no
+file to a link-local address.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ _DRIVERS = {
     "https": "http",
 }
 _SCHEMES = {"local": "file", "s3a": "s3", "gcs": "gs", "abfs": "az", "abfss": "az"}
-_MOST_STORES = 256  # places that are remembered, of a table that leads to very many
+_MOST_STORES = 256  # number of locations to remember, since a table may have very many
 
 
 class Allowed(NamedTuple):
     """URLs that references may have."""
 
-    url: str  # what they begin with
-    kvstore: KvStoreSpec | None = None  # where they lead: the place that `url` is a name of
+    url: str  # their prefix
+    kvstore: KvStoreSpec | None = None  # the location that `url` stands for
 
     def to_json(self) -> JSON:
         """Return the member's JSON."""
@@ -58,7 +58,7 @@ class Allowed(NamedTuple):
 
 
 def expect_allowed(value: JSON) -> Allowed:
-    """Read the beginning of URLs: text, or an object with ``url`` and ``kvstore``."""
+    """Read a prefix of URLs: text, or an object with ``url`` and ``kvstore``."""
     if isinstance(value, dict):
         members = Members(value)
         url = members.take("url", expect_string)
@@ -74,12 +74,12 @@ def expect_allowed(value: JSON) -> Allowed:
 
 
 class _Place(NamedTuple):
-    """An absolute URL, taken apart."""
+    """The parts of an absolute URL."""
 
     driver: str
     scheme: str
     host: str  # or bucket
-    path: str  # as the store has it
+    path: str  # in the store's form
 
     @property
     def url(self) -> str:
@@ -100,7 +100,7 @@ def _no_url(url: str) -> KvStoreSpec:
 
 
 def _place(url: str) -> _Place:
-    """Take an absolute URL, or the absolute path of a local file, apart; fsspec's URLs are not encoded."""
+    """Split an absolute URL, or the absolute path of a local file; fsspec's URLs are not encoded."""
     found = _SCHEME.match(url)
     if found is None:
         scheme, rest = "file", url
@@ -119,7 +119,7 @@ def _place(url: str) -> _Place:
     else:
         host, _, path = rest.partition("/")
         if "@" in host and driver != "azure":
-            raise PermissionDeniedError(f"{dump(url[:200])} is refused: it has credentials of its own")
+            raise PermissionDeniedError(f"{dump(url[:200])} is refused: it contains credentials")
         host = host.lower() if driver == "http" else host
         path = "/" + path if driver == "http" else path
     shown = unquote(path.partition("?")[0]) if driver == "http" else path
@@ -130,7 +130,7 @@ def _place(url: str) -> _Place:
 
 @dataclass(frozen=True, eq=False)
 class ReferenceTargets:
-    """Opens the stores that references lead to, of a reference file at `base`."""
+    """Opens the stores to which the references of a file at `base` lead."""
 
     base: KvStoreSpec  # bound
     allow: tuple[Allowed, ...]
@@ -150,7 +150,7 @@ class ReferenceTargets:
             found = self._find(url).open_driver()
             if len(stores) >= _MOST_STORES:
                 stores.clear()
-            # One driver for all files of a place, so that readers and connections are shared.
+            # One driver for all files of a location, so that readers and connections are shared.
             same = next((s for s, _ in stores.values() if s.identity == found[0].identity), found[0])
             known = stores[url] = same, found[1]
         return known
@@ -176,7 +176,7 @@ class ReferenceTargets:
             if _begins_with(place.url, allowed.url):
                 return self._checked(place, url, allowed).bind(self.context)
         raise PermissionDeniedError(
-            f"{dump(url[:200])} is refused: it lies neither beside the reference file nor on the "
+            f"{dump(url[:200])} is refused: it is neither beside the reference file nor on the "
             f'same server; the member "allow" lists what else may be read, such as {dump(_above(place))}'
         )
 
@@ -202,7 +202,7 @@ class ReferenceTargets:
                 f"{dump(url[:200])} is refused: it lies above the reference file {dump(base.path)}"
             )
         if base.driver == "file" and not _is_below(path, base.path):
-            raise PermissionDeniedError(f"{dump(url[:200])} is refused: it leads out by a symbolic link")
+            raise PermissionDeniedError(f"{dump(url[:200])} is refused: it leads outside by a symbolic link")
         return base.with_path(path)
 
     @property
@@ -214,7 +214,7 @@ class ReferenceTargets:
 
 
 def _origin(spec: KvStoreSpec) -> tuple[str, str, str] | None:
-    """Return driver, scheme and host or bucket of a store; None for one of another kind."""
+    """Return driver, scheme, and host or bucket of a store; None for other kinds."""
     match spec.driver:
         case "file" | "memory":
             return spec.driver, spec.driver, ""
@@ -230,7 +230,7 @@ def _origin(spec: KvStoreSpec) -> tuple[str, str, str] | None:
 
 
 def _is_below(path: str, reference: str) -> bool:
-    """Return True if a local file lies in the directory of the reference file, or below that."""
+    """Return True if a local file is in or below the directory of the reference file."""
     root = os.path.realpath(os.path.dirname(os.path.abspath(reference.rstrip("/"))))
     return os.path.realpath(path).startswith(root.rstrip(os.sep) + os.sep)
 

@@ -11,10 +11,8 @@ from chunkwise.errors import InvalidArgumentError, SpecError, noted
 
 __all__ = ["ENCODED", "expect_azure_container", "expect_gcs_bucket", "expect_s3_bucket", "remote_members"]
 
-ENCODED = (
-    'a name\'s own "#" is written "%23", its "?" "%3F"; a format is named behind "|", as in "...|zarr3:"'
-)
-"""Note on what a URL of a kvstore has no place for."""
+ENCODED = 'a name\'s own "#" is written "%23", its "?" "%3F"; a format is named after "|", as in "...|zarr3:"'
+"""Note for errors about URL parts that a kvstore's URL can't have."""
 
 _HOSTS = (
     "dfs.core.windows.net",
@@ -27,7 +25,7 @@ _HOSTS = (
 def remote_members(
     driver: str, scheme: str, rest: str, decode: Callable[[str], str]
 ) -> dict[str, Any] | None:
-    """Return the members that a URL means; None if `driver` is not a remote one."""
+    """Return the members of a URL; None if `driver` is not a remote one."""
     if driver == "http":
         if "#" in rest:
             raise noted(InvalidArgumentError("Fragment identifier not supported"), ENCODED)
@@ -36,7 +34,7 @@ def remote_members(
         return None
     name, _, path = rest.partition("/")
     decoded = decode(path)
-    decode(name)  # for a query or fragment right behind the name
+    decode(name)  # for a query or fragment directly after the name
     if driver == "azure":
         out = _azure(name)
     else:
@@ -66,7 +64,7 @@ _AZURE = re.compile(r"[a-z0-9](?:-?[a-z0-9])*|\$[a-z]+")
 
 
 def expect_s3_bucket(value: JSON) -> str:
-    """Return the name of a bucket on S3; old ones may be longer than 63 characters, with capitals."""
+    """Return the name of a bucket on S3; old names may have more than 63 characters, and capitals."""
     name = expect_string(value)
     valid = 3 <= len(name) <= 255 and _S3.fullmatch(name) and not _ADDRESS.fullmatch(name)
     if not valid or name.startswith(("xn--", "sthree-")) or name.endswith(("-s3alias", "--ol-s3")):
@@ -75,7 +73,7 @@ def expect_s3_bucket(value: JSON) -> str:
 
 
 def expect_gcs_bucket(value: JSON) -> str:
-    """Return the name of a bucket on Google Cloud Storage; each part between dots has up to 63 characters."""
+    """Return the name of a bucket on Google Cloud Storage; parts between dots have up to 63 characters."""
     name = expect_string(value)
     valid = 3 <= len(name) <= 222 and _GCS.fullmatch(name)
     if not valid or not all(0 < len(part) <= 63 for part in name.split(".")):

@@ -22,12 +22,12 @@ __all__ = [
 ResourceMembers: TypeAlias = Mapping[str, "str | ResourceConfig | ContextResource"]
 """By member: the name of a resource, a configuration, or a live resource.
 
-A member is called like its kind, and one that is left out is the resource of that name, except for the
-members in `_OPTIONAL`, which stay out.
+A member is named after its kind.  A missing member is the resource of that name, except for the members in
+`_OPTIONAL`, which stay missing.
 """
 
 _OPTIONAL = {"metadata_cache_pool": "cache_pool"}
-"""Kind of each member that need not be there."""
+"""Kind of each optional member."""
 
 
 def take_resources(members: Members, kinds: Sequence[str]) -> ResourceMembers:
@@ -42,7 +42,7 @@ def take_resources(members: Members, kinds: Sequence[str]) -> ResourceMembers:
 
 
 def bind_resources(resources: ResourceMembers, kinds: Sequence[str], context: Context) -> ResourceMembers:
-    """Return live resources for all of `kinds`; those that are live already stay."""
+    """Return live resources for all of `kinds`; those already live stay."""
     out: dict[str, str | ResourceConfig | ContextResource] = {}
     for kind in kinds:
         value = resources.get(kind)
@@ -59,12 +59,12 @@ def bind_resources(resources: ResourceMembers, kinds: Sequence[str], context: Co
 
 
 def strip_resources(resources: ResourceMembers) -> ResourceMembers:
-    """Return the resources without any that are named, configured or bound: all are the default again."""
+    """Return the resources with everything named, configured or bound reset to the default."""
     return {}
 
 
 def bound_names(resources: ResourceMembers, names: dict[int, str], definitions: dict[str, JSON]) -> None:
-    """Give each bound resource a name, unique among `names`, and its definition under that name."""
+    """Give each bound resource a unique name in `names`, and add its definition under it."""
     for resource in resources.values():
         if not isinstance(resource, ContextResource) or id(resource) in names or resource.in_place:
             continue
@@ -96,7 +96,7 @@ def unbind_resources(resources: ResourceMembers, names: Mapping[int, str]) -> Re
 def resources_to_json(
     resources: ResourceMembers, kinds: Sequence[str], names: Mapping[int, str], include_defaults: bool
 ) -> dict[str, Any]:
-    """Return the members that say `resources`; bound ones are lists of one reference or configuration."""
+    """Return the members for `resources`; bound ones are lists of one reference or configuration."""
     out: dict[str, Any] = {}
     for kind in kinds:
         value = resources.get(kind)

@@ -1,4 +1,4 @@
-"""``Schema``: everything that can be said of an array without saying where it lies."""
+"""``Schema``: all properties of an array except its location."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class Schema(SchemaConstraints, IndexingMixin):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Extent of each dimension; 2**63 - 1 where unknown."""
+        """Extent of each dimension; 2**63 - 1 if unknown."""
         return self._bounds().shape
 
     @property
@@ -143,7 +143,7 @@ class Schema(SchemaConstraints, IndexingMixin):
     def fill_value(self) -> npt.NDArray[Any] | None:
         """Fill value, broadcastable to the domain; None if unconstrained.
 
-        One that was given as JSON before the data type was known is an array of objects.
+        If given as JSON before the data type was known, it is an array of objects.
         """
         return self._fill
 
@@ -171,7 +171,7 @@ class Schema(SchemaConstraints, IndexingMixin):
         Raises
         ------
         SpecError
-            If it was given as JSON, or as an object, that is no value of `dtype`.
+            If it was given as JSON, or as an object, that is not a value of `dtype`.
         """
         if self._fill is None:
             return None
@@ -187,7 +187,7 @@ class Schema(SchemaConstraints, IndexingMixin):
         return out
 
     def is_met_by(self, dtype: DataType, rank: int) -> bool:
-        """Return True if it demands nothing but this data type and rank, or not even these."""
+        """Return True if it requires at most this data type and rank."""
         return (
             (self._rank is None or self._rank == rank)
             and (self._dtype is None or self._dtype == dtype)
@@ -199,7 +199,7 @@ class Schema(SchemaConstraints, IndexingMixin):
         )
 
     def without_fill_value(self) -> Schema:
-        """Return the schema of an array that has no value for what is not stored."""
+        """Return the schema of an array without a fill value."""
         out = self.copy()
         out._fill, out._fill_is_json = None, False
         return out
@@ -238,7 +238,7 @@ class Schema(SchemaConstraints, IndexingMixin):
 
     @property
     def T(self) -> Schema:  # noqa: N802
-        """The schema with its dimensions in reverse order; the same if their number isn't known."""
+        """The schema with its dimensions in reverse order; unchanged if the rank isn't known."""
         return self.copy() if self._rank is None else self.transpose()
 
     def _apply_transform_fn(self, fn: Callable[[IndexTransform], IndexTransform]) -> Schema:
@@ -249,18 +249,18 @@ class Schema(SchemaConstraints, IndexingMixin):
                 fn(IndexTransform.identity(IndexDomain(rank=self._rank))), keep_domain=False
             )
         base = IndexTransform.identity(self._domain)
-        # Bounds that are explicit here stay so, even if they are marked implicit.
+        # Explicit bounds stay explicit, even if they are marked implicit.
         return self.transformed(base.compose(fn(base)))
 
     def transformed(self, transform: IndexTransform, *, keep_domain: bool = True) -> Schema:
-        """Return the schema of the view that `transform` makes of an array with this schema.
+        """Return the schema of the view by `transform` of an array with this schema.
 
         Parameters
         ----------
         transform : IndexTransform
             From the view to the array.
         keep_domain : bool
-            The domain of the transform is that of the view; False if this schema has none.
+            Whether the view gets the domain of the transform; False if this schema has none.
         """
         out = Schema()
         out._rank = transform.input_rank
@@ -275,7 +275,7 @@ class Schema(SchemaConstraints, IndexingMixin):
         return out
 
     def inverse_transformed(self, transform: IndexTransform) -> Schema:
-        """Return the schema of the array itself, given this one of a view made by `transform`.
+        """Return the schema of the array whose view by `transform` has this schema.
 
         Raises
         ------
@@ -304,7 +304,7 @@ class Schema(SchemaConstraints, IndexingMixin):
         return out
 
     def to_json(self, include_defaults: bool = False) -> dict[str, JSON]:
-        """Return the JSON form; ``rank`` is always there when known.  No member has a default to include."""
+        """Return the JSON form, with ``rank`` whenever it is known.  No member has a default to include."""
         return schema_to_json(self)
 
     def __repr__(self) -> str:

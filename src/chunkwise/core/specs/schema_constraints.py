@@ -1,4 +1,4 @@
-"""What a schema holds, and how each constraint is added to it; an error leaves it half changed."""
+"""The constraints of a schema, and how each is added; an error leaves it partly changed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class SchemaConstraints:
     _layout: ChunkLayout
     _codec: CodecSpec | None
     _fill: npt.NDArray[Any] | None
-    _fill_is_json: bool  # given as JSON while the data type wasn't known
+    _fill_is_json: bool  # given as JSON before the data type was known
     _units: DimensionUnits | None
 
     def _set_rank(self, rank: int, source: str = "rank") -> None:
@@ -60,7 +60,7 @@ class SchemaConstraints:
             raise InvalidArgumentError(
                 f"Specified dtype ({dtype.name}) does not match existing value ({self._dtype.name})"
             )
-        self._dtype = dtype  # a fill value stays what it was given as, until `converted_fill_value`
+        self._dtype = dtype  # a fill value stays as given until `converted_fill_value`
 
     def _set_domain(self, domain: IndexDomain, source: str = "domain") -> None:
         self._set_rank(domain.rank, source)

@@ -21,7 +21,7 @@ __all__ = ["dtype_from_json", "parse_schema", "schema_to_json"]
 
 
 def parse_schema(schema: SchemaConstraints, json: JSON) -> None:
-    """Add the constraints that plain JSON says to `schema`."""
+    """Add the constraints in plain JSON to `schema`."""
     members = Members(json)
     rank = members.take("rank", lambda v: expect_int(v, 0, MAX_RANK), None)
     if rank is not None:
@@ -32,7 +32,7 @@ def parse_schema(schema: SchemaConstraints, json: JSON) -> None:
 
 
 def schema_to_json(schema: SchemaConstraints) -> dict[str, JSON]:
-    """Return the JSON form; ``rank`` is always there when known."""
+    """Return the JSON form, with ``rank`` whenever it is known."""
     out: dict[str, JSON] = {}
     layout = schema._layout.to_json()
     layout.pop("rank", None)

@@ -1,4 +1,4 @@
-"""The keywords of a schema, and what each of them sets."""
+"""The keywords of a schema, and what they set."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["SCHEMA_OPTIONS", "SchemaKeywords", "apply_schema_keywords"]
 
 
 class SchemaKeywords(TypedDict, total=False):
-    """Keywords of `Schema` and `Schema.update`; None stands for not given."""
+    """Keywords of `Schema` and `Schema.update`; None means not given."""
 
     rank: int | None
     dtype: DTypeLike | None
@@ -42,7 +42,7 @@ SCHEMA_OPTIONS: Final = tuple(SchemaKeywords.__annotations__)
 
 
 def apply_schema_keywords(schema: SchemaConstraints, keywords: Mapping[str, Any]) -> None:
-    """Add the constraints that keywords say to `schema`."""
+    """Add the constraints in keywords to `schema`."""
     for name in keywords:
         if name not in SCHEMA_OPTIONS:
             raise TypeError(

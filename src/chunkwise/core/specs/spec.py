@@ -1,4 +1,4 @@
-"""``Spec``: an array as JSON says it: a driver, its members, and an index transform on top."""
+"""``Spec``: an array described in JSON: a driver, its members, and an index transform on top."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Spec(IndexingMixin):
         if from_url:
             json = spec_json_from_url(json)
         self._driver, self._transform = _parse(plain_json(json, _is_kept))
-        if from_url:  # as in TensorStore, a URL says nothing of the index space, whatever the driver
+        if from_url:  # as in TensorStore, a URL doesn't specify the index space, whatever the driver
             self._driver, self._transform = self._driver.of_url(), None
 
     @classmethod
@@ -90,7 +90,7 @@ class Spec(IndexingMixin):
         self._transform = transform
         return self
 
-    # -- what it says -----------------------------------------------------------------------------
+    # -- contents ---------------------------------------------------------------------------------
 
     @property
     def rank(self) -> int | None:
@@ -124,7 +124,7 @@ class Spec(IndexingMixin):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Extent of each dimension; 2**63 - 1 where unknown."""
+        """Extent of each dimension; 2**63 - 1 if unknown."""
         return self._known_rank().shape
 
     @property
@@ -183,13 +183,13 @@ class Spec(IndexingMixin):
 
     @property
     def base(self) -> Spec | None:
-        """The spec that this one adapts, if it does."""
+        """The spec that this one adapts, if any."""
         based = getattr(self._driver, "base_spec", None)
         return None if based is None else based(self._transform)
 
     @property
     def url(self) -> str:
-        """Canonical URL; the transform has no place in it."""
+        """Canonical URL, which can't include the transform."""
         return self._driver.url()
 
     # -- changing it ------------------------------------------------------------------------------
@@ -197,8 +197,8 @@ class Spec(IndexingMixin):
     def update(self, **options: Unpack[SpecKeywords]) -> None:
         """Add constraints and change options; on error nothing is changed.
 
-        Flags of the open mode that are true are added to those that are set, `open_mode` replaces
-        them.  Constraints on the schema are in the index space of the spec.
+        True flags of the open mode are added to those already set; `open_mode` replaces them.  Constraints on
+        the schema are in the index space of the spec.
         """
         self._driver, self._transform = updated_spec(self._driver, self._transform, options)
 
@@ -216,14 +216,14 @@ class Spec(IndexingMixin):
 
     @not_too_deep
     def to_json(self, include_defaults: bool = False) -> dict[str, JSON]:
-        """Return the JSON form; members that have their default are left out unless asked for.
+        """Return the JSON form; members at their default are left out unless requested.
 
         Live resources become definitions in the member ``context``.
         """
         return Spec._of(self._driver.unbound(), self._transform)._named_json(include_defaults, None)
 
     def _named_json(self, include_defaults: bool, names: Mapping[int, str] | None) -> dict[str, JSON]:
-        """Return the JSON form, with bound resources under names that are defined further out."""
+        """Return the JSON form, with names for bound resources that are defined further out."""
         out = self._driver.to_members(include_defaults, names=names)
         schema = self._driver.schema.to_json()
         dtype = self._driver.dtype
@@ -270,7 +270,7 @@ Indexable.register(Spec)
 
 
 def _is_kept(member: str, value: object) -> bool:
-    """Return True if a spec has a member of this name that such an object can be, as it is."""
+    """Return True if a member of this name may hold such an object itself."""
     return isinstance(value, Spec | os.PathLike) or is_kvstore_object(member, value)
 
 
@@ -315,7 +315,7 @@ def _parse(json: JSON) -> tuple[DriverSpec, IndexTransform | None]:
 
 
 def parse_driver_spec(json: JSON) -> Spec:
-    """Return a spec from what a member that holds an array has: JSON, a URL or a path-like object."""
+    """Return the spec in a member that holds an array: JSON, a URL or a path-like object."""
     if isinstance(json, Spec):
         return json
     if isinstance(json, os.PathLike):

@@ -1,4 +1,4 @@
-"""The members that a spec of any driver can have: schema and its short forms, context, kvstore."""
+"""Members of the specs of all drivers: schema and its short forms, context, kvstore."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["SpecMembers", "kvstore_from_url"]
 
 
 def kvstore_from_url(url: str) -> KvStoreSpec:
-    """Return the kvstore spec that a URL means."""
+    """Return the kvstore spec of a URL."""
     return parse_kvstore_spec(kvstore_json_from_url(url), kvstore_from_url)
 
 
@@ -25,12 +25,12 @@ def kvstore_from_url(url: str) -> KvStoreSpec:
 class SpecMembers:
     """Members of every spec."""
 
-    schema: Schema  # ``schema``, with ``dtype``, and ``rank`` unless a transform has a rank of its own
+    schema: Schema  # ``schema``, with ``dtype``, and with ``rank`` unless a transform has its own rank
     context: ContextSpec | None
 
     @classmethod
     def take(cls, members: Members, *, rank_is_of_driver: bool = True) -> tuple[Self, int | None]:
-        """Take the members; also return ``rank``, which is that of the transform if there is one."""
+        """Take the members; also return ``rank``, which belongs to the transform if there is one."""
         context = members.take("context", ContextSpec, None)
         schema = members.take("schema", Schema, None) or Schema()
         members.take("dtype", lambda v: schema._set_dtype(dtype_from_json(v)), None)

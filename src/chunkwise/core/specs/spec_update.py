@@ -1,4 +1,4 @@
-"""Changing a spec: the options of ``Spec.update``, which ``open`` and ``TensorStore.spec`` have too."""
+"""Changing a spec: the options of ``Spec.update``, ``open`` and ``TensorStore.spec``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["SpecKeywords", "identity_of", "updated_spec"]
 
 
 class SpecKeywords(SchemaKeywords, total=False):
-    """Keywords of `Spec.update`; None stands for not given."""
+    """Keywords of `Spec.update`; None means not given."""
 
     open_mode: OpenMode | None
     open: bool | None
@@ -47,7 +47,7 @@ _RECHECK: Final = ("recheck_cached_metadata", "recheck_cached_data", "recheck_ca
 def updated_spec(
     driver: DriverSpec, transform: IndexTransform | None, options: Mapping[str, Any]
 ) -> tuple[DriverSpec, IndexTransform | None]:
-    """Return a spec, which is a driver and a transform, with options applied to it."""
+    """Return a spec, as driver spec and transform, with options applied."""
     for name in options:
         if name not in _OPTIONS:
             raise TypeError(f"unexpected keyword argument {name!r}; expected one of {', '.join(_OPTIONS)}")
@@ -82,7 +82,7 @@ def updated_spec(
 
 
 def identity_of(driver: DriverSpec) -> IndexTransform | None:
-    """Return the transform of a spec without one: that of its domain to itself, if the domain is known."""
+    """Return the transform of a spec without one: the identity on its domain, if known."""
     domain = driver.domain
     return None if domain is None else IndexTransform.identity(domain)
 

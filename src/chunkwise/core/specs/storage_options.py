@@ -1,4 +1,4 @@
-"""``storage_options``, as fsspec's users write them, in the words of specs.
+"""``storage_options``, as written for fsspec, converted to members of specs.
 
 =====================================================  ==================================================
 option                                                 member
@@ -12,7 +12,7 @@ option                                                 member
 ``headers``, in ``client_kwargs`` too                  ``headers``
 =====================================================  ==================================================
 
-Secrets have no place in specs, which are shown and stored: they come from the environment.
+Secrets are not allowed in specs, which are shown and stored; they come from the environment.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def with_storage_options(place: Any, options: Mapping[str, Any] | None) -> Any:
     Raises
     ------
     InvalidArgumentError
-        For an option that has no meaning for the URL, or is a secret, and for a place that is no URL.
+        For an option that is meaningless for the URL, or is a secret, and for a location that is not a URL.
 
     Examples
     --------
@@ -69,7 +69,7 @@ def with_storage_options(place: Any, options: Mapping[str, Any] | None) -> Any:
     if kvstore.get("path") and not kvstore["path"].endswith("/"):
         kvstore["path"] += "/"
     root = kvstore
-    while isinstance(root.get("base"), Mapping):  # of an archive, the store that it is in
+    while isinstance(root.get("base"), Mapping):  # for an archive, the store that contains it
         root["base"] = dict(root["base"])
         root = root["base"]
     members = _members(str(root.get("driver")), given)
@@ -80,7 +80,7 @@ def with_storage_options(place: Any, options: Mapping[str, Any] | None) -> Any:
 
 
 def each_with_storage_options(options: Mapping[str, Any] | None, *places: Any) -> list[Any]:
-    """Return the places, of which those on servers have the options; raise if there are options and no such.
+    """Return the places, with the options for those on servers; raise if there is none for the options.
 
     >>> local, remote = each_with_storage_options({"anon": True}, "a.zarr", "s3://bucket/a.zarr")
     >>> local, remote["kvstore"]["driver"]
@@ -96,7 +96,7 @@ def each_with_storage_options(options: Mapping[str, Any] | None, *places: Any) -
 
 
 def url_with_storage_options(place: Any, options: Mapping[str, Any] | None) -> Any:
-    """Return a URL, with its options; None for what is no URL, which has none."""
+    """Return a URL with its options; None for other places, which have none."""
     found = with_storage_options(place, options)
     return found if isinstance(place, str) and is_url(place) else None
 
@@ -122,7 +122,7 @@ def _members(driver: str, given: Mapping[str, Any]) -> dict[str, JSON]:
     for name, value in flat.items():
         if name in secrets and not (name == "token" and value == "anon"):
             raise InvalidArgumentError(
-                f"storage_options: {dump(name)} is a secret, which specs have no place for; set {instead}"
+                f"storage_options: {dump(name)} is a secret, which specs must not contain; set {instead}"
             )
         if name == "anon" or (name == "token" and value == "anon"):
             out |= {"aws_credentials": {"type": "anonymous"}} if driver == "s3" else {}
@@ -150,4 +150,4 @@ _KNOWN: dict[str, dict[str, str]] = {
     "http": {"headers": "headers"},
     "gcs": {"token": ""},
 }
-"""Options of each driver, and the members that they are."""
+"""Options of each driver, and the members that they set."""

@@ -26,10 +26,10 @@ class Unit:
     Parameters
     ----------
     multiplier : float, str or pair
-        The multiplier; or text like ``"4 nm"``, whose leading number (1 if there is none) is the
-        multiplier and whose rest is the base unit; or a pair ``(multiplier, base_unit)``.
+        The multiplier; or text like ``"4 nm"``, with the multiplier (1 if missing) and the base unit; or a
+        pair ``(multiplier, base_unit)``.
     base_unit : str, optional
-        With a number as `multiplier` only.  By default the empty string, a dimensionless unit.
+        Only with a number as `multiplier`.  By default the empty string, a dimensionless unit.
     json : optional
         The JSON form instead: a number, text, or ``[multiplier, base_unit]``.
 
@@ -127,7 +127,7 @@ def _arguments(
     json: Any = _UNSET,
     **unknown: Any,
 ) -> tuple[float, str] | None:
-    """Return multiplier and base unit as meant by the constructor's arguments; None if they mean nothing."""
+    """Return multiplier and base unit from the constructor's arguments; None if these are invalid."""
     if unknown or sum(x is not _UNSET for x in (value, multiplier, unit, json)) > 1:
         return None
     if json is not _UNSET:
@@ -203,7 +203,7 @@ def _factor(value: Any, what: str) -> float:
 
 
 def _divide(number: float, divisor: float) -> float:
-    """Return the quotient, infinite or NaN where `divisor` is zero."""
+    """Return the quotient, infinite or NaN if `divisor` is zero."""
     if divisor:
         return number / divisor
     return nan if number == 0 or isnan(number) else copysign(inf, number) * copysign(1, divisor)
@@ -214,12 +214,12 @@ def _refuse(name: str) -> NoReturn:
 
 
 def parse_unit(text: str) -> Unit | None:
-    """Return the unit that is called `text`; None for ``none`` and for nothing."""
+    """Return the unit named `text`; None for ``none`` and the empty string."""
     return None if text.strip().lower() in ("", "none") else Unit(text)
 
 
 def unit_text(unit: str) -> str:
-    """Return a unit, perhaps with a number before it, as people write it.
+    """Return a unit, perhaps after a number, as people write it.
 
     >>> unit_text("um"), unit_text("0.5 us"), unit_text("nm"), unit_text("um^2")
     ('µm', '0.5 µs', 'nm', 'um^2')

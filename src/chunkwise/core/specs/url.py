@@ -1,8 +1,7 @@
 """URLs of kvstores and arrays: pipelines such as ``file:///data/a.zarr|zarr3:``.
 
-The first component is a root kvstore; then come kvstore adapters, one array driver, and array
-adapters.  Everything that a URL can say is said in JSON.  Paths are percent-encoded, so "|" in a path
-is written ``%7C``.
+The first component is a root kvstore; then come kvstore adapters, one array driver, and array adapters.  A
+URL is converted to the JSON of a spec.  Paths are percent-encoded, so "|" in a path is written ``%7C``.
 """
 
 from __future__ import annotations
@@ -52,13 +51,13 @@ _OF_ONE_KEY = ("auto", "png", "jpeg", "tiff", "webp", "avif", "bmp")
 class Component(NamedTuple):
     """One part of a pipeline."""
 
-    text: str  # the part as it is written, with the colon that may be left out
-    scheme: str  # what stands before the colon
-    rest: str  # what stands after it, still percent-encoded
+    text: str  # the part as written, with the optional colon
+    scheme: str  # the text before the colon
+    rest: str  # the text after it, still percent-encoded
 
 
 def unchained(text: str) -> str:
-    """Return the pipeline that a URL in fsspec's order means: ``reference::a.json``, ``zip://b/::a.zip``."""
+    """Return the pipeline for a URL in fsspec's order: ``reference::a.json``, ``zip://b/::a.zip``."""
     found = _CHAINED.match(text)
     if found is None:
         return text
@@ -73,7 +72,7 @@ def is_url(text: str) -> bool:
 
 
 def quote_path(path: str, more: str = "") -> str:
-    """Return `path` percent-encoded for a URL, in which the characters of `more` may stand too."""
+    """Return `path` percent-encoded for a URL; the characters of `more` are kept too."""
     try:
         return quote(path, safe="/-_.!~*'():&=+$,;" + more)
     except UnicodeEncodeError:
@@ -81,7 +80,7 @@ def quote_path(path: str, more: str = "") -> str:
 
 
 def parse_url(url: str) -> list[Component]:
-    """Split a URL into the components of its pipeline, without a look at what they mean."""
+    """Split a URL into the components of its pipeline, without interpreting them."""
     if not url:
         raise InvalidArgumentError("URL must be non-empty")
     out = []
@@ -92,7 +91,7 @@ def parse_url(url: str) -> list[Component]:
 
 
 def kvstore_json_from_url(url: str) -> dict[str, Any]:
-    """Return the JSON spec of the kvstore that `url` means."""
+    """Return the JSON spec of the kvstore at `url`."""
     components = parse_url(url)
     try:
         kinds = _schemes()
@@ -117,7 +116,7 @@ def kvstore_json_from_url(url: str) -> dict[str, Any]:
 
 
 def spec_json_from_url(url: str) -> dict[str, Any]:
-    """Return the JSON spec of the array that `url` means; without a driver its format is to be found out."""
+    """Return the JSON spec of the array at `url`; without a driver, its format is detected later."""
     components = parse_url(url)
     try:
         return _array(components, None)
@@ -126,8 +125,8 @@ def spec_json_from_url(url: str) -> dict[str, Any]:
 
 
 def spec_json_from_path(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return the JSON spec of the array, of whatever format, in a local file or directory."""
-    # Pipeline components may follow after "|", as in a URL. TensorStore doesn't take paths.
+    """Return the JSON spec of the array, of any format, in a local file or directory."""
+    # Pipeline components may follow after "|", as in a URL. TensorStore doesn't accept paths.
     text = os.fspath(path)
     head, *rest = parse_url(text)
     local = head.text
@@ -150,7 +149,7 @@ def spec_json_from_path(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def _schemes() -> dict[str, tuple[Kind, str]]:
-    """Return for each known scheme its kind and the driver that it means."""
+    """Return the kind and the driver of each known scheme."""
     out: dict[str, tuple[Kind, str]] = {}
     tables: tuple[tuple[Mapping[str, Entry], Kind, Kind, tuple[str, ...]], ...] = (
         (KVSTORES, "root kvstore", "kvstore adapter", _KVSTORE_ADAPTERS),
@@ -166,7 +165,7 @@ def _schemes() -> dict[str, tuple[Kind, str]]:
 
 
 def _array(components: list[Component], spec: dict[str, Any] | None) -> dict[str, Any]:
-    """Append `components` to the kvstore `spec`, or begin with them."""
+    """Append `components` to the kvstore `spec`, or start with them."""
     kinds = _schemes()
     is_array = False
     for part in components:
@@ -204,7 +203,7 @@ def _array(components: list[Component], spec: dict[str, Any] | None) -> dict[str
 
 
 def _kvstore(part: Component, driver: str, base: dict[str, Any] | None) -> dict[str, Any]:
-    """Return the kvstore that a component means; `base` is what an adapter adapts."""
+    """Return the kvstore of a component; `base` is the kvstore below an adapter."""
     try:
         rest = part.rest
         if driver == "file" and rest.startswith("/") and not rest.startswith("//"):
@@ -257,7 +256,7 @@ def _adapted(part: Component, driver: str, base: dict[str, Any]) -> dict[str, An
 
 
 def _instead_of(part: Component, kinds: Mapping[str, Any]) -> str:
-    """Return what to write in place of a scheme that is not known."""
+    """Return what to write in place of an unknown scheme."""
     if part.rest.startswith(":"):
         return (
             f"fsspec's {part.scheme} is not needed: write {part.rest[1:]}, of which only the chunks that are "
@@ -265,12 +264,12 @@ def _instead_of(part: Component, kinds: Mapping[str, Any]) -> str:
         )
     if part.scheme in _OTHER_NAMES:
         return f"did you mean {_OTHER_NAMES[part.scheme]}?"
-    more = "fsspec.get_mapper(URL) is taken as a store too; " if part.rest.startswith("//") else ""
+    more = "fsspec.get_mapper(URL) is accepted as a store too; " if part.rest.startswith("//") else ""
     return more + hint(part.scheme, kinds)
 
 
 def _path(rest: str) -> str:
-    """Decode the path of a component, which can't have anything after it."""
+    """Decode the path of a component, after which nothing may follow."""
     rest, _, fragment = rest.partition("#")
     path, _, query = rest.partition("?")
     if query:
@@ -291,7 +290,7 @@ def path_of_file_url(path: str, *, windows: bool = WINDOWS) -> str:
     authority, slash, below = path.partition("/")
     root = "/"
     if authority not in ("", "localhost"):
-        root = f"//{authority}/"  # a share of a server
+        root = f"//{authority}/"  # a share on a server
     elif windows and _DRIVE.match(below):
         root = ""
     if root.startswith("//") and not windows:

@@ -1,9 +1,9 @@
 """Values of attributes: conversion of Python and NumPy objects to JSON.
 
-NumPy scalars become numbers, text and truth values; arrays and tuples become lists.  Nothing is guessed:
-whatever JSON has no word for is refused, and the error says where in the value it is.
+NumPy scalars become numbers, text and booleans; arrays and tuples become lists.  Nothing is guessed: anything
+that JSON can't express is refused, and the error says where in the value it is.
 
-JSON has no NaN and no infinities.  The caller chooses what becomes of them:
+JSON has no NaN and no infinities.  The caller chooses how to treat them:
 
 ===========  =====================================================================================
 ``error``    They are refused.  The default.
@@ -13,7 +13,7 @@ JSON has no NaN and no infinities.  The caller chooses what becomes of them:
              document at all.
 ===========  =====================================================================================
 
-When read, the bare words become numbers, and text stays text.
+In reading, the bare words become numbers, and text stays text.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ def check_non_finite(choice: object) -> NonFinite:
 
 
 def to_json_value(value: Any, where: str, non_finite: NonFinite = "error") -> Any:
-    """Return `value` as JSON; raise InvalidArgumentError, which names `where`, if that can't hold it."""
+    """Return `value` as JSON; raise InvalidArgumentError, which names `where`, if JSON can't hold it."""
     return _Converter(where, non_finite).convert(value, "", 0)
 
 
 def attributes_to_json(attributes: Mapping[str, Any], non_finite: NonFinite = "error") -> dict[str, JSON]:
-    """Return attributes as JSON; raise InvalidArgumentError, which names one, if that can't hold them."""
+    """Return attributes as JSON; raise InvalidArgumentError, which names one that JSON can't hold."""
     for name in attributes:
         if not isinstance(name, str):
             raise InvalidArgumentError(f"attributes have text as names, not {name!r}")
@@ -106,7 +106,7 @@ class _Converter:
         if self._non_finite == "string":
             return name
         raise self._refuse(
-            at, f'JSON has no {name}; choose non_finite="string" or "literal" to have it written all the same'
+            at, f'JSON has no {name}; choose non_finite="string" or "literal" to write it anyway'
         )
 
     def _numpy(self, value: Any, at: str, depth: int) -> Any:
@@ -126,7 +126,7 @@ class _Converter:
         if kind == "f" or np.issubdtype(value.dtype, np.floating) or _is_small_float(value.dtype):
             number = float(value)
             if value.dtype.itemsize > 8 and math.isfinite(number) and value.dtype.type(number) != value:
-                raise self._refuse(at, f"{value!r} is no 64-bit floating-point number; round it first")
+                raise self._refuse(at, f"{value!r} is not a 64-bit floating-point number; round it first")
             return self._float(number, at)
         raise self._refuse(at, f"JSON can't hold a NumPy value of type {value.dtype}{_advice(value)}")
 

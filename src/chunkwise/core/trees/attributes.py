@@ -1,4 +1,4 @@
-"""User attributes of arrays and groups, where each format keeps them.
+"""User attributes of arrays and groups, in each format's location.
 
 ======  ======================================================
 zarr3   member ``attributes`` of ``zarr.json``
@@ -7,8 +7,8 @@ zarr1   document ``attrs``
 n5      members of ``attributes.json`` beside those of datasets
 ======  ======================================================
 
-A change is a conditional read-modify-write: of two changes at the same time neither is lost.  Copies in
-consolidated metadata follow.
+A change is a conditional read-modify-write, so simultaneous changes are not lost.  Copies in consolidated
+metadata are then updated.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def node_attributes(node: Node) -> dict[str, JSON]:
 
 
 def with_number_types(node: Node, attributes: Mapping[str, JSON]) -> dict[str, Any]:
-    """Return attributes of a node with numbers in the types that a file of another format has them in."""
+    """Return attributes of a node, with numbers in the types of a file in another format."""
     location = node.location
     types = location.store.number_types(location.path) if offers(location.store, TypedAttributes) else {}
     typed = {name: np.asarray(attributes[name], types[name])[()] for name in types if name in attributes}
@@ -66,18 +66,18 @@ def with_number_types(node: Node, attributes: Mapping[str, JSON]) -> dict[str, A
 
 
 def left_out_attributes(node: Node) -> Mapping[str, str]:
-    """Return the attributes that the file of another format has and the node hasn't, and why."""
+    """Return the attributes in a file of another format that the node lacks, and why."""
     location = node.location
     return location.store.left_out(location.path) if offers(location.store, TypedAttributes) else {}
 
 
 def user_attributes(node: Node) -> dict[str, JSON]:
-    """Return the attributes in the node's own document: those of Zarr v3 and N5 nodes."""
+    """Return the attributes in the node's own document, as in Zarr v3 and N5."""
     return node.rules.attributes_of(node.document, node.kind)
 
 
 def write_first_attributes(location: Location, format: str, attributes: Mapping[str, JSON]) -> None:
-    """Write the attributes of an array, in formats that keep them beside its metadata, before that."""
+    """Write the attributes of an array before its metadata, in formats with a separate document for them."""
     key = tree_format(format).attributes_key
     if not key or not attributes:
         return
@@ -87,7 +87,7 @@ def write_first_attributes(location: Location, format: str, attributes: Mapping[
 
 
 def _changeable(node: Node) -> Node:
-    """Return `node` if it can have attributes, else raise; a group of an N5 container gets a document."""
+    """Return `node` if it can have attributes, or raise; a group of an N5 container gets a document."""
     if node.undeclared:
         raise FailedPreconditionError(
             f"{node.location.text} is a directory without metadata, which can't have attributes"
@@ -96,7 +96,7 @@ def _changeable(node: Node) -> Node:
 
 
 def check_changeable(name: str, node: Node) -> None:
-    """Raise InvalidArgumentError if `name` is a member of the document that is no attribute."""
+    """Raise InvalidArgumentError if `name` is a member of the document other than an attribute."""
     if name in node.rules.own_members(node.kind):
         is_version = name == node.rules.container_member
         what = "the version of the container" if is_version else "how blocks are stored"
@@ -104,7 +104,7 @@ def check_changeable(name: str, node: Node) -> None:
 
 
 def change_attributes(node: Node, change: _Change) -> dict[str, JSON]:
-    """Replace the attributes by what `change` makes of them, again if they changed meanwhile; return them."""
+    """Replace the attributes by ``change(attributes)``, again if they changed meanwhile; return them."""
     node = _changeable(node)
     out: dict[str, JSON] = {}
 
@@ -121,7 +121,7 @@ def _change_attributes(node: Node, change: _Change) -> None:
     location, rules = node.location, node.rules
     key = rules.attributes_key
     if key:
-        nothing = ByteRange(0, 0)  # reading it says if the key is there
+        nothing = ByteRange(0, 0)  # reading it shows whether the key exists
         if node.key and location.store.read(location.path + node.key, byte_range=nothing).value is None:
             raise FailedPreconditionError(f"{location.text} was deleted meanwhile")
         change_document(
@@ -143,7 +143,7 @@ def _change_attributes(node: Node, change: _Change) -> None:
 
 
 def _with_attributes(node: Node, key: str, document: JSON, change: _Change) -> JSON:
-    """Return the document of a node with what `change` makes of the attributes in it."""
+    """Return the document of a node with its attributes replaced by ``change(attributes)``."""
     location, rules = node.location, node.rules
     if document is None and node.key:
         raise FailedPreconditionError(f"{location.text} was deleted meanwhile")

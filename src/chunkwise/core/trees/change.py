@@ -1,7 +1,7 @@
 """Deleting, moving and linking nodes of a tree.
 
-A node's own document is deleted first.  So nobody finds an array with half of its chunks, and a killed
-process leaves keys that belong to nothing.
+A node's own document is deleted first.  So an array with half of its chunks is never seen, and a killed
+process only leaves keys that belong to no node.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["check_unused", "delete_all", "delete_below", "delete_node", "make_li
 
 
 def delete_node(tree: Tree, names: Sequence[str]) -> list[str]:
-    """Delete an array or group and everything below it, or a link; return as `delete_all` does."""
+    """Delete an array or group and everything below it, or a link; returns like `delete_all`."""
     if not names:
         raise InvalidArgumentError("the root of a tree can't be deleted through the tree itself")
     node, names, link = _node_or_link(tree, names)
@@ -42,7 +42,7 @@ def delete_node(tree: Tree, names: Sequence[str]) -> list[str]:
 
 
 def _node_or_link(tree: Tree, names: Sequence[str]) -> tuple[Node, Sequence[str], Link | None]:
-    """Return a node and the names to it without links above; or the group that a link is in, and the link."""
+    """Return a node and the names to it without links above; or a link and the group that contains it."""
     node = tree.find(names)
     if node is not None:
         return node, names, None
@@ -64,10 +64,10 @@ def _node_or_link(tree: Tree, names: Sequence[str]) -> tuple[Node, Sequence[str]
 
 
 def delete_all(location: Location, node: Node, known: Iterable[Node] = ()) -> list[str]:
-    """Delete a node and everything below it, its document first; consolidated metadata above follow.
+    """Delete a node and everything below it, document first; update consolidated metadata above.
 
-    Returns the keys that belong to no array or group; they stay, with the directories that they are in.
-    `known` are nodes there that were just read.
+    Returns the keys that belong to no array or group; they stay, with their directories.  `known` are nodes
+    there that were just read.
     """
     kv = location.store
     left = foreign_keys(location, known)
@@ -79,12 +79,12 @@ def delete_all(location: Location, node: Node, known: Iterable[Node] = ()) -> li
 
 
 def delete_below(location: Location) -> None:
-    """Delete all keys below a location that only this library has written to, and its directory."""
+    """Delete all keys below a location to which only this library has written, and its directory."""
     delete_all_below(location.store, location.path)
 
 
 def move_node(tree: Tree, source: Sequence[str], target: Sequence[str]) -> None:
-    """Move an array, a group with everything below it, or a link; consolidated metadata above follows."""
+    """Move an array, a group with everything below it, or a link; update consolidated metadata above."""
     if not source or not target:
         raise InvalidArgumentError("the root of a tree can't be moved, nor anything be put in its place")
     if list(target[: len(source)]) == list(source):
@@ -104,7 +104,7 @@ def move_node(tree: Tree, source: Sequence[str], target: Sequence[str]) -> None:
 
 
 def check_unused(location: Location) -> None:
-    """Raise AlreadyExistsError if a node can't be moved to `location`, because something is there."""
+    """Raise AlreadyExistsError if a node can't be moved to `location` because that is occupied."""
     others: list[str] = []
     if find_node(location, None, others) is not None:
         raise AlreadyExistsError(f"there is an array or group at {location.text} already")
@@ -112,7 +112,7 @@ def check_unused(location: Location) -> None:
 
 
 def make_link(tree: Tree, names: Sequence[str], link: Link) -> None:
-    """Put a link into the tree; groups above it are made."""
+    """Add a link to the tree; missing groups above it are created."""
     if not names:
         raise InvalidArgumentError("the root of a tree can't be a link")
     check_new_names(list(names), tree.format)
@@ -127,7 +127,7 @@ def make_link(tree: Tree, names: Sequence[str], link: Link) -> None:
 
 
 def relocate(here: Location, there: Location, node: Node) -> None:
-    """Move a node to where nothing is in the same store; consolidated metadata follow."""
+    """Move a node to a vacant location in the same store; update consolidated metadata."""
     _move(here, there, node)
     move_consolidated(here.store, here.path, dict)
     move_consolidated(there.store, there.path, cache(partial(subtree_copies, there)))
@@ -142,12 +142,12 @@ def _move(here: Location, there: Location, node: Node) -> None:
     own = here.path + node.key
     moved = [key for key in kv.list(keys.start, keys.stop) if key != own]
     try:
-        for key in (*moved, *([own] if node.key else [])):  # the document last: then it is whole
+        for key in (*moved, *([own] if node.key else [])):  # the document last, when the node is complete
             value = kv.read(key).value
             if value is not None:
                 kv.write(there.path + key[len(here.path) :], value)
-    except BaseException:  # an interrupt too: the node is still whole where it was, and is to be nowhere else
-        with suppress(ChunkwiseError):  # the store may have failed for good
+    except BaseException:  # an interrupt too: the node must exist only in its old location
+        with suppress(ChunkwiseError):  # the store may have failed permanently
             delete_all_below(kv, there.path)
         raise
     if node.key:

@@ -1,8 +1,8 @@
-"""Updates of consolidated metadata: the copies of documents that groups above a node hold.
+"""Updates of consolidated metadata: the copies of a node's documents in groups above it.
 
 Zarr v2 has them in ``.zmetadata``, Zarr v3 in member ``consolidated_metadata`` of the group's ``zarr.json``.
-Readers believe the copies, so they are updated by every change of a node.  Neither is part of its core
-specification; both are as zarr-python writes them.
+Readers trust the copies, so every change of a node updates them.  Neither form is part of the core
+specification; both are as in zarr-python.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from chunkwise.core.trees.document import change_document, read_document
 __all__ = ["EMPTY", "move_consolidated", "update_consolidated", "with_copies"]
 
 EMPTY: dict[str, JSON] = {"kind": "inline", "must_understand": False, "metadata": {}}
-"""Consolidated metadata that a copy of a Zarr v3 group has of its own."""
+"""Consolidated metadata in a copy of a Zarr v3 group's document."""
 
 _Copies = Mapping[str, Mapping[str, JSON]]
 
@@ -30,12 +30,12 @@ _V2_DOCUMENTS = (".zarray", ".zgroup", ".zattrs")
 
 def update_consolidated(kv: KvStoreDriver, path: str) -> None:
     """Update the copies of a node's documents in it and all groups above."""
-    # Copies of what is below the node go if the node is gone, and stay as they are otherwise.
+    # Copies of nodes below are removed if the node is gone, and otherwise stay unchanged.
     places = [
         _Place(group, format, key, word)
         for group in upwards(path)
         for format, key, word in HOLDERS
-        if group != path or key != "zarr.json"  # which has no copy of itself
+        if group != path or key != "zarr.json"  # it has no copy of itself
     ]
     for place in _holding(kv, places):
         name = path[len(place.group) :].rstrip("/")
@@ -43,8 +43,8 @@ def update_consolidated(kv: KvStoreDriver, path: str) -> None:
 
 
 def move_consolidated(kv: KvStoreDriver, path: str, documents: Callable[[], _Copies]) -> None:
-    """Replace the copies of a node and all below it in the groups above."""
-    # `documents` gives, by format, the copies by their paths from the node; nothing if it was moved away.
+    """Replace the copies of a node and all nodes below it in the groups above."""
+    # `documents` has the copies by format and by path from the node; empty if it was moved away.
     places = [_Place(group, *holder) for group in upwards(path) if group != path for holder in HOLDERS]
     for place in _holding(kv, places):
         name = path[len(place.group) :].rstrip("/")
@@ -52,7 +52,7 @@ def move_consolidated(kv: KvStoreDriver, path: str, documents: Callable[[], _Cop
 
 
 class _Place(NamedTuple):
-    """A document of a group that may hold copies of others."""
+    """A group's document that may have copies of others."""
 
     group: str
     format: str
@@ -61,7 +61,7 @@ class _Place(NamedTuple):
 
 
 def _holding(kv: KvStoreDriver, places: Sequence[_Place]) -> list[_Place]:
-    """Return the places where there are copies."""
+    """Return the places with copies."""
     found = together(kv, lambda place: holds(kv, place.group + place.key, place.word), places)
     return [place for place, there in zip(places, found, strict=True) if there]
 
@@ -70,13 +70,13 @@ _Change = Callable[[dict[str, JSON], str], dict[str, JSON]]
 
 
 def _change_copies(kv: KvStoreDriver, place: _Place, change: _Change) -> None:
-    """Change the copies that a group has."""
+    """Change a group's copies."""
     changed = partial(_changed, change=change, format=place.format)
     change_document(kv, place.group + place.key, partial(with_copies, format=place.format, change=changed))
 
 
 def with_copies(document: JSON, format: str, change: Callable[[dict[str, JSON]], dict[str, JSON]]) -> JSON:
-    """Return a document with what `change` makes of the copies of others in it; as it is if it has none."""
+    """Return a document with its copies of others replaced by ``change(copies)``, if it has any."""
     holder, member = document, tree_format(format).consolidated_member
     if member:
         holder = document.get(member) if isinstance(document, dict) else None
@@ -87,7 +87,7 @@ def with_copies(document: JSON, format: str, change: Callable[[dict[str, JSON]],
 
 
 def _changed(copies: dict[str, JSON], *, change: _Change, format: str) -> dict[str, JSON]:
-    """Return changed copies in the order that zarr-python needs: by depth, each group's side by side."""
+    """Return changed copies in the order that zarr-python needs: by depth, members of a group together."""
     items = change(copies, format).items()
     return dict(sorted(items, key=lambda item: (item[0].count("/"), item[0].rpartition("/")[0])))
 
@@ -116,7 +116,7 @@ def _node_changed(
 
 
 def _as_copy(document: JSON, before: JSON) -> JSON:
-    """Return the copy of a ``zarr.json``: a group's has empty consolidated metadata, or those it had."""
+    """Return the copy of a ``zarr.json``; a group's has empty consolidated metadata, or its earlier one."""
     if not isinstance(document, dict) or document.get("node_type") != "group":
         return document
     own = before.get("consolidated_metadata") if isinstance(before, dict) else None

@@ -1,11 +1,11 @@
-"""Consolidated metadata of a whole tree: writing and checking them.
+"""Consolidated metadata of a whole tree: writing and checking it.
 
-They are as zarr-python writes them: nodes in the order of their depth, and in each copy of a group an empty
-``consolidated_metadata`` of its own.
+It has the form that zarr-python writes: nodes in order of depth, and an empty ``consolidated_metadata`` in
+each copy of a group.
 
-A process that changes a node while the tree is walked finds no consolidated metadata that it would have to
-update.  So after they were written the tree is looked at again, until nothing has changed: on an object store
-by the ETags of a listing, else by another walk.
+A process that changes a node during the walk finds no consolidated metadata to update.  So after writing, the
+tree is checked again, until nothing has changed: on an object store by the ETags of a listing, otherwise by
+another walk.
 """
 
 from __future__ import annotations
@@ -46,21 +46,21 @@ __all__ = [
 ]
 
 _ATTEMPTS = 20
-_PAGE = 1000  # keys in an answer of most servers
-_DOCUMENTS_PER_PAGE = 20  # that are read in the time of a page, since they are read together
+_PAGE = 1000  # number of keys in an answer of most servers
+_DOCUMENTS_PER_PAGE = 20  # number of documents read in the time of a page, since they are read together
 
 
 class Gathered(NamedTuple):
-    """Copies of the documents of a tree, and the paths of nodes of other formats, which are left out."""
+    """Copies of the documents of a tree, and the paths of nodes in other formats, which are left out."""
 
     documents: dict[str, JSON]
     left_out: list[str]
-    groups: list[tuple[str, Node]]  # below, with their paths; they may have copies of their own
-    n_below: int = 0  # nodes below that there are copies of
-    read: Mapping[str, bytes] = {}  # generation of every document that was found, by its whole key
+    groups: list[tuple[str, Node]]  # groups below, with their paths; they may have their own copies
+    n_below: int = 0  # nodes below with copies
+    read: Mapping[str, bytes] = {}  # generation of every document found, by complete key
 
     def below(self, path: str) -> dict[str, JSON]:
-        """Return the copies that the group at a path would have."""
+        """Return the copies for the group at a path."""
         start = path + "/"
         return {key[len(start) :]: copy for key, copy in self.documents.items() if key.startswith(start)}
 
@@ -68,9 +68,9 @@ class Gathered(NamedTuple):
 def consolidate(location: Location, *, alone: bool = False, found: Node | None = None) -> Gathered:
     """Write the consolidated metadata of a Zarr group; raise AbortedError if the tree keeps changing.
 
-    Groups below that have consolidated metadata of their own get new ones too.  If the caller is `alone`, so
-    that nobody can change the tree meanwhile, it is gone through once, and stores without conditional writes
-    will do.  `found` is the group, if the caller has just looked for it.
+    Groups below with their own consolidated metadata are updated too.  If the caller is `alone`, so that the
+    tree can't change meanwhile, it is walked once, and the store need not have conditional writes.  `found`
+    is the group, if the caller has just read it.
     """
     if alone:
         location, found = location.alone(), None
@@ -85,17 +85,17 @@ def consolidate(location: Location, *, alone: bool = False, found: Node | None =
             metadata_changed(location.store, location.path, node.rules.consolidated_key)
             return gathered
         found = None
-    raise AbortedError(f"{location.text} was changed by others {_ATTEMPTS} times while it was gone through")
+    raise AbortedError(f"{location.text} was changed by others {_ATTEMPTS} times during the walk")
 
 
 def _is_listed(node: Node, gathered: Gathered) -> bool:
-    """Return True if a listing proves that the documents of a tree are those that were read."""
-    # It takes a few requests in place of one for each document, but has every chunk, too.
+    """Return True if a listing proves that the documents of a tree are unchanged since they were read."""
+    # It takes a few requests instead of one for each document, but also lists every chunk.
     store, rules = node.location.store, node.rules
     if not is_slow(store) or not offers(store, EntryListable):
         return False
     expected = dict(gathered.read)
-    if rules.consolidated_key == node.key:  # a zarr.json, which was written where it holds copies
+    if rules.consolidated_key == node.key:  # a zarr.json, which was rewritten if it has copies
         documents = {node.key}
         written = {node.location.path + node.key}
         written |= {group.location.path + group.key for _, group in gathered.groups if _has_copies(group)}
@@ -116,13 +116,13 @@ def _is_listed(node: Node, gathered: Gathered) -> bool:
 
 
 def _is_stored(location: Location, gathered: Gathered) -> bool:
-    """Return True if a group has copies of the documents below it, which are read again."""
+    """Return True if a group has copies of the documents below it, which are read again to compare."""
     node = _zarr_group(location)
     return _problems(_stored(node), gather(node).documents) == []
 
 
 def is_consolidated(node: Node) -> bool:
-    """Return True if a group has copies of the documents below it, whatever they say."""
+    """Return True if a group has copies of the documents below it, with any content."""
     key = node.rules.consolidated_key
     if key == node.key:
         return bool(key) and "consolidated_metadata" in node.document
@@ -130,7 +130,7 @@ def is_consolidated(node: Node) -> bool:
 
 
 def remove_consolidated(location: Location) -> bool:
-    """Delete the consolidated metadata of a group; return whether there were any."""
+    """Delete the consolidated metadata of a group; return whether there was any."""
     node = _zarr_group(location)
     there = _stored(node) is not None
     if not node.rules.consolidated_member:
@@ -147,8 +147,8 @@ def remove_consolidated(location: Location) -> bool:
 
 
 def check_consolidated(node: Node, *, below: bool = False) -> list[str]:
-    """Return the mistakes in the consolidated metadata of a group, or also of those `below` it."""
-    # There are none in a group that has no consolidated metadata.
+    """Return the mistakes in the consolidated metadata of a group, and of groups `below` it if requested."""
+    # A group without consolidated metadata has no mistakes.
     if node.kind != "group" or node.error or not node.rules.consolidated_key:
         return []
     try:
@@ -173,7 +173,7 @@ def check_consolidated(node: Node, *, below: bool = False) -> list[str]:
 def _has_copies(group: Node) -> bool:
     try:
         return _stored(group) is not None
-    except FailedPreconditionError:  # of a kind that nobody knows: they are somebody else's
+    except FailedPreconditionError:  # an unknown kind, written by other software
         return False
 
 
@@ -188,7 +188,7 @@ def _zarr_group(location: Location, found: Node | None = None) -> Node:
 
 
 def gather(node: Node, *, errors: bool = True) -> Gathered:
-    """Return the documents of a tree; those that can't be read raise if `errors`, else are left out."""
+    """Return the documents of a tree; unreadable ones raise if `errors`, otherwise are left out."""
     found: list[tuple[int, str, Node]] = []
     left_out: list[str] = []
     for name, below in walk(node):
@@ -202,7 +202,7 @@ def gather(node: Node, *, errors: bool = True) -> Gathered:
             found.append((name.count("/") + 1 if name else 0, name, below))
     found.sort(key=lambda item: item[0])
     groups = [(name, below) for _, name, below in found if name and below.kind == "group"]
-    itself = node.key != node.rules.consolidated_key  # a zarr.json has no copy of itself
+    itself = node.key != node.rules.consolidated_key  # a zarr.json contains no copy of itself
     wanted = [(name, below) for _, name, below in found if name or itself]
     documents, read = _copies_of(wanted)
     n_below = sum(1 for _, name, _ in found if name)
@@ -210,7 +210,7 @@ def gather(node: Node, *, errors: bool = True) -> Gathered:
 
 
 def subtree_copies(location: Location) -> dict[str, dict[str, JSON]]:
-    """Return by format the copies that groups above have of a node and of all below it; names from there."""
+    """Return, by format and path from the node, the copies of it and all nodes below in groups above."""
     out: dict[str, dict[str, JSON]] = {format: {} for format, _, _ in HOLDERS}
     node = find_node(location)
     known = [
@@ -245,7 +245,7 @@ def _copies_of(nodes: Sequence[tuple[str, Node]]) -> tuple[dict[str, JSON], dict
 
 
 def _attributes_beside(node: Node) -> tuple[JSON, bytes]:
-    """Return the attributes that a node has in a document of their own, and its generation."""
+    """Return a node's attributes from their own document, and its generation."""
     key, location = node.rules.attributes_key, node.location
     if not key:
         return {}, MISSING_GENERATION
@@ -268,7 +268,7 @@ def _write(node: Node, documents: Mapping[str, JSON]) -> None:
 
 
 def _stored(node: Node) -> dict[str, JSON] | None:
-    """Return the copies that a group has, None if it has none; raise FailedPreconditionError for bad ones."""
+    """Return a group's copies, None if it has none; raise FailedPreconditionError for invalid ones."""
     location = node.location
     if not node.rules.consolidated_member:
         key = ".zmetadata"
@@ -277,7 +277,7 @@ def _stored(node: Node) -> dict[str, JSON] | None:
     else:
         key = "zarr.json"
         document = node.document.get("consolidated_metadata")
-        document = MISSING if document is None else document  # zarr-python writes null for none
+        document = MISSING if document is None else document  # zarr-python writes null for no copies
         known = isinstance(document, dict) and document.get("kind") == "inline"
     if document is MISSING:
         return None
@@ -296,7 +296,7 @@ def _problems(stored: Mapping[str, JSON] | None, true: Mapping[str, JSON]) -> li
             if not (name.endswith(".zattrs") and copy == {}):
                 out.append(f'consolidated metadata have "{name}", which does not exist')
         elif _comparable(copy) != _comparable(true[name]):
-            out.append(f'consolidated metadata of "{name}" are not those that the node has')
+            out.append(f'consolidated metadata of "{name}" are not those of the node')
     for name, document in true.items():
         if name not in stored and not (name.endswith(".zattrs") and document == {}):
             out.append(f'consolidated metadata lack "{name}"')
@@ -304,21 +304,21 @@ def _problems(stored: Mapping[str, JSON] | None, true: Mapping[str, JSON]) -> li
 
 
 def _comparable(document: JSON) -> str:
-    """Return text that is equal for documents of equal meaning."""
+    """Return text that is equal for equivalent documents."""
     if isinstance(document, dict):
         document = {key: value for key, value in document.items() if key not in _SAYS_NOTHING}
         if document.get("node_type") == "array":
             document = _normal_zarr3(document)
         if document.get("attributes") == {}:
             del document["attributes"]
-    return json.dumps(document, sort_keys=True)  # in which NaN equals NaN
+    return json.dumps(document, sort_keys=True)  # as text, NaN equals NaN
 
 
 _SAYS_NOTHING = ("consolidated_metadata", "storage_transformers")
 
 
 def _normal_zarr3(document: dict[str, JSON]) -> dict[str, JSON]:
-    """Return the metadata of an array with every option of its codecs, which a copy may lack or have."""
+    """Return the metadata of an array with all codec options, which a copy may lack."""
     try:
         metadata = parse_metadata(document)
     except (ChunkwiseError, ValueError):

@@ -1,4 +1,4 @@
-"""N5 containers: directories whose root names the version of the format.
+"""N5 containers: directories whose root has the version of the format.
 
 Tools open the container and find datasets below it; some refuse a root without the attribute ``n5``.
 
@@ -36,13 +36,13 @@ _SUFFIX, _VERSION = N5Tree.suffix, N5Tree.container_member
 
 
 def container_root(location: Location) -> Location | None:
-    """Return the root of the N5 container that `location` is in, itself included; None if there is none."""
-    # That is the nearest group with a version; failing that, the nearest whose name ends in ".n5".
+    """Return the root of the N5 container around `location`, perhaps itself, or None."""
+    # The root is the nearest group with a version; failing that, the nearest whose name ends in ".n5".
     named = None
     for at in chain((location,), location.parents):
         try:
             document = read_document(at.store, at.path + "attributes.json", load_document)
-        except (PermissionDeniedError, SpecError):  # somebody else's, or no document of N5
+        except (PermissionDeniedError, SpecError):  # inaccessible, or not a document of N5
             document = None
         if isinstance(document, dict) and _VERSION in document:
             return at
@@ -57,23 +57,23 @@ def create_container(
     text: bool = False,
     storage_options: Mapping[str, Any] | None = None,
 ) -> None:
-    """Make an N5 container, or make sure that what is there is one.
+    """Make an N5 container, or check that an existing one is valid.
 
-    A version that is there already is kept; so are all other attributes.
+    An existing version is kept, like all other attributes.
 
     Parameters
     ----------
     path : str, path or Location
         The container, conventionally named ``*.n5``.
     text : bool, default False
-        Whether datasets of text will be in it: old readers, which don't know them, are then kept out.
+        Whether it will have datasets of text, which excludes old readers that don't know these.
     storage_options : mapping, optional
         As for `open_group`.
 
     Raises
     ------
     UnsupportedError
-        If it is a container of a version above 4.
+        If it is a container with a version above 4.
     FailedPreconditionError
         If its ``attributes.json`` isn't JSON.
 
@@ -105,7 +105,7 @@ def create_container(
 
 
 def check_container(location: Location) -> None:
-    """Raise UnsupportedError if a dataset at `location` would be in a container of a version above 4."""
+    """Raise UnsupportedError if a dataset at `location` would be in a container with a version above 4."""
     root = container_root(location)
     if root is None:
         return
@@ -115,7 +115,7 @@ def check_container(location: Location) -> None:
 
 
 def mark_container(location: Location, *, text: bool = False) -> None:
-    """Write the version at the root of the container of a new dataset, perhaps of `text`, if it is in one."""
-    root = container_root(location)  # which has to exist already if the dataset is the root itself
+    """Write the version at the root of the container of a new dataset, perhaps of `text`, if any."""
+    root = container_root(location)  # must exist already if it is the dataset itself
     if root is not None:
         create_container(root, text=text)

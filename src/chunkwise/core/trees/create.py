@@ -1,8 +1,8 @@
 """Creation of groups, and of the groups above them.
 
-Documents are written from the root down, each on condition that it is missing, so of two processes that
-make the same group one finds that of the other.  A directory without a document becomes a Zarr group when
-something is made below it.
+Documents are written from the root down, each on condition that it is missing, so if two processes make the
+same group, one finds the other's.  A directory without a document becomes a Zarr group when something is made
+below it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = [
 
 
 def make_groups(tree: Tree, names: Sequence[str], known: int = 0) -> list[Location]:
-    """Make the groups along `names` that are missing, and return them; the first `known` are there."""
+    """Make the missing groups along `names`, and return them; the first `known` exist."""
     made: list[Location] = []
     try:
         for end, node in _missing(tree, names, known):
@@ -50,21 +50,21 @@ def make_groups(tree: Tree, names: Sequence[str], known: int = 0) -> list[Locati
             ):
                 made.append(at)
     except BaseException:
-        with suppress(ChunkwiseError):  # the store may have failed for good
+        with suppress(ChunkwiseError):  # the store may have failed permanently
             remove_groups(made)
         raise
     return made
 
 
 def check_names(tree: Tree, names: Sequence[str], known: int = 0) -> None:
-    """Raise if there can't be a node at `names`: an array or a link is on the way to it, or in its place."""
+    """Raise if there can't be a node at `names`, because an array or a link is there or on the way."""
     for _ in _missing(tree, names[:-1], known):
         pass
     check_no_link(tree, names)
 
 
 def _missing(tree: Tree, names: Sequence[str], known: int) -> Iterator[tuple[int, Node | None]]:
-    """Yield the lengths of paths along `names` at which there is no group with a document."""
+    """Yield the lengths of paths along `names` without a group that has a document."""
     check_new_names(list(names[known:]), tree.format)
     for end in range(known + 1, len(names) + 1):
         node = tree.find(names[:end])
@@ -85,7 +85,7 @@ def make_group(
     exist_ok: bool = False,
     overwrite: bool = False,
 ) -> Node:
-    """Make a group and those above it; return it."""
+    """Make a group and its missing parents; return it."""
     values = group_attributes(tree, attributes)
     known = min(known, max(len(names) - 1, 0))
     check_new_names(list(names[known:]), tree.format)
@@ -98,7 +98,7 @@ def make_group(
             return _replace_group(tree, names, values, known)
         parent = tree.find(names[:-1]) if names else None
         if parent is not None and names[-1] in group_links(tree, names[:-1], parent):
-            write_group(location, tree.format, values)  # which comes before a link
+            write_group(location, tree.format, values)  # an existing node takes precedence over a link
             remove_link(parent, names[-1])
     made = make_groups(tree, names[:-1], known)
     try:
@@ -106,7 +106,7 @@ def make_group(
         if node is not None and node.kind == "array":
             raise AlreadyExistsError(f"{node.location.text} is an array already ({node.format})")
         if node is not None and not names and node.format != tree.format:
-            node = None  # metadata of two formats may be in the same place
+            node = None  # metadata of two formats may be in the same location
         if node is not None and not node.implicit and not exist_ok and not overwrite:
             raise AlreadyExistsError(f"{node.location.text} is a group already ({node.format})")
         if node is None:
@@ -118,16 +118,16 @@ def make_group(
                 made.append(location)
             node = tree.find(names)
             if node is None or not (written or exist_ok):
-                raise AlreadyExistsError(f"{location.text} was made, or deleted, by somebody else meanwhile")
+                raise AlreadyExistsError(f"{location.text} was made or deleted by another process meanwhile")
     except BaseException:
-        with suppress(ChunkwiseError):  # the store may have failed for good
+        with suppress(ChunkwiseError):  # the store may have failed permanently
             remove_groups(made)
         raise
     return node
 
 
 def group_attributes(tree: Tree, attributes: Mapping[str, Any]) -> dict[str, JSON]:
-    """Return the attributes of a group that is to be made as JSON; raise if it can't be."""
+    """Return the attributes of a new group as JSON; raise if the group can't be made."""
     values = attributes_to_json(attributes, tree.non_finite)
     tree.rules.check_group_attributes(values)
     return values
@@ -140,12 +140,12 @@ def _replace_group(tree: Tree, names: Sequence[str], attributes: Mapping[str, JS
         make_groups(tree, names[:-1], known)
     node = tree.find(names)
     if node is None:
-        raise AlreadyExistsError(f"{location.text} was deleted by somebody else meanwhile")
+        raise AlreadyExistsError(f"{location.text} was deleted by another process meanwhile")
     return node
 
 
 def check_no_link(tree: Tree, names: Sequence[str]) -> None:
-    """Raise AlreadyExistsError if a group has a link with the name of the node that is to be made in it."""
+    """Raise AlreadyExistsError if a group has a link with the name of a new node."""
     if not names:
         return
     parent = tree.find(names[:-1])
@@ -161,8 +161,9 @@ def check_no_link(tree: Tree, names: Sequence[str]) -> None:
 def write_group(
     location: Location, format: FormatName, attributes: Mapping[str, JSON], *, follow: bool = True
 ) -> bool:
-    """Write the documents of a group unless it has them; return True if this call made the group."""
-    # Consolidated metadata above `follow`.  A group that can't be made as it should be is not there.
+    """Write the documents of a group unless they exist; return True if this call made the group."""
+    # With `follow`, consolidated metadata above is updated.  A group that can't be made completely is
+    # removed.
     kv, path = location.store, location.path
     rules = tree_format(format)
     rules.check_group_attributes(attributes)
@@ -175,7 +176,7 @@ def write_group(
         if follow and rules.consolidated_key:
             update_consolidated(kv, path)
     except BaseException:
-        with suppress(ChunkwiseError):  # the store may have failed for good
+        with suppress(ChunkwiseError):  # the store may have failed permanently
             if made:
                 remove_groups([location])
         raise

@@ -1,4 +1,4 @@
-"""JSON documents: reading them, and changing them so that no other writer's change is lost."""
+"""JSON documents: reading them, and changing them without losing other writers' changes."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def change_document(
     load: Callable[[bytes], JSON] = load_json,
     found: Stamped | None = None,
 ) -> JSON:
-    """Replace a document by what `change` makes of it; return the new value."""
+    """Replace a document by ``change(document)``; return the new value."""
     # `change` gets None for a missing document, returns None to delete it, and must not modify its argument.
-    # `found` is the document if it was just read; it is read again only if it is no longer that.
+    # `found` is the document if it was just read; it is read again only if it has changed.
     out: JSON = None
 
     def attempt() -> bytes | None:
@@ -71,12 +71,12 @@ def change_document(
 
 
 def dump_like(value: JSON, before: bytes) -> bytes:
-    """Return JSON text with the indentation of the text `before`; compact if that has none."""
-    # NaN and infinities are written by their names, as the software of these formats does.
+    """Return JSON text with the indentation of the text `before`; compact if `before` has none."""
+    # NaN and infinities are written by name, as in the formats' own software.
     found = _INDENT.match(before)
     indent = found[1].decode() if found else None
     separators = (",", ":") if indent is None else (",", ": ")
     try:
         return json.dumps(value, indent=indent, separators=separators, ensure_ascii=False).encode()
-    except UnicodeEncodeError:  # half of a surrogate pair has no UTF-8
+    except UnicodeEncodeError:  # a lone surrogate has no UTF-8
         return json.dumps(value, indent=indent, separators=separators).encode()

@@ -1,8 +1,8 @@
 """Links: names in a group that stand for a node somewhere else.
 
-None of the formats has links.  HDMF keeps them in an attribute of the group that they are in, and so it is
-done here in every format: a list of objects with ``name``, ``path`` of the target in its tree, and
-``source``, the tree that the target is in.
+None of the formats has links.  HDMF stores them in an attribute of their group, and so does chunkwise in
+every format: a list of objects with ``name``, ``path`` of the target in its tree, and ``source``, the tree of
+the target.
 
 ======  ===========================================
 zarr2   attribute ``zarr_link``
@@ -10,8 +10,8 @@ zarr3   attribute ``_LINKS``, as hdmf-zarr 0.14
 n5      attribute ``_LINKS``; a convention of ours
 ======  ===========================================
 
-Both attributes are read in all formats.  ``source`` is ``"."`` for the same tree (a *soft* link); else it is
-a path relative to the root of the tree that holds the link, an absolute path or a URL (an *external* link).
+Both attributes are read in all formats.  ``source`` is ``"."`` for the same tree (a *soft* link); otherwise
+it is a path relative to the root of the link's tree, an absolute path or a URL (an *external* link).
 
 Specification: hdmf-zarr, "Storing links and references"; the layout of hdmf-zarr 0.14.
 """
@@ -42,18 +42,19 @@ __all__ = [
 ]
 
 LINK_ATTRIBUTES = ("zarr_link", "_LINKS")
-"""Attributes of groups that links are in."""
+"""Attributes of groups with links."""
 
 
 class Link(NamedTuple):
-    """Group or array that another name stands for.
+    """The target of a link: a group or array under another name.
 
     Attributes
     ----------
     path : str
-        Of the target; with a leading "/" from the root of its tree, else from the group with the link.
+        Path of the target; with a leading "/" from the root of its tree, otherwise from the group with the
+        link.
     source : str
-        The tree that the target is in: ``"."`` for the same, or a path or URL of the root of another one.
+        The tree of the target: ``"."`` for the same, or the path or URL of another tree's root.
 
     Examples
     --------
@@ -96,34 +97,34 @@ def parse_links(attributes: Mapping[str, JSON]) -> dict[str, Link]:
 
 
 def links_of(node: Node, attributes: Mapping[str, JSON] | None = None) -> dict[str, Link]:
-    """Return the links in a group; its attributes are read if they are not given."""
+    """Return the links in a group; its attributes are read if not given."""
     if node.kind == "array" or not node.key:
         return {}
     return parse_links(node_attributes(node) if attributes is None else attributes)
 
 
 def without_links(attributes: Mapping[str, JSON]) -> dict[str, JSON]:
-    """Return the attributes of a group without those that links are in."""
+    """Return the attributes of a group without those for links."""
     return {name: value for name, value in attributes.items() if name not in LINK_ATTRIBUTES}
 
 
 def with_link(attributes: Mapping[str, JSON], name: str, link: Link, format: str | None) -> dict[str, JSON]:
-    """Return the attributes of a group of a format with one link more."""
+    """Return the attributes of a group in a format with one more link."""
     own = tree_format(format).link_attribute
     entry = {"name": name, "path": link.path, "source": link.source}
     return {**attributes, own: [*attributes.get(own, []), entry]}
 
 
 def add_link(node: Node, name: str, link: Link) -> None:
-    """Add a link to a group, in place of one with the same name; no other change is lost."""
+    """Add a link to a group, replacing one with the same name; other changes are not lost."""
     for text in link:
-        encode_key(text)  # a target without UTF-8 can't be there
+        encode_key(text)  # a target that UTF-8 can't encode can't exist
 
     def add(attributes: dict[str, JSON]) -> dict[str, JSON]:
         attributes = _without(attributes, name)
         own = node.rules.link_attribute
         if not isinstance(attributes.get(own, []), list):
-            raise InvalidArgumentError(f"{node.location.text}: attribute {dump(own)} is no list of links")
+            raise InvalidArgumentError(f"{node.location.text}: attribute {dump(own)} is not a list of links")
         return with_link(attributes, name, link, node.format)
 
     change_attributes(node, add)
@@ -149,7 +150,7 @@ def _without(attributes: dict[str, JSON], name: str) -> dict[str, JSON]:
 
 
 def target_names(link: Link, group: tuple[str, ...]) -> list[str]:
-    """Return the names that lead to the target of a link in `group` from the root of its tree."""
+    """Return the names from the root of the tree to the target of a link in `group`."""
     out = [] if link.path.startswith("/") or link.external else list(group)
     for name in link.path.split("/"):
         if name in ("", "."):

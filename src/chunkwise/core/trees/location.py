@@ -1,4 +1,4 @@
-"""Locations of nodes in a key-value store, and what names one: paths, URLs, specs, open kvstores."""
+"""Locations of nodes in key-value stores, and what can name them: paths, URLs, specs, open kvstores."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ LocationLike: TypeAlias = (
 
 
 class Location(NamedTuple):
-    """Location of a node, which need not be there."""
+    """Location of a node, which need not exist."""
 
     store: KvStoreDriver
     path: str  # prefix of the keys of the node: empty or ending in "/"
-    text: str  # as the user gave it
-    base: Mapping[str, JSON]  # JSON spec of the store's root: `path` is to be appended to its "path"
+    text: str  # as given by the user
+    base: Mapping[str, JSON]  # JSON spec of the store's root; `path` is appended to its "path"
     store_spec: KvStoreSpec  # the same, bound to live resources
 
     @property
@@ -56,25 +56,25 @@ class Location(NamedTuple):
 
     @property
     def parent(self) -> Location | None:
-        """The node that this one is in; None for the root of the store."""
+        """The location above; None for the root of the store."""
         if not self.path:
             return None
         return self.at(self.path[: self.path[:-1].rfind("/") + 1])
 
     @property
     def parents(self) -> Iterator[Location]:
-        """The nodes that this one is in, the nearest first."""
+        """The locations above, nearest first."""
         at = self.parent
         while at is not None:
             yield at
             at = at.parent
 
     def child(self, name: str) -> Location:
-        """Return the node below this one with the given name or relative path."""
+        """Return the location below this one with the given name or relative path."""
         return self.at(f"{self.path}{name}/")
 
     def at(self, path: str) -> Location:
-        """Return the node of the same store with another path."""
+        """Return the location in the same store with another path."""
         return self._replace(path=path, text=self.store.describe(path))
 
     def describe(self, key: str) -> str:
@@ -86,13 +86,13 @@ class Location(NamedTuple):
         return {**self.base, "path": self.base.get("path", "") + self.path}
 
     def journal_json(self) -> JSON:
-        """Return what a journal says of the node, in which the name of a store object stands for it."""
+        """Return the JSON of the location for a journal, with a name in place of a store object."""
         named: JSON = json.loads(json.dumps(self.kvstore_json(), default=_name_of_object))
         return named
 
     @property
     def url(self) -> str:
-        """URL of the node; how the store names it, if there is none."""
+        """URL of the node, or without one the store's name of it."""
         try:
             return self.kvstore().url
         except (ValueError, NotImplementedError):
@@ -103,8 +103,8 @@ class Location(NamedTuple):
         return self.store_spec.with_path(self.store_spec.path + self.path)
 
     def alone(self) -> Location:
-        """Return the same location for writes to what the caller has just made, where nobody else writes."""
-        # Parts of chunks can then be written in stores that know no conditions, too.
+        """Return the same location for writes to new nodes of the caller, without other writers."""
+        # Parts of chunks can then be written even in stores without conditional writes.
         spec = _alone(self.store_spec)
         return (
             self if spec is self.store_spec else self._replace(store=spec.open_driver()[0], store_spec=spec)
@@ -136,7 +136,7 @@ def _alone(spec: KvStoreSpec) -> KvStoreSpec:
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class _OpenStore(KvStoreSpec):
-    """A kvstore that is open already and has no spec."""
+    """A kvstore that is already open and has no spec."""
 
     driver: ClassVar[str] = "open"
 
@@ -147,7 +147,7 @@ class _OpenStore(KvStoreSpec):
 
 
 def locate(place: LocationLike, context: Context | None = None) -> Location:
-    """Return the location that `place` names; raise InvalidArgumentError if it names none."""
+    """Return the location that `place` names, or raise InvalidArgumentError."""
     if isinstance(place, Location):
         return place
     if isinstance(place, Locatable):
@@ -175,7 +175,7 @@ def locate(place: LocationLike, context: Context | None = None) -> Location:
 
 
 def located(options: Mapping[str, Any] | None, *places: Any) -> list[Any]:
-    """Return the places, those on servers as locations with the storage options, if there are any."""
+    """Return the places, those on servers as locations with the storage options, if any."""
     return [
         place if given is place else _of_json(given, os.fspath(place), None)
         for place, given in zip(places, each_with_storage_options(options, *places), strict=True)
@@ -183,7 +183,7 @@ def located(options: Mapping[str, Any] | None, *places: Any) -> list[Any]:
 
 
 def instead_of(place: object) -> str:
-    """Return what to give in place of an array or a group of zarr-python."""
+    """Return what to pass in place of an array or a group of zarr-python."""
     if not is_of(place, "zarr"):
         return ""
     path = getattr(place, "path", "")
@@ -191,7 +191,7 @@ def instead_of(place: object) -> str:
 
 
 def _is_store_object(place: object) -> bool:
-    from chunkwise.core.specs.kvstores.object import is_store_object  # loads the stores of other libraries
+    from chunkwise.core.specs.kvstores.object import is_store_object  # imports the stores of other libraries
 
     return is_store_object(place)
 
@@ -199,7 +199,7 @@ def _is_store_object(place: object) -> bool:
 def _of_json(members: Mapping[str, JSON], text: str, context: Context | None) -> Location:
     if "driver" not in members and "kvstore" not in members:
         try:
-            Spec(members)  # which lacks a member
+            Spec(members)  # the store lacks a member
         except InvalidArgumentError as e:
             raise noted(e, 'to keep data in memory, give a URL such as "memory://name/"') from None
     kvstore = members.get("kvstore", members)
@@ -215,10 +215,10 @@ def _of_json(members: Mapping[str, JSON], text: str, context: Context | None) ->
 
 
 def location_of(spec: KvStoreSpec, text: str | None = None) -> Location:
-    """Return the location that the path of a bound spec names."""
+    """Return the location at the path of a bound spec."""
     spec = spec.as_directory()
     if spec.driver == "file":
-        # From the root of the file system, so that there is something above.
+        # From the root of the file system, so that parents are included.
         absolute = os.path.abspath(spec.path or ".")
         anchor = os.path.splitdrive(absolute)[0].replace(os.sep, "/") + "/"
         relative = os.path.relpath(absolute, anchor).replace(os.sep, "/")
@@ -235,13 +235,13 @@ def location_of(spec: KvStoreSpec, text: str | None = None) -> Location:
 def inside_file(
     location: Location, context: Context | None = None, *, archives: bool = False
 ) -> Location | None:
-    """Return the root of the tree that the file at a location is; None if it is none."""
-    # An archive has to be named as one where it could be written to.
+    """Return the root of the tree inside the file at a location, or None."""
+    # If an archive could be written to, its URL must name it as one.
     if not location.path:
         return None
     try:
         head = read_bounded(location.store, location.path[:-1], byte_range=ByteRange(0, 4)).value
-    except ChunkwiseError:  # it is shorter, or a directory
+    except ChunkwiseError:  # the file is shorter, or a directory
         return None
     kind = None if head is None else file_kind(bytes(head), location.path[:-1])
     if kind is None or (kind == "zip" and not archives):

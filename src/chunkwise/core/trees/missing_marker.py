@@ -1,9 +1,9 @@
-"""The value that stands for a missing one, as each format has it.
+"""The value that marks missing data, in each format.
 
 In CF it is the attribute ``_FillValue``.  In Zarr v2 it is the fill value of the array.  In Zarr v3 it is an
-attribute, which xarray writes so that every value has a place in JSON: floating-point numbers as the base64
-of a little-endian float64, complex numbers as two of these, bytes as base64, all else as it is.  In N5 it is
-an attribute too, a number, or its name if it isn't finite, as in Zarr's own metadata.
+attribute, which xarray writes in a JSON form for every value: floating-point numbers as base64 of a
+little-endian float64, complex numbers as two of these, bytes as base64, everything else unchanged.  In N5 it
+is an attribute too: a number, or its name if it isn't finite, as in Zarr's own metadata.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def marker_to_json(value: Any, dtype: np.dtype[Any], format: str) -> Any:
 
 
 def marker_from_json(value: Any, dtype: np.dtype[Any]) -> Any:
-    """Return the value of an attribute, plain numbers included; raise if it is none of the type."""
+    """Return the value of an attribute, which may be a plain number; raise if it isn't of the type."""
     kind = dtype.kind
     try:
         if kind in "iu":
@@ -61,7 +61,7 @@ def marker_from_json(value: Any, dtype: np.dtype[Any]) -> Any:
         if kind == "S" and isinstance(value, str):
             return base64.standard_b64decode(value)
     except (ValueError, TypeError, binascii.Error, struct.error) as e:
-        raise InvalidArgumentError(f'"{FILL_VALUE}" of {value!r} is no {dtype}: {e}') from None
+        raise InvalidArgumentError(f'"{FILL_VALUE}" of {value!r} is not a {dtype}: {e}') from None
     return value
 
 

@@ -1,4 +1,4 @@
-"""Locations of new nodes: choosing a format, checking what is there, making the groups above."""
+"""Locations of new nodes: choosing a format, checking for existing data, making the groups above."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ __all__ = [
 
 def check_free(location: Location, format: str, *, among_others: bool = False) -> None:
     """Raise AlreadyExistsError unless an array of `format` can be made at `location`."""
-    # A group must not be hidden; only an N5 container with nothing in it can become a dataset.  Files that
-    # belong to no node are in the way too, unless the array is to be `among_others`.
+    # A group must not be hidden; only an empty N5 container can become a dataset.  Files that belong to no
+    # node are in the way too, unless the array may be `among_others`.
     if format == CONTAINER_FORMAT:
         check_container(location)
     others: list[str] = []
@@ -57,7 +57,7 @@ def check_free(location: Location, format: str, *, among_others: bool = False) -
         raise AlreadyExistsError(f"{location.text} is an array already ({node.format})")
     if node.key == JOURNAL:
         raise AlreadyExistsError(f"{location.text} is an {node.error}")
-    if node.implicit and not nodes_below(location):  # an empty directory, or one with files, in N5
+    if node.implicit and not nodes_below(location):  # in N5, an empty directory, or one with files
         _check_no_others(location, others)
         return
     is_bare = format == CONTAINER_FORMAT == node.format and is_marker(node.document)
@@ -69,8 +69,8 @@ def check_free(location: Location, format: str, *, among_others: bool = False) -
 
 
 def check_vacant(location: Location, node: Node | None, others: list[str]) -> None:
-    """Raise AlreadyExistsError if a new group at `location` would be among files that belong to no node."""
-    # `others` are those right there, as `find_node` gives them, which has found `node`, if anything.
+    """Raise AlreadyExistsError if a new group at `location` would be among files of no node."""
+    # `others` and `node` are the results of `find_node`.
     if node is None or (node.undeclared and not _holds_nodes(node)):
         _check_no_others(location, others if node is None else [*others, *nodes_below(location)])
 
@@ -83,13 +83,13 @@ def _check_no_others(location: Location, others: list[str]) -> None:
     names = [name for name in others if not is_made_here(name) and name not in DOCUMENTS]
     if names:
         raise AlreadyExistsError(
-            f"{location.text} is a directory that holds what belongs to no array or group, such as "
-            f"{dump(min(names))}; it is kept, but left alone unless what is there is to be overwritten"
+            f"{location.text} is a directory with files that belong to no array or group, such as "
+            f"{dump(min(names))}; these are kept; allow overwriting to write beside them"
         )
 
 
 def check_replaceable(location: Location, format: str) -> bool:
-    """Return True if there is something in whose place an array of `format` can be put; raise if it can't."""
+    """Return True if something exists that an array of `format` can replace; raise if it can't."""
     others: list[str] = []
     node = find_node(location, None, others)
     if format == CONTAINER_FORMAT:
@@ -99,7 +99,7 @@ def check_replaceable(location: Location, format: str) -> bool:
     if node.implicit:
         raise AlreadyExistsError(f"{location.text} is a directory that isn't empty")
     if node.kind == "group" and is_marker(node.document) and not nodes_below(location):
-        return True  # an empty N5 container, which can become a dataset
+        return True  # it is an empty N5 container, which can become a dataset
     if node.kind == "group" and node.key != JOURNAL:
         raise FailedPreconditionError(f"{location.text} is a group; only an array can be overwritten")
     below = [walked.name for walked in walk(node) if walked.name]
@@ -111,20 +111,20 @@ def check_replaceable(location: Location, format: str) -> bool:
 
 
 def check_outside_arrays(location: Location) -> None:
-    """Raise AlreadyExistsError if `location` is inside an array: what is made there could be its chunks."""
+    """Raise AlreadyExistsError if `location` is inside an array: new keys could look like its chunks."""
     array = array_above(location)
     if array is not None:
         raise AlreadyExistsError(f"{array.text} is an array; nothing can be below it")
 
 
 def array_above(location: Location) -> Location | None:
-    """Return the array that `location` is inside, None if it is in none."""
+    """Return the array around `location`, or None."""
     for below, at in pairwise(chain((location,), location.parents)):
-        if is_staging(below.name):  # it is not where it is going to be
+        if is_staging(below.name):  # this is not its final location
             return None
         try:
             node = find_documented(at)
-        except PermissionDeniedError:  # what lies so far above is somebody else's
+        except PermissionDeniedError:  # locations that far above are inaccessible
             return None
         if node is not None:
             return at if node.kind == "array" else None
@@ -132,7 +132,7 @@ def array_above(location: Location) -> Location | None:
 
 
 def check_declared(node: Node) -> None:
-    """Raise FailedPreconditionError for a directory with others in it, that nothing says to be a group."""
+    """Raise FailedPreconditionError for an undeclared directory with other files in it."""
     location = node.location
     if node.undeclared and nodes_below(location):
         raise FailedPreconditionError(
@@ -143,7 +143,7 @@ def check_declared(node: Node) -> None:
 
 def create_parents(location: Location, format: str, *, text: bool = False) -> list[Location]:
     """Make the Zarr groups between an array and the nearest group above, or mark its N5 container."""
-    # Returns the groups that were made, from the top down.
+    # Returns the new groups, from the top down.
     made: list[Location] = []
     if format == CONTAINER_FORMAT:
         mark_container(location, text=text)
@@ -166,7 +166,7 @@ def create_parents(location: Location, format: str, *, text: bool = False) -> li
                             made.append(between)
                             update_consolidated(between.store, between.path)
                 except BaseException:
-                    with suppress(ChunkwiseError):  # the store may have failed for good
+                    with suppress(ChunkwiseError):  # the store may have failed permanently
                         remove_groups(made)
                     raise
             break
@@ -175,7 +175,7 @@ def create_parents(location: Location, format: str, *, text: bool = False) -> li
 
 
 def remove_groups(made: Sequence[Location]) -> None:
-    """Remove groups that were made, from the last on, as long as nothing is in them."""
+    """Remove new groups, from the last, as long as they are empty."""
     for location in reversed(made):
         below = location.store.list_children(location.path)
         if below.prefixes or not all(key[len(location.path) :] in DOCUMENTS for key in below.keys):
@@ -185,8 +185,8 @@ def remove_groups(made: Sequence[Location]) -> None:
 
 
 def format_of_new(location: Location) -> FormatName:
-    """Return the format of a new node, for which none is given: that of the group above, else by the name."""
-    # A part of the path says N5, such as "a.n5".
+    """Return the format of a new node if none is given: from the group above, or by the name."""
+    # A part of the path indicates N5, such as "a.n5".
     for at in location.parents:
         group = _group_format(at)
         if group is not None:
@@ -198,7 +198,7 @@ _SUFFIXES: dict[str, str] = {".n5": "n5", ".zarr": "zarr3", ".zarr3": "zarr3"}
 
 
 def suggested_format(location: Location, source: str | None = None) -> str | None:
-    """Return the format of the nearest group above, else that of a suffix such as ``.n5``, else `source`."""
+    """Return the format of the nearest group above, or of a suffix such as ``.n5``, or else `source`."""
     for at in chain((location,), location.parents):
         group = None if at is location else _group_format(at)
         if group is not None:
@@ -214,6 +214,6 @@ def suggested_format(location: Location, source: str | None = None) -> str | Non
 def _group_format(location: Location) -> FormatName | None:
     try:
         node = find_documented(location)
-    except PermissionDeniedError:  # what lies so far above is somebody else's
+    except PermissionDeniedError:  # locations that far above are inaccessible
         return None
     return node.format if node is not None and node.kind == "group" else None

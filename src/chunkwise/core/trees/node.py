@@ -1,10 +1,9 @@
-"""Nodes: the array or group at a location, read from its documents alone.
+"""Nodes: the array or group at a location, from its documents alone.
 
-The documents are looked for in this order: ``zarr.json``, ``.zarray``, ``.zgroup``, ``attributes.json``,
-``meta``; but those of the format of the group above first.  A location without any is an implicit group if
-something lies below it.  In an N5 container every directory is a group.
-The document of an array is not interpreted here, so that arrays with unknown codecs or data types can be
-listed too.
+Documents are tried in this order: ``zarr.json``, ``.zarray``, ``.zgroup``, ``attributes.json``, ``meta``; but
+first those in the format of the group above.  A location without any document is an implicit group if
+something is below it.  In an N5 container every directory is a group.  The document of an array is not
+interpreted here, so that arrays with unknown codecs or data types can be listed too.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ __all__ = [
 ]
 
 DOCUMENTS = tuple(key for format in TREE_FORMATS.values() for key in format.documents)
-"""All keys, relative to a node, that are metadata in some format."""
+"""All metadata keys of all formats, relative to a node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +53,12 @@ class Node:
     """An array or group."""
 
     location: Location
-    format: FormatName | None  # None for an implicit group that is in no N5 container
+    format: FormatName | None  # None for an implicit group outside N5 containers
     kind: Literal["array", "group"]
-    key: str = ""  # of the document, relative to the node; empty for an implicit group
+    key: str = ""  # key of the document, relative to the node; empty for an implicit group
     document: Mapping[str, JSON] = None  # type: ignore[assignment]  # empty if it can't be read
     error: str = ""  # why the document can't be read
-    found: Stamped | None = field(default=None, repr=False, compare=False)  # the document as it was read
+    found: Stamped | None = field(default=None, repr=False, compare=False)  # the document as read
 
     def __post_init__(self) -> None:
         if self.document is None:
@@ -67,17 +66,17 @@ class Node:
 
     @property
     def implicit(self) -> bool:
-        """True for a group that has no document, only something below it."""
+        """True for a group without a document, with something below it."""
         return not self.key
 
     @property
     def undeclared(self) -> bool:
-        """True for a directory that only what lies below it makes a group; in N5 every directory is one."""
+        """True for a directory that is a group only because of its content; in N5 every directory is one."""
         return not self.key and not self.rules.directories_are_groups
 
     @property
     def rules(self) -> TreeFormat:
-        """How the format of the node keeps trees."""
+        """How the node's format stores trees."""
         return tree_format(self.format)
 
     @property
@@ -90,13 +89,13 @@ class Node:
 def find_node(
     location: Location, inside: FormatName | None = None, others: list[str] | None = None
 ) -> Node | None:
-    """Return the node at `location`, None if there is none; documents of the format `inside` come first."""
-    # `others` is filled with the names of the keys that are there instead of a document.
+    """Return the node at `location`, or None; documents in the format `inside` are tried first."""
+    # `others` is filled with the names of keys that exist instead of a document.
     return find_documented(location, inside) or _implicit(location, inside, others)
 
 
 def find_documented(location: Location, inside: FormatName | None = None) -> Node | None:
-    """Return the node at `location` that has a document, None if there is none; see `find_node`."""
+    """Return the node with a document at `location`, or None; see `find_node`."""
     for keys in _lookups(location.store, inside):
         answers = together(location.store, partial(_ask, location), keys)
         for key, found in zip(keys, answers, strict=True):
@@ -110,8 +109,8 @@ def find_documented(location: Location, inside: FormatName | None = None) -> Nod
 
 
 def is_declared(location: Location) -> bool:
-    """Return True if a document says that there is a node, or a container around it."""
-    # Else it may be a directory of anything, which may be long, and which nobody is to look through.
+    """Return True if a document declares a node, or a container around it."""
+    # Otherwise it may be any directory, perhaps a long one, which must not be searched.
     return find_documented(location) is not None or container_root(location) is not None
 
 
@@ -119,8 +118,8 @@ _FORMAT_OF = {key: format for format in TREE_FORMATS.values() for key in format.
 
 
 def _lookups(store: KvStoreDriver, inside: FormatName | None) -> list[tuple[str, ...]]:
-    """Return the keys of documents in the order in which they are looked for; those of an item together."""
-    # The likely ones come first: those of a node that is in a group of the given format.
+    """Return the keys of documents in the order of trying; keys of one item are read together."""
+    # The likely ones come first: those of a node in a group of the given format.
     likely = tree_format(inside).node_keys or tuple(_FORMAT_OF)[:1]
     rest = tuple(key for key in _FORMAT_OF if key not in likely)
     return [*((key,) for key in likely), *([rest] if is_slow(store) else ((key,) for key in rest))]
@@ -129,12 +128,12 @@ def _lookups(store: KvStoreDriver, inside: FormatName | None) -> list[tuple[str,
 def _ask(location: Location, key: str) -> Stamped | Exception:
     try:
         return read_bounded(location.store, location.path + key)
-    except Exception as e:  # which counts only if no document before is there
+    except Exception as e:  # it counts only if no earlier document exists
         return e
 
 
 def node_or_file(location: Location) -> Node:
-    """Return the node at `location`, or that of the file there; raise if there is none."""
+    """Return the node at `location`, or the one in a file there; raise if there is none."""
     node = find_node(location)
     inside = inside_file(location) if node is None else None
     if inside is not None:
@@ -153,19 +152,19 @@ def require_node(location: Location) -> Node:
 
 
 def nothing_at(location: Location, what: str = "array or group") -> NotFoundError:
-    """Return the error that there is nothing to be opened at `location`; it says what there is."""
+    """Return the error that there is nothing to open at `location`; it says what is there instead."""
     found = what_is_at(location)
     looked = "no zarr.json, .zarray, .zgroup, attributes.json or meta"
     return NotFoundError(f"there is no {what} at {location.text}: {found or looked}")
 
 
 def what_is_at(location: Location) -> str:
-    """Return what there is in the place of a node, and how to open it; empty if nobody knows."""
+    """Return what is in the place of a node, and how to open it; empty if unknown."""
     return found_instead(location.store, location.path, location.text)
 
 
 def node_of(location: Location, key: str, found: Stamped) -> Node:
-    """Return the node whose document `key`, which is relative to it, has been read."""
+    """Return the node whose document, with the relative `key`, has been read."""
     format = _FORMAT_OF[key]
     assert found.value is not None
     document: JSON = {}
@@ -185,7 +184,7 @@ def node_of(location: Location, key: str, found: Stamped) -> Node:
 def _implicit(location: Location, inside: FormatName | None, others: list[str] | None) -> Node | None:
     try:
         found = location.store.list_children(location.path)
-    except UnsupportedError:  # a web server, where a node is what has a document
+    except UnsupportedError:  # on a web server, only documents make nodes
         return None
     if location.path + JOURNAL in found.keys:
         return Node(
@@ -211,7 +210,7 @@ def _is_directory(location: Location) -> bool:
 
 
 def nodes_below(location: Location, found: Children | None = None) -> list[str]:
-    """Return the names of the directories right below a location, but those of places for new data."""
+    """Return the names of directories directly below a location, except staging places."""
     prefixes = (location.store.list_children(location.path) if found is None else found).prefixes
     names = (prefix[len(location.path) :] for prefix in prefixes)
     return [name for name in names if not is_staging(name)]

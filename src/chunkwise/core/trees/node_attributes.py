@@ -1,8 +1,8 @@
 """``Attributes`` of an array or group, as a mutable mapping; open arrays as nodes with attributes.
 
-Reading gives what was stored when the node was opened, or when `Attributes.refresh` was called last.
-Writing changes what is stored *now*: however many processes change attributes of one node at the same time,
-no change is lost.
+Reading returns the attributes from when the node was opened, or `Attributes.refresh` was last called.
+Writing changes the attributes that are stored *now*: if several processes change attributes of a node at the
+same time, no change is lost.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _NO_DEFAULT: Any = object()
 class Attributes(MutableMapping[str, Any]):
     """The attributes of an array or group.
 
-    Values are JSON; see `chunkwise.core.trees.attribute_value` for what is taken for it.  In N5 the
-    version of the container and the members that make a dataset are not among them, and can't be set.
+    Values are JSON; see `chunkwise.core.trees.attribute_value` for what is converted to it.  In N5, the
+    version of the container and the members of datasets are not attributes, and can't be set.
 
-    Every method that changes something is one atomic conditional write, whatever the number of attributes.
+    Every change is one atomic conditional write, whatever the number of attributes.
 
     Examples
     --------
@@ -109,12 +109,12 @@ class Attributes(MutableMapping[str, Any]):
     # -- changing -------------------------------------------------------------------------------
 
     def change(self, function: Callable[[dict[str, Any]], Mapping[str, Any]]) -> None:
-        """Replace all attributes by what `function` makes of those that are stored.
+        """Replace all attributes by ``function(attributes)``, applied to the stored ones.
 
         Parameters
         ----------
         function : callable
-            Gets a copy of the attributes, returns the new ones; called again if somebody else has changed
+            Gets a copy of the attributes and returns the new ones; called again if another writer has changed
             them meanwhile.
 
         Raises
@@ -133,7 +133,7 @@ class Attributes(MutableMapping[str, Any]):
         1
         """
         if self._frozen or self._node is None:
-            raise InvalidArgumentError(self._frozen or "this array has no place that attributes could be in")
+            raise InvalidArgumentError(self._frozen or "this array has no place for attributes")
 
         def to_json(stored: dict[str, Any]) -> dict[str, Any]:
             return self._checked(function(json.loads(json.dumps(stored))), stored)
@@ -145,7 +145,7 @@ class Attributes(MutableMapping[str, Any]):
         for name, value in attributes.items():
             if not isinstance(name, str):
                 raise InvalidArgumentError(f"attributes have text as names, not {name!r}")
-            # What others have written stays as it is.
+            # Values that others have written stay unchanged.
             is_theirs = name in stored and stored[name] is not None and _same(stored[name], value)
             out[name] = (
                 value if is_theirs else to_json_value(value, f"attribute {dump(name)}", self.non_finite)
@@ -163,7 +163,7 @@ class Attributes(MutableMapping[str, Any]):
     ) -> None:
         """Set several attributes with one write."""
         new = {**dict(other), **more}
-        new = self._checked(new, {})  # which is not to be found out after reading
+        new = self._checked(new, {})  # checked before reading
         self.change(lambda stored: {**stored, **new})
 
     def put(self, attributes: Mapping[str, Any]) -> None:
@@ -211,21 +211,21 @@ class Attributes(MutableMapping[str, Any]):
         return self[name]
 
     def set_path(self, path: str, value: Any) -> None:
-        """Set the value at an attribute path; parents are made, and replaced if they are of the wrong kind.
+        """Set the value at an attribute path; parents are created, or replaced if they are of the wrong kind.
 
-        In N5, members of objects in that attribute that are null are left out, as n5-java does.
+        In N5, as in n5-java, null members of objects in the attribute are left out.
         """
         json_value = to_json_value(value, f"attribute {dump(path)}", self.non_finite)
         keep_nulls = self._node is None or self._node.rules.keeps_null
         self.change(lambda stored: with_path(stored, path, json_value, keep_nulls=keep_nulls))
 
     def remove_path(self, path: str) -> None:
-        """Remove what is at an attribute path; later elements of an array move up.
+        """Remove the value at an attribute path; later elements of an array move up.
 
         Raises
         ------
         KeyError
-            If there is nothing.
+            If there is no value.
         """
         was_there = True
 
@@ -278,7 +278,7 @@ def _same(a: Any, b: Any) -> bool:
 
 
 class ArrayNode:
-    """Node, path and attributes of an open array; without a node for one that is stored nowhere."""
+    """Node, path and attributes of an open array; no node if it is not stored anywhere."""
 
     __slots__ = ("attributes", "node", "path")
 
@@ -286,7 +286,7 @@ class ArrayNode:
         self.node = node
         self.path = path
         if attributes is None:
-            frozen = "" if node is not None else "this array has no place that attributes could be in"
+            frozen = "" if node is not None else "this array has no place for attributes"
             attributes = Attributes(node, known={} if node is None else None, frozen=frozen)
         self.attributes = attributes
 
@@ -298,7 +298,7 @@ class ArrayNode:
 
 def array_node(array: Any, path: str = "", *, writable: bool = True) -> ArrayNode:
     """Return the node of an open array, whose path from the root of its tree is `path`."""
-    spec = array.spec() if hasattr(type(array), "document") else None  # that of a stack has all its layers
+    spec = array.spec() if hasattr(type(array), "document") else None  # a stack's spec has all its layers
     format = None if spec is None else FORMATS.get(spec.driver)
     if spec is None or format is None or spec.kvstore is None:
         return ArrayNode(None, None)

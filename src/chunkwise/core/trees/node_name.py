@@ -1,11 +1,11 @@
 """Names of nodes, and paths made of them.
 
-A path is names joined by ``/``; empty components vanish, so ``/a//b/`` is ``a/b``.  A leading ``/`` means
-the root of the tree that was opened.  No component may be ``.`` or ``..``, and none may have a backslash or
-a NUL: Zarr v2 takes a backslash for ``/``, N5 for an escape, and Windows for a separator, so a name with one
-would be another node for each of them.
+A path is names joined by ``/``; empty components are dropped, so ``/a//b/`` is ``a/b``.  A leading ``/``
+means the root of the opened tree.  No component may be ``.`` or ``..``, or contain a backslash or a NUL: a
+backslash is a ``/`` in Zarr v2, an escape in N5, and a separator in Windows, so each would find a different
+node.
 
-Names that a format keeps for itself are refused when a node is made:
+New nodes can't have names that a format reserves:
 
 ======  ============================================================================================
 zarr3   ``zarr.json``, names of nothing but periods, and names that begin with ``__``
@@ -49,19 +49,19 @@ def _never(name: str) -> str:
     if name in (".", ".."):
         return f'it has a component "{name}"'
     if "\\" in name:
-        return "it has a backslash, which formats and systems take for different things; use /"
+        return "it has a backslash, which formats and systems interpret differently; use /"
     if "\0" in name:
         return "it has a NUL"
     return ""
 
 
 def is_name(name: str) -> bool:
-    """Return True if `name` can be that of a node."""
+    """Return True if `name` can be the name of a node."""
     return bool(name) and "/" not in name and not _never(name)
 
 
 def check_new_names(names: list[str], format: str) -> None:
-    """Raise InvalidArgumentError if a node with one of these names must not be made in a format."""
+    """Raise InvalidArgumentError if a format doesn't allow one of these names for new nodes."""
     for name in names:
         why = _reserved(name, format)
         if why:
@@ -80,7 +80,7 @@ def _reserved(name: str, format: str) -> str:
     try:
         name.encode()
     except UnicodeEncodeError:
-        return "it has no UTF-8"
+        return "it can't be encoded in UTF-8"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""The keys that belong to a node by its format, and those of others that lie between them.
+"""The keys that belong to a node by its format, and foreign keys among them.
 
 ======  ============================================================================================
 node    its keys
@@ -8,8 +8,8 @@ group   and those of the nodes in it; of N5, directories that nothing is in
 array   and chunks: keys as the encoding of the array makes them, also beyond its present shape
 ======  ============================================================================================
 
-All else was put there by somebody: it is neither deleted nor replaced.  Lock files are no keys.  Chunks whose
-array has lost its document are taken for what they are if nothing else is in the directory.
+All other keys are foreign: they are neither deleted nor replaced.  Lock files are not keys.  Chunks whose
+array has lost its document are recognized if nothing else is in the directory.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ __all__ = ["delete_own", "foreign_keys", "is_made_here"]
 
 _IsChunk: TypeAlias = Callable[[str], bool]
 
-# Of any node, with those that netCDF-C adds to Zarr v2.
+# Document names of any node, including those that netCDF-C adds to Zarr v2.
 _DOCUMENTS = frozenset(DOCUMENTS) - {"meta", "attrs"} | {".nczarray", ".nczgroup", ".nczattr", ".nczarr"}
 _NODES = ("zarr.json", ".zarray", ".zgroup", "attributes.json", "meta")
 _ARRAY = re.compile(r"c|c[./](?:[0-9]+[./])*[0-9]+|(?:[0-9]+[./])*[0-9]+")
-"""Keys of chunks in any format, for arrays whose metadata says nothing that is known."""
+"""Keys of chunks in any format, for arrays with unknown metadata."""
 _DIGITS = re.compile("[0-9]+")
 _ORPHAN = re.compile(r"(?:\A|/)(?:c(?:(?:/[0-9]+)+|(?:\.[0-9]+)+)|[0-9]+(?:\.[0-9]+)+|[0-9]+(?:/[0-9]+)+)\Z")
 _BEGUN = re.compile(rf"(?:\A|/)(?:{_ARRAY.pattern})\Z")
@@ -48,7 +48,7 @@ _BEGUN = re.compile(rf"(?:\A|/)(?:{_ARRAY.pattern})\Z")
 def foreign_keys(location: Location, known: Iterable[Node] = ()) -> list[str]:
     """Return the keys at and below a location that belong to no node there, in order.
 
-    Documents of nodes that are `known` are not read again if the store lists the ETags that they had.
+    Documents of `known` nodes are not read again if the store lists the same ETags.
     """
     kv, path = location.store, location.path
     below = KeyRange.of_prefix(path)
@@ -77,7 +77,7 @@ def foreign_keys(location: Location, known: Iterable[Node] = ()) -> list[str]:
     for (directory, last), found in zip(documents, read, strict=True):
         stored.setdefault(directory, {})[last] = found
     arrays = {directory: _chunks_of(location, directory, stored[directory]) for directory in sorted(stored)}
-    # What an unfinished copy has stored is as good as chunks; of a tree, documents come last.
+    # Keys stored by an unfinished copy count as chunks; in a tree, documents come last.
     for directory, last in map(_parts, names):
         if last.startswith(".chunkwise-copy"):
             is_chunk = arrays.get(directory)
@@ -91,8 +91,9 @@ def foreign_keys(location: Location, known: Iterable[Node] = ()) -> list[str]:
 
 
 def _orphans(names: list[str]) -> set[str]:
-    """Return the keys of chunks whose array has lost its document, as when a deletion was interrupted."""
-    # Those are all that is in a directory, and alike: "c/0/1", "0.1" or "0/1".  A single number says nothing.
+    """Return the keys of chunks whose array has lost its document, for example by an interrupted deletion."""
+    # They must be alike, such as "c/0/1", "0.1" or "0/1", and alone in the directory.  A single number is not
+    # enough.
     found: dict[str, dict[str, str]] = {}
     for name in names:
         chunk = _ORPHAN.search(name)
@@ -109,7 +110,7 @@ def _orphans(names: list[str]) -> set[str]:
 
 
 def _was_replaced(location: Location) -> bool:
-    """Return True if a replacement of what was here was interrupted, by then without a document."""
+    """Return True if a replacement here was interrupted after the old document was deleted."""
     kv = location.store
     return any(
         kv.read(path + COMPLETE, byte_range=ByteRange(0, 0)).value is not None
@@ -118,14 +119,14 @@ def _was_replaced(location: Location) -> bool:
 
 
 def delete_own(location: Location) -> list[str]:
-    """Delete the keys at and below a location that belong to nodes; return those of others, which stay."""
+    """Delete the keys of nodes at and below a location; return the foreign keys, which stay."""
     foreign = foreign_keys(location)
     delete_but(location.store, location.path, foreign)
     return foreign
 
 
 def is_made_here(name: str) -> bool:
-    """Return True if a component of a path is that of something that only this library makes."""
+    """Return True if a component of a path is a name that only this library makes."""
     return name.startswith(".chunkwise") or is_staging(name)
 
 
@@ -135,7 +136,7 @@ def _parts(name: str) -> tuple[str, str]:
 
 
 def _nearest(arrays: Mapping[str, _IsChunk], directory: str) -> tuple[str, _IsChunk | None]:
-    """Return the path of the nearest node with a document at or above a directory, and its chunks."""
+    """Return the path of the nearest node with a document at or above a directory, and its chunk test."""
     while (is_chunk := arrays.get(directory)) is None and directory:
         directory = directory.rpartition("/")[0]
     return directory, is_chunk
@@ -150,7 +151,7 @@ def _is_own(name: str, nearest: Callable[[str], tuple[str, _IsChunk | None]]) ->
 
 
 def _chunks_of(location: Location, directory: str, stored: Mapping[str, Stamped]) -> _IsChunk:
-    """Return a test for the keys of the chunks of a node, relative to it, from all of its documents."""
+    """Return a test for a node's chunk keys, relative to it, from all of its documents."""
     here = location.child(directory) if directory else location
     tests: list[_IsChunk] = []
     for key in _NODES:
@@ -158,7 +159,7 @@ def _chunks_of(location: Location, directory: str, stored: Mapping[str, Stamped]
         if found is None or found.value is None:
             continue
         node = node_of(here, key, found)
-        if key == "meta":  # other tools have files of that name
+        if key == "meta":  # other tools have files with that name
             if not node.error and node.document.get("zarr_format") == 1:
                 tests += [{"meta", "attrs"}.__contains__, _chunks_of_array(key, node.document)]
         elif node.error:
@@ -185,7 +186,7 @@ def _chunks_of_array(key: str, document: Mapping[str, JSON]) -> _IsChunk:
         if key == "attributes.json":
             return _numbers("", "/", len(document["dimensions"]), "0")
         rank = len(document["shape"])
-        if key != "zarr.json":  # of a Zarr v2 array whose separator only the reader knows, too
+        if key != "zarr.json":  # including a Zarr v2 array whose separator only the reader knows
             return _either(_numbers("", ".", rank, "0"), _numbers("", "/", rank, "0"))
         encoding: Any = document["chunk_key_encoding"]
         encoding = {"name": encoding} if isinstance(encoding, str) else expect_object(encoding)
@@ -201,7 +202,7 @@ def _chunks_of_array(key: str, document: Mapping[str, JSON]) -> _IsChunk:
 
 
 def _numbers(prefix: str, separator: str, rank: int, scalar: str) -> _IsChunk:
-    """Return a test for keys of `rank` numbers behind a prefix."""
+    """Return a test for keys of `rank` numbers after a prefix."""
     if rank == 0:
         return scalar.__eq__
     number = "(?:0|[1-9][0-9]*)"

@@ -1,4 +1,4 @@
-"""``replacing``: an array or group is written beside what it replaces, and takes its place when it is whole.
+"""``replacing``: an array or group is written beside the one it replaces, and replaces it when complete.
 
 >>> import tempfile
 >>> import chunkwise
@@ -11,18 +11,19 @@
 >>> chunkwise.read(place)
 array([1, 2])
 
-At the end of the block the new node takes the place of the old one; after any exception, an interrupt too,
-it is deleted and the old one is as it was.  ``chunkwise.core.kvstore.take_place`` says how, and what a
-killed process leaves.  Look before: what can be refused is refused before the first change.
+At the end of the block, the new node replaces the old one; after any exception, even an interrupt, it is
+deleted and the old one is unchanged.  ``chunkwise.core.kvstore.take_place`` describes the steps, and what a
+killed process leaves.  Callers check for errors before the first change.
 
-The block writes to a `Location` as to any other.  Its documents are in no consolidated metadata, and it is in
-no listing of the tree.  Only what belongs to the old node by its format is replaced: files of others
-(`chunkwise.core.trees.own_keys`) are there at every moment.  Consolidated metadata above follow afterwards.
+The block writes to an ordinary `Location`.  Its documents are in no consolidated metadata, and it is in no
+listing of the tree.  Only keys that belong to the old node by its format are replaced: foreign files
+(`chunkwise.core.trees.own_keys`) exist at every moment.  Consolidated metadata above is updated afterwards.
 
-A copy that can be resumed, by other processes too, begins a `Replacement` with ``resumable=True``.  Its place
-has a name that follows from the location; what is there already is kept, and who may work there is the
-business of the copy's journal, which has to be gone before `Replacement.commit`.  The place of any other is
-of this process and this call alone; the next replacement deletes those that killed processes have left.
+A copy that can be resumed, even by other processes, begins a `Replacement` with ``resumable=True``.  The name
+of its staging place follows from the location; existing data there is kept.  The copy's journal controls
+which processes work there, and must be gone before `Replacement.commit`.  The staging place of any other
+replacement belongs to this process and this call alone; the next replacement deletes places that killed
+processes have left.
 """
 
 from __future__ import annotations
@@ -52,28 +53,28 @@ __all__ = ["Replacement", "leftovers", "replacing"]
 
 @dataclass(frozen=True)
 class Replacement:
-    """New data for a location, until it takes the place of the old."""
+    """New data for a location, until it replaces the old."""
 
     location: Location
     staging: Location  # the new data is written here
 
     @classmethod
     def begin(cls, location: Location, *, resumable: bool = False) -> Replacement:
-        """Choose the place for the new data, and delete what killed processes have left there."""
+        """Choose the staging place, and delete what killed processes have left."""
         remove_abandoned(location.store, location.path, DOCUMENTS)
         owner = "" if resumable else new_owner()
         staging = location.at(staging_path(location.store, location.path, owner))
         return cls(location, staging if resumable else staging.alone())
 
     def commit(self) -> None:
-        """Put the new data in the place of the old; what belongs to others stays."""
+        """Replace the old data by the new; foreign keys stay."""
         location, staging = self.location, self.staging
         keep = [key for key in foreign_keys(location) if not key.startswith(staging.path)]
         take_place(location.store, staging.path, location.path, documents=DOCUMENTS, keep=keep)
         move_consolidated(location.store, location.path, cache(partial(subtree_copies, location)))
 
     def discard(self) -> None:
-        """Delete the new data, unless `commit` has deleted some of the old already."""
+        """Delete the new data, unless `commit` has already deleted some of the old."""
         store, path = self.staging.store, self.staging.path
         if store.read(path + COMPLETE).value is not None and find_documented(self.location) is None:
             return
@@ -82,27 +83,27 @@ class Replacement:
 
 @contextmanager
 def replacing(location: Location) -> Iterator[Location]:
-    """Give a place to write to, which becomes what `location` is when the block ends without an error."""
+    """Yield a staging place, which replaces `location` when the block ends without an error."""
     replacement = Replacement.begin(location)
     try:
         yield replacement.staging
         replacement.commit()
     except BaseException:
-        with suppress(ChunkwiseError):  # the store may have failed for good
+        with suppress(ChunkwiseError):  # the store may have failed permanently
             replacement.discard()
         raise
 
 
 def leftovers(location: Location, *, inside: bool = False) -> list[Location]:
-    """Return the places where new data for a location was written to, be it by somebody at work or not.
+    """Return the staging places for a location, of active writers or not.
 
-    Those for what is right `inside` a group are returned, too.
+    Staging places for nodes directly `inside` a group are returned too.
     """
     try:
         paths = set(staging_paths(location.store, location.path))
         if inside:
             prefixes = location.store.list_children(location.path).prefixes
             paths.update(prefix + "/" for prefix in prefixes if is_staging(prefix[len(location.path) :]))
-    except UnlistedError:  # nothing is written there
+    except UnlistedError:  # the store is read-only
         return []
     return [location.at(path) for path in sorted(paths)]

@@ -1,11 +1,11 @@
 """Resolution of paths to nodes, through links.
 
-1. The path is looked up as it is: without links, that is one read.
-2. If nothing is there, the path is followed name by name; a name that the group doesn't have is looked for
-   among its links, and the target takes the place of the names so far.
-3. Links in a circle are an error, and so are more than 40 of them.
+1. The path itself is looked up: without links, that is one read.
+2. If there is nothing, the path is followed name by name; a name that the group lacks is looked up among its
+   links, and the target replaces the names so far.
+3. A cycle of links is an error, and so are more than 40 links.
 
-A soft link never leaves its tree.  An external one is followed only if the caller of
+A soft link never leaves its tree.  An external link is followed only if the caller of
 `chunkwise.groups.open_group.open_group` allows it, and its tree is opened for reading.
 """
 
@@ -31,7 +31,7 @@ _MOST_LINKS = 40
 
 
 class ResolvedNode(NamedTuple):
-    """A node and how to get there without links."""
+    """A node, and the path to it without links."""
 
     tree: Tree
     names: tuple[str, ...]
@@ -39,7 +39,7 @@ class ResolvedNode(NamedTuple):
 
 
 def resolve(tree: Tree, names: Sequence[str], inside: FormatName | None = None) -> ResolvedNode | None:
-    """Return the node that `names` lead to, None if there is none; raise for circles and forbidden links."""
+    """Return the node at `names`, or None; raise for cycles and forbidden links."""
     seen: set[tuple[object, ...]] = set()
     visited: list[str] = []
     while True:
@@ -65,11 +65,11 @@ def resolve(tree: Tree, names: Sequence[str], inside: FormatName | None = None) 
             try:
                 tree = _other_tree(tree, link)
             except NotFoundError:
-                return None  # as for a soft link that leads nowhere
+                return None  # as for a dangling soft link
 
 
 def _first_link(tree: Tree, names: Sequence[str]) -> tuple[tuple[str, ...], Link] | None:
-    """Return the first link along `names`, with the names that lead to the group that it is in."""
+    """Return the first link along `names`, with the names of its group."""
     group = tree.find(())
     for end in range(len(names)):
         if group is None or group.kind == "array":
@@ -99,7 +99,7 @@ def _other_tree(tree: Tree, link: Link) -> Tree:
 
 
 def source_location(tree: Tree, link: Link) -> Location:
-    """Return the root of the tree that an external link leads to."""
+    """Return the root of an external link's tree."""
     source = link.source
     if is_url(source) or source.startswith("/") or os.path.isabs(source):
         return locate(source, tree.context)

@@ -1,8 +1,8 @@
 """Snapshots: all documents of a tree, read from its consolidated metadata with one request.
 
 Zarr v2 has them in ``.zmetadata``, Zarr v3 in member ``consolidated_metadata`` of the group's ``zarr.json``;
-neither is part of its core specification, both are as zarr-python writes them.  They are copies, which may be
-outdated: see `chunkwise.core.trees.consolidated_tree.check_consolidated`.
+neither is part of the core specification; both are as in zarr-python.  They are copies and may be outdated:
+see `chunkwise.core.trees.consolidated_tree.check_consolidated`.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ class Entry(NamedTuple):
     """A node of a snapshot."""
 
     kind: Literal["array", "group"]
-    key: str  # of its document, relative to it; empty for a group that only has nodes below it
+    key: str  # key of its document, relative to it; empty for a group that only has nodes below it
     document: Mapping[str, JSON]
-    attributes: Mapping[str, JSON] | None  # None if they are in the document
+    attributes: Mapping[str, JSON] | None  # separate attributes; None if they are in the document
 
 
 class Snapshot:
-    """The nodes of a tree by their path from the root, whose own is empty, as they were at a `time`."""
+    """The nodes of a tree at a `time`, by path from the root, whose own path is empty."""
 
     def __init__(self, format: FormatName, entries: dict[str, Entry], time: float) -> None:
         self.format = format
@@ -39,18 +39,18 @@ class Snapshot:
         self._children: dict[str, dict[str, None]] | None = None
 
     def find(self, path: str) -> Entry | None:
-        """Return the node at `path`, None if there is none."""
+        """Return the node at `path`, or None."""
         entry = self._entries.get(path)
         if entry is None and path in self._index():
             return Entry("group", "", {}, {})
         return entry
 
     def entries(self) -> list[tuple[str, Entry]]:
-        """Return the paths and entries of all nodes that have a document, each group before what is in it."""
+        """Return the paths and entries of all nodes with a document, each group before its members."""
         return sorted(self._entries.items(), key=lambda item: (item[0] != "", item[0].count("/")))
 
     def children(self, path: str) -> list[str]:
-        """Return the names of what is right below a group."""
+        """Return the names directly below a group."""
         return list(self._index().get(path, ()))
 
     def _index(self) -> dict[str, dict[str, None]]:
@@ -61,7 +61,7 @@ class Snapshot:
                     parent, _, name = path.rpartition("/")
                     names = index.setdefault(parent, {})
                     if name in names:
-                        break  # and so are those above
+                        break  # its parents are known too
                     names[name] = None
                     path = parent
             self._children = index
@@ -69,13 +69,13 @@ class Snapshot:
 
 
 def parse_snapshot(key: str, document: JSON, time: float) -> Snapshot | None:
-    """Return the snapshot in a ``zarr.json`` or ``.zmetadata``, None if it has no consolidated metadata."""
+    """Return the snapshot in a ``zarr.json`` or ``.zmetadata``; None without consolidated metadata."""
     entries = _zarr3_entries(document) if key == "zarr.json" else _zarr2_entries(document)
     return None if entries is None else Snapshot("zarr3" if key == "zarr.json" else "zarr2", entries, time)
 
 
 def read_snapshot(node: Node) -> Snapshot | None:
-    """Return the snapshot that a group has of what is below it, None if it has none."""
+    """Return a group's snapshot of the nodes below it, or None."""
     key, document = node.rules.consolidated_key, node.document
     if not key or node.kind != "group":
         return None
@@ -119,9 +119,9 @@ def _zarr2_entries(document: JSON) -> dict[str, Entry] | None:
 
 
 def _is_path(path: str) -> bool:
-    """Return True if `path` can be that of a node; others are not to be believed."""
+    """Return True if `path` can be a node's path; others are not trusted."""
     return _NO_PATH.search(path) is None
 
 
-# An empty component, "." or "..", a backslash or a NUL; as in `node_name`, but in one pass.
+# Not an empty component, "." or "..", a backslash or a NUL; as in `node_name`, but in one pass.
 _NO_PATH = re.compile(r"(?:\A|/)\.{0,2}(?:/|\Z)|[\\\0]")

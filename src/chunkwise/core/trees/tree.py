@@ -38,22 +38,22 @@ class Tree:
     """An open tree; all its groups share one."""
 
     root: Location
-    format: FormatName  # of the root, and of new nodes
+    format: FormatName  # format of the root, and of new nodes
     writable: bool
     non_finite: NonFinite = "error"
     context: Context = field(default_factory=Context)
     external_links: ExternalLinks = False
-    open_other: Callable[[Location, Tree], Tree]  # opens the tree that an external link leads to
-    snapshot: Snapshot | None = None  # believed without a look at the store
+    open_other: Callable[[Location, Tree], Tree]  # opens the tree of an external link
+    snapshot: Snapshot | None = None  # trusted without reading the store
     _specs: dict[FormatName, ChunkedSpec] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def rules(self) -> TreeFormat:
-        """How the format of the tree keeps nodes."""
+        """How the tree's format stores nodes."""
         return tree_format(self.format)
 
     def location(self, names: Sequence[str]) -> Location:
-        """Return the location of the node that `names` lead to from the root."""
+        """Return the location at `names` from the root."""
         if not names:
             return self.root
         below, root = "/".join(names), self.root
@@ -64,7 +64,7 @@ class Tree:
     def find(
         self, names: Sequence[str], inside: FormatName | None = None, others: list[str] | None = None
     ) -> Node | None:
-        """Return the node that `names` lead to, without links; None if there is none."""
+        """Return the node at `names`, without following links, or None."""
         # `others` is as for `find_node`.
         location = self.location(names)
         if self.snapshot is not None:
@@ -73,7 +73,7 @@ class Tree:
         return self.checked(names, find_node(location, inside or self.format, others))
 
     def checked(self, names: Sequence[str], node: Node | None) -> Node | None:
-        """Return a node that was found, None for a directory of an array; raise if it can't be read."""
+        """Return a found node, or None for a directory of an array; raise if the node can't be read."""
         if node is None or (node.implicit and self._in_array(names)):
             return None
         location = node.location
@@ -93,7 +93,7 @@ class Tree:
         return node
 
     def _in_array(self, names: Sequence[str]) -> bool:
-        """Return True if a directory is one with chunks of an array above."""
+        """Return True if a directory has chunks of an array above."""
         for end in range(len(names) - 1, -1, -1):
             node = find_node(self.location(names[:end]), self.format)
             if node is not None and not node.implicit:
@@ -101,12 +101,12 @@ class Tree:
         return False
 
     def children(self, names: Sequence[str], node: Node) -> list[str]:
-        """Return the sorted names right below a group, links excepted; some may be mere directories."""
+        """Return the sorted names directly below a group, without links; some may be plain directories."""
         if self.snapshot is not None:
             known = self.snapshot.children("/".join(names))
             return sorted(name for name in known if self.rules.lists(name))
         found = nodes_below(node.location)
-        if node.kind == "array":  # an N5 container that is a dataset too, with blocks
+        if node.kind == "array":  # an N5 container that is also a dataset, with blocks
             found = [name for name in found if not name.isdigit()]
         return sorted(name for name in found if is_name(name) and node.rules.lists(name))
 
@@ -116,7 +116,7 @@ class Tree:
         return allowed if isinstance(allowed, bool) else bool(allowed(source, location.url))
 
     def known_attributes(self, names: Sequence[str]) -> Mapping[str, JSON] | None:
-        """Return the attributes that a snapshot holds beside the document of a node; None if it doesn't."""
+        """Return a node's attributes from a snapshot with a separate document for them, or None."""
         entry = None if self.snapshot is None else self.snapshot.find("/".join(names))
         return None if entry is None else entry.attributes
 
@@ -158,13 +158,13 @@ class Tree:
 
 
 def check_format(name: str, *, group: bool = False) -> FormatName:
-    """Return the format called `name`, be it by the name of its driver; raise if there is none."""
+    """Return the format called `name`, which may be its driver's name; raise if there is none."""
     known = [name for name, format in _BY_NAME.items() if not group or tree_format(format).group_key]
     check_choice(name, "format", known)
     return _BY_NAME[name]
 
 
 def check_group(node: Node) -> None:
-    """Raise for a document that isn't that of a group, or has a member that must be understood and isn't."""
+    """Raise for a document other than a group's, or with an unknown member that must be understood."""
     if node.key:
         node.rules.check_group(node.document, node.location.describe(node.key))

@@ -30,16 +30,16 @@ from chunkwise.errors import (
 __all__ = ["UNREADABLE", "WalkedNode", "children", "look_ahead", "walk"]
 
 UNREADABLE = (DataCorruptionError, FailedPreconditionError, InvalidArgumentError, UnsupportedError)
-"""What is raised for a node that is no use, but leaves the others of a tree as they are."""
+"""Errors for a single unusable node, which don't affect the others in a tree."""
 
-_FORMAT_OF_FILES: FormatName = "zarr2"  # which files of other formats are shown in
+_FORMAT_OF_FILES: FormatName = "zarr2"  # the format in which files of other formats appear
 
 _Children: TypeAlias = "Callable[[str, Node], Iterable[tuple[str, Node]]]"
 _Find: TypeAlias = Callable[[Location, FormatName | None], Node | None]
 
 
 class WalkedNode(NamedTuple):
-    """A node, and its path relative to the node that the walk began at, whose own is empty."""
+    """A node, and its path relative to the start of the walk, whose own path is empty."""
 
     name: str
     node: Node
@@ -47,8 +47,8 @@ class WalkedNode(NamedTuple):
 
 def walk(node: Node, *, implicit: bool = True, depth: int | None = None) -> Iterator[WalkedNode]:
     """Yield `node` and all nodes below, to `depth`; each group before its children, in natural order."""
-    # Unless `implicit`, directories without a document are no groups, and nothing below them is looked for.
-    # Where keys can't be listed, consolidated metadata says what is below.
+    # Unless `implicit`, directories without a document are not groups, and nothing below them is looked for.
+    # If keys can't be listed, consolidated metadata tells what is below.
     find = find_node if implicit else find_documented
     if not is_slow(node.location.store) or _is_leaf(node):
         yield from _walk("", node, partial(children, find=find), depth)
@@ -71,7 +71,7 @@ def _is_leaf(node: Node) -> bool:
 
 
 def _is_plain(node: Node) -> bool:
-    # Every directory is a group in N5; elsewhere one that leads to no node is just a directory.
+    # Every directory is a group in N5; elsewhere, one without nodes is just a directory.
     return node.implicit and not node.rules.directories_are_groups
 
 
@@ -108,8 +108,8 @@ def _walk_copies(root: Node, copies: Snapshot, path: str, depth: int | None) -> 
 def look_ahead(
     node: Node, find: _Find = find_node, depth: int | None = None
 ) -> dict[str, list[tuple[str, Node]]]:
-    """Return path and node of the children of each group, by its path; a level is found at once."""
-    # Below `depth`, only of directories that are groups if something lies in them.
+    """Return path and node of the children of each group, by path; a level is read at once."""
+    # Below `depth`, only children of directories that are groups if they aren't empty.
     store = node.location.store
     out: dict[str, list[tuple[str, Node]]] = {}
     groups = [("", node)]
@@ -132,7 +132,7 @@ def look_ahead(
 
 
 def children(name: str, node: Node, find: _Find = find_node) -> Iterator[tuple[str, Node]]:
-    """Yield path and node of each array or group right below `node`, whose path is `name`."""
+    """Yield path and node of each array or group directly below `node`, whose path is `name`."""
     for child in _names_below(node):
         found = _child(node, child, find)
         if found is not None:
@@ -142,7 +142,7 @@ def children(name: str, node: Node, find: _Find = find_node) -> Iterator[tuple[s
 def _names_below(node: Node) -> list[str]:
     """Return the names of directories that may be nodes, in natural order."""
     names = sorted(nodes_below(node.location), key=_natural)
-    is_array = node.kind == "array"  # whose blocks are none, nor what Zarr v3 reserves
+    is_array = node.kind == "array"  # neither blocks, nor names that Zarr v3 reserves
     return [name for name in names if not (is_array and name.isdigit()) and node.rules.lists(name)]
 
 
@@ -150,7 +150,7 @@ def _child(node: Node, name: str, find: _Find) -> Node | None:
     at = node.location.child(name)
     try:
         return find(at, node.format)
-    except (DataCorruptionError, UnsupportedError) as e:  # the file that it is in has no such document
+    except (DataCorruptionError, UnsupportedError) as e:  # its file has no such document
         format = node.format or _FORMAT_OF_FILES
         return Node(at, format, "array", tree_format(format).array_key, {}, e.message)
 

@@ -28,7 +28,7 @@ from chunkwise.errors import InvalidArgumentError, SpecError
 
 __all__ = ["ArraySpec", "parse_array"]
 
-_MOST_SHOWN = 20_000  # elements; TensorStore shows all, which takes seconds for a million
+_MOST_SHOWN = 20_000  # elements; TensorStore shows all, which takes seconds for a million elements
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -37,7 +37,7 @@ class ArraySpec(DriverSpec):
 
     resource_kinds: ClassVar[tuple[str, ...]] = ("data_copy_concurrency",)
 
-    array: npt.NDArray[Any]  # of the memory type of ``schema.dtype``; not to be changed
+    array: npt.NDArray[Any]  # has the memory type of ``schema.dtype``; must not be changed
 
     @property
     def driver(self) -> str:
@@ -46,7 +46,7 @@ class ArraySpec(DriverSpec):
 
     @property
     def element_type(self) -> DataType:
-        """Data type of the elements, which is always known."""
+        """Data type of the elements; always known."""
         assert self.schema.dtype is not None
         return self.schema.dtype
 
@@ -75,7 +75,7 @@ class ArraySpec(DriverSpec):
         return {"array": array_to_json(self.array, self.element_type)}
 
     def abbreviated(self) -> DriverSpec:
-        """Return a spec that says of many elements only how many there are."""
+        """Return a spec that shows only the number of elements if there are many."""
         if self.array.size <= _MOST_SHOWN:
             return self
         members = {field.name: getattr(self, field.name) for field in fields(self)}
@@ -98,7 +98,7 @@ class ArraySpec(DriverSpec):
         return self
 
     def check(self) -> None:
-        """Raise if the schema demands what an array in memory doesn't have."""
+        """Raise if the schema requires properties that an array in memory lacks."""
         schema = self.schema
         if schema.fill_value is not None:
             raise InvalidArgumentError("fill_value not supported")
@@ -118,7 +118,7 @@ class ArraySpec(DriverSpec):
 
 
 class _LongArraySpec(ArraySpec):
-    """A spec to be looked at, not to be opened."""
+    """A spec to show, not to open."""
 
     def own_members(self, include_defaults: bool) -> dict[str, JSON]:
         return {"array": f"... {self.array.size} elements of shape {list(self.array.shape)}"}

@@ -1,6 +1,6 @@
 """Detection of the format at a path, by the names of its metadata.
 
-One request for each candidate, all at the same time where requests take long; every one of them is made,
+There is one request for each candidate, all at the same time if requests take long.  All are always made,
 because two formats side by side are an error that must not depend on the order of the requests.
 """
 
@@ -24,11 +24,11 @@ class NoFormatError(FailedPreconditionError):
 
 
 class Signature(NamedTuple):
-    """A key that gives a format away."""
+    """A key that reveals a format."""
 
     driver: str  # driver id of the format, or of the kvstore
     key: str  # name of its metadata, relative to the array
-    fits: Callable[[bytes], bool]  # True if the bytes under that key are this format's
+    fits: Callable[[bytes], bool]  # returns True if the bytes under that key belong to this format
 
 
 def _any(raw: bytes) -> bool:
@@ -36,7 +36,7 @@ def _any(raw: bytes) -> bool:
 
 
 def _document(raw: bytes) -> dict[str, JSON]:
-    # "meta" and "info" are common words, so what is in them decides.
+    # "meta" and "info" are common names, so their content decides.
     try:
         document = json.loads(raw)
     except (ValueError, RecursionError):
@@ -58,12 +58,12 @@ SIGNATURES = (
     Signature("zarr3", "zarr.json", _any),
     Signature("zarr1", "meta", _zarr1),
     Signature("neuroglancer_precomputed", "info", _precomputed),
-    Signature("ocdbt", "manifest.ocdbt", _any),  # of a kvstore in which the array is
+    Signature("ocdbt", "manifest.ocdbt", _any),  # formats of a kvstore that contains the array
 )
 
 
 def detect_format(path: str, describe: Callable[[str], str]) -> Flow[tuple[str, Stamped]]:
-    """Return the driver id of the array, or the kvstore, at `path`, and the document that says so."""
+    """Return the driver id of the array or kvstore at `path`, and the document that shows it."""
     # The path is empty or ends in "/".
     documents = {}
     answers = yield GetAll(tuple(path + signature.key for signature in SIGNATURES))
@@ -74,11 +74,11 @@ def detect_format(path: str, describe: Callable[[str], str]) -> Flow[tuple[str, 
     where = describe(path)
     if not found:
         probed = ", ".join(f'"{signature.key}"' for signature in SIGNATURES)
-        raise NoFormatError(f"Failed to detect format for {where}: none of {probed} is there")
+        raise NoFormatError(f"Failed to detect format for {where}: none of {probed} exists")
     if found == ["zarr", "zarr3"]:
         warnings.warn(
-            f"{where} has metadata of Zarr v2 and of Zarr v3; those of Zarr v3 are used "
-            '("|zarr2:" behind the path opens the others)',
+            f"{where} has metadata of Zarr v2 and of Zarr v3; Zarr v3 is used "
+            '("|zarr2:" after the path opens Zarr v2)',
             stacklevel=2,
         )
         return "zarr3", documents["zarr3"]
@@ -86,6 +86,6 @@ def detect_format(path: str, describe: Callable[[str], str]) -> Flow[tuple[str, 
         names = ["zarr2" if name == "zarr" else name for name in sorted(found)]
         raise FailedPreconditionError(
             f"Multiple possible formats detected for {where}: {{{', '.join(names)}}}; "
-            f'say which, by "driver" in a spec, or behind the path, such as "|{names[0]}:"'
+            f'say which, by "driver" in a spec, or after the path, such as "|{names[0]}:"'
         )
     return found[0], documents[found[0]]

@@ -1,4 +1,4 @@
-"""Messages about paths where something else than an array or group lies."""
+"""Messages about paths with something other than an array or group."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ _UNREAD = {
     b"GRIB": "it is a GRIB file, which is not read here",
 }
 PICTURE_SUFFIXES = (".tif", ".tiff", ".png", ".jpg", ".jpeg", ".bmp", ".webp", ".avif")
-"""How the names of files with pictures end, in lower case."""
+"""Extensions of picture files, in lower case."""
 
 _SHOWN = 3
 
 
 def file_kind(head: bytes, name: str) -> str | None:
-    """Return the kvstore for what is in a file of this name and first bytes; None if there is none."""
+    """Return the kvstore for the content of a file with this name and first bytes, or None."""
     kind = _KINDS.get(head[:4])
     if kind is None and len(head) >= 4 and name.lower().endswith(".zip"):
-        return "zip"  # with a program in front, which extracts it
+        return "zip"  # an archive with a self-extracting program in front
     return kind
 
 
@@ -89,7 +89,7 @@ def _of_glob(text: str) -> str:
 
 
 def _near(kv: KvStoreDriver, path: str) -> str:
-    """Return what lies beside `path` in a store that lists at once, names like its own first."""
+    """Return the names beside `path` in a store that lists at once, similar names first."""
     from difflib import get_close_matches
 
     above, slash, name = path.rstrip("/").rpartition("/")
@@ -103,7 +103,7 @@ def _near(kv: KvStoreDriver, path: str) -> str:
 
 
 def _inside_file(kv: KvStoreDriver, path: str, text: str) -> str:
-    """Return that `path` leads into a file, and what to open; the empty string if it does not."""
+    """Return a message that `path` leads into a file, and what to open; empty if it does not."""
     names = path.rstrip("/").split("/")
     for n in range(len(names) - 1, 0, -1):
         inside = "/".join(names[n:])
@@ -118,7 +118,7 @@ def _inside_file(kv: KvStoreDriver, path: str, text: str) -> str:
 
 
 def database_instead(kv: KvStoreDriver, path: str, text: str) -> str:
-    """Return that there is a database at `path`, and what to open; the empty string if there is none."""
+    """Return a message that there is a database at `path`, and what to open; empty if there is none."""
     head = _attempt(lambda: read_bounded(kv, f"{path}manifest.ocdbt", byte_range=ByteRange(0, 4)).value)
     if head is None:
         return ""
@@ -126,7 +126,7 @@ def database_instead(kv: KvStoreDriver, path: str, text: str) -> str:
 
 
 def interrupted_instead(kv: KvStoreDriver, path: str, text: str) -> str:
-    """Return that new data has not taken its place at `path`, and where it is; else the empty string."""
+    """Return a message that a replacement of `path` was interrupted, and where the new data is, or ""."""
     children = _attempt(lambda: kv.list_children(path))
     for prefix in [] if children is None else children.prefixes:
         name = prefix[len(path) :]
@@ -136,7 +136,7 @@ def interrupted_instead(kv: KvStoreDriver, path: str, text: str) -> str:
 
 
 def group_instead(kv: KvStoreDriver, path: str, text: str) -> str:
-    """Return that there is a group at `path`, and what to open; the empty string if there is none."""
+    """Return a message that there is a group at `path`, and what to open; empty if there is none."""
 
     def document(key: str) -> bytes | None:
         value = _attempt(lambda: read_bounded(kv, path + key).value)
@@ -150,7 +150,7 @@ def group_instead(kv: KvStoreDriver, path: str, text: str) -> str:
     inside = ""
     if names and text:
         inside = f"; its members have paths of their own, such as {_below(text, names[0])}"
-    elif names:  # in a store that is an object
+    elif names:  # in a store object, which has no URL
         inside = f'; it has members, such as open_group(...)["{names[0]}"]'
     return f"it is a group, which open_group opens{inside}"
 

@@ -1,7 +1,7 @@
-"""Which TIFF files are one picture, as TensorStore's driver ``tiff`` opens them when it finds one.
+"""Which TIFF files are a single picture, as detected TIFF files are for TensorStore's driver ``tiff``.
 
-Only the tables of the file are read.  All other files are images of any type and of any number of pages, and
-so is a picture with a scale: OME-XML, what ImageJ writes, or a resolution in inches or centimetres.
+Only the tables of the file are read.  All other files are images of any type and number of pages, and so is a
+picture with a scale: OME-XML, ImageJ's metadata, or a resolution in inches or centimetres.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 __all__ = ["is_one_picture"]
 
-Read: TypeAlias = Callable[[int, int], bytes]  # the bytes from a position, and how many
+Read: TypeAlias = Callable[[int, int], bytes]  # returns bytes, from a position and a number
 
 _WIDTH, _HEIGHT, _BITS, _COMPRESSION, _PHOTOMETRIC = 256, 257, 258, 259, 262
 _FILL_ORDER, _SAMPLES, _PLANAR, _PREDICTOR, _FORMAT = 266, 277, 284, 317, 339
@@ -32,13 +32,13 @@ _TAKEN = (
 )
 _COMPRESSIONS = (1, 5, 7, 8, 32773, 32946, 50000)  # none, LZW, JPEG, Deflate, PackBits, Deflate, Zstandard
 _PHOTOMETRICS = (0, 1, 2, 6)  # grey, RGB and YCbCr; not palettes
-_PREDICTED = (5, 8, 32946, 50000)  # pictures of others have no predictor, whatever their tag says
+_PREDICTED = (5, 8, 32946, 50000)  # other compressions have no predictor, whatever the tag says
 _SIZES = {1: "B", 3: "H", 4: "I", 16: "Q"}
 _UNITS = (2, 3)  # inch, centimetre
 _ASCII = 2
 _MOST_ENTRIES = 1000
-_DESCRIPTION_NBYTES = 4096  # OME-XML and ImageJ say what they are before
-_MOST_PIXELS = 1 << 26  # larger ones are read by tiles
+_DESCRIPTION_NBYTES = 4096  # OME-XML and ImageJ identify themselves before that
+_MOST_PIXELS = 1 << 26  # larger pictures are read by tiles
 
 
 def is_one_picture(read: Read) -> bool:
@@ -65,13 +65,13 @@ def is_one_picture(read: Read) -> bool:
 
 
 def _only_page(read: Read) -> dict[int, int] | None:
-    """Return the first values of the tags of the only page, the description if it has a scale."""
-    # None if there are several pages.
+    """Return the first values of the only page's tags, including the description if it has a scale."""
+    # Return None for several pages.
     head = read(0, 16)
     order = "<" if head[:2] == b"II" else ">"
     is_big = struct.unpack_from(order + "H", head, 2)[0] == 43
     if is_big and order == ">":
-        return None  # which Pillow can't read
+        return None  # Pillow can't read it
     count, size, offset = ("Q", 20, "Q") if is_big else ("H", 12, "I")
     (start,) = struct.unpack_from(order + offset, head, 8 if is_big else 4)
     width = struct.calcsize(count)

@@ -1,4 +1,4 @@
-"""Specs of the driver ``auto``: an array whose format is to be found out."""
+"""Specs of the driver ``auto``: an array whose format is detected."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ __all__ = ["AutoSpec", "parse_auto"]
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class AutoSpec(DriverSpec):
-    """``{"driver": "auto", "kvstore": …}``: opens what is there, creates nothing."""
+    """``{"driver": "auto", "kvstore": …}``: opens an existing array, creates nothing."""
 
     mode: OpenMode
     recheck: Mapping[str, Any] = field(default_factory=dict)  # staleness bounds by name
-    # Where the resources of the array that is found come from; set in a bound spec.
+    # Source of the found array's resources; set in a bound spec.
     live: Context | None = None
 
     def bind(self, context: Context) -> Self:
-        """Return the spec with live resources; those of the array that is found come from `context` too."""
+        """Return the spec with live resources; the found array's also come from `context`."""
         if self.live is not None:
             context = self.live
         bound = super().bind(context)
@@ -37,7 +37,7 @@ class AutoSpec(DriverSpec):
         return replace(super().strip(), live=None)
 
     def with_recheck(self, **bounds: Recheck) -> Self:
-        """Return the spec with staleness bounds for the array that is found."""
+        """Return the spec with staleness bounds for the found array."""
         return replace(self, recheck={**self.recheck, **bounds})
 
     @property
@@ -47,11 +47,11 @@ class AutoSpec(DriverSpec):
 
     @property
     def open_mode(self) -> OpenMode:
-        """Open mode of the array that is found."""
+        """Open mode of the found array."""
         return OpenMode(open=True)
 
     def own_mode(self) -> OpenMode:
-        """Return the open mode as far as it is given."""
+        """Return the open mode, as far as it is given."""
         return self.mode
 
     def with_open_mode(self, mode: OpenMode) -> AutoSpec:

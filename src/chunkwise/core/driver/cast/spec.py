@@ -28,7 +28,7 @@ __all__ = ["CastSpec", "cast_schema", "parse_cast"]
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class CastSpec(BasedSpec):
-    """``{"driver": "cast", "base": …, "dtype": …}``; the schema holds the data type only."""
+    """``{"driver": "cast", "base": …, "dtype": …}``; the schema has only the data type."""
 
     shows_rank: ClassVar[bool] = False
 
@@ -38,14 +38,14 @@ class CastSpec(BasedSpec):
         return "cast"
 
     def part_members(self, include_defaults: bool, names: Mapping[int, str]) -> dict[str, JSON]:
-        """Return the base, without a rank that follows from its domain."""
+        """Return the base, without a rank that its domain implies."""
         base = self.base._named_json(include_defaults, names)
         if not include_defaults and self.base._driver.domain is not None:
             base.pop("rank", None)
         return {"base": base}
 
     def effective_schema(self) -> Schema:
-        """Return the schema of the base, with the other type."""
+        """Return the schema of the base, with the new type."""
         return cast_schema(self.base.schema, self.schema.dtype)
 
     def url_suffix(self) -> str:
@@ -55,13 +55,13 @@ class CastSpec(BasedSpec):
         return f"{self.base._driver.url_suffix()}|cast:{dtype.name}"
 
     def with_schema(self, schema: Schema) -> Self:
-        """Return the spec with further constraints: those on anything but the type are of the base."""
+        """Return the spec with further constraints; all except the type apply to the base."""
         own = self.schema.merged(Schema(dtype=schema.dtype) if schema.dtype is not None else Schema())
         rest = cast_schema(schema, self.base.dtype)
         return replace(self, schema=own, base=constrained(self.base, rest))
 
     def base_spec(self, transform: IndexTransform | None) -> Spec:
-        """Return the view of the base that a view of this spec shows."""
+        """Return the view of the base for a view of this spec."""
         if transform is None:
             return self.base
         driver, domain = self.base._driver, self.base._driver.domain
@@ -71,7 +71,7 @@ class CastSpec(BasedSpec):
 
 
 def cast_schema(schema: Schema, dtype: DataType | None) -> Schema:
-    """Return `schema` for another data type, its fill value converted; without one if that can't be done."""
+    """Return `schema` for another data type, with its fill value converted, or dropped if impossible."""
     out = schema.copy()
     source = schema.dtype
     if source is dtype:

@@ -15,7 +15,7 @@ __all__ = ["check_codec", "check_rank_and_dtype", "check_schema"]
 
 def check_schema(stored: Schema, wanted: Schema) -> None:
     """Raise unless stored metadata meets the schema of a spec."""
-    # Soft constraints on the chunk layout demand nothing.
+    # Soft constraints on the chunk layout are ignored.
     check_rank_and_dtype(stored.rank, stored.dtype, wanted)
     if wanted.domain is not None:
         assert stored.domain is not None
@@ -37,7 +37,7 @@ def check_schema(stored: Schema, wanted: Schema) -> None:
 
 
 def check_rank_and_dtype(rank: int | None, dtype: DataType | None, wanted: Schema) -> None:
-    """Raise unless rank and data type of the metadata are those of the schema of a spec."""
+    """Raise unless rank and data type of the metadata match the schema of a spec."""
     if wanted.rank is not None and wanted.rank != rank:
         raise FailedPreconditionError(
             f"Rank specified by schema ({wanted.rank}) does not match rank specified by metadata ({rank})"
@@ -49,7 +49,7 @@ def check_rank_and_dtype(rank: int | None, dtype: DataType | None, wanted: Schem
 
 
 def check_codec(stored: CodecSpec | None, wanted: Schema) -> None:
-    """Raise unless the codec of the metadata is what the schema of a spec asks for."""
+    """Raise unless the codec of the metadata matches the schema of a spec."""
     if wanted.codec is None:
         return
     try:

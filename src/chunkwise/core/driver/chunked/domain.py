@@ -1,4 +1,4 @@
-"""Domains, data types, layouts, units and fill values of new chunked arrays, whatever the format."""
+"""Domains, data types, layouts, units and fill values of new chunked arrays, for all formats."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = [
 def domain_of_shape(
     shape: Sequence[int | None], names: Sequence[str | None], inner: Sequence[int] = ()
 ) -> IndexDomain:
-    """Return ``[0, n*)`` for each dimension: the upper bounds can be resized, so they are implicit."""
+    """Return ``[0, n*)`` for each dimension; the upper bounds can be resized, so they are implicit."""
     labels = [name or "" for name in names]
     labels = [label if labels.count(label) == 1 else "" for label in labels]
     rank, fixed = len(labels), len(inner)
@@ -75,7 +75,7 @@ def create_domain(
 
 
 def create_dtype(own: DataType | None, schema: Schema) -> DataType:
-    """Return the data type of a new array from that of metadata constraints and the schema."""
+    """Return the data type of a new array from metadata constraints and schema."""
     if schema.dtype is not None and own is not None and schema.dtype != own:
         raise InvalidArgumentError(
             f"Specified dtype ({schema.dtype.name}) does not match existing value ({own.name})"
@@ -87,7 +87,7 @@ def create_dtype(own: DataType | None, schema: Schema) -> DataType:
 
 
 def create_layout(schema: Schema, rank: int) -> ChunkLayout:
-    """Return the chunk layout that a schema asks for, of chunks that begin at the origin."""
+    """Return the chunk layout of a schema, for chunks that begin at the origin."""
     layout = schema.chunk_layout
     layout.set_rank(rank)
     layout.set_grid_origin([0] * rank, hard=True)
@@ -97,15 +97,15 @@ def create_layout(schema: Schema, rank: int) -> ChunkLayout:
 
 
 def at_origin(schema: Schema) -> Schema:
-    """Return `schema`, which says then that chunks begin at the origin, if its rank is known."""
+    """Return `schema` with chunks that begin at the origin, if its rank is known."""
     if schema.rank is not None:
         schema.update(chunk_layout=ChunkLayout(grid_origin=[0] * schema.rank))
     return schema
 
 
 def agreed_fill(schema: Schema, dtype: DataType, stored: Any) -> npt.NDArray[Any] | None:
-    """Return the fill value of a schema and of metadata, which must agree; None if there is none."""
-    # `stored` is MISSING if the metadata don't say, and None if they say that there is none.
+    """Return the fill value of a schema and metadata, which must agree; None without one."""
+    # `stored` is MISSING if the metadata doesn't specify it, and None if it specifies no fill value.
     wanted = schema.converted_fill_value(dtype)
     said: npt.NDArray[Any] | None = None if stored is MISSING else stored
     if wanted is None:

@@ -1,7 +1,7 @@
-"""Chunked formats, as the code that opens, resizes and describes their arrays sees them.
+"""The interface of chunked formats for code that opens, resizes and describes their arrays.
 
-One object per format, without state: ``driver/n5/format.py``, ``driver/zarr2/format.py``, …  All of it is
-pure; the keys and bytes it names are moved by others.
+One object per format, without state: ``driver/n5/format.py``, ``driver/zarr2/format.py``, … All methods are
+pure; other code reads and writes the keys and bytes.
 """
 
 from __future__ import annotations
@@ -30,28 +30,28 @@ class Metadata(Protocol):
     def dtype(self) -> DataType: ...
     @property
     def shared(self) -> tuple[object, ...]:
-        """Objects that metadata of other shapes and attributes may share."""
+        """Objects that metadata with other shapes and attributes may share."""
         ...
 
     def with_shape_and_attributes(self, document: dict[str, JSON]) -> Self | None:
-        """Return the metadata of a document with the same template key; None if it has to be parsed."""
+        """Return the metadata of a document with the same template key; None if it must be parsed."""
         ...
 
 
 class Format(Protocol):
-    """One chunked array format; each has its own classes of options, constraints and metadata.
+    """A chunked array format; each has its own classes of options, constraints and metadata.
 
-    What has a body here holds for a format that is nothing special: metadata in a JSON document of their own.
+    Methods with a body fit a usual format, with metadata in its own JSON document.
     """
 
     driver: ClassVar[str]
-    """Driver id, as a spec names it."""
+    """Driver id in specs."""
 
     consolidated_key: ClassVar[str] = ""
-    """Key of the document of a group above that may have copies of an array's; empty if none has."""
+    """Key of a parent group's document that may have copies of arrays' documents; empty without one."""
 
     contained: ClassVar[bool] = False
-    """True if arrays are in containers whose root tells the version of the format."""
+    """True if arrays are in containers whose root has the version of the format."""
 
     def parse_options(self, members: Members) -> Any:
         """Take the format's own members out of a spec."""
@@ -66,11 +66,11 @@ class Format(Protocol):
     def constraints_to_json(self, constraints: Any) -> dict[str, JSON]: ...
 
     def inner_rank(self, constraints: Any, options: Any) -> int:
-        """Return the number of last dimensions that lie inside each element and can't be resized."""
+        """Return the number of trailing dimensions inside each element, which can't be resized."""
         return 0
 
     def constraint_schema(self, constraints: Any, options: Any, schema: Schema) -> Schema:
-        """Return the schema of constraints and `schema` together, as far as it is known before opening."""
+        """Return the schema of constraints and `schema` together, as far as known before opening."""
         ...
 
     def metadata_key(self, options: Any) -> str:
@@ -78,7 +78,7 @@ class Format(Protocol):
         ...
 
     def parse_document(self, raw: bytes) -> JSON:
-        """Read the stored bytes as JSON, as leniently as the format's other readers do."""
+        """Read the stored bytes as JSON, as leniently as the format's other readers."""
         return json.loads(raw)
 
     def is_array(self, document: JSON) -> bool:
@@ -88,11 +88,11 @@ class Format(Protocol):
     def parse_metadata(self, document: JSON) -> Metadata: ...
 
     def template_key(self, document: JSON) -> JSON | None:
-        """Return all that metadata follows from but shape and attributes; None if that is unknown."""
+        """Return everything that determines the metadata except shape and attributes; None if unknown."""
         return None
 
     def without_attributes(self, metadata: Any) -> Any:
-        """Return `metadata` with a document that has no attributes; what is shared stays."""
+        """Return `metadata` with a document without attributes; shared objects stay."""
         return metadata
 
     def create(self, constraints: Any, options: Any, schema: Schema) -> Metadata:
@@ -100,7 +100,7 @@ class Format(Protocol):
         ...
 
     def adopt(self, metadata: Any, existing: Mapping[str, JSON]) -> Metadata | None:
-        """Return `metadata` with what a node that is no array has; None if it can't become one."""
+        """Return `metadata` with the content of a non-array node; None if that can't become an array."""
         return None
 
     def check(self, metadata: Any, constraints: Any, options: Any, schema: Schema) -> None:
@@ -112,29 +112,29 @@ class Format(Protocol):
         ...
 
     def domain_of(self, metadata: Any, options: Any) -> IndexDomain:
-        """Return the domain of an existing array, which is that of its schema."""
+        """Return the domain of an existing array, from its schema."""
         ...
 
     def metadata_to_json(self, metadata: Any) -> dict[str, JSON]:
-        """Return the metadata as the ``metadata`` member of a spec has it."""
+        """Return the metadata in the form of a spec's ``metadata`` member."""
         ...
 
     def container_key(self, path: str) -> str | None:
-        """Return the key of the document above the array that `check_container` has to see, if any."""
+        """Return the key of the document above the array that `check_container` needs, if any."""
         return None
 
     def check_container(self, document: JSON) -> None:
-        """Raise if arrays below, or of, a group with that document can't be read."""
+        """Raise if arrays at or below a group with that document can't be read."""
         return
 
     def companions(self, options: Any) -> dict[str, bytes]:
-        """Return further documents that a new array must have, by key."""
+        """Return the further documents of a new array, by key."""
         return {}
 
     def resized(self, metadata: Any, shape: tuple[int, ...]) -> Metadata: ...
 
     def same_but_resized(self, a: Any, b: Any) -> bool:
-        """Return True if two documents differ in extents and attributes only."""
+        """Return True if two documents differ only in extents and attributes."""
         ...
 
     def encode(self, metadata: Any) -> bytes:

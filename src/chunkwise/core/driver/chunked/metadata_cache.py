@@ -1,11 +1,11 @@
-"""The cache of metadata documents that this process has parsed, and of what follows from them.
+"""The cache of metadata documents that this process has parsed, and of objects derived from them.
 
-Parsing and checking a document is most of the work of opening an array, and a function of its bytes; so is
-where the chunks lie.  Arrays are opened again and again, and many have the same document, as those of a
-pyramid or of one camera do.  What differs between the others is mostly shape and attributes: then what was
-found out for one holds for the next.  A little of this is kept, large documents are not.
+Parsing and checking a document is most of the work of opening an array, and depends only on its bytes; so do
+the locations of chunks.  Arrays are opened again and again, and many have equal documents, such as those of a
+pyramid or one camera.  Others usually differ only in shape and attributes, so results for one apply to the
+next.  A few results are kept, but not large documents.
 
-Nobody may change what is kept here: whoever hands a document out, hands out a copy.
+Cached objects must not be changed: documents passed on are copies.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MAX_NBYTES = 1 << 14
 
 
 class Layout(NamedTuple):
-    """The grid, chain and keys of an array, from which the position of each element follows."""
+    """The grid, chain and keys of an array, which determine the position of each element."""
 
     domain: IndexDomain
     stored: StoredArray
@@ -34,25 +34,25 @@ class Layout(NamedTuple):
 
 _documents: dict[tuple[str, bytes], tuple[Any, Metadata]] = {}
 _templates: dict[tuple[str, bytes], Metadata] = {}
-# by identity; the metadata is in the value, so that the identity is not given to another
+# by identity; the value contains the metadata, so that its identity is not reused
 _layouts: dict[tuple[int, str, Hashable], tuple[Metadata, Layout]] = {}
 _stored_arrays: dict[tuple[Hashable, ...], tuple[Metadata, StoredArray]] = {}
 
 
 def cached_document(format: Format, raw: bytes) -> tuple[Any, Metadata] | None:
-    """Return the document and the metadata that `raw` was parsed to before, None if it was not."""
+    """Return the document and metadata from an earlier parse of `raw`, or None."""
     return _documents.get((format.driver, raw))
 
 
 def cache_document(format: Format, raw: bytes, document: JSON, metadata: Metadata) -> None:
-    """Keep what `raw` was parsed to."""
+    """Keep the result of parsing `raw`."""
     if len(raw) <= _MAX_NBYTES:
         put_bounded(_documents, (format.driver, raw), (document, metadata))
 
 
 def cached_metadata(format: Format, document: JSON) -> Metadata:
-    """Return the metadata that `document` says, as ``format.parse_metadata`` does."""
-    # A document that differs from an earlier one in shape and attributes alone is not parsed again.
+    """Return the metadata in `document`, like ``format.parse_metadata``."""
+    # A document that differs from an earlier one only in shape and attributes is not parsed again.
     template = format.template_key(document)
     text = None if template is None else json_key(template, _MAX_NBYTES)
     if text is None:

@@ -1,14 +1,14 @@
 """Opening and creating a chunked array, in the order that makes concurrent creators safe.
 
 1. With ``assume_metadata`` or ``assume_cached_metadata`` nothing is read: the spec alone decides.
-2. With ``delete_existing``, it is chosen from the spec and takes the place of everything under the array's
-   prefix; an array that can't be made deletes nothing.
-3. With ``open``, the metadata is read, unless what is known of it is recent enough; if it is there it is
+2. With ``delete_existing``, metadata is chosen from the spec and replaces everything under the array's
+   prefix; if the array can't be created, nothing is deleted.
+3. With ``open``, the metadata is read, unless the known metadata is recent enough; if it exists, it is
    checked against the spec.
-4. With ``create``, it is chosen from the spec and written on condition that it is still missing.
-   Whoever loses that race goes on at 3, or is told that the array exists already.  Where a directory
-   without metadata can be a group (N5), nothing may be in it that an array would hide.
-5. With ``create`` alone, it is written at once: in most cases there is nothing that could be read first.
+4. With ``create``, it is chosen from the spec and written on condition that it is still missing.  The loser
+   of that race continues at 3, or gets an error that the array exists.  If a directory without metadata can
+   be a group (N5), it must not contain anything that an array would hide.
+5. With ``create`` alone, it is written at once, since usually there is nothing to read.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ class OpenRequest(NamedTuple):
     format: Format
     path: str  # prefix of the array's keys: empty or ending in "/"
     mode: OpenMode
-    constraints: Any  # as the format parsed them
+    constraints: Any  # in the format's own classes
     options: Any
     schema: Schema
-    describe: Callable[[str], str] = dump  # how the kvstore names a key in messages
-    seen: Stamped | None = None  # the document, if that has been read already
+    describe: Callable[[str], str] = dump  # returns the kvstore's name of a key in messages
+    seen: Stamped | None = None  # the document, if already read
 
     @property
     def key(self) -> str:
@@ -62,18 +62,18 @@ class OpenRequest(NamedTuple):
 
 
 class Opened(NamedTuple):
-    """Metadata and the version of the document that it was read from or written as."""
+    """Metadata, and the version of its document as read or written."""
 
     metadata: Metadata
-    generation: bytes  # of the document
-    time: float  # seconds since the epoch at which this was known to be current
-    written: bool = False  # True if the document was written just now
+    generation: bytes  # generation of the document
+    time: float  # time at which this was current, in seconds since the epoch
+    written: bool = False  # True if the document was just written
 
 
 def open_array(
     request: OpenRequest, known: Opened | None = None, oldest: float = float("inf")
 ) -> Flow[Opened]:
-    """Open or create the array that `request` describes."""
+    """Open or create the array described by `request`."""
     mode = request.mode
     if mode.assume_metadata or mode.assume_cached_metadata:
         return Opened(_create(request), UNKNOWN_GENERATION, float("-inf"))
@@ -120,12 +120,12 @@ def open_array(
                         "an array exists already" if request.format.is_array(document) else "it is a group"
                     )
                 metadata = adopted
-            if request.format.contained:  # a directory without a document is a group if something is in it
+            if request.format.contained:  # a directory without a document is a group if it isn't empty
                 yield from _check_holds_nothing(request)
         except ChunkwiseError as e:
             raise prefix(e, f"Error writing {request.name}") from None
         if mode.open:
-            # Before it is written: nothing is to be left of an array that is not what was asked for.
+            # Checked before writing, so that no array other than the requested one is left.
             request.format.check(metadata, request.constraints, request.options, request.schema)
         if_equal = MISSING_GENERATION if existing is None else stamped.generation
         written = yield from _write(request, metadata, if_equal, stamped.time)
@@ -135,11 +135,11 @@ def open_array(
 
 
 def _replaced(request: OpenRequest) -> Flow[Opened]:
-    """Put a new array in the place of all that is there."""
+    """Replace everything by a new array."""
     now = time.time()
     try:
         metadata = _create(request)
-        request.format.stored_array(metadata, request.path, request.options)  # its codecs can be opened
+        request.format.stored_array(metadata, request.path, request.options)  # raises if its codecs fail
     except ChunkwiseError as e:
         raise prefix(e, f"Error writing {request.name}") from None
     values = {request.format.metadata_key(request.options): request.format.encode(metadata)}
@@ -148,17 +148,17 @@ def _replaced(request: OpenRequest) -> Flow[Opened]:
 
 
 def replaced(request: OpenRequest, values: Mapping[str, bytes]) -> Flow[bytes]:
-    """Put documents in the place of all that is there; return the generation of the metadata."""
+    """Replace everything by documents; return the generation of the metadata."""
     yield ReplacePrefix(request.path, values)
     stamped = yield Get(request.key)
     value = values[request.key[len(request.path) :]]
     if stamped.value is None or bytes(stamped.value) != value:
-        raise AlreadyExistsError(f"Error writing {request.name}: another array was made there meanwhile")
+        raise AlreadyExistsError(f"Error writing {request.name}: another array was created there meanwhile")
     return bytes(stamped.generation)
 
 
 def _write(request: OpenRequest, metadata: Metadata, if_equal: bytes, now: float) -> Flow[Opened | None]:
-    """Write the metadata of a new array; None if there are others by now."""
+    """Write the metadata of a new array; None if other metadata exists by now."""
     written = yield Put(request.key, request.format.encode(metadata), if_equal)
     if written is None:
         return None
@@ -168,19 +168,19 @@ def _write(request: OpenRequest, metadata: Metadata, if_equal: bytes, now: float
 
 
 def _created_at_once(request: OpenRequest) -> Flow[Opened | None]:
-    """Create an array without a look at what is there; None if that takes a look."""
+    """Create an array without reading first; None if reading is necessary."""
     now = time.time()
     try:
         metadata = _create(request)
         if request.format.contained:
             yield from _check_holds_nothing(request)
-    except ChunkwiseError:  # which is raised again, unless there is an array
+    except ChunkwiseError:  # raised again later, unless there is an array
         return None
     return (yield from _write(request, metadata, MISSING_GENERATION, now))
 
 
 def _check_holds_nothing(request: OpenRequest) -> Flow[None]:
-    """Raise AlreadyExistsError if there are directories that can't be those of an array's blocks."""
+    """Raise AlreadyExistsError if there are directories that can't belong to an array's blocks."""
     below = yield ListChildren(request.path)
     names = sorted(name[len(request.path) :] for name in below.prefixes)
     others = [name for name in names if not name.isdigit() and not is_staging(name)]
@@ -189,7 +189,7 @@ def _check_holds_nothing(request: OpenRequest) -> Flow[None]:
 
 
 def _renewed(request: OpenRequest, known: Opened) -> Flow[Opened | None]:
-    """Return the known metadata with the time of now; None if the document is another, or gone."""
+    """Return the known metadata with the current time; None if the document has changed or is gone."""
     stamped = (yield Get(request.key, known.generation or None)) if request.seen is None else request.seen
     if not known.generation or stamped.generation != known.generation:
         return None
@@ -197,7 +197,7 @@ def _renewed(request: OpenRequest, known: Opened) -> Flow[Opened | None]:
 
 
 def _check_container(request: OpenRequest, document: JSON) -> None:
-    """Raise if the array is itself a container of a version that can't be read."""
+    """Raise if the array itself is a container with a version that can't be read."""
     try:
         request.format.check_container(document)
     except ChunkwiseError as e:
@@ -205,14 +205,14 @@ def _check_container(request: OpenRequest, document: JSON) -> None:
 
 
 def check_container(request: OpenRequest, path: str) -> Flow[None]:
-    """Raise if the container that an array is in is of a version that can't be read."""
+    """Raise if the container of an array has a version that can't be read."""
     key = request.format.container_key(path)
     if key is None:
         return
     try:
         stamped = yield Get(key)
     except PermissionDeniedError:
-        return  # only the array itself need be readable
+        return  # only the array itself must be readable
     try:
         if stamped.value is not None:
             request.format.check_container(request.format.parse_document(bytes(stamped.value)))
@@ -221,7 +221,7 @@ def check_container(request: OpenRequest, path: str) -> Flow[None]:
 
 
 def read_metadata(request: OpenRequest, known: Opened | None = None) -> Flow[Opened]:
-    """Read and parse the metadata without checking it against anything; `known` is what it may still be."""
+    """Read and parse the metadata without checking it; it may still be `known`."""
     stamped = yield Get(request.key, None if known is None else known.generation or None)
     if known is not None and known.generation and stamped.generation == known.generation:
         return known._replace(time=stamped.time, written=False)

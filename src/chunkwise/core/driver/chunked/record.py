@@ -1,7 +1,7 @@
-"""Fields of a structured type, or the bytes of any, as arrays of their own.
+"""Fields of a structured type, or the bytes of any type, as arrays of their own.
 
-Spec members: ``field`` names the field; its shape, if it has one, becomes inner dimensions behind those of
-the array.  ``open_as_void`` gives the stored bytes of each element as an inner dimension.
+Spec members: ``field`` names the field; its shape, if any, becomes inner dimensions after the array's.
+``open_as_void`` gives the stored bytes of each element as an inner dimension.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ __all__ = ["Field", "FieldOptions", "fill_of_field", "outer_schema", "record_fie
 
 
 ToRaw: TypeAlias = Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
-"""Gives the bytes that are stored for an element, as an element of a type of raw bytes."""
+"""Returns the stored bytes of an element, as an element of a raw bytes type."""
 
 
 class Field(NamedTuple):
-    """Field of a record, or all bytes of any element, that is addressed by itself."""
+    """Field of a record, or all bytes of an element of any type, addressed separately."""
 
     name: str | None  # the field; None for all bytes
-    dtype: DataType  # of what is addressed
+    dtype: DataType  # type of the field
     shape: tuple[int, ...]  # inner dimensions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldOptions:
-    """Members of a spec that choose a field of each element, or its bytes, as the array."""
+    """Members of a spec that select a field of each element, or its bytes."""
 
     field: str | None = None
-    open_as_void: bool = False  # the stored bytes, with an inner dimension for them
+    open_as_void: bool = False  # the stored bytes, as an inner dimension
 
     @classmethod
     def parse(cls, members: Members, **own: Any) -> Self:
@@ -58,11 +58,11 @@ class FieldOptions:
         return {**out, "open_as_void": True} if self.open_as_void else out
 
     def choose(self, dtype: DataType | None) -> Field | None:
-        """Return the field; None for whole elements, or if the data type is not known."""
+        """Return the field; None for whole elements or if the data type is unknown."""
         return None if dtype is None else _choose_field(dtype, self.field, self.open_as_void)
 
     def inner_rank(self, dtype: DataType | None) -> int:
-        """Return the number of dimensions of the array, the last ones, that lie inside each element."""
+        """Return the number of the array's trailing dimensions inside each element."""
         field = self.choose(dtype)
         return 0 if field is None else len(field.shape)
 
@@ -90,7 +90,7 @@ def _choose_field(dtype: DataType, field: str | None, as_void: bool) -> Field | 
 
 
 def outer_schema(schema: Schema, field: Field, shape: tuple[int, ...] | None) -> Schema:
-    """Return the schema of the array of records, given that of one of its fields."""
+    """Return the schema of the array of records, from the schema of a field."""
     if schema.dtype is not None and schema.dtype != field.dtype:
         raise InvalidArgumentError(
             f"Specified dtype ({schema.dtype.name}) does not match existing value ({field.dtype.name})"
@@ -128,14 +128,14 @@ def outer_schema(schema: Schema, field: Field, shape: tuple[int, ...] | None) ->
 
 
 def fill_of_field(fill: npt.NDArray[Any], field: Field, to_raw: ToRaw) -> npt.NDArray[Any]:
-    """Return the fill value of a field, of its inner shape, from that of the whole element."""
+    """Return the fill value of a field, with its inner shape, from the whole element's."""
     if field.name is not None:
         return np.asarray(fill[field.name])
     return np.frombuffer(to_raw(fill).tobytes(), "V1")
 
 
 def record_field(fill: npt.NDArray[Any], field: Field, to_raw: ToRaw) -> StoredField:
-    """Return the place of a field in decoded chunks of whole elements."""
+    """Return the location of a field in decoded chunks of whole elements."""
     if field.name is None:
         return StoredField(to_raw(fill), field.shape, lambda a: a[..., None].view("V1"))
     return StoredField(fill, field.shape, lambda a: a[field.name])

@@ -1,8 +1,8 @@
 """Changing the shape of a stored array.
 
-The metadata is read, changed and written on condition that it is still what was read, so that two
-resizes, or a resize and a change of attributes, lose nothing.  Chunks that are then wholly outside are
-deleted afterwards: a reader that opens the array in between sees the new shape, and misses no chunk of it.
+The metadata is read, changed and written on condition that it is unchanged, so that simultaneous resizes and
+changes of attributes are not lost.  Chunks that are then wholly outside are deleted afterwards: a reader that
+opens the array in between sees the new shape, and all its chunks exist.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["new_shape", "replaced", "resize_array"]
 
 
 def replaced(request: OpenRequest, known: Metadata, found: Metadata) -> FailedPreconditionError:
-    """Return the error of an array whose metadata is no longer that of the array that was opened."""
+    """Return the error for metadata that no longer belongs to the array that was opened."""
     name = request.format.driver
     return FailedPreconditionError(
         f"Updated {name.upper() if name == 'n5' else name} metadata {dump(found.document)} "
@@ -86,10 +86,10 @@ def resize_array(
 ) -> Flow[tuple[Opened, tuple[int, ...]]]:
     """Write metadata with a new shape; return it, and the shape before.
 
-    With `expected` it is written only if the array has these sizes: who else resizes it at the same time, to
-    the same shape even, makes it fail with `ResizedError`.
-    With `at_once` it is written on condition of the generation that is known, and read only if that fails.
-    The store must compare the generations when it writes, not later as in a transaction.
+    With `expected`, it is written only if the array has these sizes: any other resize at the same time, even
+    to the same shape, makes this one fail with `ResizedError`.  With `at_once`, it is written on condition of
+    the known generation, and read only if that fails.  The store must compare generations when it writes, not
+    later as in a transaction.
     """
     wanted = partial(
         new_shape,
@@ -101,7 +101,7 @@ def resize_array(
     if at_once and known.generation != UNKNOWN_GENERATION:
         now = time.time()
         shape = before = known.metadata.shape
-        with suppress(ChunkwiseError):  # what is stored may have a shape that makes no error
+        with suppress(ChunkwiseError):  # the stored shape may cause no error
             _check_expected(request, before, expected)
             shape = wanted(before)
         if shape != before:
@@ -139,7 +139,7 @@ def _check_expected(
 
 
 def _write(request: OpenRequest, current: Opened, shape: tuple[int, ...]) -> Flow[Opened | None]:
-    """Write the metadata with another shape; None if it is no longer the current one."""
+    """Write the metadata with another shape; None if it is no longer current."""
     metadata = request.format.resized(current.metadata, shape)
     written = yield Put(request.key, request.format.encode(metadata), current.generation)
     return None if written is None else Opened(metadata, written, current.time, written=True)

@@ -1,4 +1,4 @@
-"""Specs of chunked arrays: the members that n5, zarr, zarr1 and zarr3 have in common."""
+"""Specs of chunked arrays: the common members of n5, zarr, zarr1 and zarr3."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ class ChunkedSpec(DriverSpec):
     recheck_cached_data: Recheck = True
     fill_missing_data_reads: bool = True
     store_data_equal_to_fill_value: bool = False
-    # The constraints are the metadata of an array that was open when it was pickled; they are not read
-    # before they are needed.
+    # The constraints are the metadata of an array that was pickled while open; they are read only when
+    # needed.
     lazy: bool = False
 
     @property
@@ -63,7 +63,7 @@ class ChunkedSpec(DriverSpec):
 
     @classmethod
     def parse(cls, format: Format, members: Members, common: SpecMembers) -> Self:
-        """Take the members of a chunked array's spec; `common` is what every spec has."""
+        """Take the members of a chunked array's spec; `common` are those of every spec."""
         kvstore = common.take_kvstore_and_path(members)
         mode = OpenMode(
             open=members.take("open", expect_bool, False),
@@ -97,13 +97,13 @@ class ChunkedSpec(DriverSpec):
 
     @property
     def metadata_pool(self) -> CachePool:
-        """The live cache pool that keeps metadata: one of its own, or that of the chunks."""
+        """The live cache pool for metadata: a separate one, or the one for chunks."""
         name = "metadata_cache_pool"
         pool: CachePool = self.resource(name if name in self.resources else "cache_pool")
         return pool
 
     def own_members(self, include_defaults: bool) -> dict[str, JSON]:
-        """Return the members that this class knows, without those that every spec has."""
+        """Return the members of this class, without those that every spec has."""
         out: dict[str, JSON] = dict(self.mode.to_json())
         if include_defaults:
             for name in ("delete_existing", "assume_metadata", "assume_cached_metadata"):
@@ -128,7 +128,7 @@ class ChunkedSpec(DriverSpec):
         return self._constraint_schema(self.schema.with_domain(None))
 
     def member_schema(self, name: str) -> Schema:
-        """Return the schema of all constraints, but of `schema` with the member `name` only."""
+        """Return the schema of all constraints, but only the member `name` of `schema`."""
         return self._constraint_schema(self.schema.with_domain(None).with_one(name))
 
     def _constraint_schema(self, schema: Schema) -> Schema:
@@ -136,12 +136,12 @@ class ChunkedSpec(DriverSpec):
 
     @cached_property
     def _alone(self) -> Schema:
-        """Schema of the constraints alone; not to be changed."""
+        """Schema of the constraints alone; must not be changed."""
         return self._constraint_schema(Schema())
 
     @cached_property
     def _constrained(self) -> Schema:
-        """Schema of the constraints alone, given the rank; not to be changed."""
+        """Schema of the constraints alone, given the rank; must not be changed."""
         rank = self.schema.rank
         return self._alone if rank is None else self._constraint_schema(Schema(rank=rank))
 
@@ -157,7 +157,7 @@ class ChunkedSpec(DriverSpec):
 
     @property
     def domain(self) -> IndexDomain | None:
-        """Domain, if known, with upper bounds that can be resized, whatever the schema asks for now."""
+        """Domain, if known, with resizable upper bounds, whatever the schema says."""
         asked = self.schema.domain
         try:
             schema = self._constrained if asked is None else self._constraint_schema(Schema(domain=asked))
@@ -185,7 +185,7 @@ class ChunkedSpec(DriverSpec):
 
     @property
     def open_mode(self) -> OpenMode:
-        """Open mode; an array is opened unless something else is asked for."""
+        """Open mode; by default an array is opened."""
         if self.mode.open or self.mode.create:
             return replace(self.mode)
         return replace(self.mode, open=True)
@@ -199,7 +199,7 @@ class ChunkedSpec(DriverSpec):
         return ("zarr2" if self.driver == "zarr" else self.driver) + ":"
 
     def own_mode(self) -> OpenMode:
-        """Return the open mode as far as it is given."""
+        """Return the open mode, as far as it is given."""
         return self.mode
 
     def with_open_mode(self, mode: OpenMode) -> Self:
@@ -219,7 +219,7 @@ class ChunkedSpec(DriverSpec):
         )
 
     def with_metadata(self, metadata: Metadata) -> Self:
-        """Return the spec of an existing array: all it demands is that metadata."""
+        """Return the spec of an existing array, which requires only that metadata."""
         constraints = self.format.parse_constraints(self.format.metadata_to_json(metadata))
         schema = self.format.schema_of(metadata, self.options)
         return replace(
@@ -231,12 +231,12 @@ class ChunkedSpec(DriverSpec):
         )
 
     def unpickled(self) -> Self:
-        """Return the spec of an array that is opened without a look at what is stored."""
+        """Return the spec of an array that is opened without reading its metadata."""
         return replace(self, lazy=True)
 
     def open_request(self, path: str, describe: Callable[[str], str]) -> OpenRequest:
-        """Return the input of the open flow, of an array whose keys begin with `path`."""
-        # Messages name a key as `describe` does.
+        """Return the input of the open flow for an array whose keys begin with `path`."""
+        # Messages name a key with `describe`.
         mode = self.mode.resolved()
         return OpenRequest(
             self.format,

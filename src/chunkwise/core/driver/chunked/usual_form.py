@@ -1,8 +1,8 @@
-"""Documents of Zarr in the form that the specification has, where other programs write another.
+"""Documents of Zarr converted to the specification's form, if other programs write another.
 
-``shape`` of one dimension as a number, and ``chunks`` in Zarr v2, as zarr-python reads them.  Zarr v3:
-``attributes``, ``dimension_names`` and ``storage_transformers`` of null, for none.  All that reads documents
-has the usual form.
+One-dimensional ``shape`` as a number, and ``chunks`` in Zarr v2, are read as in zarr-python.  In Zarr v3,
+``attributes``, ``dimension_names`` and ``storage_transformers`` may be null for none.  All readers of
+documents get the usual form.
 """
 
 from __future__ import annotations

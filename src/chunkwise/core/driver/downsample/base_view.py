@@ -1,8 +1,8 @@
 """Views of a downsampled array as views of its base.
 
-A dimension of cells in their own order becomes the dimension of their elements.  Otherwise the view has a
-further dimension, along which lie the elements of each cell; they are repeated at the bounds of the base, so
-that all cells are of one size.
+A dimension of cells in order becomes the dimension of their elements.  Otherwise the view has a further
+dimension for the elements of each cell; at the bounds of the base these are repeated, so that all cells have
+the same size.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["base_view", "first_elements"]
 def base_view(
     transform: IndexTransform, factors: Sequence[int], base: IndexDomain, method: str
 ) -> IndexTransform:
-    """Return the transform onto `base` from the elements that make the cells which `transform` selects."""
+    """Return the transform to `base` from the elements of the cells that `transform` selects."""
     if method == "stride":
         return first_elements(transform, factors)
     rank = transform.input_rank
@@ -68,7 +68,7 @@ def _inputs(m: OutputIndexMap) -> Iterator[int]:
 
 
 def _indices(m: OutputIndexMap, transform: IndexTransform, rank: int) -> npt.NDArray[np.int64]:
-    """Return the indices that a map leads to, with the dimensions of the input first of `rank`."""
+    """Return the output indices of a map, as an array of `rank` with the input dimensions first."""
     if m.index_array is not None:
         assert m.stride is not None
         values, shape = m.offset + m.stride * m.index_array, list(m.index_array.shape)

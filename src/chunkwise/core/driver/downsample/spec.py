@@ -1,4 +1,4 @@
-"""Specs of the driver ``downsample``: an array at a lower resolution, made when it is read.
+"""Specs of the driver ``downsample``: an array at a lower resolution, computed on reading.
 
 Configuration
 -------------
@@ -55,7 +55,7 @@ class DownsampleSpec(BasedSpec):
         return {"downsample_factors": list(self.factors), "downsample_method": self.method}
 
     def part_members(self, include_defaults: bool, names: Mapping[int, str]) -> dict[str, JSON]:
-        """Return the base, without what is the same for the whole."""
+        """Return the base, without members that are the same for the whole spec."""
         base = self.base._named_json(include_defaults, names)
         base.pop("dtype", None)
         if not include_defaults:
@@ -68,7 +68,7 @@ class DownsampleSpec(BasedSpec):
         return known if self.schema.domain is None else known.with_domain(self.schema.domain)
 
     def with_schema(self, schema: Schema) -> Self:
-        """Return the spec with further constraints; those on type, units and chunks are of the base."""
+        """Return the spec with further constraints; those on type, units and chunks apply to the base."""
         if schema.fill_value is not None:
             raise InvalidArgumentError(
                 "Error transforming fill_value: "
@@ -79,13 +79,13 @@ class DownsampleSpec(BasedSpec):
             IndexDomain(rank=rank),
             [OutputIndexMap(input_dimension=d, stride=f) for d, f in enumerate(self.factors)],
         )
-        # The domain of the base does not follow from the domain of what is made of it.
+        # The downsampled domain does not determine the domain of the base.
         rest = schema.with_domain(None).inverse_transformed(stride)
         own = self.schema.merged(Schema(rank=rank) if schema.domain is None else Schema(domain=schema.domain))
         return replace(self, schema=own, base=constrained(self.base, rest))
 
     def base_spec(self, transform: IndexTransform | None) -> Spec:
-        """Return the view of the base that a view of this spec is made of."""
+        """Return the view of the base for a view of this spec."""
         if transform is None:
             return self.base
         domain = self.base.domain or IndexDomain(rank=len(self.factors))
@@ -93,7 +93,7 @@ class DownsampleSpec(BasedSpec):
 
 
 def downsampled_domain(domain: IndexDomain, factors: Sequence[int], method: str) -> IndexDomain:
-    """Return the domain of what is made of an array with `domain`."""
+    """Return the downsampled domain of an array with `domain`."""
     lower, upper = [], []
     for lo, hi, f in zip(domain.inclusive_min, domain.exclusive_max, factors, strict=True):
         start = lo if lo == -inf else -(-lo // f) if method == "stride" else lo // f
@@ -110,7 +110,7 @@ def downsampled_domain(domain: IndexDomain, factors: Sequence[int], method: str)
 
 
 def downsampled_schema(schema: Schema, factors: Sequence[int], method: str) -> Schema:
-    """Return the schema of what is made of an array with `schema`."""
+    """Return the downsampled schema of an array with `schema`."""
     rank = len(factors)
     labels = schema.domain.labels if schema.domain is not None else None
     stride = IndexTransform(
@@ -128,7 +128,7 @@ def downsampled_schema(schema: Schema, factors: Sequence[int], method: str) -> S
 
 
 def check_method(method: JSON) -> str:
-    """Return `method` if it is one; raise InvalidArgumentError if not."""
+    """Return `method` if it is valid; raise InvalidArgumentError if not."""
     if method is MISSING:
         choices = ", ".join(f'"{name}"' for name in METHODS)
         raise SpecError(f"Expected one of {choices}, but member is missing")

@@ -1,4 +1,4 @@
-"""The pixels of one picture as ``(y, x, channel)``, with the channels that TensorStore has."""
+"""The pixels of one picture as ``(y, x, channel)``, with the same channels as in TensorStore."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _choose_page(picture: Any, page: int | None) -> None:
 
 
 def _has_fourth_byte(data: Buffer) -> bool:
-    """Return True for a BMP of 32 bits that says nothing of the last 8 of them, which Pillow drops."""
+    """Return True for a BMP of 32 bits with unspecified last 8 bits, which Pillow drops."""
     bits, compression = struct.unpack_from("<HI", data, 28) if len(data) >= 34 else (0, 0)
     return bool(bits == 32 and compression == 0)
 

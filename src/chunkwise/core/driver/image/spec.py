@@ -2,8 +2,8 @@
 
 Compatibility
 -------------
-As in TensorStore arrays are ``(y, x, channel)`` of ``uint8`` and can be read only; members about encoding
-(``quality``) are read and shown, as there, and say nothing about what is read.
+As in TensorStore, arrays are ``(y, x, channel)`` of ``uint8`` and read-only; members about encoding
+(``quality``) are accepted and shown, but have no effect.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _int32(value: JSON) -> int:
     return expect_int(value, -(2**31), 2**31 - 1)
 
 
-# Members of each format: what reads them, and their defaults.
+# Members of each format, with their parsers and defaults.
 _MEMBERS: dict[str, dict[str, tuple[Callable[[JSON], Any], Any]]] = {
     "png": {"compression_level": (_int32, -1)},
     "jpeg": {"quality": (_int32, 75)},
@@ -46,7 +46,7 @@ class ImageSpec(SingleValueSpec):
     """``{"driver": "png", "kvstore": "file:///a.png"}``; the path of the kvstore is the key."""
 
     name: str
-    members: dict[str, Any] = field(default_factory=dict)  # those of this format
+    members: dict[str, Any] = field(default_factory=dict)  # the members of this format
 
     @property
     def driver(self) -> str:

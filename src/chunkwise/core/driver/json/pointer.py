@@ -1,4 +1,4 @@
-"""JSON Pointer (RFC 6901): a place in a JSON value, and what is read and written there."""
+"""JSON Pointer (RFC 6901): a location in a JSON value, and reading and writing there."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from chunkwise.errors import (
 __all__ = ["MISSING_VALUE", "parse_pointer", "read_at", "written_at"]
 
 MISSING_VALUE: Any = object()
-"""Mark of a value that doesn't exist yet."""
+"""Marks a value that doesn't exist yet."""
 
 _INDEX = re.compile(r"0|[1-9][0-9]*")
 _LARGEST_INDEX = 2**64 - 1
@@ -52,8 +52,8 @@ def read_at(value: JSON, tokens: tuple[str, ...]) -> JSON:
 
 
 def written_at(value: JSON, tokens: tuple[str, ...], new: JSON) -> JSON:
-    """Return `value` with `new` at a place; it may be changed itself."""
-    # Missing objects on the way are made, ``-`` appends to an array.
+    """Return `value` with `new` at a location; `value` itself may be changed."""
+    # Missing objects on the way are created; ``-`` appends to an array.
     if not tokens:
         return new
     root = value = {} if value is MISSING_VALUE else value

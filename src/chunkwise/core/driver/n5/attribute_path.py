@@ -1,13 +1,13 @@
-r"""Attribute paths: where in the JSON tree of an ``attributes.json`` a value is.
+r"""Attribute paths: locations in the JSON tree of an ``attributes.json``.
 
-``/`` separates members, ``[N]`` is an index into an array and a component of its own wherever it
-stands: ``a[3]b`` is ``a/[3]/b``.  ``\/`` and ``\[`` stand for the characters themselves.  Empty
-components and ``.`` vanish, ``..`` takes the one before it away.  ``""`` and ``"/"`` are the whole document.
+``/`` separates members; ``[N]`` is an index into an array, and a separate component anywhere: ``a[3]b`` is
+``a/[3]/b``.  ``\/`` and ``\[`` are the characters themselves.  Empty components and ``.`` are dropped, ``..``
+removes the one before it.  ``""`` and ``"/"`` are the whole document.
 
 Specification: n5-java 4, ``N5URI.normalizeAttributePath`` and ``GsonUtils``.
 
-Compatibility: the tables that n5-java gives are in the tests.  Here a group path that climbs above the
-root is an error of its own, and ``//a`` is the group ``a``.
+Compatibility: n5-java's tables are in the tests.  Here a group path above the root is a separate error, and
+``//a`` is the group ``a``.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _name(token: Token) -> str:
 
 def get_attribute(document: JSON, path: str) -> JSON:
     """Return the value at `path`, or `chunkwise.binding.MISSING`."""
-    # In an object ``[0]`` is the member of that name.
+    # In an object, ``[0]`` is the member with that name.
     for token in parse_attribute_path(path):
         document = _child(document, token)
     return document
@@ -77,9 +77,9 @@ def get_attribute(document: JSON, path: str) -> JSON:
 
 def set_attribute(document: JSON, path: str, value: JSON, *, keep_nulls: bool = False) -> JSON:
     """Return `document` with `value` at `path`."""
-    # Missing parents are made; a parent of the wrong kind is replaced. An array grows to the index,
-    # with 0 in the gap if `value` is a number, else null. Members of objects that are null are left
-    # out, as n5-java does when it writes, unless `keep_nulls` is set.
+    # Missing parents are created; a parent of the wrong kind is replaced.  An array grows to the index,
+    # filled with 0 if `value` is a number, otherwise null.  As in n5-java, members of objects that are null
+    # are left out, unless `keep_nulls` is set.
     after = _set(document, parse_attribute_path(path), value)
     return after if keep_nulls else _without_nulls(after)
 
@@ -112,7 +112,7 @@ def _without_nulls(value: JSON) -> JSON:
 
 def remove_attribute(document: JSON, path: str) -> tuple[JSON, bool]:
     """Return `document` without the value at `path`, and whether there was one."""
-    # Later elements of an array move up. Without the whole document, null is left.
+    # Later elements of an array move up.  Removing the whole document leaves null.
     tokens = parse_attribute_path(path)
     if not tokens:
         return None, True
@@ -133,7 +133,7 @@ def _remove(document: JSON, tokens: Sequence[Token]) -> JSON:
 
 
 def normalize_group_path(path: str) -> str:
-    """Return the path of a group below its container: no leading or trailing ``/``, no ``.`` or ``..``."""
+    """Return the path of a group below its container, without leading or trailing ``/``, ``.`` and ``..``."""
     # A backslash makes the next character part of a name.
     out: list[str] = []
     for part in _SEPARATOR.split(path):

@@ -1,6 +1,6 @@
 """The ``metadata`` member of an n5 spec: any part of an ``attributes.json``, as hard constraints.
 
-Unlike a stored document it is checked in every detail, as TensorStore does.
+Unlike a stored document, it is checked in every detail, as in TensorStore.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ T = TypeVar("T")
 class N5Constraints:
     """Constraints of a spec on an ``attributes.json``; None for no constraint."""
 
-    rank: int | None = None  # number of dimensions, if a member tells it
+    rank: int | None = None  # number of dimensions, if a member implies it
     dimensions: tuple[int, ...] | None = None  # as in `chunkwise.core.driver.n5.metadata.N5Metadata`
     block_size: tuple[int, ...] | None = None
     data_type: str | None = None
@@ -70,7 +70,7 @@ def parse_constraints(value: JSON) -> N5Constraints:
 
 
 def constraints_to_json(constraints: N5Constraints) -> dict[str, JSON]:
-    """Return the ``metadata`` member of a spec; ``axes`` without any label are left out."""
+    """Return the ``metadata`` member of a spec; ``axes`` without any label is left out."""
     out: dict[str, JSON] = dict(constraints.attributes)
     for name, value in (
         ("dimensions", constraints.dimensions),
@@ -108,7 +108,7 @@ def check_constraints(constraints: N5Constraints, metadata: N5Metadata) -> None:
 
 
 def same_json(a: JSON, b: JSON) -> bool:
-    """Return True if two JSON values are equal; 5 and 5.0 are, 1 and true are not."""
+    """Return True if two JSON values are equal; 5 and 5.0 are equal, 1 and true are not."""
     if isinstance(a, Mapping) and isinstance(b, Mapping):
         return a.keys() == b.keys() and all(same_json(a[name], b[name]) for name in a)
     if isinstance(a, list) and isinstance(b, list):

@@ -1,8 +1,8 @@
-"""``attributes.json``: as text, forgiving when read and canonical when written; and the container's version.
+"""``attributes.json``: lenient parsing and canonical writing; and the container's version.
 
-The version is the attribute ``n5`` of the root.  Readers take containers up to a major version; nothing else
-is compared.  No byte of a numeric dataset has changed since 2.0, so new containers are marked with the oldest
-version that describes them.
+The version is the attribute ``n5`` of the root.  Readers accept containers up to a major version; the rest is
+ignored.  Numeric datasets have not changed since 2.0, so new containers get the oldest version that describes
+them.
 
 Specification: N5 README, "File-system specification", items 1 to 4; n5-java ``N5Reader.Version``.
 """
@@ -32,14 +32,13 @@ __all__ = [
 ]
 
 ATTRIBUTES_KEY = "attributes.json"
-"""Key, below the path of a group or dataset, of its only metadata document."""
+"""Key of the only metadata document of a group or dataset, below its path."""
 
 
 def load_document(raw: bytes | bytearray | memoryview) -> JSON:
     """Return the JSON value of an ``attributes.json``."""
-    # As n5-java does, this accepts a UTF-8 byte order mark, ``NaN`` and infinities, and takes an empty
-    # file and ``null``, which is what is left when all attributes are removed, for a group without
-    # attributes.
+    # As in n5-java, this accepts a UTF-8 byte order mark, ``NaN`` and infinities.  An empty file and
+    # ``null``, which remains after removing all attributes, are a group without attributes.
     text = bytes(raw)
     if not text.strip():
         return {}
@@ -51,14 +50,14 @@ def load_document(raw: bytes | bytearray | memoryview) -> JSON:
 
 
 def dump_document(document: Mapping[str, JSON]) -> bytes:
-    """Return the text to be stored for `document`: compact, members sorted, UTF-8."""
+    """Return the text to store for `document`: compact, with sorted members, in UTF-8."""
     return dump_bytes(document)
 
 
 def is_dataset(document: JSON) -> bool:
-    """Return True if the JSON of an ``attributes.json`` is that of a dataset, by n5-java's rule."""
+    """Return True if the JSON of an ``attributes.json`` describes a dataset, by n5-java's rule."""
     # A dataset has ``dimensions``, ``blockSize``, ``dataType`` and one of ``compression``,
-    # ``compressionType`` (version 0) and ``codecs``; whether they make sense is another question.
+    # ``compressionType`` (version 0) and ``codecs``; their values are not checked.
     return (
         isinstance(document, Mapping)
         and all(name in document for name in ("dimensions", "blockSize", "dataType"))
@@ -67,7 +66,7 @@ def is_dataset(document: JSON) -> bool:
 
 
 def is_marker(document: JSON) -> bool:
-    """Return True if an ``attributes.json`` has nothing but the version of a container."""
+    """Return True if an ``attributes.json`` has only the version of a container."""
     return isinstance(document, Mapping) and document.keys() <= {"n5"}
 
 
@@ -82,7 +81,7 @@ _VERSION = re.compile(r"(\d+)(?:\.(\d+))?(?:\.(\d+))?(.*)", re.DOTALL | re.ASCII
 
 
 class Version(NamedTuple):
-    """A semantic version with whatever follows it, such as ``-SNAPSHOT``."""
+    """A semantic version with its suffix, such as ``-SNAPSHOT``."""
 
     major: int
     minor: int
@@ -94,7 +93,7 @@ class Version(NamedTuple):
 
 
 def parse_version(value: JSON) -> Version | None:
-    """Read the attribute ``n5``, text or a number; None if it is missing (None) or no version."""
+    """Read the attribute ``n5``, text or a number; None if it is missing (None) or not a version."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
     match = _VERSION.fullmatch(str(value))
@@ -106,7 +105,7 @@ def parse_version(value: JSON) -> Version | None:
 
 def check_version(value: JSON) -> None:
     """Raise UnsupportedError if the attribute ``n5`` of a root names a major version above 4."""
-    # Containers without a readable version, as TensorStore makes them, are fine.
+    # Containers without a readable version, such as TensorStore's, are accepted.
     version = parse_version(value)
     if version is not None and version.major > _NEWEST_MAJOR:
         raise UnsupportedError(f"Incompatible N5 version {version} (this reads up to {_NEWEST_MAJOR})")

@@ -1,4 +1,4 @@
-"""The N5 format as the code for chunked arrays sees it."""
+"""The N5 format, for the code for chunked arrays."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ __all__ = ["N5Format", "N5Options", "parse_n5", "to_stored_array"]
 
 @dataclass(frozen=True, slots=True)
 class N5Options:
-    """Members of a spec that only N5 has."""
+    """Members of a spec that are specific to N5."""
 
-    # True if blocks at the edges are written without what lies beyond the dataset, as n5-java and z5py
-    # do, instead of padded, as TensorStore does. Either way all of them read it.
+    # True if blocks at the edges are cropped to the dataset, as in n5-java and z5py, instead of padded, as in
+    # TensorStore.  All of them read both.
     crop_end_blocks: bool = False
 
 
@@ -90,17 +90,17 @@ class N5Format(Format):
         return is_dataset(document)
 
     def parse_metadata(self, document: JSON) -> N5Metadata:
-        """Read an ``attributes.json``; its compression must be a known one."""
+        """Read an ``attributes.json``; its compression must be known."""
         metadata = parse_metadata(document)
         block_codec(metadata)
         return metadata
 
     def template_key(self, document: JSON) -> JSON | None:
-        """Return the members that are no attributes, with the rank in place of dimensions."""
+        """Return the members other than attributes, with the rank in place of dimensions."""
         return template_key(document)
 
     def without_attributes(self, metadata: N5Metadata) -> N5Metadata:
-        """Return the metadata with the members that chunks are read by."""
+        """Return the metadata with only the members needed to read chunks."""
         return without_attributes(metadata)
 
     def create(self, constraints: N5Constraints, options: N5Options, schema: Schema) -> N5Metadata:
@@ -108,13 +108,13 @@ class N5Format(Format):
         return create_metadata(constraints, schema)
 
     def adopt(self, metadata: N5Metadata, existing: Mapping[str, JSON]) -> N5Metadata | None:
-        """Return the metadata with the version of the container, if that is all that the group has."""
+        """Return the metadata with the version of the container, if the group has nothing else."""
         return parse_metadata({**existing, **metadata.document}) if is_marker(existing) else None
 
     def check(
         self, metadata: N5Metadata, constraints: N5Constraints, options: N5Options, schema: Schema
     ) -> None:
-        """Raise if stored metadata isn't what a spec asks for."""
+        """Raise if stored metadata doesn't match a spec."""
         check_metadata(metadata, constraints, schema)
 
     def schema_of(self, metadata: N5Metadata, options: N5Options) -> Schema:
@@ -130,11 +130,11 @@ class N5Format(Format):
         return spec_members(metadata)
 
     def container_key(self, path: str) -> str | None:
-        """Return the key of the root of the container, ``*.n5``, that the dataset is in."""
+        """Return the key of the root of the dataset's container, ``*.n5``."""
         return container_key(path)
 
     def check_container(self, document: JSON) -> None:
-        """Raise if the group is the root of a container of a version above 4."""
+        """Raise if the group is the root of a container with a version above 4."""
         if isinstance(document, Mapping):
             check_version(document.get("n5"))
 
@@ -143,7 +143,7 @@ class N5Format(Format):
         return resize(metadata, shape)
 
     def same_but_resized(self, a: N5Metadata, b: N5Metadata) -> bool:
-        """Return True if two documents differ in nothing but dimensions and attributes."""
+        """Return True if two documents differ only in dimensions and attributes."""
         return _identity(a) == _identity(b)
 
     def encode(self, metadata: N5Metadata) -> bytes:
@@ -151,7 +151,7 @@ class N5Format(Format):
         return dump_document(metadata.document)
 
     def stored_array(self, metadata: N5Metadata, prefix: str, options: N5Options) -> StoredArray:
-        """Return the array as it lies in its kvstore."""
+        """Return the array as stored in its kvstore."""
         return to_stored_array(metadata, prefix, crop=options.crop_end_blocks)
 
 
@@ -168,7 +168,7 @@ def _identity(metadata: N5Metadata) -> tuple[object, ...]:
 
 
 def to_stored_array(metadata: N5Metadata, prefix: str, *, crop: bool = False) -> StoredArray:
-    """Return a dataset as it lies in its kvstore."""
+    """Return a dataset as stored in its kvstore."""
     fill_value = metadata.dtype.zero()
     item = ChunkSpec(metadata.block_size, fill_value.dtype, fill_value)
     return StoredArray(

@@ -45,19 +45,19 @@ ITEM_NBYTES = {
     "float32": 4,
     "float64": 8,
 }
-"""Types that an N5 dataset can have as an array of numbers, with the size of an element in bytes."""
+"""Numeric data types of N5 datasets, with the size of an element in bytes."""
 
 DATASET_MEMBERS = ("dimensions", "blockSize", "dataType", "compression", "axes", "units", "resolution")
-"""Members with a meaning of their own; all others are attributes."""
+"""Members with a defined meaning; all others are attributes."""
 
 
 def parse_size(lowest: int) -> Callable[[JSON], int]:
-    """Return a reader of one extent in elements that is at least `lowest`."""
+    """Return a parser of one extent in elements, at least `lowest`."""
     return lambda value: expect_int(value, lowest, 2**63 - 2)
 
 
 def parse_ranked(element: Callable[[JSON], T], rank: int | None) -> Callable[[JSON], tuple[T, ...]]:
-    """Return a reader of an array with one value per dimension; `rank` is None if not known yet."""
+    """Return a parser of an array with one value per dimension; `rank` is None if not known yet."""
 
     def parse(value: JSON) -> tuple[T, ...]:
         n = len(expect_array(value, rank))
@@ -69,7 +69,7 @@ def parse_ranked(element: Callable[[JSON], T], rank: int | None) -> Callable[[JS
 
 
 def parse_axes(rank: int | None) -> Callable[[JSON], tuple[str, ...]]:
-    """Return a reader of ``axes``: labels, unique but for the empty one."""
+    """Return a parser of ``axes``: labels, unique except for the empty one."""
 
     def parse(value: JSON) -> tuple[str, ...]:
         labels = parse_ranked(expect_string, rank)(value)
@@ -95,12 +95,12 @@ def array_data_type(dtype: DataType) -> str:
 
 
 def dtype_of(data_type: str) -> DataType:
-    """Return the type of the elements of an array; text for ``string``."""
+    """Return the element type of an array; text for ``string``."""
     return dtypes["ustring" if data_type == "string" else data_type]
 
 
 def parse_array_data_type(value: JSON) -> str:
-    """Read a ``dataType`` that arrays can have: ten types of numbers, and ``string``; case matters."""
+    """Read a ``dataType`` for arrays: ten types of numbers, and ``string``; case matters."""
     name = expect_string(value)
     if name == "string":
         return name
@@ -110,7 +110,7 @@ def parse_array_data_type(value: JSON) -> str:
 
 
 def parse_stored_data_type(value: JSON) -> str:
-    """Read a ``dataType`` as n5-java may have written it, which includes ``object``."""
+    """Read a ``dataType`` that n5-java may have written, including ``object``."""
     return "object" if value == "object" else parse_array_data_type(value)
 
 

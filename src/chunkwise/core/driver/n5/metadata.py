@@ -7,12 +7,12 @@ and Neuroglancer use them.  All lists are in N5 order, which is the order of the
 
 Compatibility
 -------------
-A stored document is read as forgivingly as n5-java does:
+A stored document is read as leniently as by n5-java:
 
 * ``compressionType`` (version 0 metadata) stands in for a missing ``compression``;
 * settings of the encoder may be missing, unknown or unusable (`chunkwise.core.codec.n5_compression`);
 * an unknown compression makes the blocks unreadable, not the document;
-* ``axes``, ``units`` and ``resolution`` that are not what TensorStore writes are plain attributes: N5 gives
+* ``axes``, ``units`` and ``resolution`` in a form other than TensorStore's are plain attributes: N5 gives
   these names no meaning, and all other readers open such a dataset.
 """
 
@@ -46,9 +46,9 @@ class N5Metadata:
     dimensions: tuple[int, ...]  # in elements
     block_size: tuple[int, ...]
     data_type: str  # one of the ten number types, ``string`` or ``object``
-    # The ``compression`` object with all defaults filled in; as stored if its type is not known.
+    # The ``compression`` object with all defaults filled in; as stored if its type is unknown.
     compression: Mapping[str, JSON]
-    axes: tuple[str, ...]  # a label for each dimension, empty where there is none
+    axes: tuple[str, ...]  # a label for each dimension, perhaps empty
     units: tuple[str, ...] | None  # base unit of each dimension
     resolution: tuple[float, ...] | None  # multiplier of the unit of each dimension
     attributes: Mapping[str, JSON]  # all other members
@@ -61,7 +61,7 @@ class N5Metadata:
 
     @property
     def shared(self) -> tuple[object, ...]:
-        """Objects that metadata of other shapes and attributes may share."""
+        """Objects that metadata with other shapes and attributes may share."""
         return self.block_size, self.data_type, self.compression, self.axes, self.units, self.resolution
 
     @property
@@ -70,7 +70,7 @@ class N5Metadata:
         return self.dimensions
 
     def with_shape_and_attributes(self, document: dict[str, JSON]) -> N5Metadata | None:
-        """Return the metadata of a document with the same template key; None if it has to be parsed."""
+        """Return the metadata of a document with the same template key; None if it must be parsed."""
         dimensions = document["dimensions"]
         if any(type(n) is not int or not 0 <= n < 2**62 for n in dimensions):
             return None
@@ -133,7 +133,7 @@ def _stored_compression(value: JSON) -> Mapping[str, JSON]:
 
 
 def to_json(metadata: N5Metadata) -> dict[str, JSON]:
-    """Return the document of a dataset in canonical form, as TensorStore writes it."""
+    """Return the document of a dataset in canonical form, as in TensorStore."""
     out = dict(metadata.attributes)
     out["dimensions"] = list(metadata.dimensions)
     out["blockSize"] = list(metadata.block_size)
@@ -149,7 +149,7 @@ def to_json(metadata: N5Metadata) -> dict[str, JSON]:
 
 
 def spec_members(metadata: N5Metadata) -> dict[str, JSON]:
-    """Return what a spec can have of it: no axes and units that say nothing of the dimensions."""
+    """Return the members for a spec, without axes and units that don't describe the dimensions."""
     plain = {
         name: value for name, value in metadata.attributes.items() if name not in members.DATASET_MEMBERS
     }
@@ -168,14 +168,14 @@ def block_codec(metadata: N5Metadata) -> N5Block | N5StringBlock:
 
 
 def template_key(document: JSON) -> JSON | None:
-    """Return the members that are no attributes, with the rank in place of dimensions."""
+    """Return the members other than attributes, with the rank in place of dimensions."""
     if type(document) is not dict or type(document.get("dimensions")) is not list:
         return None
     return [len(document["dimensions"]), {name: document[name] for name in _TEMPLATE if name in document}]
 
 
 def without_attributes(metadata: N5Metadata) -> N5Metadata:
-    """Return the metadata with no more attributes than malformed members of the template are."""
+    """Return the metadata without attributes, except for malformed members of the template."""
     document = {
         name: value for name, value in metadata.document.items() if name in (*_TEMPLATE, "dimensions")
     }
@@ -184,7 +184,7 @@ def without_attributes(metadata: N5Metadata) -> N5Metadata:
 
 
 def resize(metadata: N5Metadata, shape: tuple[int, ...]) -> N5Metadata:
-    """Return the metadata of the dataset with other dimensions; the rest of its document is kept."""
+    """Return the metadata of the dataset with other dimensions; the rest of the document is kept."""
     if len(shape) != metadata.rank:
         raise SpecError(f"New shape has rank {len(shape)}, but the dataset has rank {metadata.rank}")
     return replace(metadata, dimensions=shape, document={**metadata.document, "dimensions": list(shape)})

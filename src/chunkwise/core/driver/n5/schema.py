@@ -1,4 +1,4 @@
-"""Between ``attributes.json`` and a schema, both ways."""
+"""Conversion between ``attributes.json`` and a schema."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def schema_of(metadata: N5Metadata) -> Schema:
 
 
 def _layout(rank: int, block_size: tuple[int, ...] | None) -> ChunkLayout:
-    """Return the layout that every dataset has: the first dimension innermost, blocks from the origin."""
+    """Return the layout of every dataset: the first dimension innermost, blocks from the origin."""
     layout = ChunkLayout(rank=rank)
     layout.set_grid_origin([0] * rank, hard=True)
     layout.set_inner_order(list(range(rank))[::-1], hard=True)
@@ -52,7 +52,7 @@ def _layout(rank: int, block_size: tuple[int, ...] | None) -> ChunkLayout:
 
 
 def _domain(constraints: N5Constraints, schema: Schema) -> IndexDomain | None:
-    """Return the known part of the domain: the origin, as soon as anything else is."""
+    """Return the known part of the domain; the origin is known as soon as anything else is."""
     rank = constraints.rank if constraints.rank is not None else schema.rank
     known = (constraints.dimensions, constraints.axes, schema.domain)
     if rank is None or all(part is None for part in known):
@@ -61,7 +61,7 @@ def _domain(constraints: N5Constraints, schema: Schema) -> IndexDomain | None:
 
 
 def constraint_schema(constraints: N5Constraints, schema: Schema) -> Schema:
-    """Return the schema of the constraints of a spec and of its schema."""
+    """Return the combined schema of a spec's constraints and its schema."""
     if schema.dtype is not None:
         array_data_type(schema.dtype)
     rank = constraints.rank if constraints.rank is not None else schema.rank
@@ -75,7 +75,7 @@ def constraint_schema(constraints: N5Constraints, schema: Schema) -> Schema:
     derived.update(codec=N5CodecSpec.of(constraints.compression))
     if constraints.units is not None:
         derived.update(dimension_units=units_of(constraints.units, constraints.resolution))
-    return derived.merged(schema).without_fill_value()  # for which the format has no place
+    return derived.merged(schema).without_fill_value()  # which the format can't store
 
 
 def default_compression(itemsize: int) -> dict[str, JSON]:
@@ -162,7 +162,7 @@ def _check_no_fill_value(schema: Schema) -> None:
 
 
 def check_metadata(metadata: N5Metadata, constraints: N5Constraints, schema: Schema) -> None:
-    """Raise if an existing dataset isn't what a spec asks for."""
+    """Raise if an existing dataset doesn't match a spec."""
     check_constraints(constraints, metadata)
     if schema.is_met_by(metadata.dtype, metadata.rank):
         return
@@ -197,7 +197,7 @@ def _check_units(metadata: N5Metadata, schema: Schema) -> None:
 
 
 def units_of(units: Sequence[str] | None, resolution: Sequence[float] | None) -> tuple[Unit, ...] | None:
-    """Return the dimension units that the two members mean; None if they mean none."""
+    """Return the dimension units from the two members, or None."""
     if units is None:
         return None
     factors = resolution if resolution is not None else (1.0,) * len(units)

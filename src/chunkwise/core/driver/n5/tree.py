@@ -1,4 +1,4 @@
-"""How N5 keeps trees.
+"""Trees in N5.
 
 Specification: N5 README, "File-system specification".
 """
@@ -18,11 +18,11 @@ from chunkwise.errors import InvalidArgumentError
 __all__ = ["DATASET_NAMES", "N5Tree"]
 
 DATASET_NAMES = ("dimensions", "blockSize", "dataType", "compression", "compressionType", "codecs")
-"""Members of ``attributes.json`` that say how the blocks of an N5 dataset are stored."""
+"""Members of ``attributes.json`` that describe how the blocks of an N5 dataset are stored."""
 
 
 class N5Tree(TreeFormat):
-    """One ``attributes.json`` a node, whose members are the attributes; every directory is a group."""
+    """One ``attributes.json`` for each node, whose members are the attributes; every directory is a group."""
 
     name: ClassVar[FormatName] = "n5"
     title: ClassVar[str] = "N5"
@@ -46,15 +46,15 @@ class N5Tree(TreeFormat):
     reversed_axes: ClassVar[bool] = True
 
     def load(self, raw: bytes | bytearray | memoryview) -> JSON:
-        """Return the JSON value, as forgiving as n5-java."""
+        """Return the JSON value, as lenient as n5-java."""
         return load_document(raw)
 
     def kind_of(self, key: str, document: Mapping[str, JSON]) -> tuple[Literal["array", "group"], str]:
-        """Return array for what has the members of a dataset."""
+        """Return "array" for a document with the members of a dataset."""
         return ("array" if is_dataset(document) else "group"), ""
 
     def float_marker(self, value: float) -> JSON:
-        """Return a number, or the name of one that isn't finite."""
+        """Return a number, or the name of a non-finite one."""
         return value if math.isfinite(value) else "NaN" if value != value else f"{'-' * (value < 0)}Infinity"
 
     def own_members(self, kind: str) -> tuple[str, ...]:
@@ -62,13 +62,13 @@ class N5Tree(TreeFormat):
         return (*DATASET_NAMES, "n5") if kind == "array" else ("n5",)
 
     def attributes_of(self, document: Mapping[str, JSON], kind: str) -> dict[str, JSON]:
-        """Return all members but those of a dataset."""
-        # "axes", "units" and "resolution" count as attributes, as for other N5 software, and so does "n5".
+        """Return all members except those of a dataset."""
+        # As in other N5 software, "axes", "units", "resolution" and "n5" count as attributes.
         own = DATASET_NAMES if kind == "array" else ()
         return {name: value for name, value in document.items() if name not in own}
 
     def compression(self, document: Mapping[str, JSON]) -> JSON:
-        """Return ``compression``, also of version 0."""
+        """Return ``compression``, also from version 0."""
         return document.get("compression", {"type": document.get("compressionType", "raw")})
 
     def group_documents(self, attributes: Mapping[str, JSON]) -> dict[str, JSON]:
@@ -76,8 +76,8 @@ class N5Tree(TreeFormat):
         return {ATTRIBUTES_KEY: dict(attributes)}
 
     def check_group_attributes(self, attributes: Mapping[str, JSON]) -> None:
-        """Raise for those of a container or a dataset."""
+        """Raise for attributes of a container or a dataset."""
         if "n5" in attributes:
-            raise InvalidArgumentError('"n5" says the version of the container; it is no attribute')
+            raise InvalidArgumentError('"n5" is the version of the container, not an attribute')
         if is_dataset({**attributes}):
             raise InvalidArgumentError("these attributes would make a dataset of an N5 group")

@@ -1,1 +1,1 @@
-"""neuroglancer's precomputed volumes: the document ``info``, and what it means as an array for each scale."""
+"""neuroglancer's precomputed volumes: the document ``info``, and an array for each scale."""

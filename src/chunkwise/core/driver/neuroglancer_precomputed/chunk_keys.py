@@ -1,4 +1,4 @@
-"""Keys of the chunks of a scale: bounds of their voxels, or identifiers in shards; the grid that they are of.
+"""Keys of the chunks of a scale, from voxel bounds or as identifiers in shards, and the scale's grid.
 
 Specification
 -------------
@@ -29,7 +29,7 @@ def chunk_name(starts: Sequence[int], stops: Sequence[int]) -> str:
 
 
 def parse_chunk_name(name: str) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """Return the corners of the chunk of that name; None if it is not as `chunk_name` gives it."""
+    """Return the corners of the chunk with that name; None if `chunk_name` doesn't return such names."""
     found = _NAME.fullmatch(name)
     if found is None:
         return None
@@ -39,7 +39,7 @@ def parse_chunk_name(name: str) -> tuple[tuple[int, ...], tuple[int, ...]] | Non
 
 
 class ClippedGrid(NamedTuple):
-    """A regular grid from the origin on; its last cells end with the array."""
+    """A regular grid from the origin, whose last cells end with the array."""
 
     cell_shape: tuple[int, ...]
     shape: tuple[int, ...]
@@ -75,7 +75,7 @@ class ClippedGrid(NamedTuple):
 
 
 class VoxelBoundKeys(NamedTuple):
-    """``8_8_40/0-64_0-64_0-64``; the grid's last dimension, channels, has one cell and no place in keys."""
+    """``8_8_40/0-64_0-64_0-64``; keys leave out the grid's last dimension, channels, which has one cell."""
 
     prefix: str
     grid: ClippedGrid
@@ -108,7 +108,7 @@ class VoxelBoundKeys(NamedTuple):
         return map(self.key, product(*cells))
 
     def cell(self, key: str, rank: int) -> tuple[int, ...] | None:
-        """Return the cell that is stored under `key`; None if `key` is not that of a chunk."""
+        """Return the cell that is stored under `key`; None if `key` is not a chunk's key."""
         found = parse_chunk_name(key[len(self.prefix) :]) if key.startswith(self.prefix) else None
         if found is None:
             return None
@@ -126,7 +126,7 @@ class MortonKeys(NamedTuple):
 
     @property
     def prefix(self) -> str:
-        """Empty: the store has nothing but chunks."""
+        """Empty: the store has only chunks."""
         return ""
 
     @property
@@ -136,15 +136,15 @@ class MortonKeys(NamedTuple):
 
     @property
     def scalar(self) -> str:
-        """Empty, as the prefix."""
+        """Empty, like the prefix."""
         return ""
 
     def under(self, path: str) -> MortonKeys:
-        """Return the keys, which are those of a store of their own wherever that is."""
+        """Return the keys unchanged: they belong to a separate store, wherever that is."""
         return self
 
     def _bits(self) -> Iterator[tuple[int, int]]:
-        """Yield the dimension, and which bit of its number of the cell, of each bit of the code."""
+        """Yield the dimension, and the bit of the cell's number in it, for each bit of the code."""
         widths = [(n - 1).bit_length() if n else 0 for n in self.n_cells]
         for bit in range(max(widths)):
             for dim in range(3):
@@ -156,7 +156,7 @@ class MortonKeys(NamedTuple):
         return sum((cell[dim] >> bit & 1) << at for at, (dim, bit) in enumerate(self._bits()))
 
     def shard_shape(self, n_bits: int) -> tuple[int, int, int]:
-        """Return the extent, in cells, of a block whose codes differ in the lowest `n_bits` only."""
+        """Return the extent, in cells, of a block whose codes differ only in the lowest `n_bits`."""
         sizes = [1, 1, 1]
         for _, (dim, _) in zip(range(n_bits), self._bits(), strict=False):
             sizes[dim] *= 2
@@ -165,7 +165,7 @@ class MortonKeys(NamedTuple):
 
     @property
     def n_bits(self) -> int:
-        """Length of the codes."""
+        """Length of the codes, in bits."""
         return sum(1 for _ in self._bits())
 
     def key(self, cell: Sequence[int]) -> str:

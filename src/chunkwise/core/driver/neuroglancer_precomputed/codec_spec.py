@@ -14,11 +14,11 @@ __all__ = ["PrecomputedCodecSpec"]
 
 
 class PrecomputedCodecSpec(CodecSpec):
-    """Encoding of chunks, and compression of what is in shards, as a schema constraint."""
+    """Encoding of chunks, and compression of the content of shards, as a schema constraint."""
 
     driver = "neuroglancer_precomputed"
     encoding: Encoding
-    shard_data_encoding: str | None  # None is open
+    shard_data_encoding: str | None  # None means open
 
     @classmethod
     def _parse(cls, members: dict[str, JSON]) -> Self:

@@ -39,10 +39,10 @@ class PrecomputedConstraints:
     resolution: tuple[float, ...] | None = None
     encoding: Encoding = field(default_factory=Encoding)
     block_size: tuple[int, ...] | None = None
-    sharding: Any = MISSING  # None demands that there is none
+    sharding: Any = MISSING  # None requires that there is none
 
     def to_json(self) -> dict[str, JSON]:
-        """Return the members of a spec; the data type is a member of every spec."""
+        """Return the members of a spec, without the data type, which every spec has."""
         multiscale: dict[str, JSON] = {"type": self.type, "num_channels": self.n_channels}
         scale: dict[str, JSON] = {"key": self.key}
         for name, value in (
@@ -64,7 +64,7 @@ class PrecomputedConstraints:
         return {name: value for name, value in out.items() if value is not None and value != {}}
 
     def check_info(self, info: Info) -> None:
-        """Raise if a volume is not what is asked for."""
+        """Raise if a volume doesn't match."""
         for name, wanted, found in (
             ("type", self.type, info.type),
             ("num_channels", self.n_channels, info.n_channels),
@@ -74,7 +74,7 @@ class PrecomputedConstraints:
                 raise _differs(name, wanted, found)
 
     def check_scale(self, scale: Scale) -> None:
-        """Raise if a scale is not what is asked for."""
+        """Raise if a scale doesn't match."""
         found = scale.encoding
         for name, wanted, value in (
             ("key", self.key, scale.key),

@@ -1,4 +1,4 @@
-"""A scale of a precomputed volume as the code for chunked arrays sees it."""
+"""A scale of a precomputed volume, for the code for chunked arrays."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ __all__ = ["FORMAT", "PrecomputedFormat", "PrecomputedMetadata", "scale_director
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PrecomputedMetadata:
-    """A volume, and which of its scales the array is."""
+    """A volume, and the number of the scale that is the array."""
 
     info: Info
     scale_index: int
@@ -63,7 +63,7 @@ class PrecomputedMetadata:
 
     @property
     def shared(self) -> tuple[object, ...]:
-        """Only itself: where the chunks are depends on the size."""
+        """Only itself: the locations of chunks depend on the size."""
         return (self,)
 
     def with_shape_and_attributes(self, document: dict[str, JSON]) -> None:
@@ -81,15 +81,15 @@ def scale_directory(key: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PrecomputedFormat(Format):
-    """Scales of precomputed volumes; an open one knows which scale it is."""
+    """Scales of precomputed volumes; an open one knows its number."""
 
     driver: ClassVar[str] = "neuroglancer_precomputed"
 
     chosen: PrecomputedConstraints = field(default_factory=PrecomputedConstraints)
-    schema: Schema | None = None  # what a spec asks for besides; it may tell which scale is meant
+    schema: Schema | None = None  # the spec's schema, which may select the scale
 
     def of(self, constraints: PrecomputedConstraints, schema: Schema | None = None) -> PrecomputedFormat:
-        """Return the format of the scale that a spec asks for."""
+        """Return the format of the scale in a spec."""
         return replace(self, chosen=constraints, schema=schema)
 
     def of_scale(self, metadata: PrecomputedMetadata) -> PrecomputedFormat:
@@ -97,7 +97,7 @@ class PrecomputedFormat(Format):
         return self.of(PrecomputedConstraints(scale_index=metadata.scale_index, chunk_size=metadata.chunk))
 
     def parse_options(self, members: Members) -> None:
-        """Take nothing: what only this format has are constraints."""
+        """Take nothing: the format's own members are constraints."""
         return
 
     def options_to_json(self, options: None) -> dict[str, JSON]:
@@ -105,7 +105,7 @@ class PrecomputedFormat(Format):
         return {}
 
     def parse_constraints(self, value: JSON) -> PrecomputedConstraints:
-        """Read the members of a spec that only this format has, as one object."""
+        """Read the format's own members of a spec, as one object."""
         return parse_constraints(value)
 
     def constraints_to_json(self, constraints: PrecomputedConstraints) -> dict[str, JSON]:
@@ -125,7 +125,7 @@ class PrecomputedFormat(Format):
         return self.metadata(parse_info(document))
 
     def metadata(self, info: Info) -> PrecomputedMetadata:
-        """Return the scale that is asked for."""
+        """Return the requested scale."""
         self.chosen.check_info(info)
         schema = Schema() if self.schema is None else self.schema
         if schema.dtype is not None and schema.dtype != info.dtype:
@@ -140,7 +140,7 @@ class PrecomputedFormat(Format):
         return PrecomputedMetadata(info, number, scale, chunk)
 
     def last_scale(self, info: Info, number: int | None = None) -> PrecomputedMetadata:
-        """Return the last scale of a volume, as that of `number` if it is given."""
+        """Return the last scale of a volume, as scale `number` if given."""
         scale = info.scales[-1]
         number = len(info.scales) - 1 if number is None else number
         return PrecomputedMetadata(info, number, scale, scale.chunk_sizes[0])
@@ -148,7 +148,7 @@ class PrecomputedFormat(Format):
     def create(
         self, constraints: PrecomputedConstraints, options: None, schema: Schema
     ) -> PrecomputedMetadata:
-        """Choose the metadata of a scale, of whose volume nothing is known."""
+        """Choose the metadata of a scale in an unknown volume."""
         info = with_new_scale(None, replace(constraints, scale_index=None), schema)
         return self.last_scale(info, constraints.scale_index or 0)
 
@@ -159,7 +159,7 @@ class PrecomputedFormat(Format):
         options: None,
         schema: Schema,
     ) -> None:
-        """Raise if a scale isn't what a spec asks for."""
+        """Raise if a scale doesn't match a spec."""
         constraints.check_info(metadata.info)
         constraints.check_scale(metadata.scale)
         if schema.fill_value is not None:
@@ -177,7 +177,7 @@ class PrecomputedFormat(Format):
         return domain
 
     def metadata_to_json(self, metadata: PrecomputedMetadata) -> dict[str, JSON]:
-        """Return the members of a spec that demands this scale."""
+        """Return the members of a spec that requires this scale."""
         scale, info = metadata.scale, metadata.info
         members = scale.to_json()
         del members["chunk_sizes"]
@@ -201,11 +201,11 @@ class PrecomputedFormat(Format):
         )
 
     def resized(self, metadata: PrecomputedMetadata, shape: tuple[int, ...]) -> PrecomputedMetadata:
-        """Raise: a scale has the size that it has."""
+        """Raise: the size of a scale is fixed."""
         raise UnsupportedError("neuroglancer_precomputed volumes can't be resized")
 
     def stored_array(self, metadata: PrecomputedMetadata, prefix: str, options: None) -> StoredArray:
-        """Return the scale as it lies in its kvstore, or in that of its shards; its origin is 0."""
+        """Return the scale as stored in its kvstore, or in that of its shards; its origin is 0."""
         scale, info = metadata.scale, metadata.info
         grid = grid_of(scale, metadata.chunk, info.n_channels)
         fill_value = info.dtype.zero()

@@ -1,4 +1,4 @@
-"""The members of an ``info`` document, as it is stored and as a spec has them.
+"""The members of an ``info`` document, as stored and in specs.
 
 Specification
 -------------
@@ -55,7 +55,7 @@ _DEFAULT_JPEG_QUALITY = 75
 
 
 def check_dtype(dtype: DataType) -> DataType:
-    """Return `dtype`; raise for one that the format doesn't have."""
+    """Return `dtype`; raise for one that the format lacks."""
     if dtype.name not in _DTYPES:
         raise InvalidArgumentError(
             f"{dtype.name} data type is not one of the supported data types: {', '.join(_DTYPES)}"
@@ -82,7 +82,7 @@ class Encoding(NamedTuple):
 
 
 def take_encoding(members: Members, default: Any = None) -> Encoding:
-    """Take ``encoding`` and what goes with it; `default` stands in for a missing ``encoding``."""
+    """Take ``encoding`` and its options; `default` replaces a missing ``encoding``."""
     choose = partial(expect_one_of, choices=ENCODINGS)
     name = (
         members.take("encoding", choose) if default is MISSING else members.take("encoding", choose, default)
@@ -100,7 +100,7 @@ def take_encoding(members: Members, default: Any = None) -> Encoding:
 
 
 def check_encoding(encoding: str | None, dtype: DataType | None, n_channels: int | None) -> None:
-    """Raise if an encoding can't have that data type or so many channels; None is not known."""
+    """Raise if an encoding can't have this data type or number of channels; None means unknown."""
 
     def fail(text: str) -> FailedPreconditionError:
         return FailedPreconditionError(text)
@@ -154,7 +154,7 @@ class Scale:
     sharding: Sharding | None
 
     def to_json(self) -> dict[str, JSON]:
-        """Return the members as ``info`` has them."""
+        """Return the members for ``info``."""
         out: dict[str, JSON] = {
             "key": self.key,
             "size": list(self.size),
@@ -172,16 +172,16 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class Info:
-    """A volume: what its scales have in common, and they."""
+    """A volume: its scales, and their common properties."""
 
     type: str  # "image" or "segmentation"
     dtype: DataType
     n_channels: int
     scales: tuple[Scale, ...]
-    document: dict[str, JSON]  # normalized: with all members of scales, and those that mean nothing here
+    document: dict[str, JSON]  # normalized: all members of scales, and unknown members
 
     def with_scale(self, scale: Scale) -> Info:
-        """Return the volume with one scale more."""
+        """Return the volume with one more scale."""
         document = {**self.document, "scales": [*self.document["scales"], scale.to_json()]}
         return replace(self, scales=(*self.scales, scale), document=document)
 
@@ -199,7 +199,7 @@ def new_info(kind: str, dtype: DataType, n_channels: int) -> Info:
 
 
 def parse_scale(value: JSON, dtype: DataType, n_channels: int) -> tuple[Scale, dict[str, JSON]]:
-    """Read an element of ``scales``; also return the members that mean nothing here."""
+    """Read an element of ``scales``; also return unknown members."""
     members = Members(value)
     key = members.take("key", expect_string)
     size = members.take("size", parse_xyz(-(2**63)))

@@ -1,7 +1,7 @@
 """Opening a scale of a volume, or adding one to it, in the order that makes concurrent creators safe.
 
-As `chunkwise.core.driver.chunked.open_flow`, but the document is that of the volume: a new scale is added
-to the scales that it has, on condition that nobody else has changed it.
+Like `chunkwise.core.driver.chunked.open_flow`, but the document belongs to the volume: a new scale is added
+to its scales, on condition that the document is unchanged.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["open_scale"]
 
 
 def open_scale(request: OpenRequest, format: PrecomputedFormat) -> Flow[Opened]:
-    """Open or create the scale that `request` describes, which `format` is of."""
+    """Open or create the scale described by `request`; `format` belongs to it."""
     mode = request.mode
     if mode.assume_metadata or mode.assume_cached_metadata:
         metadata = format.create(request.constraints, request.options, request.schema)
@@ -58,11 +58,11 @@ def open_scale(request: OpenRequest, format: PrecomputedFormat) -> Flow[Opened]:
 
 
 def _replaced(request: OpenRequest, format: PrecomputedFormat) -> Flow[Opened]:
-    """Put a new volume of one scale in the place of all that is there."""
+    """Replace everything by a new volume of one scale."""
     now = time.time()
     try:
         metadata = format.last_scale(with_new_scale(None, request.constraints, request.schema))
-        format.of_scale(metadata).stored_array(metadata, request.path, None)  # its codecs can be opened
+        format.of_scale(metadata).stored_array(metadata, request.path, None)  # raises if its codecs fail
     except ChunkwiseError as e:
         raise prefix(e, f"Error writing {request.name}") from None
     generation = yield from replaced(request, {format.metadata_key(None): format.encode(metadata)})

@@ -2,8 +2,8 @@
 
 Compatibility
 -------------
-Choices and errors are TensorStore's: 1 nm where no resolution is given, chunks of a million voxels, shards
-only where the chunks to write are larger than those to read, and then of whole powers of two.
+Choices and errors are TensorStore's: 1 nm without a resolution, chunks of a million voxels, shards only if
+write chunks are larger than read chunks, and then of whole powers of two.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ __all__ = ["constraint_schema", "find_scale", "known_domain", "morton_keys", "sc
 
 LABELS = ("x", "y", "z", "channel")
 _UNIT = "nm"
-_MINISHARD_BITS = 9  # chunks of one minishard, as a power of two
+_MINISHARD_BITS = 9  # number of chunks in one minishard, as a power of two
 _SEGMENT_TYPES = ("uint32", "uint64")
 _BLOCK_VOXELS = 8 * 8 * 8
 
@@ -91,7 +91,7 @@ def _units(resolution: Sequence[float] | None) -> tuple[Unit | None, ...]:
 def _layout(
     domain: IndexDomain, n_channels: int | None, read: Sizes | None, write: Sizes | None, block: Sizes | None
 ) -> ChunkLayout:
-    """Return the constraints on chunks; `read` and `write` are in voxels, None is not known."""
+    """Return the constraints on chunks; `read` and `write` are in voxels, None means unknown."""
     layout = ChunkLayout(rank=4)
     origin = [None if o <= -inf else o for o in domain.inclusive_min]
     layout.set_inner_order([3, 2, 1, 0], hard=True)
@@ -106,7 +106,7 @@ def _layout(
 
 
 def _merged_layout(own: ChunkLayout, wanted: ChunkLayout) -> ChunkLayout:
-    """Return `own` with what a schema wants; errors say what the format can't do."""
+    """Return `own` merged with a schema's layout; errors say what the format can't do."""
     if wanted.is_empty:
         return own
     merged = wanted.copy()
@@ -124,7 +124,7 @@ def _merged_layout(own: ChunkLayout, wanted: ChunkLayout) -> ChunkLayout:
 
 
 def constraint_schema(constraints: PrecomputedConstraints, schema: Schema) -> Schema:
-    """Return the schema of members and schema together, as far as it is known before opening."""
+    """Return the schema of members and schema together, as far as known before opening."""
     if schema.dtype is not None:
         check_dtype(schema.dtype)
     out = Schema(rank=4, dtype=constraints.dtype)
@@ -161,11 +161,11 @@ def morton_keys(size: Sequence[int], chunk: Sequence[int]) -> MortonKeys:
 
 
 def _shard_shape(size: Sequence[int], chunk: Sequence[int], sharding: Sharding) -> tuple[int, ...] | None:
-    """Return the extent of what is in one shard; None if that is no box."""
+    """Return the extent of one shard; None if it isn't a box."""
     keys = morton_keys(size, chunk)
     shared = sharding.preshift_bits + sharding.minishard_bits
     if sharding.hash != "identity" or shared + sharding.shard_bits < keys.n_bits:
-        return None  # distant chunks are together
+        return None  # distant chunks are in one shard
     shape = keys.shard_shape(shared)
     return tuple(c * n for c, n in zip(chunk, shape, strict=True))
 
@@ -176,7 +176,7 @@ def scale_schema(info: Info, scale: Scale, chunk: Sequence[int]) -> Schema:
     write: Sizes | None = chunk
     if scale.sharding is not None:
         write = _shard_shape(scale.size, chunk, scale.sharding)
-        if scale.sharding.shard_bits == 0:  # all chunks are in one, wherever their minishards are
+        if scale.sharding.shard_bits == 0:  # all chunks are in one shard, wherever their minishards are
             write = tuple(-(-n // c) * c for n, c in zip(scale.size, chunk, strict=True))
     return Schema(
         dtype=info.dtype,
@@ -190,7 +190,7 @@ def scale_schema(info: Info, scale: Scale, chunk: Sequence[int]) -> Schema:
 
 
 def find_scale(info: Info, constraints: PrecomputedConstraints, schema: Schema) -> int:
-    """Return the scale of a volume that a spec asks for."""
+    """Return the scale of a volume that a spec requests."""
     if constraints.scale_index is not None:
         if constraints.scale_index >= len(info.scales):
             raise FailedPreconditionError(
@@ -215,7 +215,7 @@ def find_scale(info: Info, constraints: PrecomputedConstraints, schema: Schema) 
 
 
 def with_new_scale(info: Info | None, constraints: PrecomputedConstraints, schema: Schema) -> Info:
-    """Return a volume, a new one if `info` is None, with one scale more."""
+    """Return a volume, a new one if `info` is None, with one more scale."""
     schema = Schema().merged(schema)
     if info is not None:
         constraints.check_info(info)
@@ -310,7 +310,7 @@ def _new_scale(
 
 
 def _choose_block(layout: ChunkLayout, chunk: Sequence[int]) -> tuple[int, ...]:
-    """Return the shape of blocks of about 8 × 8 × 8 voxels: that of small chunks, or what a schema wants."""
+    """Return the shape of blocks, about 8 × 8 × 8 voxels: that of small chunks, or the schema's."""
     alone = ChunkLayout(rank=4)
     alone.update(read_chunk=layout.codec_chunk)
     if layout.codec_chunk.elements is None:
@@ -348,7 +348,7 @@ def _choose_sharding(
 
 
 def _shared_bits(keys: MortonKeys, layout: ChunkLayout, size: Sequence[int], chunk: Sequence[int]) -> int:
-    """Return the number of lowest bits of their codes in which chunks of one shard may differ."""
+    """Return the number of lowest bits in which the codes of chunks in one shard may differ."""
     grid = layout.write_chunk
     sizes = list(grid.sizes or (None,) * 4)[:3]
     if all(c is None for c in sizes):
@@ -393,5 +393,5 @@ def _resolution(own: Sequence[float] | None, schema: Schema) -> tuple[float, ...
 
 
 def grid_of(scale: Scale, chunk: Sequence[int], n_channels: int) -> ClippedGrid:
-    """Return the grid of the chunks of a scale, from the origin on."""
+    """Return the grid of the chunks of a scale, from the origin."""
     return ClippedGrid((*chunk, n_channels), (*scale.size, n_channels))

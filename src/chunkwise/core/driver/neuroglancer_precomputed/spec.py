@@ -43,11 +43,11 @@ class PrecomputedSpec(ChunkedSpec):
 
     @property
     def precomputed(self) -> PrecomputedFormat:
-        """The format, of the scale that the spec asks for."""
+        """The format, for the scale that the spec requests."""
         return FORMAT.of(self.constraints, self.schema)
 
     def own_members(self, include_defaults: bool) -> dict[str, JSON]:
-        """Return the members that this class knows, without those that every spec has."""
+        """Return the members of this class, without those that every spec has."""
         out = super().own_members(include_defaults)
         out.update(out.pop("metadata", {}))
         return out
@@ -67,7 +67,7 @@ class PrecomputedSpec(ChunkedSpec):
 
     @cached_property
     def domain(self) -> IndexDomain:
-        """Domain as far as it is known; its bounds can't be resized."""
+        """Domain, as far as it is known; its bounds can't be resized."""
         return known_domain(self.constraints, self.schema)
 
     def check_consistent(self) -> None:
@@ -89,7 +89,7 @@ class PrecomputedSpec(ChunkedSpec):
         return "neuroglancer-precomputed:"
 
     def minimal(self) -> Self:
-        """Return the spec without constraints but the number of the scale."""
+        """Return the spec with only the number of the scale as constraint."""
         alone = self.format.parse_constraints({})
         return replace(
             self,
@@ -98,12 +98,12 @@ class PrecomputedSpec(ChunkedSpec):
         )
 
     def with_metadata(self, metadata: Metadata) -> Self:
-        """Return the spec of an existing scale: all it demands is that scale."""
+        """Return the spec of an existing scale, which requires only that scale."""
         spec = super().with_metadata(metadata)
         return replace(spec, schema=Schema(dtype=metadata.dtype, rank=4))
 
     def open_request(self, path: str, describe: Callable[[str], str]) -> OpenRequest:
-        """Return the input of the open flow; the scale must be chosen yet."""
+        """Return the input of the open flow; the scale is chosen later."""
         return super().open_request(path, describe)._replace(format=self.precomputed)
 
 

@@ -19,7 +19,7 @@ class Common(NamedTuple):
     """The properties that the layers share."""
 
     dtype: DataType
-    domain: IndexDomain | None  # hull of the domains, empty ones left out; None if there are no layers
+    domain: IndexDomain | None  # hull of the non-empty domains; None without layers
 
 
 def combine_layers(
@@ -27,7 +27,7 @@ def combine_layers(
     dtype: DataType | None,
     rank: int | None,
 ) -> Common:
-    """Return the common data type and domain of layers; raise with the number of one that doesn't agree."""
+    """Return the common data type and domain of layers; raise with the number of a layer that differs."""
     lower: list[int] = []
     upper: list[int] = []
     labels: tuple[str, ...] = ()
@@ -49,7 +49,7 @@ def combine_layers(
                 dtype = own_type
             if domain is None:
                 raise InvalidArgumentError("Domain must be specified")
-            # Ten thousand layers without labels are the common case, and quick.
+            # A shortcut for the common case of many layers without labels.
             if empty or domain._labels != labels or any(map(ge, domain._lo, domain._hi)):
                 hull = domain if hull is None else _box(lower, upper, labels).hull(domain)
                 lower, upper = list(hull.inclusive_min), list(hull.exclusive_max)
@@ -79,8 +79,7 @@ def _box(lower: Sequence[int], upper: Sequence[int], labels: Sequence[str]) -> I
 
 def final_domain(domain: IndexDomain | None, hull: IndexDomain | None) -> IndexDomain:
     """Return the domain of a stack, with explicit bounds."""
-    # Where a bound of `domain`, which a schema gives, is implicit and infinite, that of the layers' `hull`
-    # counts.
+    # If a bound of `domain`, from a schema, is implicit and infinite, the layers' `hull` has the bound.
     if domain is None and hull is None:
         raise InvalidArgumentError("A stack without layers requires a domain")
     if domain is None or hull is None:
@@ -104,7 +103,7 @@ def final_domain(domain: IndexDomain | None, hull: IndexDomain | None) -> IndexD
 
 
 def common_units(schemas: Iterable[Schema], rank: int) -> DimensionUnits:
-    """Return for each dimension the unit that all schemas which have one agree on, or None."""
+    """Return the unit of each dimension on which all schemas with a unit agree, or None."""
     found: list[set[object]] = [set() for _ in range(rank)]
     units: list[object] = [None] * rank
     for schema in schemas:

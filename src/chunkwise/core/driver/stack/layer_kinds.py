@@ -1,7 +1,7 @@
-"""Specs of layers that differ only in path or elements, which are changed as one.
+"""Specs of layers that differ only in path or elements, which are changed together.
 
-A stack of ten thousand tiles is ten thousand times the same spec with another path, or other elements, and
-another transform.  Such specs share the objects that their fields are, by which they are recognized.
+A stack of ten thousand tiles has ten thousand specs that differ only in path or elements, and in transform.
+The fields of such specs are the same objects, by which they are recognized.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ __all__ = ["elsewhere", "for_each_kind", "is_movable", "kind_of"]
 
 
 def is_movable(driver: DriverSpec) -> bool:
-    """Return True if the path of a spec is that of its kvstore, so that another one can take its place."""
+    """Return True if the path of a spec is its kvstore's, so that it can be replaced."""
     return isinstance(driver, ChunkedSpec) and driver.kvstore is not None
 
 
 def elsewhere(driver: DriverSpec, path: str) -> DriverSpec:
-    """Return a movable spec with another path in its kvstore; all else is shared."""
+    """Return a movable spec with another path in its kvstore; everything else is shared."""
     assert driver.kvstore is not None
     return copied(driver, kvstore=copied(driver.kvstore, path=path))
 
@@ -32,7 +32,7 @@ def for_each_kind(
     drivers: tuple[DriverSpec, ...], change: Callable[[DriverSpec], DriverSpec]
 ) -> tuple[DriverSpec, ...]:
     """Return the result of `change` for each spec, calling it once for specs of one kind."""
-    # What it does to a movable spec must not depend on the path, or to an array on its elements.
+    # Its result must not depend on the path of a movable spec, or the elements of an array.
     known: dict[object, DriverSpec] = {}
     out = []
     for driver in drivers:
@@ -60,7 +60,7 @@ def for_each_kind(
 
 def kind_of(driver: DriverSpec, kvstore: KvStoreSpec) -> tuple[object, ...]:
     """Return a key that is equal for movable specs that differ only in the path of their kvstores."""
-    # It is made of identities, and means nothing when the specs are gone.
+    # The key consists of identities, and is meaningless once the specs are gone.
     return _fields(driver, "kvstore"), _fields(kvstore, "path")
 
 

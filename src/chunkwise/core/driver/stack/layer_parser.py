@@ -1,4 +1,4 @@
-"""A parser of the layers of a stack, most of which differ only in path or elements, and transform."""
+"""A parser of the layers of a stack, which usually differ only in path or elements, and in transform."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ __all__ = ["LayerParser"]
 
 
 class LayerParser:
-    """Parses layers one after the other; what several have in common is parsed once."""
+    """Parses layers one after the other; common parts are parsed once."""
 
-    # A layer that is not like an earlier one is parsed by itself, and so is one with an error in it.  `dtype`
-    # is that of all layers that don't give it.
+    # A layer unlike earlier ones, or with an error, is parsed separately.  `dtype` applies to all layers
+    # without one.
 
     def __init__(self, dtype: DataType | None = None) -> None:
         self._dtype = dtype
-        self._known: dict[object, DriverSpec] = {}
+        self._drivers: dict[object, DriverSpec] = {}
 
     def parse(self, value: JSON) -> Spec:
-        """Return the spec of a layer, or raise as `Spec` does."""
+        """Return the spec of a layer, or raise like `Spec`."""
         try:
             found = self._like_another(value) if isinstance(value, dict) else None
-        except (TypeError, ValueError):  # parsed by itself it has its error
+        except (TypeError, ValueError):  # parsed separately, it raises its error
             found = None
         return parse_base(value) if found is None else found
 
@@ -66,21 +66,21 @@ class LayerParser:
     def _known_kind(
         self, value: dict[str, JSON], transform: IndexTransform, own: str, store: list[JSON]
     ) -> DriverSpec:
-        """Return the driver of the first layer that differs in its transform and the member `own` only."""
+        """Return the driver of the first layer that differs only in its transform and the member `own`."""
         others = [item for item in value.items() if item[0] not in ("transform", own)]
         kind = (transform.output_rank, transform.input_rank, repr(others), repr(store))  # 1 is not true
-        known = self._known.get(kind)
+        known = self._drivers.get(kind)
         if known is None:
             spec = parse_base(value)
             if spec.dtype is None and self._dtype is not None:
                 spec = spec.copy()
                 spec.update(dtype=self._dtype)
-            known = self._known[kind] = spec._driver
+            known = self._drivers[kind] = spec._driver
         return known
 
 
 def _quick_transform(json: JSON) -> IndexTransform | None:
-    """Return a transform of explicit bounds and one stride for each output; None for any other."""
+    """Return a transform with explicit bounds and one stride for each output; None for others."""
     if not isinstance(json, dict) or len(json) != 2 + ("output" in json):
         return None
     lower = json.get("input_inclusive_min")

@@ -12,8 +12,8 @@ Configuration
 >>> Spec({"driver": "stack", "layers": [bottom, {**bottom, "transform": moved}]}).domain
 { [0, 5) }
 
-Where there is no layer, reading is an error.  The member ``fill_value``, which TensorStore doesn't have, says
-what is read instead.
+Reading indices without a layer is an error.  With the member ``fill_value``, which TensorStore lacks, they
+read as that value.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class StackSpec(DriverSpec):
     resource_kinds: ClassVar[tuple[str, ...]] = ("data_copy_concurrency",)
 
     layers: tuple[Spec, ...]  # later ones on top
-    common: Common  # what they agree on; with ten thousand layers that is worth keeping
-    # of indices without a layer; None if these are an error, as in TensorStore
+    common: Common  # their common schema, kept because there may be ten thousand layers
+    # value of indices without a layer; None if these are an error, as in TensorStore
     fill_value: npt.NDArray[Any] | None = None
 
     @property
@@ -72,7 +72,7 @@ class StackSpec(DriverSpec):
 
     @property
     def domain(self) -> IndexDomain:
-        """Hull of the layers' domains, unless the schema has bounds of its own."""
+        """Hull of the layers' domains, unless the schema has bounds."""
         return final_domain(self.schema.domain, self.common.domain)
 
     def own_members(self, include_defaults: bool) -> dict[str, JSON]:
@@ -110,11 +110,11 @@ class StackSpec(DriverSpec):
         return self._mapped(lambda driver: driver.with_recheck(**bounds)) if bounds else self
 
     def with_kvstore(self, kvstore: KvStoreSpec) -> Self:
-        """Fail: layers have kvstores of their own."""
+        """Fail: layers have their own kvstores."""
         raise InvalidArgumentError('"kvstore" not supported by "stack" driver')
 
     def minimal(self) -> Self:
-        """Return the spec with the least that opens the layers."""
+        """Return the spec with minimal specs of the layers."""
         return self._mapped(lambda driver: driver.minimal())
 
     def _mapped(self, change: Callable[[DriverSpec], DriverSpec]) -> Self:
@@ -133,7 +133,7 @@ class StackSpec(DriverSpec):
         return bound.with_parts(for_each_kind(drivers, lambda driver: driver.bind(context)))
 
     def shown(self) -> Self:
-        """Return the unbound spec; as in TensorStore, layers don't show what resources they have."""
+        """Return the unbound spec; as in TensorStore, layers don't show their resources."""
         return self._mapped(lambda driver: driver.strip()).unbound()
 
     def parts(self) -> tuple[DriverSpec | KvStoreSpec, ...]:
@@ -141,14 +141,14 @@ class StackSpec(DriverSpec):
         return tuple(layer._driver for layer in self.layers)
 
     def with_parts(self, parts: tuple[DriverSpec | KvStoreSpec, ...]) -> Self:
-        """Return the spec with other driver specs for the layers, of the same domains and type."""
+        """Return the spec with other driver specs for the layers, with the same domains and type."""
         drivers = [part for part in parts if isinstance(part, DriverSpec)]
         layers = zip(self.layers, drivers, strict=True)
         return replace(self, layers=tuple(Spec._of(driver, layer._transform) for layer, driver in layers))
 
 
 def check_options(schema: Schema) -> Schema:
-    """Return `schema` without soft constraints on chunks; raise for those that a stack can't have."""
+    """Return `schema` without soft constraints on chunks; raise for constraints that a stack can't have."""
     if schema.codec is not None:
         raise InvalidArgumentError('codec option not supported by "stack" driver')
     if schema.fill_value is not None:
@@ -200,8 +200,8 @@ def parse_stack(members: Members, common: SpecMembers) -> StackSpec:
 
 
 def _bounded(layer: Spec) -> Spec:
-    """Return a layer with bounds that its transform leaves open as its driver knows them."""
-    # TensorStore takes them for infinite, and then can't read the stack as a whole.
+    """Return a layer with open bounds of its transform replaced by known bounds of its driver."""
+    # TensorStore considers them infinite, and then can't read the whole stack.
     domain = layer.domain
     if domain is None or layer._transform is None:
         return layer
@@ -212,7 +212,7 @@ def _bounded(layer: Spec) -> Spec:
         return layer
     try:
         return Spec._of(layer._driver, IndexTransform.identity(own).compose(layer._transform))
-    except ChunkwiseError:  # it leads out of the layer, which reading will say
+    except ChunkwiseError:  # it extends beyond the layer; reading will report that
         return layer
 
 

@@ -1,6 +1,6 @@
 """Specs of virtual arrays: functions and a schema.
 
-They have no JSON, but can be pickled if the functions can.
+They have no JSON form, but can be pickled if the functions can.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class VirtualChunkedSpec(DriverSpec):
 
     read_function: Callable[..., Any] | None = None
     write_function: Callable[..., Any] | None = None
-    loop: asyncio.AbstractEventLoop | None = None  # where coroutines are run; is not pickled
+    loop: asyncio.AbstractEventLoop | None = None  # event loop for coroutines; not pickled
 
     @property
     def driver(self) -> str:
@@ -50,7 +50,7 @@ def _unpickle(*members: tuple[str, Any]) -> VirtualChunkedSpec:
 
 
 def complete_schema(given: Schema) -> Schema:
-    """Return a schema of a virtual array with everything chosen that was not given."""
+    """Return a complete schema of a virtual array; missing members are chosen."""
     if given.dtype is None:
         raise InvalidArgumentError("dtype must be specified")
     if given.rank is None:

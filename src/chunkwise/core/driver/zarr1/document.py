@@ -1,6 +1,6 @@
-"""The ``meta`` of a Zarr v1 array, said in the words of Zarr v2 and back.
+"""Conversion of the ``meta`` of a Zarr v1 array to members of Zarr v2 and back.
 
-The two formats store chunks alike; v1 has no filters and no separator, and names its compressor by
+Both formats store chunks in the same way; v1 has no filters and no separator, and describes its compressor by
 ``compression`` and ``compression_opts``.
 
 Specification: Zarr v1, "Metadata".
@@ -76,7 +76,7 @@ def from_zarr2(document: Mapping[str, JSON]) -> dict[str, JSON]:
         name = compressor.pop("id")
         out["compression"] = name
         if name == "blosc" and compressor.get("blocksize") == 0:
-            del compressor["blocksize"]  # younger than Zarr v1, and 0 says nothing
+            del compressor["blocksize"]  # newer than Zarr v1, and 0 is the default
         level = None if name == "none" else codecs.find(name, "zarr2").level_member
         if not compressor:
             out["compression_opts"] = None

@@ -1,4 +1,4 @@
-"""The Zarr v1 format as the code for chunked arrays sees it: Zarr v2 with another document."""
+"""The Zarr v1 format, for the code for chunked arrays: Zarr v2 with another document."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from chunkwise.core.specs.spec_members import SpecMembers
 __all__ = ["Zarr1Format", "parse_zarr1"]
 
 
-# As the specification's example has it; automatic shuffle is younger than Zarr v1.
+# As in the specification's example; automatic shuffle is newer than Zarr v1.
 DEFAULT_COMPRESSOR: dict[str, JSON] = {"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1}
 
 
@@ -56,14 +56,14 @@ class Zarr1Format(Zarr2Format):
         return replace(metadata, document=translated)
 
     def template_key(self, document: JSON) -> None:
-        """Return None: each document is translated by itself."""
+        """Return None: each document is translated separately."""
 
     def metadata_to_json(self, metadata: Zarr2Metadata) -> dict[str, JSON]:
-        """Return the document as it is stored."""
+        """Return the stored document."""
         return from_zarr2(metadata.document)
 
     def companions(self, options: Zarr2Options) -> dict[str, bytes]:
-        """Return the ``attrs`` that every v1 array must have."""
+        """Return ``attrs``, which every v1 array must have."""
         return {"attrs": b"{}"}
 
     def encode(self, metadata: Zarr2Metadata) -> bytes:

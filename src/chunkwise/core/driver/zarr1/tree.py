@@ -1,4 +1,4 @@
-"""How Zarr v1 keeps arrays in a tree; it has no groups.
+"""Arrays of Zarr v1 in a tree; it has no groups.
 
 Specification: Zarr v1, "Storage".
 """
@@ -29,21 +29,21 @@ class Zarr1Tree(TreeFormat):
     documents: ClassVar[tuple[str, ...]] = ("meta", "attrs")
 
     def kind_of(self, key: str, document: Mapping[str, JSON]) -> tuple[Literal["array", "group"], str]:
-        """Return that it is an array."""
+        """Return "array"."""
         return "array", ""
 
     def compression(self, document: Mapping[str, JSON]) -> JSON:
-        """Return the compressor as Zarr v2 has it."""
+        """Return the compressor in the form of Zarr v2."""
         return to_zarr2(document).get("compressor")
 
     def zarr2_members(self, document: Mapping[str, JSON], *, stored: bool = False) -> dict[str, JSON]:
-        """Return the document in members of Zarr v2."""
+        """Return the document as members of Zarr v2."""
         return to_zarr2(document, stored=stored)
 
     def of_zarr2_members(self, members: Mapping[str, JSON]) -> dict[str, JSON]:
-        """Return the members of Zarr v1, whose keys have one form."""
+        """Return the members of Zarr v1, whose chunk keys have one form."""
         return from_zarr2({name: value for name, value in members.items() if name != "dimension_separator"})
 
     def is_sure(self, document: Mapping[str, JSON], error: str) -> bool:
-        """Return True if it says so: other tools have files of that name."""
+        """Return True if the document says so: other tools have files with that name."""
         return not error and document.get("zarr_format") == 1

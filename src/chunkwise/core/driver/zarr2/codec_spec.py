@@ -22,12 +22,12 @@ DEFAULT_COMPRESSOR: dict[str, JSON] = {
 
 
 def parse_compressor(value: JSON) -> dict[str, JSON] | None:
-    """Check a ``compressor`` and fill in the options left out; null is none."""
+    """Check a ``compressor`` and fill in missing options; null means none."""
     return None if value is None else _canonical(value, is_compressor=True)
 
 
 def parse_filters(value: JSON) -> list[dict[str, JSON]] | None:
-    """Check ``filters`` and fill in the options left out; an empty list is the same as null."""
+    """Check ``filters`` and fill in missing options; an empty list is the same as null."""
     if value is None:
         return None
     return parse_array(value, lambda v: _canonical(v, is_compressor=False)) or None
@@ -42,8 +42,8 @@ class Zarr2CodecSpec(CodecSpec):
     """Filters and compressor as a schema constraint."""
 
     driver = "zarr"
-    compressor: JSON  # None demands that there is none; MISSING leaves it open
-    # None leaves it open as well as demanding none: TensorStore knows no filters.
+    compressor: JSON  # None requires that there is none; MISSING leaves it open
+    # None leaves it open and also means none: TensorStore has no filters.
     filters: list[dict[str, JSON]] | None
 
     @classmethod

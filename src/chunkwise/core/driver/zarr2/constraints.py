@@ -21,9 +21,9 @@ __all__ = ["Zarr2Constraints", "check_constraints", "parse_constraints"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Zarr2Constraints:
-    """Constraints of a spec on a ``.zarray``; None, or MISSING where null means something, is none."""
+    """Constraints of a spec on a ``.zarray``; None, or MISSING if null has a meaning, is no constraint."""
 
-    members: dict[str, JSON]  # the constraints as they were given, each in its canonical form
+    members: dict[str, JSON]  # the constraints as given, in canonical form
     shape: tuple[int, ...] | None
     chunks: tuple[int, ...] | None
     dtype: DataType | None
@@ -37,7 +37,7 @@ class Zarr2Constraints:
 
     @property
     def rank(self) -> int | None:
-        """Number of dimensions, if a member tells it."""
+        """Number of dimensions, if a member implies it."""
         for size in (self.shape, self.chunks):
             if size is not None:
                 return len(size)

@@ -1,4 +1,4 @@
-"""The Zarr v2 format as the code for chunked arrays sees it."""
+"""The Zarr v2 format, for the code for chunked arrays."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ __all__ = ["Zarr2Format", "Zarr2Options", "parse_zarr2"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Zarr2Options(FieldOptions):
-    """Members of a spec that only Zarr v2 has."""
+    """Members of a spec that are specific to Zarr v2."""
 
     metadata_key: str = ".zarray"  # key of the metadata document, relative to the array
 
@@ -62,7 +62,7 @@ class Zarr2Format(Format):
         return {**({} if key == ".zarray" else {"metadata_key": key}), **options.to_json()}
 
     def inner_rank(self, constraints: Zarr2Constraints, options: Zarr2Options) -> int:
-        """Return the number of dimensions of the array, the last ones, that are those of a field."""
+        """Return the number of the array's trailing dimensions that belong to a field."""
         return options.inner_rank(constraints.dtype)
 
     def parse_constraints(self, value: JSON) -> Zarr2Constraints:
@@ -80,7 +80,7 @@ class Zarr2Format(Format):
         return constraint_schema(constraints, options.choose(constraints.dtype), schema)
 
     def metadata_key(self, options: Zarr2Options) -> str:
-        """Return ``.zarray``, or what the spec has in its place."""
+        """Return ``.zarray``, or the spec's key in its place."""
         return options.metadata_key
 
     def parse_metadata(self, document: JSON) -> Zarr2Metadata:
@@ -88,7 +88,7 @@ class Zarr2Format(Format):
         return parse_metadata(document)
 
     def template_key(self, document: JSON) -> JSON | None:
-        """Return the members but ``shape``, with the rank."""
+        """Return the members except ``shape``, with the rank."""
         if type(document) is not dict or type(document.get("shape")) is not list:
             return None
         return {**document, "shape": len(document["shape"])}
@@ -109,7 +109,7 @@ class Zarr2Format(Format):
         options: Zarr2Options,
         schema: Schema,
     ) -> None:
-        """Raise if stored metadata isn't what a spec asks for."""
+        """Raise if stored metadata doesn't match a spec."""
         field = options.choose(metadata.dtype)
         check_metadata(metadata, constraints, schema, field)
 
@@ -123,7 +123,7 @@ class Zarr2Format(Format):
         return domain_of(metadata.shape, () if field is None else field.shape)
 
     def metadata_to_json(self, metadata: Zarr2Metadata) -> dict[str, JSON]:
-        """Return the document as it is stored, without members that mean nothing to the format."""
+        """Return the stored document, without members that the format doesn't define."""
         return {name: value for name, value in metadata.document.items() if name in MEMBERS}
 
     def resized(self, metadata: Zarr2Metadata, shape: tuple[int, ...]) -> Zarr2Metadata:
@@ -131,11 +131,11 @@ class Zarr2Format(Format):
         return metadata.resized(shape)
 
     def same_but_resized(self, a: Zarr2Metadata, b: Zarr2Metadata) -> bool:
-        """Return True if two documents differ in nothing but the shape."""
+        """Return True if two documents differ only in shape."""
         return {**a.document, "shape": None} == {**b.document, "shape": None}
 
     def stored_array(self, metadata: Zarr2Metadata, prefix: str, options: Zarr2Options) -> StoredArray:
-        """Return the array as it lies in its kvstore."""
+        """Return the array as stored in its kvstore."""
         fill_value = metadata.missing_value()
         field = options.choose(metadata.dtype)
         if field is not None:
@@ -159,7 +159,7 @@ class Zarr2Format(Format):
             grid=RegularGrid(metadata.chunks),
             chain=prepare_chain(metadata.codecs, item),
             keys=KeyEncoding("", metadata.separator, "0").under(prefix),
-            # With a null fill value a missing chunk is undefined, so zeros have to be stored.
+            # With a null fill value a missing chunk is undefined, so zeros must be stored.
             store_fill_chunks=metadata.fill_value is None,
             document=metadata.document,
         )
@@ -170,7 +170,7 @@ FORMAT = Zarr2Format()
 
 def parse_zarr2(members: Members, common: SpecMembers) -> ChunkedSpec:
     """Take the members of a spec of this driver."""
-    # ``key_encoding`` is an older name of ``dimension_separator`` in ``metadata``, and becomes that.
+    # ``key_encoding``, an older name for ``dimension_separator`` in ``metadata``, is converted to it.
     separator = members.take("key_encoding", lambda v: expect_one_of(v, (".", "/")), None)
     spec = ChunkedSpec.parse(FORMAT, members, common)
     if separator is None:

@@ -1,4 +1,4 @@
-"""The ``.zarray`` of an array: parsed, checked, and printed without losing anything.
+"""The ``.zarray`` of an array: parsed, checked, and written back without loss.
 
 Specification: Zarr v2, "Arrays", "Metadata"; fill values as the published text has them (NaN and the
 infinities as strings, fixed-length bytes and structured values as base64).
@@ -57,13 +57,13 @@ MEMBERS = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Zarr2Metadata:
-    """An array's metadata document and what it means."""
+    """An array's metadata document and its meaning."""
 
-    document: dict[str, JSON]  # the document as stored, members that chunkwise doesn't know included
+    document: dict[str, JSON]  # the document as stored, including members unknown to chunkwise
     shape: tuple[int, ...]
     chunks: tuple[int, ...]
     dtype: DataType
-    stored_dtype: np.dtype[Any]  # with the byte order in which elements are stored
+    stored_dtype: np.dtype[Any]  # with the byte order of stored elements
     fill_value: npt.NDArray[Any] | None  # of shape ``()``; None if the document says null
     order: str
     separator: str
@@ -76,11 +76,11 @@ class Zarr2Metadata:
 
     @property
     def shared(self) -> tuple[object, ...]:
-        """Objects that metadata of other shapes and attributes may share."""
+        """Objects that metadata with other shapes and attributes may share."""
         return self.chunks, self.dtype, self.stored_dtype, self.fill_value, self.separator, self.codecs
 
     def with_shape_and_attributes(self, document: dict[str, JSON]) -> Zarr2Metadata | None:
-        """Return the metadata of a document that differs in the shape alone; None if in doubt."""
+        """Return the metadata of a document that differs only in shape; None if in doubt."""
         shape = document.get("shape")
         if type(shape) is not list or len(shape) != self.rank:
             return None
@@ -95,14 +95,14 @@ class Zarr2Metadata:
         return replace(self, shape=shape, document={**self.document, "shape": list(shape)})
 
     def missing_value(self) -> npt.NDArray[Any]:
-        """Return the value of missing chunks: the fill value, or zero where that is null."""
+        """Return the value of missing chunks: the fill value, or zero if that is null."""
         if self.fill_value is not None:
             return self.fill_value
         return self.dtype.zero()
 
 
 def parse_metadata(document: JSON) -> Zarr2Metadata:
-    """Read a stored document; members that the specification doesn't name are kept and ignored."""
+    """Read a stored document; members that the specification doesn't define are kept and ignored."""
     document = usual_form(expect_object(document))
     members = Members(document)
     members.take("zarr_format", lambda v: expect_int(v, 2, 2))
@@ -141,7 +141,7 @@ def parse_metadata(document: JSON) -> Zarr2Metadata:
 
 
 def object_codec(filters: list[dict[str, JSON]]) -> str | None:
-    """Return the id of the filter that turns variable-length objects into bytes, if there is one."""
+    """Return the id of the filter that turns variable-length objects into bytes, if any."""
     if filters and object_dtype(filters[0]["id"]) is not None:
         return str(filters[0]["id"])
     return None
@@ -186,7 +186,7 @@ def _filters(value: JSON) -> list[dict[str, JSON]] | None:
 
 
 def record_chain(metadata: Zarr2Metadata, field: Field) -> PreparedChain:
-    """Return the codec chain that gives chunks of the records that a field is taken from."""
+    """Return the codec chain for chunks of the records that contain a field."""
     fill = metadata.missing_value()
     if field.name is not None:
         return prepare_chain(metadata.codecs, ChunkSpec(metadata.chunks, fill.dtype, fill))
@@ -198,6 +198,6 @@ def record_chain(metadata: Zarr2Metadata, field: Field) -> PreparedChain:
 
 
 def raw_element(stored_dtype: np.dtype[Any] | None, value: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return an element as the bytes that are stored for it."""
+    """Return the stored bytes of an element."""
     raw = value.astype(stored_dtype or value.dtype).tobytes()
     return np.frombuffer(raw, f"V{len(raw)}").reshape(())

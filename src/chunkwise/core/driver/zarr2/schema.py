@@ -1,4 +1,4 @@
-"""Between ``.zarray`` and a schema, both ways."""
+"""Conversion between ``.zarray`` and a schema."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from chunkwise.errors import InvalidArgumentError
 
 __all__ = ["check_metadata", "constraint_schema", "create_metadata", "domain_of", "schema_of"]
 
-# How values of variable length become bytes in Zarr v2: the filter that zarr-python 2 and 3 write.
+# The filter for values of variable length in Zarr v2, as zarr-python 2 and 3 write it.
 OBJECT_FILTERS = {"ustring": "vlen-utf8", "string": "vlen-bytes", "json": "json2"}
 
 
@@ -54,7 +54,7 @@ def schema_of(metadata: Zarr2Metadata, field: Field | None = None) -> Schema:
 
 
 def domain_of(shape: tuple[int | None, ...], inner: tuple[int, ...]) -> IndexDomain:
-    """Return the domain of an array, whose inner dimensions can't be resized."""
+    """Return the domain of an array; inner dimensions can't be resized."""
     return domain_of_shape(shape, (None,) * len(shape), inner)
 
 
@@ -72,7 +72,7 @@ def _layout(
 
 
 def constraint_schema(constraints: Zarr2Constraints, field: Field | None, schema: Schema) -> Schema:
-    """Return the schema of the constraints of a spec and of its schema."""
+    """Return the combined schema of a spec's constraints and its schema."""
     inner = () if field is None else field.shape
     derived = Schema(dtype=constraints.dtype if field is None else field.dtype)
     if constraints.rank is not None:
@@ -89,14 +89,14 @@ def constraint_schema(constraints: Zarr2Constraints, field: Field | None, schema
         if field is not None:
             fill = fill_of_field(fill, field, partial(raw_element, constraints.stored_dtype))
         derived.update(fill_value=fill)
-        schema = schema.without_fill_value()  # one that differs is an error when the array is opened
+        schema = schema.without_fill_value()  # a different one is an error when the array is opened
     return at_origin(derived.merged(schema))
 
 
 def create_metadata(
     constraints: Zarr2Constraints, schema: Schema, *, default_compressor: JSON = DEFAULT_COMPRESSOR
 ) -> Zarr2Metadata:
-    """Choose the metadata of a new array; `default_compressor` is taken where nothing says which."""
+    """Choose the metadata of a new array; `default_compressor` is used if none is specified."""
     dtype = create_dtype(constraints.dtype, schema)
     if schema.dimension_units is not None and any(u is not None for u in schema.dimension_units):
         raise InvalidArgumentError("Dimension units not supported by zarr driver")
@@ -130,7 +130,7 @@ def _choose_order(wanted: str | None, layout: ChunkLayout, rank: int) -> str:
     dims = list(range(rank))
     if wanted is not None:
         layout.set_inner_order(dims if wanted == "C" else dims[::-1], hard=True)
-        return wanted  # also of rank 0 and 1, where both orders are the same
+        return wanted  # also for rank 0 and 1, where both orders are the same
     if layout.order is None:
         return "C"
     order = list(layout.order.value)
@@ -154,7 +154,7 @@ def _with_object_codec(filters: list[dict[str, JSON]] | None, dtype: DataType) -
 def check_metadata(
     metadata: Zarr2Metadata, constraints: Zarr2Constraints, schema: Schema, field: Field | None = None
 ) -> None:
-    """Raise if an existing array isn't what a spec asks for."""
+    """Raise if an existing array doesn't match a spec."""
     check_constraints(constraints, metadata)
     if schema.dimension_units is not None and any(u is not None for u in schema.dimension_units):
         raise InvalidArgumentError("Dimension units not supported by zarr driver")

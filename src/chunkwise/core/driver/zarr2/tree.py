@@ -1,4 +1,4 @@
-"""How Zarr v2 keeps trees.
+"""Trees in Zarr v2.
 
 Specification: Zarr v2, "Groups", "Attributes", "Logical storage paths".
 """
@@ -41,10 +41,10 @@ class Zarr2Tree(TreeFormat):
         return usual_form(document)
 
     def kind_of(self, key: str, document: Mapping[str, JSON]) -> tuple[Literal["array", "group"], str]:
-        """Return what the key says."""
+        """Return the kind that the key implies."""
         if key == ".zarray":
             return "array", ""
-        # NCZarr and others have more members in it.
+        # NCZarr and others add members.
         if document.get("zarr_format") != 2:
             return "group", f'Expected "zarr_format" of 2, but received: {dump(dict(document))}'
         return "group", ""
@@ -58,20 +58,20 @@ class Zarr2Tree(TreeFormat):
         return dict(document)
 
     def key_forms(self, separator: str) -> list[tuple[str, KeyEncoding]]:
-        """Return the form that ``dimension_separator`` says."""
+        """Return the form with ``dimension_separator``."""
         return [(f'"{self.separator_member}": "{separator}"', v2_keys({"separator": separator}))]
 
     def group_documents(self, attributes: Mapping[str, JSON]) -> dict[str, JSON]:
-        """Return ``.zgroup``, and ``.zattrs`` if there is anything to be in it."""
+        """Return ``.zgroup``, and ``.zattrs`` if there are attributes."""
         own: dict[str, JSON] = {".zgroup": {"zarr_format": 2}}
         return {**own, ".zattrs": dict(attributes)} if attributes else own
 
     def check_group(self, document: Mapping[str, JSON], where: str) -> None:
-        """Raise for another version."""
+        """Raise for other versions."""
         if document.get("zarr_format") != 2:
             received = dump(document.get("zarr_format"))
             raise FailedPreconditionError(f'{where}: Expected "zarr_format" of 2, but received: {received}')
 
     def reserved(self, name: str) -> str:
-        """Names that begin with ``.z``."""
+        """Names that begin with ``.z`` are reserved."""
         return 'Zarr v2 reserves names that begin with ".z"' if name.startswith(".z") else ""

@@ -1,8 +1,8 @@
-"""The dimensions of an array that a codec chain sees at each level of its shards.
+"""The dimensions of an array, as a codec chain sees them at each level of its shards.
 
-Behind a ``transpose`` the sizes of inner chunks are in another order than those of the array.  Behind a
-codec that changes the shape an inner chunk needn't be a box of the array any more, so the shards there
-tell nothing of the array's chunks.
+After a ``transpose``, the sizes of inner chunks are in another order than the array's dimensions.  After a
+codec that changes the shape, an inner chunk need not be a box of the array, so shards there tell nothing
+about the array's chunks.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ __all__ = ["ChainAxes", "Shard", "chain_axes", "chain_layout"]
 class Shard(NamedTuple):
     """A ``sharding_indexed`` codec whose inner chunks are boxes of the array."""
 
-    axes: tuple[int, ...]  # for each dimension that the codec sees, the dimension of the array
-    # Of the inner chunks, in the order of the array's dimensions; None if it is left open.
+    axes: tuple[int, ...]  # the array's dimension for each dimension of the codec
+    # Shape of inner chunks, in the order of the array's dimensions; None if open.
     chunk_shape: tuple[int, ...] | None
 
 
 class ChainAxes(NamedTuple):
-    """The array's dimensions as a chain, perhaps partial, sees them."""
+    """The array's dimensions, as seen by a chain, which may be partial."""
 
-    shards: tuple[Shard, ...]  # the outermost first
-    # For each dimension that the innermost array -> bytes codec sees, the dimension of the array; None
-    # behind a codec that changes the shape.
+    shards: tuple[Shard, ...]  # outermost first
+    # The array's dimension for each dimension of the innermost array -> bytes codec; None after a codec that
+    # changes the shape.
     axes: tuple[int, ...] | None
     is_complete: bool  # True if the innermost array -> bytes codec is known
-    is_open: bool  # True if nothing at all is said of the innermost chunks' codecs
+    is_open: bool  # True if the codecs of the innermost chunks are completely open
 
 
 def chain_axes(chain: Sequence[dict[str, JSON]] | None, rank: int) -> ChainAxes:
-    """Follow the dimensions of an array of `rank` through a parsed chain; None is one left open."""
+    """Follow the dimensions of an array of `rank` through a parsed chain; None is an open chain."""
     axes: tuple[int, ...] | None = tuple(range(rank))
     shards: list[Shard] = []
     while chain is not None:
@@ -91,8 +91,8 @@ def chain_layout(
     rank: int,
     inside: tuple[int, ...] = (),
 ) -> ChunkLayout:
-    """Return the chunk layout that a codec chain and a chunk grid amount to, each as far as it is known."""
-    # `inside` are the dimensions of what is looked at of each element.
+    """Return the chunk layout of a codec chain and a chunk grid, as far as they are known."""
+    # `inside` are the dimensions inside each element.
     n_all = rank + len(inside)
     layout = ChunkLayout(rank=n_all)
     layout.set_grid_origin([0] * n_all, hard=True)

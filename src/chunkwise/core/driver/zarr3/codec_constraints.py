@@ -1,10 +1,10 @@
 """Zarr v3 codec chains as JSON constraints: read, merged, and completed into codecs.
 
-In a spec a chain may be partial: an entry may be a bare name, leave out options, and the
-array -> bytes codec may be missing.  A chain is kept as a list of ``{"name": …, "configuration": …}``
-objects, so that printing gives back what was asked for.
+In a spec, a chain may be partial: an entry may be a bare name or lack options, and the array -> bytes codec
+may be missing.  A chain is kept as a list of ``{"name": …, "configuration": …}`` objects, so that it is
+printed as it was given.
 
-Specification: Zarr v3 core, "Codecs" and "Extension definition"; merging as TensorStore does it.
+Specification: Zarr v3 core, "Codecs" and "Extension definition"; merging as in TensorStore.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ INDEX_CODECS: list[JSON] = [{"name": "bytes", "configuration": {"endian": "littl
 
 
 class SplitChain(NamedTuple):
-    """A chain by kind; `array_to_bytes` is None where the constraint leaves it open."""
+    """A chain by kind; `array_to_bytes` is None if the constraint leaves it open."""
 
     array_to_array: list[dict[str, JSON]]
     array_to_bytes: dict[str, JSON] | None
@@ -59,7 +59,7 @@ class SplitChain(NamedTuple):
 
 
 def parse_chain(value: JSON) -> list[dict[str, JSON]]:
-    """Read a list of codecs, check each as far as it is given, and the order of their kinds."""
+    """Read a list of codecs; check each, as far as it is given, and the order of their kinds."""
     chain = parse_array(value, _parse_entry)
     stage = 0
     for entry in chain:
@@ -153,7 +153,7 @@ def sharding_levels(chain: Sequence[dict[str, JSON]]) -> int:
 
 def merge_chains(a: list[dict[str, JSON]], b: list[dict[str, JSON]]) -> list[dict[str, JSON]]:
     """Return the chain that satisfies both constraints."""
-    # Where one is a shard of more levels than the other, the shallower one constrains the inner chunks.
+    # If one has more levels of shards than the other, the shallower one constrains the inner chunks.
     split_a, split_b = split_chain(a), split_chain(b)
     levels_a, levels_b = sharding_levels(a), sharding_levels(b)
     if levels_a > levels_b and _only_shards(split_a):
@@ -176,7 +176,7 @@ def _only_shards(chain: SplitChain) -> bool:
 
 
 def _merge_views(a: list[dict[str, JSON]], b: list[dict[str, JSON]]) -> list[dict[str, JSON]]:
-    """Merge array -> array codecs; a transposition more at the end is one that an inner order asks for."""
+    """Merge array -> array codecs; an extra transposition at the end comes from an inner order."""
     n = min(len(a), len(b))
     more = [*a[n:], *b[n:]]
     if len(more) == 1 and more[0]["name"] == "transpose":
@@ -218,7 +218,7 @@ def _merge_entry(a: dict[str, JSON], b: dict[str, JSON]) -> dict[str, JSON]:
 
 
 def _normal(option: str, value: JSON, other: JSON) -> JSON:
-    """Spell a transpose order "C" or "F" as the permutation that `other` gives it the rank for."""
+    """Replace a transpose order "C" or "F" by the permutation; `other` has the rank."""
     if option == "order" and isinstance(value, str) and isinstance(other, list):
         rank = len(other)
         return list(range(rank)) if value == "C" else list(range(rank))[::-1]
@@ -226,16 +226,16 @@ def _normal(option: str, value: JSON, other: JSON) -> JSON:
 
 
 class ResolvedChain(NamedTuple):
-    """A chain with nothing left open: as codecs, bound to what they encode, and as JSON."""
+    """A chain with nothing left open, as bound codecs and as JSON."""
 
-    # The JSON has the names that were asked for: ``numcodecs.zstd`` is not written as ``zstd``.
+    # The JSON keeps the given names: ``numcodecs.zstd`` is not written as ``zstd``.
 
     codecs: tuple[Codec, ...]
     json: list[dict[str, JSON]]
 
 
 def resolve_chain(chain: Sequence[dict[str, JSON]], item: ChunkSpec, array_to_bytes: str) -> ResolvedChain:
-    """Complete a constraint into codecs that are bound to `item`, with every default settled."""
+    """Complete a constraint to codecs bound to `item`, with all defaults settled."""
     split = split_chain(chain)
     a2b = split.array_to_bytes or {"name": array_to_bytes}
     if a2b["name"] == SHARDING:
@@ -249,8 +249,8 @@ def resolve_chain(chain: Sequence[dict[str, JSON]], item: ChunkSpec, array_to_by
 
 
 def check_byte_order(stored: Sequence[dict[str, JSON]], resolved: Sequence[dict[str, JSON]]) -> None:
-    """Raise if a stored ``bytes`` codec doesn't say its byte order though it has one."""
-    # It may be left open in a constraint, and was by zarr-python in arrays of type ``structured``.
+    """Raise if a stored ``bytes`` codec lacks a byte order that it needs."""
+    # Constraints may leave it open, and zarr-python did so in arrays of type ``structured``.
     entry, settled = split_chain(stored).array_to_bytes, split_chain(resolved).array_to_bytes
     if entry is None or settled is None:
         return
@@ -263,7 +263,7 @@ def check_byte_order(stored: Sequence[dict[str, JSON]], resolved: Sequence[dict[
 
 
 def as_written(chain: Sequence[dict[str, JSON]]) -> list[dict[str, JSON]]:
-    """Return a resolved chain as a document has it: zstd's ``checksum`` is left out where it is false."""
+    """Return a resolved chain for a document: zstd's ``checksum`` is left out if false."""
     out = []
     for entry in chain:
         options = dict(entry.get("configuration", {}))
@@ -290,12 +290,12 @@ def is_sharding(codec: Codec) -> TypeGuard[ShardingIndexed]:
 
 
 def _as_named(entry: dict[str, JSON], codec: Codec) -> dict[str, JSON]:
-    """Return the JSON of a bound codec under the name that it was asked for."""
+    """Return the JSON of a bound codec under the requested name."""
     if is_sharding(codec):
         configuration = dict(entry["configuration"])
         configuration["index_codecs"] = _all_as_named(configuration["index_codecs"], codec.index_codecs)
         return {"name": SHARDING, "configuration": configuration}
-    if entry["name"] != codec_name(codec):  # an alias may have options of its own, so they stay as they are
+    if entry["name"] != codec_name(codec):  # an alias may have its own options, so they stay unchanged
         return {"name": entry["name"], "configuration": entry.get("configuration", {})}
     return codec_to_json(codec)
 

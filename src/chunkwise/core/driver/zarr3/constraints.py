@@ -40,7 +40,7 @@ __all__ = ["Zarr3Constraints", "check_constraints", "parse_constraints", "parse_
 class Zarr3Constraints:
     """Constraints of a spec on a ``zarr.json``; None for no constraint."""
 
-    members: dict[str, JSON]  # the constraints as they were given, each in its canonical form
+    members: dict[str, JSON]  # the constraints as given, in canonical form
     shape: tuple[int, ...] | None
     dtype: DataType | None
     grid: ChunkGrid | None
@@ -54,7 +54,7 @@ class Zarr3Constraints:
     rank: int | None
 
     def to_json(self) -> dict[str, JSON]:
-        """Return the ``metadata`` member of the spec, in which TensorStore always says the type of node."""
+        """Return the ``metadata`` member of the spec, where TensorStore always includes the node type."""
         return {**self.members, "node_type": "array"}
 
 
@@ -116,7 +116,7 @@ def parse_constraints(value: JSON) -> Zarr3Constraints:
     if names is not None:
         sized("dimension_names", len(names))
         out["dimension_names"] = list(names)
-    members.take("storage_transformers", check_transformers, None)  # what remains demands nothing
+    members.take("storage_transformers", check_transformers, None)  # the rest is no constraint
     extra = members.rest()
     for name, item in extra.items():
         if not (isinstance(item, Mapping) and item.get("must_understand") is False):
@@ -140,7 +140,7 @@ def parse_constraints(value: JSON) -> Zarr3Constraints:
 
 
 def _parse_dtype(value: JSON) -> tuple[DataType, JSON]:
-    """Return the type and its JSON: the same type may have several names, and the given one is kept."""
+    """Return the type and its JSON, which keeps the given name if a type has several."""
     dtype = parse_zarr3(value)
     if isinstance(value, Mapping) and not value.get("configuration"):
         return dtype, value["name"]
@@ -153,7 +153,7 @@ def _parse_grid(value: JSON) -> tuple[ChunkGrid, JSON]:
 
 
 def _parse_keys(value: JSON) -> JSON:
-    """Return the canonical form, in which the default separator is left out."""
+    """Return the canonical form, without a default separator."""
     name, configuration = parse_extension(value)
     if parse_key_encoding(value) == parse_key_encoding({"name": name}):
         return {"name": name}
@@ -161,7 +161,7 @@ def _parse_keys(value: JSON) -> JSON:
 
 
 def parse_units(attributes: Mapping[str, JSON]) -> tuple[Unit | None, ...] | None:
-    """Read TensorStore's ``dimension_units`` attribute: unit strings or null; None if it is not there."""
+    """Read TensorStore's ``dimension_units`` attribute: unit strings or null; None if missing."""
     if "dimension_units" not in attributes:
         return None
     try:
@@ -200,7 +200,7 @@ def check_constraints(constraints: Zarr3Constraints, metadata: Zarr3Metadata) ->
             if constraints.dtype != metadata.dtype:
                 raise _mismatch(name, wanted, document[name])
         elif name == "dimension_names":
-            if list(metadata.dimension_names) != wanted:  # none at all is the same as null for each
+            if list(metadata.dimension_names) != wanted:  # no names is the same as null for each
                 raise _mismatch(name, wanted, document.get(name))
         elif document.get(name) != wanted:
             raise _mismatch(name, wanted, document.get(name))

@@ -1,4 +1,4 @@
-"""The Zarr v3 format as the code for chunked arrays sees it."""
+"""The Zarr v3 format, for the code for chunked arrays."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Zarr3Format(Format):
         return constraints.to_json()
 
     def inner_rank(self, constraints: Zarr3Constraints, options: FieldOptions) -> int:
-        """Return the number of dimensions of the array, the last ones, that lie inside each element."""
+        """Return the number of the array's trailing dimensions inside each element."""
         return options.inner_rank(constraints.dtype)
 
     def constraint_schema(
@@ -79,7 +79,7 @@ class Zarr3Format(Format):
         return parse_metadata(document)
 
     def template_key(self, document: JSON) -> JSON | None:
-        """Return the members but ``shape`` and ``attributes``, with the rank."""
+        """Return the members except ``shape`` and ``attributes``, with the rank."""
         if type(document) is not dict or type(document.get("shape")) is not list:
             return None
         template = {name: value for name, value in document.items() if name != "attributes"}
@@ -102,7 +102,7 @@ class Zarr3Format(Format):
     def check(
         self, metadata: Zarr3Metadata, constraints: Zarr3Constraints, options: FieldOptions, schema: Schema
     ) -> None:
-        """Raise if stored metadata isn't what a spec asks for."""
+        """Raise if stored metadata doesn't match a spec."""
         check_metadata(metadata, constraints, schema, options.choose(metadata.dtype))
 
     def schema_of(self, metadata: Zarr3Metadata, options: FieldOptions) -> Schema:
@@ -115,7 +115,7 @@ class Zarr3Format(Format):
         return domain_of_shape(metadata.shape, metadata.dimension_names, () if field is None else field.shape)
 
     def metadata_to_json(self, metadata: Zarr3Metadata) -> dict[str, JSON]:
-        """Return the document as it is stored."""
+        """Return the stored document."""
         return dict(metadata.document)
 
     def resized(self, metadata: Zarr3Metadata, shape: tuple[int, ...]) -> Zarr3Metadata:
@@ -123,7 +123,7 @@ class Zarr3Format(Format):
         return metadata.resized(shape)
 
     def same_but_resized(self, a: Zarr3Metadata, b: Zarr3Metadata) -> bool:
-        """Return True if two documents differ in shape, attributes and cells at the end of the grid only."""
+        """Return True if two documents differ only in shape, attributes and cells at the end of the grid."""
         ignored = ["shape", "attributes"]
         if isinstance(a.grid, RectilinearGrid) and isinstance(b.grid, RectilinearGrid):
             if not a.grid.continues(b.grid) and not b.grid.continues(a.grid):
@@ -134,7 +134,7 @@ class Zarr3Format(Format):
         }
 
     def stored_array(self, metadata: Zarr3Metadata, prefix: str, options: FieldOptions) -> StoredArray:
-        """Return the array as it lies in its kvstore."""
+        """Return the array as stored in its kvstore."""
         item = chunk_item(metadata.grid, metadata.fill_value)
         field = options.choose(metadata.dtype)
         if field is not None:
@@ -142,7 +142,7 @@ class Zarr3Format(Format):
         codec = metadata.codecs[0]
         shard = None
         if len(metadata.codecs) == 1 and is_sharding(codec) and metadata.grid.chunk_shape:
-            # Only then do the bytes of an inner chunk stand by themselves in the stored object.
+            # Only then are the bytes of an inner chunk stored unchanged in the object.
             shard = ShardLevel(
                 grid=RegularGrid(codec.chunk_shape),
                 chain=codec.inner_chain(item),
@@ -162,7 +162,7 @@ class Zarr3Format(Format):
 
 
 def _stored_field(metadata: Zarr3Metadata, item: ChunkSpec, field: Field, prefix: str) -> StoredArray:
-    """Return a field of an array's elements as it lies in its kvstore; a shard is one chunk of them."""
+    """Return a field of an array's elements as stored in its kvstore; a shard is one chunk."""
     chunk_shape = metadata.grid.chunk_shape
     if chunk_shape is None:
         raise UnsupportedError('"field" and "open_as_void" need a regular chunk grid')

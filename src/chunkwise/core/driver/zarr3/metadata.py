@@ -1,4 +1,4 @@
-"""The ``zarr.json`` of an array: parsed, checked, and printed without losing anything.
+"""The ``zarr.json`` of an array: parsed, checked, and written back without loss.
 
 Specification: Zarr core v3.1, "Array metadata", "Extensions".
 """
@@ -75,9 +75,9 @@ MEMBERS = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Zarr3Metadata:
-    """An array's metadata document and what it means."""
+    """An array's metadata document and its meaning."""
 
-    # The document as stored, members that chunkwise doesn't know included; but 1 for a chunk size of 0.
+    # The document as stored, including members unknown to chunkwise, except that a chunk size of 0 becomes 1.
     document: dict[str, JSON]
     shape: tuple[int, ...]
     dtype: DataType
@@ -85,7 +85,7 @@ class Zarr3Metadata:
     keys: KeyEncoding  # with an empty path prefix
     fill_value: npt.NDArray[Any]  # of shape ``()``
     codecs: tuple[Codec, ...]  # bound to the data type
-    # The codecs as JSON, with the names of the document and every option that it leaves out.
+    # The codecs as JSON, with the document's names, and with options that it leaves out.
     chain: list[dict[str, JSON]]
     dimension_names: tuple[str | None, ...]
     attributes: dict[str, JSON]
@@ -97,11 +97,11 @@ class Zarr3Metadata:
 
     @property
     def shared(self) -> tuple[object, ...]:
-        """Objects that metadata of other shapes and attributes may share."""
+        """Objects that metadata with other shapes and attributes may share."""
         return self.dtype, self.grid, self.keys, self.fill_value, self.codecs, self.dimension_names
 
     def with_shape_and_attributes(self, document: dict[str, JSON]) -> Zarr3Metadata | None:
-        """Return the metadata of a document that differs in shape and attributes alone; None if in doubt."""
+        """Return the metadata of a document that differs only in shape and attributes; None if in doubt."""
         shape, attributes = document.get("shape"), document.get("attributes", {})
         if type(shape) is not list or len(shape) != self.rank or type(attributes) is not dict:
             return None
@@ -113,7 +113,7 @@ class Zarr3Metadata:
         return replace(self, shape=tuple(shape), document=usual_form(document), attributes=dict(attributes))
 
     def resized(self, shape: tuple[int, ...]) -> Zarr3Metadata:
-        """Return the metadata of the array with another shape; a cell is added where the grid ends before."""
+        """Return the metadata of the array with another shape; a grid that ends before gets another cell."""
         document = {**self.document, "shape": list(shape)}
         grid = self.grid
         if isinstance(grid, RectilinearGrid) and (longer := grid.reaching(shape)) != grid:
@@ -174,7 +174,7 @@ def parse_metadata(document: JSON) -> Zarr3Metadata:
 
 
 def _parse_fill_value(value: JSON, dtype: DataType) -> npt.NDArray[Any]:
-    """Return the fill value; zero for null, which GDAL writes, unless an extension has a value for it."""
+    """Return the fill value; null, which GDAL writes, is zero unless an extension defines it."""
     if value is None and dtype.extension is None:
         return dtype.zero()
     return parse_fill_value_zarr3(value, dtype)
@@ -193,7 +193,7 @@ def make_document(
     attributes: Mapping[str, JSON],
     extra: Mapping[str, JSON],
 ) -> dict[str, JSON]:
-    """Return the document of a new array; optional members only where they say something."""
+    """Return the document of a new array; optional members only if they aren't at their default."""
     document: dict[str, JSON] = {
         "zarr_format": 3,
         "node_type": "array",
@@ -234,7 +234,7 @@ def parse_grid(value: JSON, rank: int | None) -> ChunkGrid:
 
 
 def _parse_cells(value: JSON, shape: tuple[int, ...]) -> tuple[ChunkGrid, JSON]:
-    """Read the grid of an array; a size of 0, which some write for a dimension of length 0, becomes 1."""
+    """Read the grid of an array; a size of 0, which some write for dimensions of length 0, becomes 1."""
     name, configuration = parse_extension(value)
     sizes = configuration.get("chunk_shape")
     if name == "regular" and isinstance(sizes, list) and 0 in sizes and len(sizes) == len(shape):
@@ -251,7 +251,7 @@ def parse_key_encoding(value: JSON) -> KeyEncoding:
 
 
 def _check_reach(grid: ChunkGrid, shape: tuple[int, ...]) -> None:
-    """Raise unless `grid`, which may be rectilinear, reaches to the end of an array of `shape`."""
+    """Raise unless `grid`, which may be rectilinear, reaches the end of an array of `shape`."""
     try:
         for dim, size in enumerate(shape):
             grid.n_cells(dim, size)
@@ -275,12 +275,12 @@ ARRAY_TO_BYTES = {"ustring": "vlen-utf8", "string": "vlen-bytes"}
 
 
 def array_to_bytes_name(dtype: DataType) -> str:
-    """Name of the array -> bytes codec that new arrays of `dtype` get."""
+    """Return the name of the array -> bytes codec for new arrays of `dtype`."""
     return ARRAY_TO_BYTES.get(dtype.name, "bytes")
 
 
 def chunk_item(grid: ChunkGrid, fill_value: npt.NDArray[Any]) -> ChunkSpec:
-    """Return the description of a chunk for its codecs; of a grid of unequal cells, the first one."""
+    """Return the description of a chunk for its codecs; the first one for a grid of unequal cells."""
     return ChunkSpec(grid.chunk_shape or first_chunk_shape(grid), fill_value.dtype, fill_value)
 
 
@@ -291,7 +291,7 @@ def first_chunk_shape(grid: ChunkGrid) -> tuple[int, ...]:
 
 
 def _byte_order(chain: list[dict[str, JSON]]) -> str:
-    """Return "<" or ">": how a codec chain, given as JSON, stores what has several bytes."""
+    """Return "<" or ">", the byte order of a codec chain in JSON."""
     codec = split_chain(chain).array_to_bytes
     if codec is None:
         return "<"
@@ -302,7 +302,7 @@ def _byte_order(chain: list[dict[str, JSON]]) -> str:
 
 
 def raw_element(chain: list[dict[str, JSON]], fill: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return an element as the bytes that are stored for it."""
+    """Return the stored bytes of an element."""
     order: Any = _byte_order(chain)
     stored = fill.dtype
     if stored.names is not None and stored.fields is not None:
@@ -314,7 +314,7 @@ def raw_element(chain: list[dict[str, JSON]], fill: npt.NDArray[Any]) -> npt.NDA
 
 
 def record_chain(chain: list[dict[str, JSON]], item: ChunkSpec, field: Field) -> Chain:
-    """Return the codec chain that gives chunks of the elements that a field is taken from."""
+    """Return the codec chain for chunks of the elements that contain a field."""
     if field.name is None:
         _check_raw(chain)
         raw = raw_element(chain, item.fill_value)

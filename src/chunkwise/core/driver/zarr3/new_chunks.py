@@ -1,8 +1,8 @@
 """Choosing the chunks and codecs of a new array from metadata constraints and a schema.
 
-A chain in ``metadata`` says in which order elements lie, and is not put into shards unless read and write
-chunks of different sizes are demanded.  Where it is left open, codecs go into shards if read chunks come
-out smaller than write chunks, and an inner order that isn't C order becomes a ``transpose``.
+A chain in ``metadata`` determines the order of elements, and is put into shards only if read and write chunks
+of different sizes are required.  If the chain is left open, codecs are put into shards if read chunks turn
+out smaller than write chunks, and an inner order other than C order becomes a ``transpose``.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ __all__ = ["NewChunks", "choose_chunks"]
 
 
 class NewChunks(NamedTuple):
-    """Chunks and codecs of an array that is to be."""
+    """Chunks and codecs of a new array."""
 
     grid: dict[str, JSON]  # the member ``chunk_grid``
-    shape: tuple[int, ...]  # of a cell, the first one of a grid of unequal cells
+    shape: tuple[int, ...]  # shape of a cell, the first one in a grid of unequal cells
     chain: list[dict[str, JSON]]  # the codecs; some options may still be open
 
 
@@ -59,7 +59,7 @@ def _merged_chain(constraints: Zarr3Constraints, codec: CodecSpec | None) -> lis
 def _choose_shapes(
     constraints: Zarr3Constraints, layout: ChunkLayout, chain: list[dict[str, JSON]], domain: IndexDomain
 ) -> tuple[dict[str, JSON], tuple[int, ...], tuple[int, ...]]:
-    """Return the grid's JSON, the shape of its (first) cell, and that of the chunks that are read."""
+    """Return the grid's JSON, the shape of its (first) cell, and the shape of read chunks."""
     shards = chain_axes(chain, domain.rank).shards
     own = chain_layout(None if shards else constraints.codecs, constraints.grid, domain.rank)
     layout.become(layout.merged(own))
@@ -100,7 +100,7 @@ def _rectilinear_grid(shapes: Sequence[Sizes | None]) -> RectilinearGrid:
 
 
 def _asks_for_both(layout: ChunkLayout) -> bool:
-    """Return True if chunks are demanded to be read in one size and written in another."""
+    """Return True if different sizes of read and write chunks are required."""
     sizes = zip(layout.read_chunk.sizes, layout.write_chunk.sizes, strict=False)
     return any(r and w and r.hard and w.hard and r.value != w.value for r, w in sizes)
 
@@ -108,7 +108,7 @@ def _asks_for_both(layout: ChunkLayout) -> bool:
 def _with_shards(
     chain: list[dict[str, JSON]], outer: tuple[int, ...], inner: tuple[int, ...]
 ) -> list[dict[str, JSON]]:
-    """Add shards around the chain, or the shape of inner chunks that its shards leave open."""
+    """Add shards around the chain, or the inner chunk shape that its shards leave open."""
     shards = chain_axes(chain, len(outer)).shards
     if shards:
         shape = [inner[dim] for dim in shards[-1].axes]
@@ -130,7 +130,7 @@ def _with_inner_shape(chain: list[dict[str, JSON]], shape: list[int]) -> list[di
 def _changed(
     chain: list[dict[str, JSON]], depth: int, change: Callable[[list[dict[str, JSON]]], list[dict[str, JSON]]]
 ) -> list[dict[str, JSON]]:
-    """Return the chain with that of the inner chunks changed that are `depth` shards down."""
+    """Return the chain with a changed chain of the inner chunks `depth` shards down."""
     if depth == 0:
         return change(chain)
     before, shard, after = split_chain(chain)
@@ -141,7 +141,7 @@ def _changed(
 
 
 def _with_order(chain: list[dict[str, JSON]], layout: ChunkLayout, rank: int) -> list[dict[str, JSON]]:
-    """Add a transpose by which elements lie in the order that the layout asks for."""
+    """Add a transpose that puts elements in the order of the layout."""
     axes = chain_axes(chain, rank).axes
     if layout.order is None or axes is None or axes == layout.order.value:
         return chain
@@ -158,7 +158,7 @@ def _with_order(chain: list[dict[str, JSON]], layout: ChunkLayout, rank: int) ->
 
 
 def _check_order(chain: list[dict[str, JSON]], layout: ChunkLayout, rank: int) -> None:
-    """Raise unless elements lie in the order that the layout demands."""
+    """Raise unless elements are in the order that the layout requires."""
     if layout.order is None or not layout.order.hard:
         return
     axes = chain_axes(chain, rank).axes

@@ -1,7 +1,7 @@
-"""Between ``zarr.json`` and a schema, both ways.
+"""Conversion between ``zarr.json`` and a schema.
 
-Creating: the domain comes from ``shape`` and the schema; chunks and codecs from both as well, as
-`chunkwise.core.driver.zarr3.new_chunks` tells.
+For a new array, the domain comes from ``shape`` and the schema; chunks and codecs come from both too, see
+`chunkwise.core.driver.zarr3.new_chunks`.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _with_inner_units(
 
 
 def constraint_schema(constraints: Zarr3Constraints, schema: Schema, field: Field | None = None) -> Schema:
-    """Return the schema of the constraints of a spec and of its schema."""
+    """Return the combined schema of a spec's constraints and its schema."""
     inner = () if field is None else field.shape
     rank = constraints.rank
     derived = Schema(
@@ -83,7 +83,7 @@ def constraint_schema(constraints: Zarr3Constraints, schema: Schema, field: Fiel
         if field is not None:
             fill = fill_of_field(fill, field, partial(raw_element, constraints.codecs or []))
         derived.update(fill_value=fill)
-        schema = schema.without_fill_value()  # one that differs is an error when the array is opened
+        schema = schema.without_fill_value()  # a different one is an error when the array is opened
     if constraints.units is not None:
         derived.update(dimension_units=_with_inner_units(constraints.units, inner))
     return at_origin(derived.merged(schema))
@@ -134,7 +134,7 @@ def create_metadata(constraints: Zarr3Constraints, schema: Schema) -> Zarr3Metad
 def check_metadata(
     metadata: Zarr3Metadata, constraints: Zarr3Constraints, schema: Schema, field: Field | None = None
 ) -> None:
-    """Raise if an existing array isn't what a spec asks for."""
+    """Raise if an existing array doesn't match a spec."""
     check_constraints(constraints, metadata)
     dtype, inner = (metadata.dtype, ()) if field is None else (field.dtype, field.shape)
     if not schema.is_met_by(dtype, metadata.rank + len(inner)):

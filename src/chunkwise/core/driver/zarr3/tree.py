@@ -1,4 +1,4 @@
-"""How Zarr v3 keeps trees.
+"""Trees in Zarr v3.
 
 Specification: Zarr core v3.1, "Metadata documents", "Node names", "Extension points".
 """
@@ -21,7 +21,7 @@ __all__ = ["Zarr3Tree", "inner_chain"]
 
 
 def inner_chain(codecs: JSON) -> tuple[list[dict[str, JSON]], dict[str, JSON]]:
-    """Return the chain of the innermost chunks, and the options of the shards around it."""
+    """Return the chain of the innermost chunks, and the options of the shards around them."""
     chain, shard = list(codecs), {}
     for entry in codecs:
         if isinstance(entry, Mapping) and entry.get("name") == "sharding_indexed":
@@ -35,7 +35,7 @@ _GROUP_MEMBERS = ("zarr_format", "node_type", "attributes", "consolidated_metada
 
 
 class Zarr3Tree(TreeFormat):
-    """One ``zarr.json`` a node, with its attributes, and in a group perhaps copies of those below."""
+    """One ``zarr.json`` for each node, with its attributes, and in a group perhaps copies of those below."""
 
     name: ClassVar[FormatName] = "zarr3"
     title: ClassVar[str] = "Zarr v3"
@@ -54,11 +54,11 @@ class Zarr3Tree(TreeFormat):
     ngff_version: ClassVar[str] = "0.5"
 
     def usual_form(self, document: Mapping[str, JSON]) -> Mapping[str, JSON]:
-        """Return a document without what other programs write for nothing."""
+        """Return a document without other programs' forms of empty members."""
         return usual_form(document)
 
     def kind_of(self, key: str, document: Mapping[str, JSON]) -> tuple[Literal["array", "group"], str]:
-        """Return ``node_type``, group if it is none."""
+        """Return ``node_type``, "group" if it is missing."""
         kind = document.get("node_type")
         if kind == "array":
             return "array", ""
@@ -71,17 +71,17 @@ class Zarr3Tree(TreeFormat):
         return dict(attributes) if isinstance(attributes, Mapping) else {}
 
     def float_marker(self, value: float) -> JSON:
-        """Return base64 of a little-endian float64, as xarray does."""
+        """Return base64 of a little-endian float64, as in xarray."""
         return base64.standard_b64encode(struct.pack("<d", value)).decode()
 
     def compression(self, document: Mapping[str, JSON]) -> JSON:
-        """Return the codecs of the innermost chunks that are neither usual nor a checksum."""
-        # That elements become bytes is no news, and in which order they do is for others to say.
+        """Return the codecs of the innermost chunks, except the usual ones and checksums."""
+        # Codecs that turn elements into bytes are usual, and their order is described elsewhere.
         chain = [e if isinstance(e, Mapping) else {"name": e} for e in inner_chain(document["codecs"])[0]]
         return [entry for entry in chain if entry.get("name") not in ("bytes", "transpose", "crc32c")]
 
     def key_forms(self, separator: str) -> list[tuple[str, KeyEncoding]]:
-        """Return those of both names of ``chunk_key_encoding``."""
+        """Return the forms of both names of ``chunk_key_encoding``."""
         forms, options = {"v2": v2_keys, "default": default_keys}, {"separator": separator}
         return [
             (f'"chunk_key_encoding": {name}, separator "{separator}"', form(options))
@@ -93,7 +93,7 @@ class Zarr3Tree(TreeFormat):
         return {"zarr.json": {"zarr_format": 3, "node_type": "group", "attributes": dict(attributes)}}
 
     def check_group(self, document: Mapping[str, JSON], where: str) -> None:
-        """Raise for another version, and for members that must be understood."""
+        """Raise for other versions, and for unknown members that must be understood."""
         if document.get("zarr_format") != 3:
             received = dump(document.get("zarr_format"))
             raise FailedPreconditionError(f'{where}: Expected "zarr_format" of 3, but received: {received}')
@@ -110,7 +110,7 @@ class Zarr3Tree(TreeFormat):
                 )
 
     def reserved(self, name: str) -> str:
-        """Names that begin with ``__``, and of nothing but periods."""
+        """Names that begin with ``__``, or consist only of periods, are reserved."""
         if name.startswith("__"):
             return 'Zarr v3 reserves names that begin with "__"'
         return "" if name.strip(".") else "Zarr v3 has no names of nothing but periods"

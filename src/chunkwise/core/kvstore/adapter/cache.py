@@ -1,8 +1,8 @@
-"""A store with a cache of values in memory, used as long as the caller thinks them fresh.
+"""A store with a cache of values in memory, used as long as the caller considers them fresh.
 
-Readers made by `CacheStore.open_reader`, and reads of a part, use the cache; reading a whole
-value with `CacheStore.read` always asks the base, so that updates on condition are never made to
-something old.  Whatever whole value passes by, read or written, renews its entry.
+Readers made by `CacheStore.open_reader`, and reads of a part, use the cache; reading a whole value with
+`CacheStore.read` always asks the base, so that conditional updates never start from an old value.  Each whole
+value that is read or written renews its entry.
 """
 
 from __future__ import annotations
@@ -36,14 +36,15 @@ class CacheStore(SameKeysStore):
     ) -> None:
         super().__init__(base)
         self._cache = cache
-        # Gives the earliest time, in seconds since the epoch, from which on a value is used unasked.
+        # Returns the oldest time, in seconds since the epoch, at which a value that is used unasked was
+        # current.
         self._oldest = oldest
-        self._prefix = prefix  # of all keys that this store is used for
+        self._prefix = prefix  # prefix of all keys for which this store is used
         self._identity = base.identity
 
     @property
     def traits(self) -> StoreTraits:
-        """Those of the base; readers and writers go through the cache."""
+        """The base's traits; readers and writers go through the cache."""
         open_base = traits_of(self.base).open_writer
         return super().traits._replace(
             is_cached=self._is_cached,
@@ -53,7 +54,7 @@ class CacheStore(SameKeysStore):
     def read(
         self, key: str, *, byte_range: ByteRange | None = None, if_not_equal: bytes | None = None
     ) -> Stamped:
-        """Return the value of `key` as the base has it now, or a part of it, perhaps from the cache."""
+        """Return the current value of `key` in the base, or a part of it, perhaps from the cache."""
         if byte_range is not None and (entry := self._fresh(key)) is not None:
             part: Buffer | None = None if entry.generation == if_not_equal else entry.value
             if part is not None:
@@ -67,7 +68,7 @@ class CacheStore(SameKeysStore):
         return found._replace(value=entry.value)
 
     def open_reader(self) -> Reader:
-        """Return a reader that uses the cache; what it returns stays valid."""
+        """Return a reader that uses the cache; its results stay valid."""
         read_base = self.base.open_reader()
 
         def read(key: str, start: int = 0, stop: int | None = None) -> Buffer | None:
@@ -84,7 +85,7 @@ class CacheStore(SameKeysStore):
         return read
 
     def find_chunk(self, key: str, decoding: Hashable, *, ask: bool = True) -> tuple[CacheEntry, Any] | None:
-        """Return the value of `key` as a reader sees it, and what was decoded from it, None if not cached."""
+        """Return the value of `key` as a reader sees it, and its decoded form, None if not cached."""
         # Without `ask` the base is not asked: the result is None if the entry is not fresh.
         found = self._cache.get_chunk(self._identity, key, decoding)
         if found is not None and found[0].time >= self._oldest():
@@ -108,7 +109,7 @@ class CacheStore(SameKeysStore):
         return entry if entry is not None and entry.time >= self._oldest() else None
 
     def _renewed(self, key: str) -> CacheEntry:
-        """Return the value of `key`, which is not sent again if it is the cached one."""
+        """Return the value of `key`, which is not sent again if the cached one is current."""
         with self.key_lock(key):
             known = self._cache.get(self._identity, key)
             found = self.base.read(key, if_not_equal=None if known is None else known.generation)
@@ -138,12 +139,12 @@ class CacheStore(SameKeysStore):
         return self._change(key, None, lambda: self.base.delete(key, if_equal=if_equal))
 
     def _change(self, key: str, value: Buffer | None, change: Callable[[], bytes | None]) -> bytes | None:
-        now = time.time()  # before the change, so that what others do after it does not look older
+        now = time.time()  # before the change, so that later changes by others don't look older
         with self.key_lock(key):
             generation = None
             try:
                 generation = change()
-            finally:  # after a failure too: then nobody knows what is stored
+            finally:  # after a failure too, since it is unknown what is stored then
                 if generation is None:
                     self.evict(key)
                 else:
@@ -155,11 +156,11 @@ class CacheStore(SameKeysStore):
         self._cache.evict(self._identity, key)
 
     def evict_all(self) -> None:
-        """Evict the entries of this store's user, whose keys somebody else may have written."""
+        """Evict the entries of this store's user, since others may have written the keys."""
         self._cache.evict_range(self._identity, KeyRange.of_prefix(self._prefix))
 
     def key_lock(self, key: str) -> Lock:
-        """Return the lock under which `key` is read or written and its entry put or evicted."""
+        """Return the lock to hold while `key` is read or written and its entry put or evicted."""
         return self._cache.key_lock(self._identity, key)
 
     def delete_range(self, start: str = "", stop: str = "") -> None:
@@ -171,7 +172,7 @@ class CacheStore(SameKeysStore):
 
 
 class _Writer:
-    """Writes of one worker to the base of a store, which then evicts its entries."""
+    """Writes of one worker to the base, after which the entries are evicted."""
 
     def __init__(self, store: CacheStore, base: Writer) -> None:
         self._store = store

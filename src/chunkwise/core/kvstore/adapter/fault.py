@@ -1,7 +1,7 @@
-"""A store in which requests go wrong on schedule, to test what is built on stores.
+"""A store whose requests fail on schedule, to test code that uses stores.
 
-A `Fault` says which requests it concerns and what happens to them; `FaultStore` counts
-the requests that match and lets it happen to some.  Nothing is random: a failure is the same each time.
+A `Fault` says which requests it concerns and what happens to them; `FaultStore` counts the matching requests
+and applies the fault to some.  Nothing is random: a failure is the same each time.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ _ACTIONS = ("fail", "fail_after", "miss", "truncate", "corrupt", "conflict", "de
 class Fault:
     """A failure on schedule; raises InvalidArgumentError for an unknown action."""
 
-    # ``fail``: the request raises, and nothing is done.  ``fail_after``: it raises, but is done.
-    # ``miss``: a read finds nothing.  ``truncate``: a read lacks the last `amount` bytes.
-    # ``corrupt``: the byte at `amount` of what is read, counted from the end if negative, is inverted.
+    # ``fail``: the request raises without doing anything.  ``fail_after``: it raises after being done.
+    # ``miss``: a read finds no value.  ``truncate``: a read lacks the last `amount` bytes.
+    # ``corrupt``: the byte at index `amount` of the value read, from the end if negative, is inverted.
     # ``conflict``: a conditional write or delete finds another generation, and is not done.
     # ``delay``: the request takes `amount` seconds longer.
     action: str = "fail"
     operation: str = ""  # such as ``read_ranges``; empty for all
-    key: str | None = None  # or what the request names in its place; None for all
-    skip: int = 0  # matching requests that succeed first
-    times: int | None = 1  # matching requests that fail then; None for all
+    key: str | None = None  # or the prefix or start that the request names instead; None for all
+    skip: int = 0  # number of matching requests that succeed first
+    times: int | None = 1  # number of matching requests that fail then; None for all
     amount: float = 1
     error: Exception | None = None  # by default a StorageError with EIO
 
@@ -97,7 +97,7 @@ class FaultStore(SameKeysStore):
         return read
 
     def read_ranges(self, key: str, starts: Sequence[int], stops: Sequence[int]) -> list[Buffer] | None:
-        """Read from the base; what goes wrong does so for each range."""
+        """Read from the base; a fault applies to each range."""
         due = self._begin("read_ranges", key)
         parts = read_ranges(self.base, key, starts, stops)
         out = [self._end(due, key, part) for part in parts or ()]
@@ -128,7 +128,7 @@ class FaultStore(SameKeysStore):
         self._end(due, start, None)
 
     def list(self, start: str = "", stop: str = "") -> Iterator[str]:
-        """List the base; it goes wrong before the first key."""
+        """List the base; a fault applies before the first key."""
         self._end(self._begin("list", start), start, None)
         return self.base.list(start, stop)
 
@@ -140,7 +140,7 @@ class FaultStore(SameKeysStore):
         return children
 
     def _begin(self, operation: str, key: str) -> tuple[Fault, ...]:
-        """Count the request; do what happens before it and return the faults that are due."""
+        """Count the request, apply faults that precede it, and return the others that are due."""
         due: tuple[Fault, ...] = ()
         with self._lock:
             self.n_requests += 1
@@ -159,7 +159,7 @@ class FaultStore(SameKeysStore):
         return due
 
     def _end(self, due: tuple[Fault, ...], key: str, value: Buffer | None) -> Buffer | None:
-        """Do what happens after the request; return what becomes of the value read."""
+        """Apply faults that follow the request; return the value read as they change it."""
         for fault in due:
             if fault.action == "fail_after":
                 raise self._error(fault, key)

@@ -62,12 +62,12 @@ class IndexedShard:
     """
 
     layout: Layout = field(compare=False)
-    members: str  # of the spec, as JSON: equal for equal layouts
+    members: str  # the spec as JSON: equal for equal layouts
 
     stored_as_is: ClassVar[bool] = True
 
     def place(self, key: str) -> Place:
-        """Return the cell; there is one shard, with one index."""
+        """Return the place of the cell; there is one shard, with one index."""
         raw, cells = encode_key(key), self.layout.chunks_per_shard
         index = struct.unpack(f">{len(cells)}I", raw) if len(raw) == 4 * len(cells) else None
         if index is None or any(i >= n for i, n in zip(index, cells, strict=True)):
@@ -97,7 +97,7 @@ class IndexedShard:
     def read_index(self, part: int, read: ShardReader) -> _Index | None:
         """Return the index.
 
-        Of one at the end it takes another request, of no bytes, to see that no entry overlaps it.
+        If the index is at the end, a second request, of no bytes, checks that no entry overlaps it.
         """
         layout, nbytes = self.layout, self.layout.index_nbytes
         encoded = read(-nbytes, None) if layout.at_end else read(0, nbytes)
@@ -146,7 +146,7 @@ class IndexedShard:
         return self.layout.encode_shard(entries)
 
     def decode(self, stored: Buffer) -> Buffer:
-        """Return the value, which is stored as it is."""
+        """Return the value, which is stored unchanged."""
         return stored
 
     def encode(self, value: Buffer) -> bytes:

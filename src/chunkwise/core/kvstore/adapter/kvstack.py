@@ -1,7 +1,7 @@
-"""Several stores as one: each has a range of the keys.
+"""Several stores as one: each holds a range of the keys.
 
-Where ranges overlap the later layer has the keys.  A key is looked for in the layer that has it and in
-no other; one that no layer has is missing, and can't be written.
+If ranges overlap, the later layer holds the keys.  A key is looked up only in the layer that holds it; a key
+outside all layers is missing, and can't be written.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ B = TypeVar("B")
 
 
 class Layer(NamedTuple, Generic[B]):
-    """Keys that one store has."""
+    """The keys that one store holds."""
 
     keys: KeyRange
-    strip: int  # bytes at the begin of a key that are left out in the store
-    base: B  # the store, or what describes it
-    path: str = ""  # put in front of the rest of the key in the store
+    strip: int  # number of bytes at the start of a key that are left out in the store
+    base: B  # the store, or its description
+    path: str = ""  # prefix for the rest of the key in the store
 
     def inner(self, key: str) -> str:
         """Return the name of `key` in the store."""
         return self.path + decode_key(encode_key(key)[self.strip :])
 
     def below(self, keys: KeyRange) -> KeyRange | None:
-        """Return the keys of the store that are called `keys` here; None if there are none."""
+        """Return the store's own range for `keys`; None if it is empty."""
         keys = keys.intersect(self.keys)
         if keys.empty:
             return None
@@ -60,7 +60,7 @@ class Layer(NamedTuple, Generic[B]):
 
 
 def disjoint(layers: Sequence[Layer[B]]) -> list[Layer[B]]:
-    """Return layers in the order of their keys, without those that later layers have."""
+    """Return layers in the order of their keys, without keys of later layers."""
     out: list[Layer[B]] = []
     for layer in layers:
         rest: list[Layer[B]] = []
@@ -79,7 +79,7 @@ def disjoint(layers: Sequence[Layer[B]]) -> list[Layer[B]]:
 
 
 class StackStore:
-    """Stores that have a range of the keys each; where ranges overlap, the later has the keys."""
+    """Stores that hold a range of the keys each; if ranges overlap, the later holds the keys."""
 
     def __init__(self, layers: Sequence[Layer[KvStoreDriver]]) -> None:
         self.layers = tuple(disjoint(layers))
@@ -89,12 +89,12 @@ class StackStore:
 
     @property
     def identity(self) -> Hashable:
-        """The ranges and the identities of what has them."""
+        """The ranges and the identities of their stores."""
         return "kvstack", tuple((x.keys, x.strip, x.base.identity, x.path) for x in self.layers)
 
     @property
     def traits(self) -> StoreTraits:
-        """Those that hold for every layer, with the requests of the slowest."""
+        """The traits that hold for all layers, with the requests of the slowest."""
         layers = [traits_of(layer.base) for layer in self.layers]
         coalescing = {traits.coalescing for traits in layers}
         return StoreTraits(
@@ -115,7 +115,7 @@ class StackStore:
     def _is_cached(self, key: str, start: int = 0, stop: int | None = None) -> bool:
         layer = self._layer(key)
         if layer is None:
-            return True  # missing for all time
+            return True  # missing for ever
         base = traits_of(layer.base).is_cached
         return base is not None and base(layer.inner(key), start, stop)
 
@@ -129,21 +129,21 @@ class StackStore:
         return layer
 
     def describe(self, key: str) -> str:
-        """Name `key` the way that the store does that has it."""
+        """Name `key` like the store that holds it."""
         layer = self._layer(key)
         return dump(key) if layer is None else layer.base.describe(layer.inner(key))
 
     def read(
         self, key: str, *, byte_range: ByteRange | None = None, if_not_equal: bytes | None = None
     ) -> Stamped:
-        """Read from the store that has `key`; a key that none has is missing for all time."""
+        """Read from the store that holds `key`; a key outside all layers is missing for ever."""
         layer = self._layer(key)
         if layer is None:
             return Stamped(None, MISSING_GENERATION, math.inf)
         return layer.base.read(layer.inner(key), byte_range=byte_range, if_not_equal=if_not_equal)
 
     def open_reader(self) -> Reader:
-        """Return a reader that opens one of each store that it needs."""
+        """Return a reader that opens readers of the stores when needed."""
         readers: dict[int, Reader] = {}
 
         def read(key: str, start: int = 0, stop: int | None = None) -> Buffer | None:
@@ -163,17 +163,17 @@ class StackStore:
         return None if layer is None else read_ranges(layer.base, layer.inner(key), starts, stops)
 
     def write(self, key: str, value: Buffer, *, if_equal: bytes | None = None) -> bytes | None:
-        """Write to the store that has `key`; raise InvalidArgumentError if there is none."""
+        """Write to the store that holds `key`; raise InvalidArgumentError if there is none."""
         layer = self._owner(key)
         return layer.base.write(layer.inner(key), value, if_equal=if_equal)
 
     def delete(self, key: str, *, if_equal: bytes | None = None) -> bytes | None:
-        """Delete from the store that has `key`; raise InvalidArgumentError if there is none."""
+        """Delete from the store that holds `key`; raise InvalidArgumentError if there is none."""
         layer = self._owner(key)
         return layer.base.delete(layer.inner(key), if_equal=if_equal)
 
     def delete_range(self, start: str = "", stop: str = "") -> None:
-        """Delete from each store the keys that it has in ``[start, stop)``."""
+        """Delete the keys in ``[start, stop)`` from the stores that hold them."""
         keys = KeyRange.between(start, stop)
         for layer in self.layers:
             below = layer.below(keys)
@@ -181,7 +181,7 @@ class StackStore:
                 layer.base.delete_range(below.start, below.stop)
 
     def list(self, start: str = "", stop: str = "") -> Iterator[str]:
-        """Yield the keys in ``[start, stop)``, of one store after the other."""
+        """Yield the keys in ``[start, stop)``, one store after the other."""
         keys = KeyRange.between(start, stop)
         for layer in self.layers:
             below = layer.below(keys)
@@ -193,7 +193,7 @@ class StackStore:
                 yield front + key[n:]
 
     def list_children(self, prefix: str) -> Children:
-        """List one level below `prefix`, in order; keys and prefixes are whole."""
+        """List one level below `prefix`, in order; keys and prefixes are complete."""
         below = KeyRange.of_prefix(prefix)
         return Children.of(prefix, sorted(self.list(below.start, below.stop), key=encode_key))
 

@@ -1,4 +1,4 @@
-"""The keys of an OCDBT database, which is several values of another store, as a store.
+"""The keys of an OCDBT database, which is stored in several values of another store, as a store.
 
 Specification
 -------------
@@ -6,10 +6,9 @@ https://google.github.io/tensorstore/kvstore/ocdbt/index.html#storage-format
 
 Compatibility
 -------------
-Databases of TensorStore are read and written, and it reads and writes those that are made here.  Every
-commit is a new version; old ones stay, and data files are never deleted.  A version that is named is
-read-only.  Several processes may commit at once, each on its own: the coordinator of TensorStore, which does
-it for several, is not there.
+TensorStore and chunkwise read and write each other's databases.  Every commit is a new version; old ones
+stay, and data files are never deleted.  A version that is named is read-only.  Several processes may commit
+at once, each for itself: there is no coordinator like TensorStore's, which commits for several processes.
 """
 
 from __future__ import annotations
@@ -49,27 +48,27 @@ T = TypeVar("T")
 
 
 class Options(NamedTuple):
-    """Options of a database when it is opened."""
+    """Options for opening a database."""
 
-    config: ConfigMembers = ConfigMembers({})  # of a new one, and demanded of an existing one
+    config: ConfigMembers = ConfigMembers({})  # for a new database, and required of an existing one
     storage: Storage = Storage()
-    version: VersionName | None = None  # to read; None for the latest, which can be written to
-    coalescing: Coalescing | None = None  # of reads that share a request; None leaves it to the base
+    version: VersionName | None = None  # version to read; None for the latest, which can be written to
+    coalescing: Coalescing | None = None  # limits for reads that share a request; None for the base's own
     slots: Slots | None = None  # held while nodes are decoded and encoded
-    cache_nbytes: int = 0  # nodes to keep in memory, if that is more than are always kept
+    cache_nbytes: int = 0  # bytes of nodes to keep in memory, if more than the minimum
 
 
 _OPTIONS = Options()
 
 
 class OcdbtStore:
-    """The database in the keys of a store that begin with a directory."""
+    """The database in the keys of a store below a directory."""
 
-    # A reader goes on with the version that there was when it was opened, or that this store has seen since.
+    # A reader uses the version that was current when it was opened, or that this store has seen since.
 
     def __init__(self, data: Folder, manifests: Folder, options: Options = _OPTIONS) -> None:
         self.data = data
-        self.manifests = manifests  # most often the same
+        self.manifests = manifests  # usually the same
         self.options = options
         self._database = Database(data, manifests, options.config, options.slots, options.cache_nbytes)
         self._committer = Committer(self._database, options.storage)
@@ -88,15 +87,15 @@ class OcdbtStore:
 
     @property
     def traits(self) -> StoreTraits:
-        """Those of the base, where every change, a deletion too, is a conditional write of a manifest."""
+        """The base's traits, but every change, even a deletion, is a conditional write of a manifest."""
         base, manifests = traits_of(self.data.store), traits_of(self.manifests.store)
         manifest = self.manifests.directory + MANIFEST
         return StoreTraits(
             request_concurrency=base.request_concurrency,
-            write_concurrency=DEFAULT_CONCURRENCY,  # what waits is committed together
+            write_concurrency=DEFAULT_CONCURRENCY,  # waiting changes are committed together
             io_limit=base.io_limit,
             coalescing=self.options.coalescing or base.coalescing,
-            suffix_ranges=True,  # sizes are in the nodes
+            suffix_ranges=True,  # nodes contain the sizes
             conditional_writes=lambda key: manifests.conditional_writes(manifest),
         )
 
@@ -137,7 +136,7 @@ class OcdbtStore:
         return self._with_state(load)
 
     def open_reader(self) -> Reader:
-        """Return a reader; it looks now whether there is a newer version."""
+        """Return a reader; a newer version is looked for now, not later."""
         self._with_state(lambda state, root: None)
         database, read_file = self._database, self.data.store.open_reader()
 
@@ -159,7 +158,7 @@ class OcdbtStore:
                     raise database.missing(value.file)
                 return found
 
-            return self._with_state(load, database.known)
+            return self._with_state(load, database.last_state)
 
         return read
 
@@ -188,9 +187,9 @@ class OcdbtStore:
         return self._with_state(load)
 
     def read_many(self, keys: Sequence[str]) -> list[Buffer | None]:
-        """Return the values of the first of `keys`: those that one request is enough for.
+        """Return the values of as many of the first `keys` as one request can read.
 
-        They are of the version that there was when a reader was opened, or that was seen since.
+        They belong to the version that was current when a reader was opened, or that was seen since.
         """
         gap, largest = self.traits.coalescing or Coalescing()
 
@@ -216,10 +215,10 @@ class OcdbtStore:
                 for one in found
             ]
 
-        return self._with_state(load, self._database.known)
+        return self._with_state(load, self._database.last_state)
 
     def list(self, start: str = "", stop: str = "") -> Iterator[str]:
-        """Yield the keys in ``[start, stop)``, in order, of the version that there is now."""
+        """Yield the keys in ``[start, stop)`` of the current version, in order."""
         keys, load = KeyRange.between(start, stop), self._database.load_node
 
         def begin(state: State, root: NodeRef | None) -> Iterator[str]:
@@ -241,7 +240,7 @@ class OcdbtStore:
         return None if found is None else found.value
 
     def _with_state(self, action: Callable[[State, NodeRef | None], T], known: State | None = None) -> T:
-        """Return ``action(state, root)``; it is called again if the database was replaced meanwhile."""
+        """Return ``action(state, root)``, which is called again if the database was replaced meanwhile."""
         for _ in range(MOST_LOST):
             state = known or self._database.current()
             try:
@@ -253,7 +252,7 @@ class OcdbtStore:
         raise NotFoundError(f"{self.data.describe('')} was replaced {MOST_LOST} times while it was read")
 
     def _root(self, state: State) -> NodeRef | None:
-        """Return the root of the version that this store has."""
+        """Return the root of the version that this store uses."""
         manifest, name = state.manifest, self.options.version
         if name is None:
             return None if manifest is None or not manifest.versions else root_of(manifest.latest)
@@ -270,17 +269,17 @@ class OcdbtStore:
     # -- writing ------------------------------------------------------------------------------------
 
     def write(self, key: str, value: Buffer, *, if_equal: bytes | None = None) -> bytes | None:
-        """Commit a value of `key`, perhaps with what others write; return its generation."""
+        """Commit a value of `key`, perhaps together with other writes; return its generation."""
         done = self._commit({key: value}, {key: if_equal} if if_equal else {}, ())
         return None if done.refused is not None else done.generations[encode_key(key)]
 
     def delete(self, key: str, *, if_equal: bytes | None = None) -> bytes | None:
-        """Commit that there is no `key`."""
+        """Commit the deletion of `key`."""
         done = self._commit({key: None}, {key: if_equal} if if_equal else {}, ())
         return MISSING_GENERATION if done.refused is None else None
 
     def delete_range(self, start: str = "", stop: str = "") -> None:
-        """Commit that there are no keys in ``[start, stop)``."""
+        """Commit the deletion of all keys in ``[start, stop)``."""
         self._commit({}, {}, (KeyRange.between(start, stop),))
 
     def write_all(
@@ -295,7 +294,7 @@ class OcdbtStore:
         return None if refused is None else decode_key(refused)
 
     def can_refer_to(self, source: object) -> bool:
-        """Return True for this database, of whatever version, and for one whose files lie below its own."""
+        """Return True for any version of this database, and for databases whose files lie below its own."""
         return isinstance(source, OcdbtStore) and self._path_of(source) is not None
 
     def _path_of(self, other: OcdbtStore) -> str | None:
@@ -304,7 +303,7 @@ class OcdbtStore:
         return inner[len(outer) :] if here == there and inner.startswith(outer) else None
 
     def references(self, source: OcdbtStore, keys: KeyRange) -> dict[str, Reference]:
-        """Return references to the values of `keys` of `source`, whose files stay where they are."""
+        """Return references to the values of `keys` of `source`; the files stay in place."""
         path = self._path_of(source)
         assert path is not None
         below = encode_key(path)
@@ -323,11 +322,11 @@ class OcdbtStore:
         return source._with_state(load)
 
     def write_references(self, references: Mapping[str, Reference]) -> None:
-        """Commit that keys have values that are stored already."""
+        """Commit keys with values that are stored already."""
         self._commit(references, {}, ())
 
     def check_key(self, key: str) -> None:
-        """Raise InvalidArgumentError for a key that no database can have."""
+        """Raise InvalidArgumentError for a key that no database can hold."""
         n_bytes = len(encode_key(key))
         if n_bytes > LONGEST_KEY:
             raise InvalidArgumentError(
@@ -352,7 +351,7 @@ class OcdbtStore:
 
 
 def _whole_path(folder: Folder) -> tuple[Hashable, str]:
-    """Return the identity of the largest store that a directory is in, and its path there."""
+    """Return the identity of the largest store around a directory, and the directory's path there."""
     whole, prefix = whole_store(folder.store)
     return whole.identity, prefix + folder.directory
 

@@ -1,7 +1,7 @@
-"""Commits to an OCDBT database: what waits to be written becomes one new version.
+"""Commits to an OCDBT database: all waiting writes become one new version.
 
-Data files come first, under names that nobody else uses, then the manifest that leads to them takes the
-place of the one that was read, if that is still there.  If not, all is done again on what is there now.
+Data files are written first, under unique names.  Then the manifest that leads to them replaces the one that
+was read, if that is still current.  If not, everything is done again on the current version.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from chunkwise.errors import AbortedError
 
 __all__ = ["Committer", "Storage", "generation_of"]
 
-# An attempt is lost only to the commit of another writer.  The pause before the next, in seconds, is random,
-# so that the two don't meet again; a thousand take a minute or less.
+# An attempt fails only if another writer's commit succeeds.  The pause before the next, in seconds, is
+# random, so that the two don't collide again; a thousand attempts take at most a minute.
 _ATTEMPTS = 1000
 _LONGEST_PAUSE = 0.1
-# Commits that failed, whose files may be deleted later: those of a store that is down don't fill the memory.
+# Number of failed commits whose files may be deleted later; limited in case a store stays down.
 _MOST_DOUBTFUL = 100
-# Bytes of a node that is written, if the database allows larger ones, as a commit writes whole nodes anew.
-# That of one key among 64,000 takes 7 ms of processor time and 14 KB; with nodes of 8 MiB, 73 ms and 198 KB.
-# A first read takes 4 requests instead of 3.
+# Largest node to write, in bytes, even if the database allows larger ones, since a commit rewrites whole
+# nodes.  Committing one key among 64,000 takes 7 ms of processor time and 14 KB; with nodes of 8 MiB, 73 ms
+# and 198 KB. A first read takes 4 requests instead of 3.
 _LARGEST_NODE = 1 << 17
 
 
@@ -50,9 +50,9 @@ class Storage(NamedTuple):
     Attributes
     ----------
     value_prefix, node_prefix, version_prefix : str
-        Beginnings of the paths of data files for values, nodes of the B+tree and nodes of versions.
+        Prefixes of the paths of data files for values, nodes of the B+tree and nodes of versions.
     file_nbytes : int or None
-        Size from which on another file is begun; None or 0 for any size.
+        Size at which another file is begun; None or 0 for no limit.
     assume_config : bool
         True if the first version of a new database is the first commit, False if it is empty.
     """
@@ -65,32 +65,32 @@ class Storage(NamedTuple):
 
 
 def generation_of(value: bytes | Place) -> bytes:
-    """Return the generation of a value: equal for equal values in nodes, and for one place outside."""
+    """Return the generation of a value: equal for equal values in nodes, or for the same place in a file."""
     text = repr(value).encode() if isinstance(value, Place) else b"=" + value
     return b"\0" + blake2b(text, digest_size=20).digest()
 
 
 @dataclass(eq=False)
 class Request:
-    """Changes that are made together, and what became of them."""
+    """Changes to make together, and their outcome."""
 
-    values: Mapping[bytes, bytes | Place | None]  # a place is that of a value which the database has
+    values: Mapping[bytes, bytes | Place | None]  # a place refers to a value that is stored already
     conditions: Mapping[bytes, bytes]
     deleted: Sequence[KeyRange]
-    refused: bytes | None = None  # a key whose condition does not hold
+    refused: bytes | None = None  # a key whose condition failed
     generations: dict[bytes, bytes] = field(default_factory=dict)
     done: bool = False
     error: Exception | None = None
 
 
 class _Upload:
-    """Data files that are filled before they are written."""
+    """Data files, which are filled in memory before they are written."""
 
     def __init__(self, database: Database, storage: Storage) -> None:
         self._database = database
         self._file_nbytes = storage.file_nbytes
         self._parts: dict[DataFile, list[bytes]] = {}
-        self._open: dict[str, tuple[DataFile, int]] = {}  # with its size, by the beginning of paths
+        self._open: dict[str, tuple[DataFile, int]] = {}  # with its size, by path prefix
 
     def put(self, beginning: str, data: bytes) -> Place:
         file, size = self._open.get(beginning, (None, 0))
@@ -106,8 +106,8 @@ class _Upload:
         try:
             for file, parts in self._parts.items():
                 store.write(directory + file.key, b"".join(parts))
-        except BaseException:  # an interrupt too: files that no manifest names are not to stay
-            with suppress(Exception):  # the first failure is the one to tell
+        except BaseException:  # an interrupt too: no unused files may stay
+            with suppress(Exception):  # the first failure is the one to report
                 self.discard()
             raise
 
@@ -140,7 +140,7 @@ class _Changes:
         self.deleted: list[KeyRange] = []
 
     def add(self, request: Request) -> None:
-        """Add the changes of a request, unless a condition of it doesn't hold."""
+        """Add the changes of a request, unless one of its conditions fails."""
         request.refused, request.generations = None, {}
         for key, expected in request.conditions.items():
             there = self._value(key)
@@ -174,7 +174,7 @@ _locks_lock = new_lock()
 
 
 def _lock_of(database: Any) -> Any:
-    """Return the lock of a database in this process, so that its own stores don't race with each other."""
+    """Return the lock of a database in this process, so that the process's stores don't race."""
     with _locks_lock:
         lock = _locks.get(database)
         if lock is None:
@@ -183,24 +183,24 @@ def _lock_of(database: Any) -> Any:
 
 
 class Committer:
-    """Maker of new versions; what several threads ask for meanwhile goes into the next one together."""
+    """Makes new versions; requests of several threads during a commit go into the next one together."""
 
     def __init__(self, database: Database, storage: Storage) -> None:
         self._database = database
         self._storage = storage
         manifests = database.manifests
-        self._lock = _lock_of((manifests.store.identity, manifests.directory))  # of the committing process
+        self._lock = _lock_of((manifests.store.identity, manifests.directory))  # the process that commits
         self._queue_lock = new_lock()
         self._queue: list[Request] = []
-        self._doubtful: list[tuple[Config, Version, list[DataFile]]] = []  # commits that failed
+        self._doubtful: list[tuple[Config, Version, list[DataFile]]] = []  # failed commits
         put_in_order_in_child(self)
 
     def after_fork(self) -> None:
-        """Forget what threads of the parent wait for."""
+        """Forget the requests of the parent's threads."""
         self._queue, self._doubtful = [], []
 
     def commit(self, request: Request) -> Request:
-        """Return `request` when it is done."""
+        """Return `request` once it is done."""
         with self._queue_lock:
             self._queue.append(request)
         with self._lock:
@@ -211,7 +211,7 @@ class Committer:
                     self._commit_all(batch)
                 finally:
                     left = [one for one in batch if not one.done and one is not request]
-                    with self._queue_lock:  # each of them is waited for by a thread that will do it
+                    with self._queue_lock:  # a waiting thread will do each of them
                         self._queue = left + self._queue
         if request.error is not None:
             raise request.error
@@ -224,7 +224,7 @@ class Committer:
             if len(batch) == 1:
                 batch[0].error, batch[0].done = e, True
                 return
-            for one in batch:  # so that only those fail that can't be done
+            for one in batch:  # one by one, so that only impossible ones fail
                 self._commit_all([one])
             return
         for one in batch:
@@ -244,7 +244,7 @@ class Committer:
         raise AbortedError(f"other writers changed the database in {where} {_ATTEMPTS} times meanwhile")
 
     def _try(self, state: State, batch: list[Request]) -> bool:
-        """Make the changes to what `state` has; return False if another writer was first."""
+        """Make the changes to the version in `state`; return False if another writer was first."""
         database, storage, upload = self._database, self._storage, _Upload(self._database, self._storage)
         manifest = state.manifest or Manifest(make_config(database.config), [], [])
         config = manifest.config
@@ -291,18 +291,18 @@ class Committer:
         upload.write()
         try:
             done = database.replace(state, manifest) is not None
-        except Exception:  # whatever it was, the manifest may have been stored
+        except Exception:  # after any failure, the manifest may have been stored
             self._doubtful.append((config, version, upload.files))
-            with suppress(Exception):  # the first failure is the one to tell
+            with suppress(Exception):  # the first failure is the one to report
                 self._settle(database.current().manifest)
             raise
         if done:
             for child, node in written:
                 database.remember_node(child, node)
-            with suppress(Exception):  # the commit is done; files that are left take space only
+            with suppress(Exception):  # the commit is done; leftover files only take space
                 self._settle(manifest)
             return True
-        # It may have been done all the same, if an answer was lost and the request made again.
+        # The write may have succeeded even so, if an answer was lost and the request repeated.
         if self._has(database.current().manifest, config, version):
             return True
         upload.discard()
@@ -315,13 +315,13 @@ class Committer:
         return find_generation(manifest, version.generation, load) == version
 
     def _settle(self, manifest: Manifest | None) -> None:
-        """Delete the files of commits that failed, as far as they can't be done any more."""
+        """Delete the files of failed commits that can no longer succeed."""
         left = []
         for config, version, files in self._doubtful[-_MOST_DOUBTFUL:]:
             if manifest is None or manifest.config != config or not manifest.versions:
                 continue
             if manifest.latest.generation < version.generation:
-                left.append((config, version, files))  # a late request may still be answered
+                left.append((config, version, files))  # a late request may still be carried out
             elif not self._has(manifest, config, version):
                 _delete(self._database, files)
         self._doubtful = left

@@ -1,4 +1,4 @@
-"""The files of an OCDBT database: its manifests, and the nodes and values that these lead to."""
+"""The files of an OCDBT database: its manifests, and the nodes and values to which they lead."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ __all__ = ["MANIFEST", "Database", "Folder", "MissingFileError", "State"]
 
 MANIFEST = "manifest.ocdbt"
 _NUMBERED = re.compile(r"manifest\.([0-9a-f]{16})")
-_NUMBERED_KEPT = 128  # numbered manifests, as in TensorStore; these lead to what older ones say
-_ENTRY_NBYTES = 230  # of the Python objects of an entry that is a place (`tracemalloc`)
+_NUMBERED_KEPT = 128  # number of numbered manifests to keep, as in TensorStore
+_ENTRY_NBYTES = 230  # bytes of the Python objects of an entry that is a place (`tracemalloc`)
 
 T = TypeVar("T")
 
 
 class MissingFileError(DataCorruptionError):
-    """A data file is not there: the database was replaced, or is damaged."""
+    """A data file is missing: the database was replaced, or is damaged."""
 
 
 class Folder(NamedTuple):
@@ -60,11 +60,11 @@ class State(NamedTuple):
     Attributes
     ----------
     manifest : Manifest or None
-        None without a database.  Its `versions` are those of the latest numbered manifest, if there are such.
+        None without a database.  Its `versions` are those of the latest numbered manifest, if there are any.
     generation : bytes
-        Of the key ``manifest.ocdbt``.
+        Generation of the key ``manifest.ocdbt``.
     time : float
-        When it was known to be so.
+        Time at which the state was current.
     """
 
     manifest: Manifest | None
@@ -83,17 +83,17 @@ class Database:
     ) -> None:
         self.data = data
         self.manifests = manifests
-        self.config = config  # as far as it is required
-        self._slots = slots  # one is held while a node is decoded or encoded
+        self.config = config  # the required members
+        self._slots = slots  # held while a node is decoded or encoded
         self._lock = new_lock()
-        self._known = _UNKNOWN
-        self._looking, self._looked = new_lock(), 0.0  # the lock, and when it began, of a look at manifests
+        self._last = _UNKNOWN
+        self._looking, self._looked = new_lock(), 0.0  # lock and start time of reading manifests
         self._failure: Exception | None = None
-        self._node_locks = KeyLocks()  # so that each is read once
-        self._nodes = ShardIndexCache(max(cache_nbytes, LEAST_INDEX_NBYTES))  # they never change
+        self._node_locks = KeyLocks()  # so that each node is read once
+        self._nodes = ShardIndexCache(max(cache_nbytes, LEAST_INDEX_NBYTES))  # nodes never change
 
     def work(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Call what decodes or encodes."""
+        """Call a function that decodes or encodes."""
         if self._slots is None:
             return function(*arguments)
         return self._slots.call(function, *arguments)
@@ -101,22 +101,22 @@ class Database:
     # -- manifests ------------------------------------------------------------------------------------
 
     @property
-    def known(self) -> State:
+    def last_state(self) -> State:
         """The state as it was last seen."""
-        return self._known if self._known.time else self.current()
+        return self._last if self._last.time else self.current()
 
     @property
     def known_config(self) -> Config | None:
         """The configuration, if it has been read."""
-        manifest = self._known.manifest
+        manifest = self._last.manifest
         return None if manifest is None else manifest.config
 
     def current(self) -> State:
-        """Look at the manifests and return the state."""
+        """Read the manifests and return the state."""
         if traits_of(self.manifests.store).request_concurrency is None:
             return self._look()
         asked = time.time()
-        with self._looking:  # of several that ask at once, two do: the first, and the next for all others
+        with self._looking:  # of simultaneous calls two read: the first, and the next for the others
             if self._looked <= asked:
                 began, failure = time.time(), None
                 try:
@@ -128,10 +128,10 @@ class Database:
                     raise failure
             elif self._failure is not None:
                 raise copy.copy(self._failure)
-            return self._known
+            return self._last
 
     def _look(self) -> State:
-        known, began = self._known, time.time()
+        known, began = self._last, time.time()
         store, key = self.manifests.store, self.manifests.directory + MANIFEST
         for _ in range(MOST_LOST):
             found = store.read(key, if_not_equal=known.generation or None)
@@ -153,14 +153,14 @@ class Database:
         return manifest
 
     def remember(self, state: State) -> State:
-        """Keep a state, unless one is known that is newer, and return it."""
+        """Keep a state, unless a newer one is known, and return it."""
         with self._lock:
-            if state.time >= self._known.time:
-                self._known = state
+            if state.time >= self._last.time:
+                self._last = state
         return state
 
     def _latest_numbered(self, manifest: Manifest) -> Manifest | None:
-        """Return `manifest` with the versions of the latest numbered one; None if that is deleted now."""
+        """Return `manifest` with the versions of the latest numbered one; None if that has been deleted."""
         store, directory = self.manifests
         names = (
             key[len(directory) :] for key in store.list(directory + "manifest.", directory + "manifest/")
@@ -200,7 +200,7 @@ class Database:
             )
 
     def replace(self, state: State, manifest: Manifest) -> State | None:
-        """Put `manifest` in the place of that of `state`; return None if another writer was first."""
+        """Replace the manifest of `state` by `manifest`; return None if another writer was first."""
         assert state is not _UNKNOWN, "the manifests were not looked at"
         store, directory = self.manifests
         generation: bytes | None = state.generation
@@ -244,7 +244,7 @@ class Database:
         return self._load(ref.place, lambda _: check_keys(found, ref), b"")
 
     def remember_node(self, child: Child, node: Node) -> None:
-        """Keep a node that was written, which the next commit most often begins with."""
+        """Keep a node that was written, since the next commit usually begins with it."""
         name = child.place, child.key[: child.shared], node.height
         self._nodes.put(name, node, _node_nbytes(node, child.place))
 
@@ -275,11 +275,11 @@ class Database:
             raise prefix(e, f"Error reading the node at byte {place.offset} of {where}") from None
 
     def read_node(self, place: Place, read: Callable[[Buffer, bytes], T]) -> T:
-        """Return the result of `read` for the bytes of a node and the path that its paths are relative to."""
+        """Return the result of `read` for the bytes of a node and the base path of its relative paths."""
         return self._load(place, lambda raw: read(raw, place.file.base))
 
     def read_place(self, place: Place, start: int = 0, stop: int | None = None) -> Buffer:
-        """Return bytes of a data file, or of them those from `start` to `stop`."""
+        """Return the bytes of a place in a data file, or those from `start` to `stop` within it."""
         key = self.data.directory + place.file.key
         begin, end = place.offset + start, place.offset + (place.length if stop is None else stop)
         try:
@@ -296,13 +296,13 @@ class Database:
         return DataCorruptionError(f"{where}, to which {manifest} leads, is cut off: {error.message}")
 
     def missing(self, file: DataFile) -> MissingFileError:
-        """Return the error for a data file that is not there."""
+        """Return the error for a missing data file."""
         where, manifest = self.data.describe(file.key), self.manifests.describe(MANIFEST)
         return MissingFileError(f"{where}, to which {manifest} leads, is missing")
 
 
 def _node_nbytes(node: Node, place: Place) -> int:
-    """Return about how much memory a node takes: its text and, for each entry, some objects."""
+    """Return the approximate memory of a node: its text, and some objects for each entry."""
     return place.length + _ENTRY_NBYTES * len(node.keys)
 
 

@@ -1,9 +1,8 @@
-"""A store as a transaction sees it: what it has written, in front of what is stored.
+"""A store as a transaction sees it: its own changes on top of the stored values.
 
-Nothing is written to the base until the changes are committed, by `.pending_commit`.  A change is
-a value, or what is to be done to the value that is stored at that time.  A conditional write is taken
-as it is, unless it meets a change of the same transaction; its condition is looked at when it is
-committed.
+Nothing is written to the base until the changes are committed, by `.pending_commit`.  A change is a value, or
+a function of the value stored at that time.  A conditional write is accepted, unless the transaction has
+changed the same key; its condition is checked at the commit.
 """
 
 from __future__ import annotations
@@ -49,15 +48,15 @@ class Change:
         from_base: bool = False,
         modifications: tuple[Modification, ...] = (),
     ) -> None:
-        self.start = start  # value to begin with; None is a missing key
+        self.start = start  # value to start from; None is a missing key
         self.condition = condition  # generation that the base must have
-        self.from_base = from_base  # begin with the base's value at the commit instead
-        self.modifications = modifications  # then applied, in this order
-        # Of the changed value, inside the transaction.
+        self.from_base = from_base  # start from the base's value at the commit instead
+        self.modifications = modifications  # applied to that, in this order
+        # Generation of the changed value inside the transaction.
         self.generation = b"\x04" + next(_numbers).to_bytes(8, "little")
 
     def apply(self, stored: Buffer | None) -> Buffer | None:
-        """Return the value that the key is to have if `stored` is what the base has."""
+        """Return the new value of the key if the base has `stored`."""
         value = stored if self.from_base else self.start
         if isinstance(value, Reference):
             value = value.load()
@@ -67,12 +66,12 @@ class Change:
 
     @property
     def reference(self) -> Reference | None:
-        """The value if it is stored already, and stays as it is."""
+        """The value if it is a reference to a stored one and stays unchanged."""
         return self.start if isinstance(self.start, Reference) and not self.modifications else None
 
 
 class PendingStore(SameKeysStore):
-    """A store with changes that are not made yet, for all threads of the transaction."""
+    """A store with pending changes, for all threads of the transaction."""
 
     def __init__(
         self,
@@ -84,11 +83,11 @@ class PendingStore(SameKeysStore):
         super().__init__(base)
         self.changes: dict[str, Change] = {}
         self.deleted: list[KeyRange] = []  # deleted before the changes are made
-        # Of all that was read of the base, with `repeatable_read`.
+        # Generations of everything read from the base, with `repeatable_read`.
         self.read_generations: dict[str, bytes] = {}
-        # Called before every operation; raises if the transaction is over or can't have it.
+        # Called before every operation; raises if the transaction is over or doesn't allow it.
         self._admit = admit
-        self._repeatable_read = repeatable_read  # fail if a value that was read has changed since
+        self._repeatable_read = repeatable_read  # fail if a value that was read has changed since then
         self._lock = new_rlock()
 
     def __repr__(self) -> str:
@@ -101,8 +100,8 @@ class PendingStore(SameKeysStore):
 
     @property
     def traits(self) -> StoreTraits:
-        """Those of the base, which is read now and written at the commit."""
-        # A change has a generation that only this store knows.
+        """The base's traits; the base is read now and written at the commit."""
+        # Only this store knows the generation of a change.
         return super().traits._replace(is_cached=self._is_cached, shard_indexes=None)
 
     def _is_cached(self, key: str, start: int = 0, stop: int | None = None) -> bool:
@@ -159,8 +158,8 @@ class PendingStore(SameKeysStore):
         return None if value is None else slice_ranges(value, starts, stops)
 
     def list(self, start: str = "", stop: str = "") -> Iterator[str]:
-        """Yield the keys in ``[start, stop)``, those of the base first."""
-        # What a listing has not found can't be pinned, so repeatable reads exclude listings.
+        """Yield the keys in ``[start, stop)``, the base's first."""
+        # Keys that a listing has not found can't be pinned, so repeatable reads exclude listings.
         keys = KeyRange.between(start, stop)
         self._admit(self, keys, False)
         if self._repeatable_read:
@@ -187,22 +186,22 @@ class PendingStore(SameKeysStore):
     # -- changing ---------------------------------------------------------------------------------
 
     def write(self, key: str, value: Buffer, *, if_equal: bytes | None = None) -> bytes | None:
-        """Set the value of `key`; return a generation that holds inside the transaction."""
+        """Set the value of `key`; return a generation that is valid inside the transaction."""
         # A condition is compared with changes of this transaction now, with the base at the commit.
         return self._replace(key, bytes(value), if_equal)
 
     def write_references(self, references: Mapping[str, Reference]) -> None:
-        """Note that keys are to have values that the base has already."""
+        """Record that keys are to have values that the base already stores."""
         for key, reference in references.items():
             self._replace(key, reference, None)
 
     def delete(self, key: str, *, if_equal: bytes | None = None) -> bytes | None:
-        """Note that `key` is to be deleted; conditions are those of `write`."""
+        """Record the deletion of `key`; conditions are as for `write`."""
         done = self._replace(key, None, if_equal)
         return None if done is None else MISSING_GENERATION
 
     def delete_range(self, start: str = "", stop: str = "") -> None:
-        """Note that all keys in ``[start, stop)`` are to be deleted."""
+        """Record the deletion of all keys in ``[start, stop)``."""
         keys = KeyRange.between(start, stop)
         self._admit(self, keys, True)
         if keys.empty:
@@ -228,7 +227,7 @@ class PendingStore(SameKeysStore):
             )
 
     def _admit_change(self, key: str) -> None:
-        """Raise now if the change can't be made, rather than at the commit of all."""
+        """Raise for an impossible change now, rather than at the commit."""
         self._admit(self, key, True)
         if offers(self.base, KeysChecked):
             self.base.check_key(key)

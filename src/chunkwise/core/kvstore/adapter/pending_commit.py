@@ -14,7 +14,7 @@ __all__ = ["check_reads", "commit_all", "commit_key"]
 
 
 def check_reads(store: PendingStore) -> None:
-    """Raise AbortedError if another writer has changed what was read and isn't going to be changed."""
+    """Raise AbortedError if another writer has changed a value that was read but is not to be changed."""
     for key, generation in store.read_generations.items():
         if (
             key not in store.changes
@@ -26,7 +26,7 @@ def check_reads(store: PendingStore) -> None:
 
 
 def commit_key(base: KvStoreDriver, key: str, change: Change) -> None:
-    """Make one change beside other writers; raise GenerationMismatchError if its condition fails."""
+    """Make one change, safely beside other writers; raise GenerationMismatchError if its condition fails."""
 
     def attempt() -> bytes | None:
         if not change.modifications and not change.from_base:
@@ -39,7 +39,7 @@ def commit_key(base: KvStoreDriver, key: str, change: Change) -> None:
             value = change.apply(stored.value)
             if value is None and stored.value is None:
                 return None
-            # Without the condition that nothing has changed since, another writer's part would be lost.
+            # Without the condition that the value is unchanged, another writer's part would be lost.
             condition = stored.generation
             done = _put(base, key, value, condition)
         if done is None and change.condition:
@@ -63,7 +63,7 @@ def commit_all(store: PendingStore, base: AtomicWritable) -> None:
     losses = Losses(lambda: store.describe(""))
     while True:
         conditions = dict(store.read_generations)
-        values: dict[str, Any] = {}  # a reference is one that the base has made
+        values: dict[str, Any] = {}  # the base itself has made the references
         rebased = set()
         for key, change in store.changes.items():
             stored = None

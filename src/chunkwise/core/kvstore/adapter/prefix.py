@@ -1,7 +1,7 @@
 """The part of a store whose keys begin with a prefix, as a store; and the store that a part belongs to.
 
-The prefix is put in front as it is: with ``a/b`` the key ``c`` is ``a/bc`` of the base.  Generations,
-messages and errors are the base's.
+The prefix is prepended unchanged: with ``a/b`` the key ``c`` is ``a/bc`` in the base.  Generations, messages
+and errors are the base's.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class PrefixStore:
 
     @property
     def traits(self) -> StoreTraits:
-        """Those of the base, by the keys of this store; whole chunks go past neither."""
+        """The base's traits, for the keys of this store; whole chunks bypass neither."""
         base = traits_of(self.base)
         cached, indexes = base.is_cached, base.shard_indexes
         return base.adapted(
@@ -60,7 +60,7 @@ class PrefixStore:
         return "prefix", self.base.identity, self.prefix
 
     def describe(self, key: str) -> str:
-        """Name `key` the way that the base does."""
+        """Name `key` like the base."""
         return self.base.describe(self.prefix + key)
 
     def read(
@@ -91,7 +91,7 @@ class PrefixStore:
         return self.base.delete(self.prefix + key, if_equal=if_equal)
 
     def delete_range(self, start: str = "", stop: str = "") -> None:
-        """Delete the keys in ``[start, stop)``; an empty range is none in the base either."""
+        """Delete the keys in ``[start, stop)``; an empty range is empty in the base too."""
         keys = KeyRange.between(start, stop)
         if not keys.empty:
             below = keys.shifted(self.prefix)
@@ -114,7 +114,7 @@ class PrefixStore:
 
 def whole_store(store: KvStoreDriver) -> tuple[KvStoreDriver, str]:
     """Return the largest store that `store` is a part of, and the prefix of its keys there."""
-    # Two directories may be one inside the other, so for files that is the whole file system.
+    # One directory may contain the other, so for files it is the whole file system.
     if isinstance(store, FileStore):
         drive, path = os.path.splitdrive(store.real_root)
         options: dict[str, Any] = {

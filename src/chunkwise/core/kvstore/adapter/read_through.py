@@ -1,7 +1,7 @@
-"""A store that remembers what was read from another one, in memory or on disk.
+"""A store that keeps values read from another one, in memory or on disk.
 
-What is remembered is used without a question for `max_age` seconds; then the other store is asked
-whether it is still current, which costs a request but not the value.  A missing key is not remembered.
+Kept values are used without a request for `max_age` seconds; after that the other store is asked whether they
+are current, which costs a request but no transfer.  A missing key is not remembered.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ __all__ = ["ReadThroughStore"]
 
 
 class ReadThroughStore(SameKeysStore):
-    """A store with what was read of it kept in `entries`, in memory or on disk."""
+    """A store whose values are kept in `entries`, in memory or on disk, once read."""
 
     def __init__(self, base: KvStoreDriver, entries: Entries, *, max_age: float = 0.0) -> None:
         super().__init__(base)
         self.entries = entries
-        self.max_age = max_age  # seconds; 0 asks the base every time, infinity never again
-        # Reads that needed no request, that needed one without the value, and others.
+        self.max_age = max_age  # seconds; with 0 the base is asked every time, with infinity never again
+        # Number of reads without a request, with a request but no transfer, and others.
         self.n_hits = self.n_confirmed = self.n_misses = 0
         self._last_change = object()
 
@@ -70,11 +70,11 @@ class ReadThroughStore(SameKeysStore):
 
     def _keep(self, part: Part, entry: Entry, last_change: object) -> None:
         self.entries.put(part, entry)
-        if self._last_change is not last_change:  # what was read may be what was there before the change
+        if self._last_change is not last_change:  # the value read may be older than the change
             self.entries.evict(part.key)
 
     def open_reader(self) -> Reader:
-        """Return a reader that looks into the cache first."""
+        """Return a reader that tries the cache first."""
 
         def read(key: str, start: int = 0, stop: int | None = None) -> Buffer | None:
             return self.read(key, byte_range=ByteRange(start, stop)).value
@@ -89,7 +89,7 @@ class ReadThroughStore(SameKeysStore):
         return base is not None and base(key, start, stop)
 
     def read_ranges(self, key: str, starts: Sequence[int], stops: Sequence[int]) -> list[Buffer] | None:
-        """Return the bytes of each range, from the cache if all are there and of one generation."""
+        """Return the bytes of each range, from the cache if it has all of them in one generation."""
         pairs = list(zip(starts, stops, strict=True))
         now = time.time()
         known = [self.entries.get(Part(key, *pair)) for pair in pairs] if self.max_age > 0 else []
@@ -105,7 +105,7 @@ class ReadThroughStore(SameKeysStore):
         try:
             return self.base.write(key, value, if_equal=if_equal)
         finally:
-            self._last_change = object()  # no count: two threads could make one of two
+            self._last_change = object()  # not a counter: two threads could count once
             self.entries.evict(key)
 
     def delete(self, key: str, *, if_equal: bytes | None = None) -> bytes | None:

@@ -1,8 +1,8 @@
 """Parts of values in files of a directory, which any number of processes use at the same time.
 
-A file is written beside and put in its place whole, with a checksum; what is damaged counts as not
-there.  Reading a file makes it the most recently used.  Whoever has written a tenth of the limit looks
-how large the directory is, and removes the least recently used files if that is too much.
+A file is written under another name and renamed when complete, with a checksum; damaged files are ignored.
+Reading a file makes it the most recently used.  After writing a tenth of the limit, a process checks the
+directory's size, and removes the least recently used files if it is too large.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ __all__ = ["DiskEntries"]
 _HEAD = struct.Struct("<8sIIdQ")
 _MAGIC = b"cwcache1"
 _TEMPORARY = ".part"
-_KEEP = 0.9  # of the limit, when room is made: else each entry would look through the directory again
+_KEEP = 0.9  # fraction of the limit to leave after a clean-up, so that not every entry scans the directory
 
 
 class DiskEntries:
-    """Entries in files of a directory, which is made; raises StorageError if it can't be."""
+    """Entries in files of a directory, which is created; raises StorageError on failure."""
 
     def __init__(self, directory: str, limit: int, namespace: str) -> None:
         self.directory = os.path.abspath(os.path.expanduser(directory))
-        self.limit = limit  # bytes of all files together; exceeded by a tenth for a while
-        self.namespace = namespace  # of the values; caches with different ones can share a directory
-        self._unchecked = limit  # look at the directory with the first write
+        self.limit = limit  # limit for the bytes of all files; may be exceeded by a tenth for a while
+        self.namespace = namespace  # caches with different namespaces can share a directory
+        self._unchecked = limit  # so that the first write checks the directory
         try:
             os.makedirs(root_directory(self.directory), exist_ok=True)
         except OSError as e:
@@ -71,7 +71,7 @@ class DiskEntries:
         return Entry(raw[at:], raw[_HEAD.size : at], time)
 
     def put(self, part: Part, entry: Entry) -> None:
-        """Keep an entry if it is not too large; a disk that is full is no error."""
+        """Keep an entry if it is not too large; a full disk is not an error."""
         body = entry.generation + entry.value
         head = _HEAD.pack(_MAGIC, zlib.crc32(body), len(entry.generation), entry.time, len(entry.value))
         if len(head) + len(body) > self.limit * _KEEP:

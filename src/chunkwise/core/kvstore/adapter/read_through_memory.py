@@ -1,4 +1,4 @@
-"""Parts of values in memory, the least recently used of them forgotten first."""
+"""Parts of values in memory; the least recently used are forgotten first."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Entries", "Entry", "MemoryEntries", "Part"]
 
 
 class Part(NamedTuple):
-    """A range of bytes of a value, as it was asked for."""
+    """A range of bytes of a value, as it was requested."""
 
     key: str
     start: int
@@ -23,8 +23,8 @@ class Entry(NamedTuple):
     """Bytes that were read."""
 
     value: bytes
-    generation: bytes  # of the value that they are a part of
-    time: float  # seconds since the epoch at which it was known to be current
+    generation: bytes  # generation of the whole value
+    time: float  # time at which it was current, in seconds since the epoch
 
 
 class Entries(Protocol):
@@ -35,7 +35,7 @@ class Entries(Protocol):
         ...
 
     def put(self, part: Part, entry: Entry) -> None:
-        """Keep an entry, perhaps."""
+        """Keep an entry, if there is room."""
         ...
 
     def evict(self, key: str) -> None:
@@ -74,7 +74,7 @@ class MemoryEntries:
             return found
 
     def put(self, part: Part, entry: Entry) -> None:
-        """Keep an entry that is not larger than all of the cache."""
+        """Keep an entry, unless it is larger than the whole cache."""
         with self._lock:
             self._remove(part)
             if _size(part, entry) > self.limit:

@@ -1,6 +1,6 @@
-"""Base of the adapters of one store that have its keys and are the same storage.
+"""Base of the adapters of one store that have the same keys and the same storage.
 
-A class that derives from it reads, writes and deletes in its own way.
+Derived classes define how to read, write and delete.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ __all__ = ["SameKeysStore"]
 
 
 class SameKeysStore:
-    """The part of an adapter that is the same as in `base`."""
+    """The part of an adapter that is the same as for `base`."""
 
     def __init__(self, base: KvStoreDriver) -> None:
         self.base = base
 
     @property
     def traits(self) -> StoreTraits:
-        """Those of the base, but nothing goes past the methods of the adapter."""
+        """The base's traits, but nothing bypasses the methods of the adapter."""
         base = traits_of(self.base)
         return base.adapted(
             rename=None,
@@ -33,11 +33,11 @@ class SameKeysStore:
 
     @property
     def identity(self) -> Hashable:
-        """Identity of the base: the storage is the same."""
+        """The base's identity, since the storage is the same."""
         return self.base.identity
 
     def describe(self, key: str) -> str:
-        """Name `key` the way that the base does."""
+        """Name `key` like the base."""
         return self.base.describe(key)
 
     def list(self, start: str = "", stop: str = "") -> Iterator[str]:

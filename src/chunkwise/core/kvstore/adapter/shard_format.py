@@ -1,6 +1,6 @@
-"""Formats of shards: the shard of a key, the place of its value in it, and the layout of a whole shard.
+"""Formats of shards: the shard of a key, the place of its value there, and the layout of a whole shard.
 
-A format reads parts of a shard by a `ShardReader`, which notices when another shard has taken its place.
+A format reads parts of a shard through a `ShardReader`, which notices when the shard is replaced.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ class Place(NamedTuple):
     """Location of the value of a key."""
 
     shard: str  # the shard's key, without the path of the store
-    part: int  # which of the shard's indexes has the entry
-    entry: int  # number of the entry; those of a store have the order of keys
+    part: int  # number of the shard's index with the entry
+    entry: int  # number of the entry; in the order of keys
 
 
 class ReplacedError(Exception):
-    """The shard is no longer the one whose index was read."""
+    """The shard was replaced since its index was read."""
 
 
 class ShardReader:
@@ -33,10 +33,10 @@ class ShardReader:
         self._base = base
         self._key = key
         self.generation = generation  # None until something is read
-        self.time = 0.0  # at which the shard had that generation
+        self.time = 0.0  # time at which the shard had that generation
 
     def __call__(self, start: int, stop: int | None) -> Buffer | None:
-        """Return a part, as `ByteRange` has it; None if there is no shard; raise if it was replaced."""
+        """Return the part of a `ByteRange`; None if there is no shard; raise if it was replaced."""
         try:
             part = self._base.read(self._key, byte_range=ByteRange(start, stop))
         except OutOfRangeError as e:
@@ -70,12 +70,12 @@ class EntryIndex(Protocol):
         ...
 
     def find(self, entry: int) -> tuple[int, int] | None:
-        """Return begin and end of an entry in the shard; None if it is not stored."""
+        """Return the byte range of an entry in the shard; None if it is not stored."""
         ...
 
 
 class ShardFormat(Protocol):
-    """A format of shards; hashable, and equal to another one exactly if both are the same format.
+    """A format of shards; hashable, and equal to others exactly if they are the same format.
 
     Attributes
     ----------
@@ -86,7 +86,7 @@ class ShardFormat(Protocol):
     @property
     def stored_as_is(self) -> bool: ...
     def place(self, key: str) -> Place:
-        """Return the location of the value of `key`; raise InvalidArgumentError if that is no key."""
+        """Return the location of the value of `key`; raise InvalidArgumentError for an invalid key."""
         ...
 
     def key(self, entry: int) -> str:
@@ -98,7 +98,7 @@ class ShardFormat(Protocol):
         ...
 
     def shards(self, names: Callable[[], Iterable[str]]) -> Iterable[str]:
-        """Return the names of all shards that there may be; `names` lists what there is."""
+        """Return the names of all possible shards; `names` lists the existing values."""
         ...
 
     def read_index(self, part: int, read: ShardReader) -> EntryIndex | None:
@@ -110,7 +110,7 @@ class ShardFormat(Protocol):
         ...
 
     def decode_shard(self, shard: Buffer) -> Mapping[int, Buffer]:
-        """Return all entries of a shard as they are stored in it."""
+        """Return all entries of a shard in their stored form."""
         ...
 
     def encode_shard(self, entries: Mapping[int, Buffer]) -> Buffer:
@@ -118,7 +118,7 @@ class ShardFormat(Protocol):
         ...
 
     def decode(self, stored: Buffer) -> Buffer:
-        """Return the value that is stored as `stored`."""
+        """Return the value with the stored form `stored`."""
         ...
 
     def encode(self, value: Buffer) -> bytes:

@@ -1,9 +1,9 @@
 """A store whose values are entries of shards, each of which is one value of another store.
 
-Where an entry is, and how a shard is put together, the format of the shards says: see
-`chunkwise.core.kvstore.adapter.shard_format`.  A read takes requests for parts of the shard; indexes are
-kept as long as the shard is the same.  Every write is a new shard in place of the old one, on condition
-that nobody else has replaced it, so many values are better written at once, by `ShardedStore.change`.
+The format of the shards, `chunkwise.core.kvstore.adapter.shard_format`, decides where an entry is and how a
+shard is composed.  A read requests parts of the shard; indexes are kept as long as the shard is the same.
+Every write replaces the shard, on condition that no other writer has, so it is better to write many values at
+once, by `ShardedStore.change`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class _KnownIndex(NamedTuple):
 
 
 class ShardedStore:
-    """The values in the shards whose keys in `base` begin with `path`."""
+    """The values in the shards of `base` whose keys begin with `path`."""
 
     # The generation of every value is that of its shard.
 
@@ -63,7 +63,7 @@ class ShardedStore:
         self.base = base
         self.path = path
         self.format = format
-        self.cache_nbytes = cache_nbytes  # of indexes to keep, if that is more than are always kept
+        self.cache_nbytes = cache_nbytes  # bytes of indexes to keep, if more than the minimum
         self._indexes = ShardIndexCache(max(cache_nbytes, LEAST_INDEX_NBYTES))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -74,7 +74,7 @@ class ShardedStore:
 
     @property
     def traits(self) -> StoreTraits:
-        """Those of the base, where every change is a conditional write, or deletion, of a shard."""
+        """The base's traits, except that every change is a conditional write, or deletion, of a shard."""
         base = traits_of(self.base)
         return StoreTraits(
             request_concurrency=base.request_concurrency,
@@ -92,7 +92,7 @@ class ShardedStore:
 
     @property
     def identity(self) -> Hashable:
-        """The identity of the base, with what makes the values."""
+        """The identity of the base, with the path and the format."""
         return "sharded", self.base.identity, self.path, self.format
 
     def describe(self, key: str) -> str:
@@ -104,7 +104,7 @@ class ShardedStore:
         return f"{self.format.describe(place)} in {self.base.describe(self._shard_key(place))}"
 
     def check_key(self, key: str) -> None:
-        """Raise InvalidArgumentError for what is no key."""
+        """Raise InvalidArgumentError for an invalid key."""
         self.format.place(key)
 
     def _shard_key(self, place: Place) -> str:
@@ -127,7 +127,7 @@ class ShardedStore:
             raise prefix(e, f"Error reading {self.describe(key)}") from None
 
     def read_ranges(self, key: str, starts: Sequence[int], stops: Sequence[int]) -> list[Buffer] | None:
-        """Return the bytes of each range of the value of `key`, None if it is missing; reads all of it."""
+        """Return the bytes of each range of `key`, None if it is missing; reads the whole value."""
         value = self.read(key).value
         return None if value is None else slice_ranges(value, starts, stops)
 
@@ -200,12 +200,12 @@ class ShardedStore:
     # -- changing -----------------------------------------------------------------------------------
 
     def write(self, key: str, value: Buffer, *, if_equal: bytes | None = None) -> bytes | None:
-        """Replace the shard by one with another value of `key`; return its generation."""
+        """Replace the shard by one with the new value of `key`; return its generation."""
         new = bytes(value)
         return self._change_one(key, partial(_replace, new), if_equal)
 
     def delete(self, key: str, *, if_equal: bytes | None = None) -> bytes | None:
-        """Replace the shard by one without `key`, or delete it if that is all that it has."""
+        """Replace the shard by one without `key`, or delete it if that was its only value."""
         done = self._change_one(key, partial(_replace, None), if_equal)
         return None if done is None else MISSING_GENERATION
 
@@ -216,7 +216,7 @@ class ShardedStore:
             self._change_shard(name, {}, deleted=(keys,))
 
     def change(self, changes: Mapping[str, Modification]) -> None:
-        """Make many changes, with one write of each shard that they are in."""
+        """Make many changes, with one write for each affected shard."""
         shards: dict[str, dict[int, Modification]] = {}
         for key, change in changes.items():
             place = self.format.place(key)
@@ -236,7 +236,7 @@ class ShardedStore:
         conditions: Mapping[int, bytes] | None = None,
         deleted: Sequence[KeyRange] = (),
     ) -> tuple[int | None, bytes | None]:
-        """Return an entry that is not of the generation that `conditions` say, or that of the new shard."""
+        """Return an entry whose generation differs from `conditions`, or else the new shard's generation."""
         shard_key = self.path + name
         out: tuple[int | None, bytes | None] = None, None
 
@@ -292,7 +292,7 @@ class ShardedStore:
         return self.format.read_entries(ShardReader(self.base, shard_key))
 
     def list(self, start: str = "", stop: str = "") -> Iterator[str]:
-        """Yield the keys in ``[start, stop)``, shard by shard; what has the indexes is read of each."""
+        """Yield the keys in ``[start, stop)``, shard by shard; the indexes of each are read."""
         keys = KeyRange.between(start, stop)
         for name in self.format.shards(self._names):
             shard_key = self.path + name
@@ -316,7 +316,7 @@ def _replace(new: Buffer | None, old: Buffer | None) -> Buffer | None:
 
 
 class SingleShardStore(ShardedStore):
-    """The values in one shard, which many changes replace once; its key in `base` is `path`."""
+    """The values in one shard, which many changes replace only once; its key in `base` is `path`."""
 
     def write_all(
         self,

@@ -1,12 +1,11 @@
-"""Spread of 64-bit chunk identifiers over shards and minishards, and the layout of a shard.
+"""Distribution of 64-bit chunk identifiers over shards and minishards, and the layout of a shard.
 
 Specification
 -------------
 neuroglancer, "Sharded format".  The identifier, shifted right by `preshift_bits`, is hashed; the lowest
-`minishard_bits` of the hash are the number of the minishard, the next `shard_bits` that of the shard.  A
-shard begins with the bounds of the index of each minishard.  That index has, for each chunk in ascending
-order, the identifier, the beginning and the size, the first two as differences.  Positions count from the
-end of the shard index.
+`minishard_bits` of the hash are the minishard number, the next `shard_bits` the shard number.  A shard begins
+with the bounds of each minishard's index.  That index has, for each chunk in ascending order, the identifier,
+the start and the size, the first two as differences.  Positions count from the end of the shard index.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ __all__ = ["MinishardIndex", "Sharding", "decode_shard", "encode_shard", "murmur
 _TYPE = "neuroglancer_uint64_sharded_v1"
 _HASHES = ("identity", "murmurhash3_x86_128")
 _ENCODINGS = ("raw", "gzip")
-_LARGEST_INDEX = 1 << 28  # bytes of one minishard's, when unzipped: 11 million entries of 24 bytes
+_LARGEST_INDEX = 1 << 28  # largest index of a minishard, unzipped, in bytes: 11 million entries of 24 bytes
 _M32, _M64 = (1 << 32) - 1, (1 << 64) - 1
 
 
@@ -103,7 +102,7 @@ class Sharding:
         return 16 << self.minishard_bits
 
     def place(self, chunk: int) -> tuple[int, int]:
-        """Return the numbers of the shard and of the minishard that a chunk is in."""
+        """Return the shard number and minishard number of a chunk."""
         number = chunk >> self.preshift_bits
         if self.hash != "identity":
             number = murmurhash3_x86_128(number)
@@ -111,15 +110,15 @@ class Sharding:
         return number >> self.minishard_bits & (1 << self.shard_bits) - 1, minishard
 
     def shard_name(self, shard: int) -> str:
-        """Return the name of the value that a shard is."""
+        """Return the name of a shard's value."""
         return f"{shard:0{-(-self.shard_bits // 4)}x}.shard"
 
     def encode_data(self, value: Buffer) -> bytes:
-        """Return a chunk as it is stored."""
+        """Return the stored form of a chunk."""
         return _gzip(value) if self.data_encoding == "gzip" else bytes(value)
 
     def decode_data(self, stored: Buffer, limit: int) -> Buffer:
-        """Return a chunk, which may have no more than `limit` bytes."""
+        """Return a chunk, which may have at most `limit` bytes."""
         return _gunzip(stored, limit, "a chunk") if self.data_encoding == "gzip" else stored
 
 
@@ -133,7 +132,7 @@ def _gunzip(stored: Buffer, limit: int, what: str) -> bytes:
     try:
         value = decompress.decompress(stored, limit + 1)
     except zlib.error as e:
-        raise DataCorruptionError(f"{what} is no gzip stream: {e}") from e
+        raise DataCorruptionError(f"{what} is not a gzip stream: {e}") from e
     if len(value) > limit:
         raise DataCorruptionError(f"{what} decodes to more than {limit} bytes")
     if not decompress.eof:
@@ -179,7 +178,7 @@ class MinishardIndex(NamedTuple):
 
 
 def minishard_bounds(index: Buffer, sharding: Sharding) -> Iterator[tuple[int, int]]:
-    """Yield the bounds, in a shard, of the index of each minishard whose bounds are in `index`."""
+    """Yield the bounds of each minishard's index in a shard, from the shard's `index`."""
     for start, stop in np.frombuffer(index, "<u8").reshape(-1, 2).tolist():
         if not start <= stop < 1 << 62:
             raise DataCorruptionError(f"the index of a minishard has bounds {start} and {stop}")
@@ -187,7 +186,7 @@ def minishard_bounds(index: Buffer, sharding: Sharding) -> Iterator[tuple[int, i
 
 
 def decode_shard(shard: Buffer, sharding: Sharding) -> dict[int, memoryview]:
-    """Return all chunks of a shard as they are stored in it."""
+    """Return all chunks of a shard in their stored form."""
     view = memoryview(shard)
     if len(view) < sharding.index_nbytes:
         raise DataCorruptionError(f"a shard of {len(view)} bytes has an index of {sharding.index_nbytes}")
@@ -206,7 +205,7 @@ def decode_shard(shard: Buffer, sharding: Sharding) -> dict[int, memoryview]:
 
 
 def encode_shard(chunks: Mapping[int, Buffer], sharding: Sharding) -> bytes:
-    """Return the shard with the given chunks, which are as they are to be stored."""
+    """Return the shard with the given chunks, which are in their stored form."""
     # In TensorStore's order: each minishard's chunks, then its index.
     minishards: dict[int, list[int]] = {}
     for chunk in sorted(chunks):

@@ -1,4 +1,4 @@
-"""A store that records its requests, to count them and to see their order."""
+"""A store that records its requests, to count them and see their order."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ class Request(NamedTuple):
 
     # ``read``, ``read_ranges``, ``write``, ``delete``, ``delete_range``, ``list``, ``list_children``.
     operation: str
-    key: str  # for a range of keys its start, for ``list_children`` the prefix
-    start: int = 0  # of the byte range
-    stop: int | str | None = None  # of the byte range, None for the end of the value; or of the range of keys
-    n_bytes: int = 0  # size of the value written or received; 0 if there was none
+    key: str  # the start of a range of keys, the prefix of ``list_children``
+    start: int = 0  # start of the byte range
+    stop: int | str | None = None  # end of the byte range, None for the value's end; or of the keys
+    n_bytes: int = 0  # size of the value written or received; 0 without one
 
 
 class TraceStore(SameKeysStore):
-    """A store with a record of all requests that it answered."""
+    """A store that records all requests that it answered."""
 
     def __init__(self, base: KvStoreDriver) -> None:
         super().__init__(base)
-        self.requests: list[Request] = []  # answered without an error, in this order; may be cleared
+        self.requests: list[Request] = []  # requests answered without an error, in order; may be cleared
 
     def __repr__(self) -> str:
         return f"TraceStore({self.base!r})"
@@ -46,7 +46,7 @@ class TraceStore(SameKeysStore):
         return found
 
     def open_reader(self) -> Reader:
-        """Return a reader of the base; each call of it is recorded as ``read``."""
+        """Return a reader of the base; each of its calls is recorded as ``read``."""
         base, record = self.base.open_reader(), self.requests.append
 
         def read(key: str, start: int = 0, stop: int | None = None) -> Buffer | None:
@@ -64,13 +64,13 @@ class TraceStore(SameKeysStore):
         return parts
 
     def write(self, key: str, value: Buffer, *, if_equal: bytes | None = None) -> bytes | None:
-        """Write to the base; recorded even if the condition did not hold."""
+        """Write to the base; recorded even if the condition failed."""
         generation = self.base.write(key, value, if_equal=if_equal)
         self.requests.append(Request("write", key, n_bytes=_size(value)))
         return generation
 
     def delete(self, key: str, *, if_equal: bytes | None = None) -> bytes | None:
-        """Delete from the base; recorded even if the condition did not hold."""
+        """Delete from the base; recorded even if the condition failed."""
         generation = self.base.delete(key, if_equal=if_equal)
         self.requests.append(Request("delete", key))
         return generation

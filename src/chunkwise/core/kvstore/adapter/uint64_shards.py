@@ -1,4 +1,4 @@
-"""Shards of values under 64-bit identifiers: neuroglancer's sharded format.
+"""Shards of values with 64-bit identifiers: neuroglancer's sharded format.
 
 Specification
 -------------
@@ -62,11 +62,11 @@ class Uint64Shards:
         return f"chunk {place.entry} in minishard {place.part}"
 
     def shards(self, names: Callable[[], Iterable[str]]) -> Iterable[str]:
-        """Return those of `names` that are shards."""
+        """Return the `names` of shards."""
         return (name for name in names() if "/" not in name and name.endswith(".shard"))
 
     def read_index(self, part: int, read: ShardReader) -> MinishardIndex | None:
-        """Return the index of a minishard: two requests."""
+        """Return the index of a minishard, by two requests."""
         entry = read(16 * part, 16 * part + 16)
         if entry is None:
             return None
@@ -80,7 +80,7 @@ class Uint64Shards:
         return () if shard is None else self.decode_shard(shard)
 
     def decode_shard(self, shard: Buffer) -> Mapping[int, Buffer]:
-        """Return all chunks as they are stored."""
+        """Return all chunks in their stored form."""
         return decode_shard(shard, self.sharding)
 
     def encode_shard(self, entries: Mapping[int, Buffer]) -> Buffer:
@@ -92,5 +92,5 @@ class Uint64Shards:
         return self.sharding.decode_data(stored, self.largest_value)
 
     def encode(self, value: Buffer) -> bytes:
-        """Return a chunk as it is stored."""
+        """Return the stored form of a chunk."""
         return self.sharding.encode_data(value)

@@ -1,7 +1,7 @@
 """Cache of values in memory, up to a limit, for any number of stores.
 
-With a value goes what was decoded from it, for each way to decode it.  That is dropped with the value, and
-when another one takes its place.
+Each value is kept with its decoded forms, one for each way to decode it.  They are dropped with the value,
+and when it is replaced.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from chunkwise.core.kvstore.key_range import KeyRange
 __all__ = ["ENTRY_OVERHEAD", "CacheEntry", "ValueCache"]
 
 ENTRY_OVERHEAD = 600
-"""Bytes that are counted for the Python objects of an entry, without which empty values would cost nothing.
+"""Bytes counted for the Python objects of an entry; otherwise empty values would cost nothing.
 
-With keys of 40 characters and generations of 40 bytes, of 100 to 100,000 entries each takes 573 to 607
-(`tracemalloc`, CPython 3.11), and one of `.read_through_memory.MemoryEntries` 642 to 707.
+With keys of 40 characters, generations of 40 bytes and 100 to 100,000 entries, an entry takes 573 to 607
+bytes (`tracemalloc`, CPython 3.11), and one of `.read_through_memory.MemoryEntries` 642 to 707.
 """
 
 _CHUNK_OVERHEAD = (
-    270  # of an array that was decoded, and its place in the entry, by the same measurement: 272
+    270  # bytes of a decoded array's Python objects and its slot in the entry; the same measurement gives 272
 )
 
 
 class CacheEntry(NamedTuple):
-    """A value, or None for a missing key, its generation, and when it was known to be current."""
+    """A value, or None for a missing key, its generation, and a time at which it was current."""
 
     value: bytes | None
     generation: bytes
@@ -36,7 +36,7 @@ class CacheEntry(NamedTuple):
 
 
 class _Record:
-    """The value of a key, what was decoded from it, and the bytes of both."""
+    """The value of a key, its decoded forms, and the bytes of both."""
 
     __slots__ = ("chunks", "entry", "size")
 
@@ -50,7 +50,7 @@ class ValueCache:
     """Values of any number of stores; the least recently used are evicted first."""
 
     def __init__(self, total_bytes_limit: int) -> None:
-        # Of all values and of what was decoded from them, with some bytes for each key.
+        # Bytes of all values and their decoded forms, with some bytes for each key.
         self.total_bytes_limit = total_bytes_limit
         self._entries: OrderedDict[tuple[Hashable, str], _Record] = OrderedDict()
         self._nbytes = 0
@@ -59,11 +59,11 @@ class ValueCache:
         put_in_order_in_child(self)
 
     def after_fork(self) -> None:
-        """Count again what another thread was about to change."""
+        """Count again, since another thread may have been in the middle of a change."""
         self._nbytes = sum(record.size for record in self._entries.values())
 
     def key_lock(self, store: Hashable, key: str) -> Lock:
-        """Return the lock to read or write `key` and to put its entry under, so that the newest stays."""
+        """Return the lock to hold while `key` is read or written and its entry put; so the newest stays."""
         return self._key_locks.of(store, key)
 
     @property
@@ -72,24 +72,24 @@ class ValueCache:
         return self._nbytes
 
     def get(self, store: Hashable, key: str) -> CacheEntry | None:
-        """Return the entry of `key` of the store whose identity is `store`."""
+        """Return the entry of `key` in the store with the identity `store`."""
         found = self._find((store, key))
         return None if found is None else found.entry
 
     def get_chunk(self, store: Hashable, key: str, decoding: Hashable) -> tuple[CacheEntry, Any] | None:
-        """Return the entry of `key`, and what was decoded from it as `decoding`, or None for that."""
+        """Return the entry of `key`, and its form decoded by `decoding`, or None for that."""
         found = self._find((store, key))
         return None if found is None else (found.entry, found.chunks.get(decoding))
 
     def put(self, store: Hashable, key: str, entry: CacheEntry) -> None:
-        """Put an entry and evict others, so that the limit holds; one that is too large is not put."""
+        """Put an entry and evict others to keep the limit; an entry that is too large is not put."""
         name, record = (store, key), _Record(entry)
         with self._lock:
             old = self._pop(name)
             if record.size > self.total_bytes_limit:
                 return
             if old is not None and old.chunks and old.entry.value == entry.value:
-                old.entry, record = entry._replace(value=old.entry.value), old  # decoded chunks may lie in it
+                old.entry, record = entry._replace(value=old.entry.value), old  # chunks may be views of it
             self._entries[name] = record
             self._nbytes += record.size
             self._make_room()
@@ -97,8 +97,8 @@ class ValueCache:
     def put_chunk(
         self, store: Hashable, key: str, value: bytes | None, decoding: Hashable, chunk: Any, nbytes: int
     ) -> None:
-        """Store an immutable `chunk` decoded from `value`, if that is the value of `key` and both fit."""
-        # `value` is the very object that `get` returned.
+        """Store an immutable `chunk` decoded from `value`, if `key` still has that value and both fit."""
+        # `value` is the same object that `get` returned.
         size = _CHUNK_OVERHEAD + nbytes
         with self._lock:
             record = self._entries.get((store, key))
@@ -118,9 +118,9 @@ class ValueCache:
             self._pop((store, key))
 
     def evict_range(self, store: Hashable, keys: KeyRange) -> None:
-        """Forget all keys of a range, and what is being read of them now."""
+        """Forget all keys of a range, and reads of them that are under way."""
         for lock in self._key_locks:
-            with lock:  # its holder may be about to keep something older
+            with lock:  # its holder may be about to put an older value
                 pass
         with self._lock:
             for name in [p for p in self._entries if p[0] == store and p[1] in keys]:

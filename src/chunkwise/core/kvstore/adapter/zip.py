@@ -4,15 +4,14 @@ Specification
 -------------
 https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT (6.3.10).
 
-The table of contents is read once per version of the archive, then each member by one request for
-its bytes, of any base.  Stored members give parts of themselves without reading the rest.
+The table of contents is read once for each version of the archive, then each member by one request for its
+bytes, whatever the base.  Parts of *stored* members are read without the rest.
 
 Compatibility
 -------------
 Methods *stored*, *deflate*, *bzip2*, *lzma*, *zstd* and *xz*; others and encryption are an
-UnsupportedError.  A missing archive is an empty store, as in TensorStore.  Every write is a new archive
-in place of the old one, on condition that nobody else has replaced it; so many members are better
-written at once, in a transaction.
+UnsupportedError.  A missing archive is an empty store, as in TensorStore.  Every write replaces the archive,
+on condition that no other writer has, so it is better to write many members at once, in a transaction.
 """
 
 from __future__ import annotations
@@ -60,25 +59,25 @@ T = TypeVar("T")
 
 
 class _ReplacedError(Exception):
-    """The archive is no longer the one whose table of contents was read."""
+    """The archive was replaced since its table of contents was read."""
 
 
 class _Archive(NamedTuple):
-    """The table of contents of one version of the archive, known to be current at `time`."""
+    """The table of contents of one version of the archive, which was current at `time`."""
 
     members: Mapping[str, Member]
     generation: bytes
     time: float
-    positions: dict[int, int]  # of data that were found behind their headers
-    n_front: int = 0  # bytes in front of the first member
-    measured: bool = True  # whether these were allowed for, by the size of the file
+    positions: dict[int, int]  # positions of members' data, where known, by position of their headers
+    n_front: int = 0  # number of bytes in front of the first member
+    measured: bool = True  # whether positions were corrected for these, by the size of the file
 
 
 class ZipStore:
-    """The members of the archive that is the value `key` of `base`."""
+    """The members of the archive in the value `key` of `base`."""
 
-    # The generation of every member is that of the archive.  A reader goes on with the table of contents that
-    # there was when it was opened, until it finds that the archive was replaced.
+    # The generation of every member is that of the archive.  A reader uses the table of contents from when it
+    # was opened, until it notices that the archive was replaced.
 
     def __init__(
         self,
@@ -90,7 +89,7 @@ class ZipStore:
     ) -> None:
         self.base = base
         self.key = key
-        self.compression = compression  # of all members, whenever one is written
+        self.compression = compression  # compression of all members, whenever one is written
         self.slots = slots  # held while a member is compressed or decompressed
         self._lock = new_lock()
         self._known: _Archive | None = None
@@ -103,14 +102,14 @@ class ZipStore:
 
     @property
     def traits(self) -> StoreTraits:
-        """Those of the base, where every change, a deletion too, is a conditional write of the archive."""
+        """The base's traits, but every change, even a deletion, is a conditional write of the archive."""
         base = traits_of(self.base)
         return StoreTraits(
             request_concurrency=base.request_concurrency,
-            write_concurrency=None,  # one archive after the other
+            write_concurrency=None,  # archives are written one after the other
             io_limit=base.io_limit,
-            coalescing=None,  # a member is read as a whole, or in one range
-            suffix_ranges=True,  # the directory has the sizes
+            coalescing=None,  # a member is read whole, or in one range
+            suffix_ranges=True,  # the directory contains the sizes
             conditional_writes=lambda key: base.conditional_writes(self.key),
         )
 
@@ -139,7 +138,7 @@ class ZipStore:
         return self._with_archive(load)
 
     def open_reader(self) -> Reader:
-        """Return a reader; it looks now whether the archive has changed, and when a read shows it."""
+        """Return a reader; it checks for a new archive now, and later only when a read reveals one."""
         self._archive()
 
         def read(key: str, start: int = 0, stop: int | None = None) -> Buffer | None:
@@ -156,7 +155,7 @@ class ZipStore:
         return None if value is None else slice_ranges(value, starts, stops)
 
     def write(self, key: str, value: Buffer, *, if_equal: bytes | None = None) -> bytes | None:
-        """Replace the archive by one with another `key`; return its generation."""
+        """Replace the archive by one with the new value of `key`; return its generation."""
         return self._change({key: value}, {key: if_equal} if if_equal else {}, ())[1]
 
     def delete(self, key: str, *, if_equal: bytes | None = None) -> bytes | None:
@@ -184,7 +183,7 @@ class ZipStore:
         conditions: Mapping[str, bytes],
         deleted: Sequence[KeyRange],
     ) -> tuple[str | None, bytes | None]:
-        """Return the key whose condition does not hold, or the new generation."""
+        """Return the key whose condition failed, or the new generation."""
         for key in values:
             check_member_name(key)
 
@@ -208,23 +207,23 @@ class ZipStore:
             written = self.base.write(self.key, data, if_equal=archive.generation)
             if written is None:
                 raise _ReplacedError
-            self._archive()  # readers that are open go on with the new one
+            self._archive()  # open readers continue with the new archive
             return None, written
 
         return self._with_archive(change)
 
     def list(self, start: str = "", stop: str = "") -> Iterator[str]:
-        """Yield the members in ``[start, stop)``, in order; directories are none."""
+        """Yield the members in ``[start, stop)``, in order, without directories."""
         keys = KeyRange.between(start, stop)
         return iter(sorted((k for k in self._archive().members if k in keys), key=encode_key))
 
     def list_children(self, prefix: str) -> Children:
-        """List one level below `prefix`, in order; keys and prefixes are whole."""
+        """List one level below `prefix`, in order; keys and prefixes are complete."""
         below = KeyRange.of_prefix(prefix)
         return Children.of(prefix, self.list(below.start, below.stop))
 
     def _with_archive(self, action: Callable[[_Archive], T], known: _Archive | None = None) -> T:
-        """Return ``action(archive)``; it is called again if the archive was replaced meanwhile."""
+        """Return ``action(archive)``, which is called again if the archive was replaced meanwhile."""
         for _ in range(MOST_LOST):
             try:
                 return action(known or self._archive())
@@ -234,7 +233,7 @@ class ZipStore:
         raise AbortedError(f"{where} was replaced {MOST_LOST} times while it was used")
 
     def _archive(self) -> _Archive:
-        """Return the table of contents of the archive as it is now."""
+        """Return the current table of contents of the archive."""
         with self._lock:
             for _ in range(MOST_LOST):
                 known = self._known
@@ -252,7 +251,7 @@ class ZipStore:
         raise AbortedError(f"{self.base.describe(self.key)} was replaced {MOST_LOST} times while it was read")
 
     def _directory(self, tail: Stamped, nbytes: int | None = None) -> _Archive:
-        """Return the archive that ends with `tail`, in a file whose size is known if it is small."""
+        """Return the archive that ends with `tail`; the size of the file is known if it is small."""
         if tail.value is None:
             return _Archive({}, tail.generation, tail.time, {})
         raw, get = bytes(tail.value), self._open_get(tail.generation)
@@ -264,14 +263,14 @@ class ZipStore:
         return _Archive(members, tail.generation, tail.time, {}, n_front, nbytes is not None)
 
     def _measure(self, archive: _Archive) -> None:
-        """Read the table of contents again, with what the size of the file says about its positions."""
+        """Read the table of contents again, with positions corrected by the size of the file."""
         with self._lock:
             tail = self._tail(None)
             if tail.generation == archive.generation:
                 self._known = self._directory(tail, self._nbytes())
 
     def _nbytes(self) -> int:
-        """Return the size of the file; a store tells only that there is nothing beyond it."""
+        """Return the size of the file; a store can only tell that nothing lies beyond a position."""
         low, high = TAIL_SIZE, 2 * TAIL_SIZE
         while self._reaches(high):
             low, high = high, 2 * high
@@ -288,23 +287,23 @@ class ZipStore:
         return True
 
     def _check_front(self, archive: _Archive) -> None:
-        """Raise FailedPreconditionError if a new archive would be without what lies in front of this one."""
+        """Raise FailedPreconditionError if a new archive would lose the bytes in front of this one."""
         for key in list(archive.members)[:1] if not archive.measured else ():
-            self._load(archive, key, 0, None)  # which finds out
+            self._load(archive, key, 0, None)  # reading a header may reveal them
         if archive.n_front:
             raise FailedPreconditionError(
                 f"{self.base.describe(self.key)} has {archive.n_front} bytes in front of the archive, such "
-                "as a program that extracts it, and is only read; copy what is in it to another archive"
+                "as a program that extracts it, and is only read; copy its members to another archive"
             )
 
     def _tail(self, known: bytes | None) -> Stamped:
         try:
             return self.base.read(self.key, byte_range=ByteRange(-TAIL_SIZE), if_not_equal=known)
-        except OutOfRangeError:  # the whole archive is not as long
+        except OutOfRangeError:  # the whole archive is not that long
             return self.base.read(self.key, if_not_equal=known)
 
     def _open_get(self, generation: bytes) -> Get:
-        """Return a reader of the archive of a generation, and of no other."""
+        """Return a reader of one generation of the archive, and no other."""
 
         def get(start: int, stop: int) -> Buffer:
             try:

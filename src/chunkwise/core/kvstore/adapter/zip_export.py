@@ -1,7 +1,7 @@
-"""Copying a store into a new ZIP archive, of any size, that is there whole or not at all.
+"""Copying a store into a new ZIP archive of any size, which appears complete or not at all.
 
-In a directory the archive is written to the lock file of its key.  Elsewhere it is put together in a
-temporary file, which is then stored as one value, in parts if it is large.
+In a directory, the archive is written to the lock file of its key.  Elsewhere it is built in a temporary
+file, which is then stored as one value, in parts if it is large.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from chunkwise.errors import AbortedError, AlreadyExistsError
 
 __all__ = ["Exported", "export_archive"]
 
-# Object stores take a condition only with a value in one request; that of S3 and Azure has 5 GiB at most.
+# Object stores accept a condition only for a value in one request, with at most 5 GiB on S3 and Azure.
 _LARGEST_CONDITIONAL = 1 << 32
 
 
@@ -44,7 +44,7 @@ def export_archive(
 ) -> Exported:
     """Write all of `source` as a ZIP archive, members in order, to the value `key` of `target`."""
     # Raises AlreadyExistsError unless `overwrite`, AbortedError if a key of `source` is deleted meanwhile,
-    # and InvalidArgumentError for a key that would be no safe name of a member, before anything is written.
+    # and, before anything is written, InvalidArgumentError for a key that is not a safe name of a member.
     keys = sorted(source.list(), key=encode_key)
     for name in keys:
         check_member_name(name)
@@ -75,7 +75,7 @@ def export_archive(
 
 
 def _values(source: Readable, keys: Sequence[str]) -> Iterator[tuple[str, Buffer]]:
-    """Yield keys and values in order; of a store that answers slowly, many are asked for at a time."""
+    """Yield keys and values in order; a store that answers slowly gets many requests at a time."""
 
     def read(key: str) -> Buffer:
         value = source.read(key).value
@@ -110,7 +110,7 @@ def _write_file(
     def fill(file: IO[bytes]) -> None:
         nonlocal exported
         exported = write(file)
-        if not overwrite:  # a program that knows of no locks may have been faster
+        if not overwrite:  # a program that ignores locks may have been faster
             _check_missing(target, key)
 
     target.write_file(key, fill, if_equal=None if overwrite else MISSING_GENERATION)

@@ -6,8 +6,8 @@ APPNOTE 6.3.10: 4.4.5 compression method, 5.8 LZMA.
 
 Compatibility
 -------------
-The methods that TensorStore reads: *stored*, *deflate*, *bzip2*, *zstd* and *xz*; *lzma*, which Python
-writes, besides.
+The methods that TensorStore reads: *stored*, *deflate*, *bzip2*, *zstd* and *xz*; also *lzma*, which Python
+writes.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from chunkwise.errors import DataCorruptionError, UnsupportedError, prefix
 __all__ = ["STORED", "Method", "decode", "method_named"]
 
 STORED = 0
-# The largest preset of an encoder takes 65 MiB to decode; much more is a trap for memory.
+# The largest preset of an encoder takes 65 MiB to decode; much more is an attack on memory.
 _XZ_MEMORY = 1 << 28
-_PIECE = 1 << 20  # bytes that are decoded at a time where the size that is claimed isn't trusted
+_PIECE = 1 << 20  # bytes to decode at a time if the claimed size isn't trusted
 _ZSTD_RATIO = 1 << 15  # a block of 128 KiB takes at least 4 bytes
 
 
 class Method(NamedTuple):
     """A compression method."""
 
-    number: int  # in the archive
-    version: int  # of the specification that a reader needs, times ten
+    number: int  # its number in the archive
+    version: int  # version of the specification that a reader needs, times ten
     encode: Callable[[Buffer], Buffer]
 
 
@@ -64,7 +64,7 @@ def method_named(name: str) -> Method:
 
 
 def decode(method: int, data: Buffer, nbytes: int) -> Buffer:
-    """Return the decoded `data`, at most one byte more than the `nbytes` that they should be."""
+    """Return the decoded `data`, at most one byte more than the expected `nbytes`."""
     if method == STORED:
         return data
     decoder = _DECODERS.get(method)
@@ -92,13 +92,13 @@ def _unxz(data: Buffer, nbytes: int) -> bytes:
 
 
 def _unlzma(data: Buffer, nbytes: int) -> bytes:
-    """Decode what follows version and size of the properties: one byte, then the dictionary's size."""
+    """Decode the part after the version and size of the properties: one byte, then the dictionary's size."""
     view = memoryview(data)
     if len(view) < 9 or bytes(view[2:4]) != b"\5\0" or view[4] >= 9 * 5 * 5:
         raise ValueError("its properties are not those of LZMA")
     rest, lc = divmod(view[4], 9)
     pb, lp = divmod(rest, 5)
-    # No more than the whole member can be looked back to, whatever the size that is told.
+    # References can't reach back beyond the start of the member, whatever dictionary size is claimed.
     size = max(1 << 12, min(int.from_bytes(view[5:9], "little"), nbytes))
     filters: list[dict[str, Any]] = [
         {"id": lzma.FILTER_LZMA1, "lc": lc, "lp": lp, "pb": pb, "dict_size": size}
@@ -107,7 +107,7 @@ def _unlzma(data: Buffer, nbytes: int) -> bytes:
 
 
 def _pieces(decoder: Any, data: Buffer, nbytes: int) -> bytes:
-    """Decode piece by piece: memory is taken for what there is, not for what the directory claims."""
+    """Decode piece by piece, so memory is allocated for actual data, not for the claimed size."""
     out = bytearray()
     while len(out) <= nbytes and not decoder.eof:
         piece = decoder.decompress(data, min(_PIECE, nbytes + 1 - len(out)))

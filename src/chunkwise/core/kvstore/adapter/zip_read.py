@@ -8,16 +8,16 @@ directory.  Archives over several disks are not supported.
 Notes
 -----
 An archive may have bytes in front of it, such as a program that extracts it, which its positions leave out.
-How many they are follows from the size of the file.  It is asked for only where nothing is found without it.
+The size of the file tells how many.  It is requested only if positions turn out to be wrong.
 
-The entries of the central directory are read by `zipfile`.  It is not used for the rest: it needs the
-size of the archive, which a read of its end doesn't tell; it takes the end record's signature in a
-comment for the record; and it decodes without bound.
+The entries of the central directory are read by `zipfile`.  It is not used for the rest: it needs the size of
+the archive, which a read of its end doesn't tell; it mistakes the end record's signature in a comment for the
+record; and it decodes without limit.
 
-A member is read by one request for its header and data together, as a rule.  The local header may be
-longer than the central directory lets expect, by another extra field.  What follows the data of any
-member is at least one entry of the directory and the end record, so asking for `_SLACK` bytes too many
-never goes beyond the archive, and mostly makes up for that.
+A member is usually read by one request for its header and data together.  The local header may be longer than
+the central directory suggests, if its extra field differs.  At least one entry of the directory and the end
+record follow the data of any member, so `_SLACK` more bytes never go beyond the archive, and usually make up
+for that.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _UTF8, _ENCRYPTED = 1 << 11, 1
 _SLACK = 46 + _END.size  # an entry of the directory has 46 bytes and a name
 
 TAIL_SIZE = _END.size + 0xFFFF + _LOCATOR.size + _END64.size
-"""Bytes at the end of any archive that surely hold its end records."""
+"""Number of bytes at the end of any archive that surely contain its end records."""
 
 Get: TypeAlias = Callable[[int, int], Buffer]
 """``get(start, stop)``: bytes of the archive, valid until the next call."""
@@ -60,19 +60,19 @@ class MisplacedError(DataCorruptionError):
 class Member(NamedTuple):
     """A file in the archive."""
 
-    header: int  # position of its local header in bytes
+    header: int  # position of its local header, in bytes
     n_header: int  # likely size of that header; its extra field may differ from the directory's
-    stored_nbytes: int  # its size in the archive
-    nbytes: int  # decoded
-    method: int  # number in `zip_method`
+    stored_nbytes: int  # size in the archive
+    nbytes: int  # size when decoded
+    method: int  # number of the method in `zip_method`
     crc: int  # CRC-32 of the decoded bytes
-    encrypted: bool  # needs a password
+    encrypted: bool  # whether it needs a password
 
 
 def read_directory(tail: bytes, get: Get, size: int | None = None) -> tuple[dict[str, Member], int]:
-    """Return the members by name, without directories, of two with one name the later; and the first byte."""
+    """Return the members by name, without directories, the later of two with one name; and the first byte."""
     # `tail` is the last `TAIL_SIZE` bytes of the file, or all of it; `get` reads others.  With the `size` of
-    # the file, bytes in front of the archive are allowed for.
+    # the file, positions are corrected for bytes in front of the archive.
     at, n_entries, n_bytes, start = _find_end(tail, get)
     front = 0 if size is None else max(0, size - len(tail) + at - n_bytes - start)
     start += front
@@ -80,7 +80,7 @@ def read_directory(tail: bytes, get: Get, size: int | None = None) -> tuple[dict
     if size is None and n_entries and table[:4] != b"PK\x01\x02":
         raise MisplacedError("Failed to read ZIP central directory: none where the end record says")
     entries = _parse_entries(table)
-    if (len(entries) - n_entries) & 0xFFFF:  # some writers store no more than 16 bits of the number
+    if (len(entries) - n_entries) & 0xFFFF:  # some writers store only 16 bits of the number
         raise DataCorruptionError(
             f"Failed to read ZIP central directory: it has {len(entries)} entries, expected {n_entries}"
         )
@@ -98,13 +98,13 @@ def _find_end(tail: bytes, get: Get) -> tuple[int, int, int, int]:
             raise DataCorruptionError("Failed to find valid ZIP EOCD: no ZIP archive, or one that is cut off")
         if at + _END.size <= len(tail):
             _, disk, first_disk, _, n_entries, n_bytes, start, n_comment = _END.unpack_from(tail, at)
-            if at + _END.size + n_comment == len(tail):  # not the same bytes by chance in a comment
+            if at + _END.size + n_comment == len(tail):  # not the same bytes in a comment, by chance
                 break
     locator = at - _LOCATOR.size
     if locator >= 0 and tail[locator : locator + 4] == b"PK\x06\x07":
         _, disk, where, n_disks = _LOCATOR.unpack_from(tail, locator)
         end64 = tail[locator - _END64.size : locator] if locator >= _END64.size else b""
-        if end64[:4] != b"PK\x06\x06":  # it may be longer, or lie before the tail
+        if end64[:4] != b"PK\x06\x06":  # the record may be longer, or lie before the tail
             end64 = bytes(get(where, where + _END64.size))
         if end64[:4] != b"PK\x06\x06":
             raise DataCorruptionError(f"Failed to read ZIP64 EOCD: none at byte {where}")
@@ -118,7 +118,7 @@ def _find_end(tail: bytes, get: Get) -> tuple[int, int, int, int]:
 
 
 def _parse_entries(table: bytes) -> list[ZipInfo]:
-    """Return the entries of a central directory; names that aren't UTF-8 have a character for each byte."""
+    """Return the entries of a central directory; names that aren't UTF-8 have one character for each byte."""
     n = len(table)
     end64 = _END64.pack(b"PK\x06\x06", _END64.size - 12, 45, 45, 0, 0, 0, 0, n, 0)
     locator = _LOCATOR.pack(b"PK\x06\x07", 0, n, 1)
@@ -159,9 +159,9 @@ def read_member(
     positions: dict[int, int],
     slots: Slots | None = None,
 ) -> Buffer:
-    """Return a part of a member; the whole is compared with its checksum."""
-    # What is returned may be memory of `get`.  `positions` has where the data of members begin, by the
-    # position of their header, and is added to.  One of `slots` is held while a member is decompressed.
+    """Return a part of a member; whole members are compared with their checksum."""
+    # The result may be memory of `get`.  `positions` maps the position of a member's header to that of its
+    # data, and is added to.  One of `slots` is held while a member is decompressed.
     if member.encrypted:
         raise UnsupportedError("ZIP encryption is not supported")
     begin, end = resolve_range(start, stop, member.nbytes)

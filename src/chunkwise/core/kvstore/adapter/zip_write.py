@@ -1,8 +1,8 @@
 """Writing a ZIP archive: members one after the other, then the table of contents.
 
-Headers and table of contents are those of `zipfile`; members are encoded here, in ways that it
-doesn't know, too.  Sizes are known before a member is written, so there are no data descriptors, and
-ZIP64 fields are only where they are needed.
+`zipfile` makes the headers and the table of contents; members are encoded here, also by methods that
+`zipfile` lacks.  Sizes are known before a member is written, so there are no data descriptors, and ZIP64
+fields only if needed.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ _LONGEST_NAME = 0xFFFF
 class ArchiveWriter:
     """Writer of an archive to an empty, seekable file."""
 
-    # Members are dated 1980-01-01, so the same members in the same order are the same bytes.
+    # Members are dated 1980-01-01, so the same members in the same order give the same bytes.
 
     def __init__(
         self, file: IO[bytes], *, compression: Compression = "store", slots: Slots | None = None
     ) -> None:
         self._file = file
         self._method = method_named(compression)
-        self._slots = slots  # one is held while a member is compressed
+        self._slots = slots  # held while a member is compressed
         self._entries: dict[str, ZipInfo] = {}
 
     def add(self, name: str, value: Buffer) -> None:
-        """Write a member; raise InvalidArgumentError for a name that is there or refused by readers."""
+        """Write a member; raise InvalidArgumentError for a name that exists or that readers refuse."""
         check_member_name(name)
         if name in self._entries:
-            raise InvalidArgumentError(f"Invalid ZIP member name: {dump(name)}: it is there twice")
+            raise InvalidArgumentError(f"Invalid ZIP member name: {dump(name)}: it occurs twice")
         encode = self._method.encode
         data = memoryview(encode(value) if self._slots is None else self._slots.call(encode, value))
         entry = ZipInfo(name)
@@ -64,7 +64,7 @@ class ArchiveWriter:
 
     def finish(self) -> int:
         """Write the table of contents and return the size of the archive in bytes."""
-        with ZipFile(self._file, "w") as archive:  # made now, since it writes when it is dropped, too
+        with ZipFile(self._file, "w") as archive:  # made now, since dropping it writes too
             archive.filelist.extend(self._entries.values())
             archive.start_dir = self._file.tell()
         return self._file.tell()
@@ -79,13 +79,13 @@ def make_archive(
     for name, value in sorted(items, key=lambda item: encode_key(item[0])):
         archive.add(name, value)
     archive.finish()
-    # Without a copy, as a view would be; but what a view is of can't be closed, which the garbage collector
+    # Avoids a copy, as a view would; but a buffer with views can't be closed, which the garbage collector
     # tries if both are in a cycle.
     return memory.getvalue()
 
 
 def check_member_name(name: str) -> None:
-    """Raise InvalidArgumentError for a name that a reader would refuse or see changed."""
+    """Raise InvalidArgumentError for a name that a reader would refuse or change."""
     parts = name.split("/")
     if (
         "\0" in name

@@ -1,4 +1,4 @@
-"""OCDBT databases as bytes: manifests, nodes of both trees, and what a commit makes of them.
+"""OCDBT databases as bytes: manifests, nodes of both trees, and how a commit changes them.
 
 Nothing here reads or writes a store; `chunkwise.core.kvstore.adapter.ocdbt` does.
 

@@ -1,4 +1,4 @@
-"""Settings of a new database, as far as they are given: the member ``config`` of a spec."""
+"""Settings for a new database, those that are given: the member ``config`` of a spec."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from chunkwise.errors import FailedPreconditionError, SpecError
 
 __all__ = ["ConfigMembers", "format_config", "make_config", "parse_config"]
 
-_LEVELS = (-131072, 22)  # of zstd
+_LEVELS = (-131072, 22)  # levels of zstd
 
 
 class ConfigMembers(NamedTuple):
-    """The fields of a `Config` that are given."""
+    """The given fields of a `Config`."""
 
-    given: Mapping[str, JSON]  # by name of the field
+    given: Mapping[str, JSON]  # by name of field
 
     @classmethod
     def of(cls, config: Config) -> ConfigMembers:
-        """Return all fields of a configuration, but the kind of manifest that is the usual one."""
+        """Return all fields of a configuration, except the usual kind of manifest."""
         return cls({n: v for n, v in config._asdict().items() if (n, v) != ("manifest_kind", "single")})
 
     def check(self, config: Config) -> None:
-        """Raise FailedPreconditionError if a database is made in another way."""
+        """Raise FailedPreconditionError if a database has other settings."""
         for name, expected in self.given.items():
             found = getattr(config, name)
             if found != expected:
@@ -74,7 +74,7 @@ def parse_config(value: JSON) -> ConfigMembers:
 
 
 def format_config(given: Mapping[str, JSON], include_defaults: bool = False) -> dict[str, JSON]:
-    """Return the member ``config`` for fields of a `Config`."""
+    """Return the member ``config`` for the fields of a `Config`."""
     out: dict[str, JSON] = {}
     for name, value in given.items():
         if name == "uuid":

@@ -1,6 +1,6 @@
-"""Changes of a B+tree: which nodes take the place of others.
+"""Changes to a B+tree: which nodes replace others.
 
-Nodes are never changed.  A changed leaf is a new one, and so are all nodes above it.  What is new is a draft
+Nodes are never changed.  A changed leaf is a new node, and so are all nodes above it.  New nodes are drafts
 first, so that nothing is written that a later step replaces.
 """
 
@@ -21,18 +21,18 @@ from chunkwise.core.kvstore.ocdbt.versions import Statistics
 __all__ = ["NewRoot", "WriteNode", "edit_tree"]
 
 _ENTRY = 5  # bytes of an entry besides its key and value
-_REFERENCE = 20  # bytes of a place, and of what is told of a node
+_REFERENCE = 20  # bytes of a place and of the details of a node
 _FEWEST_CHILDREN = 2
-_KEY = itemgetter(0)  # of an item
-_SMALL = 4  # a node of less than such a part of the largest is joined with one beside it
+_KEY = itemgetter(0)  # key of an item
+_SMALL = 4  # a node smaller than the largest divided by this is joined with a neighbour
 
 
 WriteNode: TypeAlias = Callable[[Node, bool], Child]
-"""``write(node, is_root)`` stores a node and returns what refers to it."""
+"""``write(node, is_root)`` stores a node and returns the reference to it."""
 
 
 class Draft(NamedTuple):
-    """A node that has yet to be written."""
+    """A node that is still to be written."""
 
     key: bytes  # the first
     height: int
@@ -40,7 +40,7 @@ class Draft(NamedTuple):
 
 
 Item: TypeAlias = "Entry | Child | Draft"
-_Run: TypeAlias = "tuple[NodeRef, Child] | list[Item]"  # a node that stays, or what takes the place of some
+_Run: TypeAlias = "tuple[NodeRef, Child] | list[Item]"  # a node that stays, or the replacements of several
 
 
 class NewRoot(NamedTuple):
@@ -54,12 +54,12 @@ class NewRoot(NamedTuple):
 class _Edit(NamedTuple):
     load: LoadNode
     changes: Sequence[tuple[bytes, bytes | Place | None]]  # by key, each once
-    keys: Sequence[bytes]  # of `changes`
+    keys: Sequence[bytes]  # keys of `changes`
     deleted: Sequence[KeyRange]
-    largest: int  # bytes of a node
+    largest: int  # largest node, in bytes
 
     def items(self, ref: NodeRef) -> list[Item]:
-        """Return the items that take the place of those of a node."""
+        """Return the items that replace those of a node."""
         node = self.load(ref)
         return self._of_leaf(node, ref.keys) if isinstance(node, Leaf) else self._of_inner(node, ref.keys)
 
@@ -79,7 +79,7 @@ class _Edit(NamedTuple):
         runs: list[_Run] = []
         for i, child in enumerate(node.entries):
             ref = child_ref(node, i, keys)
-            start = ref.keys.inclusive_min if i else keys.inclusive_min  # keys may be put before the first
+            start = ref.keys.inclusive_min if i else keys.inclusive_min  # new keys may come before the first
             changes = self._within(KeyRange(start, ref.keys.exclusive_max))
             gone = [part for one in self.deleted if not (part := one.intersect(ref.keys)).empty]
             if not changes and not gone:
@@ -93,7 +93,7 @@ class _Edit(NamedTuple):
         return out
 
     def _joined(self, runs: list[_Run]) -> list[_Run]:
-        """Return runs of items, none of which is small with another one beside it."""
+        """Return runs of items; no run is small unless it is the only one."""
         out: list[_Run] = []
         for run in runs:
             before = out[-1] if out else None
@@ -110,12 +110,12 @@ class _Edit(NamedTuple):
     def _is_small(self, run: _Run) -> bool:
         if isinstance(run, tuple):
             return False
-        # Most are not, which a part of their items shows.
+        # Most runs are not small, which some of their items already show.
         return all(size < self.largest // _SMALL for size in accumulate(_sizes(run)))
 
 
 def _sizes(items: Iterable[Item], files: set[DataFile] | None = None) -> Iterator[int]:
-    """Yield about how many bytes each item takes in a node that has `files` in its table."""
+    """Yield the approximate size of each item, in bytes, in a node that has `files` in its table."""
     files = set() if files is None else files
     for item in items:
         place = item.value if isinstance(item, Entry) else item.place if isinstance(item, Child) else NO_PLACE
@@ -130,7 +130,7 @@ def _sizes(items: Iterable[Item], files: set[DataFile] | None = None) -> Iterato
 
 
 def _drafts(items: list[Item], height: int, largest: int) -> list[Item]:
-    """Return nodes of about equal size that hold `items`."""
+    """Return nodes of similar size for `items`."""
     total = sum(_sizes(items))
     if total <= largest:
         return [Draft(items[0].key, height, items)] if items else []
@@ -164,14 +164,14 @@ def edit_tree(
     Parameters
     ----------
     root : NodeRef or None
-        Of the tree that there is.
+        Root of the existing tree.
     load : callable
-        Reads its nodes.
+        Reads the tree's nodes.
     changes : mapping
-        The value, or where it is, for each key; None deletes the key.
+        The value, or its place, for each key; None deletes the key.
     deleted : sequence of KeyRange
     largest : int
-        Bytes of a node before compression.
+        Largest node before compression, in bytes.
     write : callable
         Stores a node, after all nodes below it.
     """
@@ -182,7 +182,7 @@ def edit_tree(
         items: list[Item] = [Entry(key, value) for key, value in edit.changes if value is not None]
     else:
         height, items = root.height, edit.items(root)
-    while height and len(items) == 1:  # the only node takes the place of the root
+    while height and len(items) == 1:  # a single node becomes the root
         (only,) = items
         assert not isinstance(only, Entry)
         height -= 1

@@ -1,6 +1,6 @@
-"""Fields of manifests and nodes: integers of fixed and of variable size, in columns.
+"""Fields of manifests and nodes: integers of fixed and variable size, in columns.
 
-A variable-size integer has 7 bits a byte, the lowest first; the high bit says that another byte follows.
+A variable-size integer has 7 bits a byte, the lowest first; the high bit is set if another byte follows.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from chunkwise.errors import DataCorruptionError
 __all__ = ["Fields", "varint", "varints"]
 
 _LONGEST = 10  # bytes of an integer of 64 bits
-# Integers that are encoded sooner one by one: 128 take 45 us so, 57 us together; 256 take 86 us and 65 us.
+# Number of integers up to which one by one is faster: 128 take 45 us this way, 57 us together; 256 take 86 us
+# and 65 us.
 _FEW = 128
 
 
 class Fields:
-    """Reader of the fields of one body, each of which is checked against the bytes that are left."""
+    """Reader of the fields of one body; each field is checked against the remaining bytes."""
 
     def __init__(self, body: memoryview) -> None:
         self._body = body
@@ -28,7 +29,7 @@ class Fields:
 
     @property
     def left(self) -> int:
-        """Bytes that are left."""
+        """Remaining bytes."""
         return len(self._body) - self._at
 
     def take(self, n: int) -> memoryview:
@@ -58,7 +59,7 @@ class Fields:
         return self.varints(1)[0]
 
     def count(self, what: str) -> int:
-        """Return the number of items that follow, each of which takes a byte at least."""
+        """Return the number of items that follow; each takes at least a byte."""
         n = self.varint()
         if n > self.left:
             raise DataCorruptionError(f"{n} {what}, but only {self.left} bytes are left")
@@ -89,13 +90,13 @@ class Fields:
         return found
 
     def finish(self) -> None:
-        """Raise DataCorruptionError if bytes are left."""
+        """Raise DataCorruptionError if bytes remain."""
         if self.left:
             raise DataCorruptionError(f"{self.left} bytes are left after its end")
 
 
 def varint(value: int) -> bytes:
-    """Return an integer in its variable size."""
+    """Return an integer in variable-size form."""
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
@@ -105,7 +106,7 @@ def varint(value: int) -> bytes:
 
 
 def varints(values: Iterable[int]) -> bytes:
-    """Return integers in their variable sizes, one after the other."""
+    """Return integers in variable-size form, one after the other."""
     given = list(values)
     if len(given) < _FEW:
         return b"".join(map(varint, given))

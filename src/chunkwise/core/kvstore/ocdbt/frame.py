@@ -13,7 +13,7 @@ from chunkwise.errors import DataCorruptionError, UnsupportedError, prefix
 __all__ = ["LARGEST_BODY", "frame_body", "make_frame"]
 
 LARGEST_BODY = 1 << 26
-"""Bytes of the largest manifest or node that is read, whatever a database says of itself.
+"""Bytes of the largest manifest or node that is read, whatever a database claims.
 
 A database has nodes of at most 8 MiB unless its maker said otherwise.
 """
@@ -22,13 +22,13 @@ _HEAD = struct.Struct(">I")
 _LENGTH = struct.Struct("<Q")
 _CRC = struct.Struct("<I")
 _SIZE = _HEAD.size + _LENGTH.size + 2 + _CRC.size  # version and compression take a byte each
-# Bytes that are tried first, or eight times the encoded ones if those are more: a node of 128 KiB takes
-# 145 us of processor time, with memory for the largest 250 us.
+# Bytes to allocate first, or eight times the encoded size if that is more: a node of 128 KiB takes 145 us of
+# processor time, but 250 us with memory for the largest node.
 _FIRST = 1 << 16
 
 
 def frame_body(raw: Buffer, magic: int, largest: int = LARGEST_BODY) -> memoryview:
-    """Return the decompressed body, of at most `largest` bytes, of what should be one frame."""
+    """Return the decompressed body of one frame, at most `largest` bytes."""
     view = memoryview(raw)
     if len(view) < _SIZE:
         raise DataCorruptionError(f"it has {len(view)} bytes, expected {_SIZE} at least")
@@ -70,7 +70,7 @@ def _decompressed(body: memoryview, largest: int) -> memoryview:
 
 
 def make_frame(body: bytes, magic: int, level: int | None) -> bytes:
-    """Return the frame of `body`, compressed by zstd at `level`, or not at all for None."""
+    """Return the frame of `body`, compressed by zstd at `level`, or uncompressed if None."""
     if level is not None:
         body = bytes(zstd().open_encoder(level, False)(body))
     frame = b"".join(

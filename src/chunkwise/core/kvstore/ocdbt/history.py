@@ -13,11 +13,11 @@ from chunkwise.core.kvstore.ocdbt.versions import Subtree, Version, VersionNode
 __all__ = ["LoadVersions", "add_version", "find_generation", "find_time"]
 
 LoadVersions: TypeAlias = Callable[[Subtree], VersionNode]
-"""Reads a node by `chunkwise.core.kvstore.ocdbt.versions.read_version_node`, or remembers it."""
+"""Reads a node by `chunkwise.core.kvstore.ocdbt.versions.read_version_node`, or returns a cached one."""
 
 
 def find_generation(manifest: Manifest, generation: int, load: LoadVersions) -> Version | None:
-    """Return the version of a generation."""
+    """Return the version with a generation."""
     versions, subtrees = manifest.versions, manifest.subtrees
     while not versions or generation < versions[0].generation:
         i = bisect_left([subtree.generation for subtree in subtrees], generation)
@@ -31,7 +31,7 @@ def find_generation(manifest: Manifest, generation: int, load: LoadVersions) -> 
 
 
 def find_time(manifest: Manifest, time: int, load: LoadVersions) -> Version | None:
-    """Return the latest version that was committed at `time`, in nanoseconds since the epoch, or before."""
+    """Return the latest version committed at or before `time`, in nanoseconds since the epoch."""
     versions, subtrees = manifest.versions, manifest.subtrees
     while True:
         before = [version for version in versions if version.time <= time]
@@ -50,7 +50,7 @@ def add_version(
     load: LoadVersions,
     write: Callable[[VersionNode], Place],
 ) -> Manifest:
-    """Return the manifest, which may be without versions, with one more, of the next generation."""
+    """Return the manifest, which may have no versions, with one more, of the next generation."""
     arity = manifest.config.version_tree_arity_log2
     versions, above = manifest.versions, {subtree.height: subtree for subtree in manifest.subtrees}
     if not versions or _run(version.generation, arity, 0) == _run(versions[-1].generation, arity, 0):
@@ -65,7 +65,7 @@ def add_version(
             last, first, count = node.versions[-1].generation, node.versions[0].time, len(node.versions)
         return Subtree(last, place, count, first, node.height)
 
-    # A full node moves to the level above, where it is one more child, or the first one of a new node.
+    # A full node moves to the level above, as one more child, or as the first child of a new node.
     moving = written(VersionNode(0, versions, []))
     while True:
         height = moving.height + 1
@@ -83,5 +83,5 @@ def add_version(
 
 
 def _run(generation: int, arity_log2: int, height: int) -> int:
-    """Return the number of the run of generations that a node of `height` has."""
+    """Return the number of the run of generations in a node of `height`."""
     return (generation - 1) >> arity_log2 * (height + 1)

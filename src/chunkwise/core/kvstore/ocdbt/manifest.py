@@ -1,4 +1,4 @@
-"""The manifest: how a database is made, and its versions."""
+"""The manifest: the settings of a database, and its versions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = [
 
 MAGIC = 0x0CDB3A2A
 KINDS = ("single", "numbered")
-# Limits of TensorStore, whose defaults `Config` has.
+# TensorStore's limits; `Config` has TensorStore's defaults.
 MAX_INLINE = 1 << 20
 MAX_ARITY_LOG2 = 16
 MAX_NODE = (1 << 32) - 1
@@ -45,18 +45,18 @@ class Config(NamedTuple):
 
     uuid: bytes  # 16 bytes
     manifest_kind: str = "single"  # or "numbered"
-    max_inline_value_bytes: int = 100  # the largest value that is stored in a node
-    max_decoded_node_bytes: int = 8 << 20  # the largest node, before compression
-    version_tree_arity_log2: int = 4  # versions of a node, and nodes of a node of versions, as a power of two
-    level: int | None = 0  # of zstd; None for no compression
+    max_inline_value_bytes: int = 100  # largest value that is stored in a node
+    max_decoded_node_bytes: int = 8 << 20  # largest node, before compression
+    version_tree_arity_log2: int = 4  # most versions of a version node, and most children, as a power of two
+    level: int | None = 0  # level of zstd; None for no compression
 
 
 class Manifest(NamedTuple):
-    """Content of a manifest; without `versions` it is that of a database with numbered manifests."""
+    """Content of a manifest; without `versions`, the database has numbered manifests."""
 
     config: Config
     versions: list[Version]
-    subtrees: list[Subtree]  # of the versions before, the highest node first
+    subtrees: list[Subtree]  # nodes of earlier versions, the highest first
 
     @property
     def latest(self) -> Version:
@@ -65,7 +65,7 @@ class Manifest(NamedTuple):
 
 
 def read_manifest(raw: Buffer) -> Manifest:
-    """Return the manifest that the bytes encode."""
+    """Return the manifest from its bytes."""
     fields = Fields(frame_body(raw, MAGIC))
     config = _read_config(fields)
     versions, subtrees = [], []
@@ -98,7 +98,7 @@ def _read_config(fields: Fields) -> Config:
 
 
 def encode_manifest(manifest: Manifest) -> bytes:
-    """Return a manifest as it is stored."""
+    """Return a manifest as bytes."""
     config = manifest.config
     body = [
         config.uuid,

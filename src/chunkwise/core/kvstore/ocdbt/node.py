@@ -1,4 +1,4 @@
-"""Nodes of the B+tree: keys with values, or with the nodes below."""
+"""Nodes of the B+tree: keys with values, or with nodes below."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ __all__ = ["LONGEST_KEY", "Child", "Entry", "Inner", "Leaf", "Node", "encode_nod
 
 _MAGIC = 0x0CDB20DE
 LONGEST_KEY = 0xFFFF
-_MOST_ENTRIES = 1 << 20  # of a node; their Python objects take some 230 MB
+_MOST_ENTRIES = 1 << 20  # entries of a node; their Python objects take some 230 MB
 
 
 class Entry(NamedTuple):
-    """A key and its value, which is outside of the node if it is a place."""
+    """A key and its value; a value outside the node is a place."""
 
     key: bytes
     value: bytes | Place
 
 
 class Child(NamedTuple):
-    """A node below: where its keys begin, what they share, where it is and what it has."""
+    """A node below: its first key, the prefix its keys share, its place and its statistics."""
 
     key: bytes
-    shared: int  # bytes of `key` that all keys of the node begin with and that it doesn't repeat
+    shared: int  # bytes of `key` that begin all keys of the node, where they are left out
     place: Place
     statistics: Statistics
 
@@ -65,7 +65,7 @@ Node: TypeAlias = Leaf | Inner
 
 
 def read_node(raw: Buffer, above: bytes, shared: bytes, height: int | None) -> Node:
-    """Read a node; its paths are relative to `above`, and its keys begin with `shared`."""
+    """Read a node; its paths are relative to `above`, and `shared` precedes its keys."""
     fields = Fields(frame_body(raw, _MAGIC))
     found = fields.uint8()
     if height is None:
@@ -138,9 +138,9 @@ def _read_entries(fields: Fields, files: Sequence[DataFile], keys: list[bytes]) 
 
 
 def encode_node(node: Node, level: int | None, is_root: bool) -> tuple[bytes, Child]:
-    """Return a node as it is stored, and what refers to it, which has yet to be told the place."""
+    """Return a node as bytes, and a reference to it, still without its place."""
     keys = node.keys
-    # What a node does not repeat has to be in the one above.
+    # The prefix that a node leaves out must be in the node above.
     shared = 0 if is_root else shared_length(keys[0], keys[-1])
     if isinstance(node, Inner):
         shared = min(shared, *(child.shared for child in node.entries))

@@ -1,4 +1,4 @@
-"""Places in data files: which bytes of which file, and the table of files that a node begins with."""
+"""Places in data files: which bytes of which file, and the table of files at the start of a node."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 _LONGEST_PATH = 0xFFFF
-_LARGEST_TABLE = 1 << 24  # bytes of strings, all as wide as the widest, that are compared together
+_LARGEST_TABLE = 1 << 24  # bytes of strings to compare together, all padded to the widest
 _MISSING = (1 << 64) - 1
 
 
@@ -37,9 +37,9 @@ class DataFile(NamedTuple):
     Attributes
     ----------
     base : bytes
-        Beginning of the path, which paths in nodes of this file are relative to.
+        Start of the path; paths in nodes of this file are relative to it.
     relative : bytes
-        The rest.
+        Rest of the path.
     """
 
     base: bytes
@@ -60,7 +60,7 @@ class Place(NamedTuple):
 
     @property
     def is_missing(self) -> bool:
-        """True for the place of the root of an empty tree."""
+        """True for the root of an empty tree."""
         return self.offset == self.length == _MISSING
 
 
@@ -69,11 +69,11 @@ NO_PLACE = Place(NO_FILE, _MISSING, _MISSING)
 
 
 def prefix_lengths(items: Sequence[bytes]) -> list[int]:
-    """Return the number of bytes that each item but the first shares with the one before."""
+    """Return the number of bytes that each item shares with the one before, without the first."""
     widest = max(map(len, items), default=0)
     if widest == 0 or widest * len(items) > _LARGEST_TABLE:
         return [shared_length(a, b) for a, b in pairwise(items)]
-    table = np.array(items, f"S{widest}").view(np.uint8).reshape(-1, widest)  # zeros behind shorter ones
+    table = np.array(items, f"S{widest}").view(np.uint8).reshape(-1, widest)  # shorter ones padded with zeros
     lengths = np.fromiter(map(len, items), np.intp, len(items))
     differs = table[1:] != table[:-1]
     first = np.where(differs.any(axis=1), differs.argmax(axis=1), widest)
@@ -91,7 +91,7 @@ def shared_length(a: bytes, b: bytes) -> int:
 def take_keys(
     fields: Fields, prefixes: list[int], suffixes: list[int], longest: int, most: int
 ) -> list[bytes]:
-    """Read prefix-compressed strings of at most `longest` bytes each, and `most` in all."""
+    """Read prefix-compressed strings of at most `longest` bytes each and `most` bytes in all."""
     total = sum(suffixes) + sum(prefixes)
     if total > most:
         raise DataCorruptionError(f"keys or paths of {total} bytes in all, expected at most {most}")
@@ -109,7 +109,7 @@ def take_keys(
 
 
 def read_files(fields: Fields, above: bytes, most: int) -> list[DataFile]:
-    """Read the table of files of a node; `above` is what its paths are relative to."""
+    """Read the table of files of a node, whose paths are relative to `above`."""
     n = fields.count("data files")
     prefixes = fields.varints(n - 1) if n else []
     suffixes, bases = fields.varints(n), fields.varints(n)
@@ -127,12 +127,12 @@ def read_files(fields: Fields, above: bytes, most: int) -> list[DataFile]:
 
 
 def is_inside(path: str) -> bool:
-    """Return True for the path of a file below a directory, without a way out of it."""
+    """Return True for a path that stays below its directory."""
     return "\0" not in path and {"", ".", ".."}.isdisjoint(path.split("/"))
 
 
 class FileTable:
-    """The table of the files that a new node refers to."""
+    """The table of files for a new node."""
 
     def __init__(self, files: Iterable[DataFile]) -> None:
         self.files = sorted(set(files))
@@ -143,7 +143,7 @@ class FileTable:
         return [self._ids[place.file] for place in places]
 
     def encoded(self) -> bytes:
-        """Return the table as it is stored."""
+        """Return the table as bytes."""
         paths = [file.base + file.relative for file in self.files]
         shared = prefix_lengths(paths)
         for i, (before, after) in enumerate(pairwise(self.files)):

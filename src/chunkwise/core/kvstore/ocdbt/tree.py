@@ -25,7 +25,7 @@ __all__ = [
     "root_of",
 ]
 
-# Visits per node and in all, beyond which a listing is one of a tree whose nodes are shared on purpose.
+# Visits per node and in all; a listing with more is of a tree made to share nodes endlessly.
 _REPEATS = 64
 _FEW_VISITS = 1 << 12
 
@@ -34,22 +34,22 @@ class NodeRef(NamedTuple):
     """Reference to a node, with the bounds of its keys."""
 
     place: Place
-    shared: bytes  # that its keys begin with and that it doesn't repeat
+    shared: bytes  # start of its keys, left out in the node
     height: int
     keys: KeyRange
 
 
 LoadNode: TypeAlias = Callable[[NodeRef], Node]
-"""Reads a node by `read_checked`; one that is remembered goes through `check_keys` again."""
+"""Reads a node by `read_checked`; a cached node passes `check_keys` again."""
 
 
 def read_checked(raw: Buffer, ref: NodeRef) -> Node:
-    """Return the node of the bytes that `ref` leads to."""
+    """Return the node from the bytes that `ref` refers to."""
     return check_keys(read_node(raw, ref.place.file.base, ref.shared, ref.height), ref)
 
 
 def check_keys(node: Node, ref: NodeRef) -> Node:
-    """Return `node`; raise DataCorruptionError if its keys are not where `ref` says."""
+    """Return `node`; raise DataCorruptionError if its keys are outside the bounds of `ref`."""
     first, last = node.keys[0], node.keys[-1]
     if first not in ref.keys or last not in ref.keys:
         raise DataCorruptionError(f"it has the keys {first!r} to {last!r}, which belong to other nodes")
@@ -57,7 +57,7 @@ def check_keys(node: Node, ref: NodeRef) -> Node:
 
 
 def root_of(version: Version) -> NodeRef | None:
-    """Return the reference to the root; None without any key."""
+    """Return the reference to the root; None for an empty tree."""
     return None if version.root.is_missing else NodeRef(version.root, b"", version.height, KeyRange())
 
 
@@ -100,12 +100,12 @@ def entries(root: NodeRef | None, keys: KeyRange, load: LoadNode) -> Iterator[En
                 yield node.entries[i]
             continue
         if low > 0 and node.keys[low : low + 1] != [keys.inclusive_min]:
-            low -= 1  # it begins before the range, but may reach into it
+            low -= 1  # its first key is before the range, but later ones may be in it
         stack.extend(child_ref(node, i, ref.keys) for i in range(high - 1, low - 1, -1))
 
 
 def children_of(root: NodeRef | None, prefix: bytes, load: LoadNode) -> tuple[list[bytes], list[bytes]]:
-    """Return the keys right below `prefix`, and of the others how they go on up to the next "/"."""
+    """Return the keys directly below `prefix`, and the prefixes of the others up to the next "/"."""
     found: list[bytes] = []
     prefixes: list[bytes] = []
     below = KeyRange(prefix, prefix_end(prefix))
@@ -117,6 +117,6 @@ def children_of(root: NodeRef | None, prefix: bytes, load: LoadNode) -> tuple[li
                 continue
             prefixes.append(entry.key[:slash])
             below = KeyRange(prefix_end(entry.key[: slash + 1]), below.exclusive_max)
-            break  # what else is below it is skipped
+            break  # everything else below it is skipped
         else:
             return found, prefixes

@@ -1,7 +1,7 @@
 """Names of versions: a generation, or the time at which a version was the latest.
 
-In JSON a generation is a number, in URLs it is written ``v3``.  A time is ``2026-01-31T12:00:00Z``, with
-up to nine digits of a second.
+A generation is a number in JSON, and ``v3`` in URLs.  A time is ``2026-01-31T12:00:00Z``, with up to nine
+digits of a second.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class VersionName(NamedTuple):
 
     @property
     def condition(self) -> str:
-        """Condition on the version, for messages."""
+        """The condition on the version, for messages."""
         return f"commit_time<={self._time}" if self.is_time else f"generation_number={self.number}"
 
     @property
@@ -57,7 +57,7 @@ def parse_version(value: JSON) -> VersionName:
 
 
 def parse_version_text(text: str) -> VersionName:
-    """Read a name as it is in URLs."""
+    """Read a name from a URL."""
     try:
         if not text.startswith("v"):
             return VersionName(_parse_time(text), is_time=True)

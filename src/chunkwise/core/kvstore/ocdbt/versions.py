@@ -1,7 +1,7 @@
-"""Versions of a database, and the nodes of the tree in which older ones are found.
+"""Versions of a database, and the nodes of the tree of older versions.
 
-The manifest has the latest versions itself.  A node of height ``h`` has those of a whole number of runs of
-``2 ** (arity_log2 * (h + 1))`` generations.
+The manifest itself has the latest versions.  A node of height ``h`` has the versions of whole runs of ``2 **
+(arity_log2 * (h + 1))`` generations.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class Statistics(NamedTuple):
     """Sums over a B+tree."""
 
     n_keys: int = 0
-    n_tree_bytes: int = 0  # of all nodes, as they are stored
-    n_value_bytes: int = 0  # of values outside of nodes
+    n_tree_bytes: int = 0  # bytes of all nodes, as stored
+    n_value_bytes: int = 0  # bytes of values outside nodes
 
     def plus(self, other: Statistics) -> Statistics:
-        """Return the sums of both."""
+        """Return the sum of both."""
         return Statistics(*map(sum, zip(self, other, strict=True)))
 
 
@@ -49,24 +49,24 @@ class Version(NamedTuple):
     """One state of the database."""
 
     generation: int
-    root: Place  # NO_PLACE without any key
+    root: Place  # place of the root, NO_PLACE for an empty tree
     height: int  # of the root
     statistics: Statistics
-    time: int  # of the commit, in nanoseconds since the epoch
+    time: int  # time of the commit, in nanoseconds since the epoch
 
 
 class Subtree(NamedTuple):
-    """A node of versions, by its place."""
+    """A reference to a version node."""
 
-    generation: int  # the latest in it
+    generation: int  # its latest generation
     place: Place
     n_generations: int
-    time: int  # the earliest in it
+    time: int  # time of its earliest version
     height: int
 
 
 class VersionNode(NamedTuple):
-    """A node of versions: those themselves, or nodes of them."""
+    """A version node, with versions or with nodes below."""
 
     height: int
     versions: list[Version]
@@ -118,7 +118,7 @@ def read_versions(fields: Fields, files: Sequence[DataFile], arity_log2: int) ->
 
 
 def encode_versions(files: FileTable, versions: Sequence[Version]) -> bytes:
-    """Return versions as they are stored."""
+    """Return versions as bytes."""
     return b"".join(
         (
             varint(len(versions)),
@@ -132,7 +132,7 @@ def encode_versions(files: FileTable, versions: Sequence[Version]) -> bytes:
 
 
 def read_subtrees(fields: Fields, files: Sequence[DataFile], height: int | None) -> list[Subtree]:
-    """Read the children of a node of `height`; None for those of the manifest, which say their own."""
+    """Read the children of a node of `height`; None for the manifest's, which state their own height."""
     n = fields.count("version tree nodes")
     generations = fields.varints(n)
     _increasing(generations, "generations")
@@ -145,7 +145,7 @@ def read_subtrees(fields: Fields, files: Sequence[DataFile], height: int | None)
 
 
 def encode_subtrees(files: FileTable, subtrees: Sequence[Subtree], *, with_heights: bool) -> bytes:
-    """Return the children of a node, or of the manifest, as they are stored."""
+    """Return the children of a node, or of the manifest, as bytes."""
     return b"".join(
         (
             varint(len(subtrees)),
@@ -159,7 +159,7 @@ def encode_subtrees(files: FileTable, subtrees: Sequence[Subtree], *, with_heigh
 
 
 def parse_version_node(raw: Buffer, above: bytes) -> tuple[int, VersionNode]:
-    """Read a node, whose paths are relative to `above`; return the binary logarithm of its arity as well."""
+    """Read a node, whose paths are relative to `above`; return it with the binary logarithm of its arity."""
     fields = Fields(frame_body(raw, _MAGIC))
     arity_log2, height = fields.uint8(), fields.uint8()
     files = read_files(fields, above, LARGEST_BODY)
@@ -189,7 +189,7 @@ def read_version_node(raw: Buffer, subtree: Subtree, arity_log2: int) -> Version
 
 
 def encode_version_node(node: VersionNode, arity_log2: int, level: int | None) -> bytes:
-    """Return a node as it is stored."""
+    """Return a node as bytes."""
     places = [v.root for v in node.versions] + [s.place for s in node.subtrees]
     files = FileTable(place.file for place in places)
     body = (

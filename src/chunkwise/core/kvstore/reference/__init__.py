@@ -1,1 +1,1 @@
-"""Keys whose values lie in byte ranges of other values: tables of references, and the store over them."""
+"""Keys whose values are byte ranges of other values: tables of references, and the store over them."""

@@ -1,7 +1,7 @@
-"""Datasets of HDF5 files as arrays of Zarr v2: a document, and where each chunk is.
+"""Datasets of HDF5 files as arrays of Zarr v2: a document, and the location of each chunk.
 
-What our own codecs decode is left where it is in the file.  The rest, which is text, references, records with
-gaps, virtual datasets and filters that only HDF5 has, is read by h5py when it is asked for, without filters.
+Chunks that our own codecs decode are referenced in the file.  Everything else (text, references, records with
+gaps, virtual datasets, filters that only HDF5 has) is read by h5py on request, without filters.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ if TYPE_CHECKING:
 
 __all__ = ["ChunkSource", "Hdf5Array", "Origin", "describe_dataset"]
 
-_BLOCK_ITEMS = 1 << 16  # of text and objects: 4 MiB, if an item takes 64 bytes
-_MOST_CHUNKS = 100_000_000  # whatever shape the file claims; their index takes 3.2 GB
+_BLOCK_ITEMS = 1 << 16  # of text and objects: 4 MiB if an item takes 64 bytes
+_MOST_CHUNKS = 100_000_000  # whatever shape the file claims; an index of so many takes 3.2 GB
 Box = tuple[slice, ...]
 
 
 class Origin(Protocol):
     """The file that a dataset is in."""
 
-    url: str  # empty for the file that the table is about
-    size: int  # of the file in bytes
+    url: str  # empty for the file of the table
+    size: int  # size of the file, in bytes
     file: h5py.File
 
     def part(self, start: int, stop: int) -> bytes: ...
@@ -63,11 +63,11 @@ class Hdf5Array(NamedTuple):
     """A dataset as an array."""
 
     document: dict[str, JSON]
-    grid: tuple[int, ...]  # chunks in each dimension
+    grid: tuple[int, ...]  # number of chunks in each dimension
     find: ChunkSource
-    cells: Callable[[], list[tuple[int, ...]]]  # of the chunks that are stored
-    by_h5py: str  # why it is read by h5py; empty if it isn't
-    word: JSON  # what HDMF calls the type of the elements
+    cells: Callable[[], list[tuple[int, ...]]]  # cells of the stored chunks
+    by_h5py: str  # why h5py reads it; empty if not
+    word: JSON  # HDMF's name of the element type
 
 
 def describe_dataset(
@@ -77,7 +77,7 @@ def describe_dataset(
     external: ChunkReader | None,
     paths: ObjectPaths,
 ) -> Hdf5Array:
-    """Return a dataset of h5py as an array; `read_box` reads a part of it by h5py."""
+    """Return a dataset of h5py as an array; `read_box` reads a part of it through h5py."""
     element = element_of(dataset)
     outer = tuple(int(n) for n in (dataset.shape if dataset.shape is not None else (0,)))
     shape = outer + element.inner
@@ -98,10 +98,10 @@ def describe_dataset(
         if any(not is_suffix(int(mask), filters) for mask in np.unique(records.masks) if mask):
             why = "chunks without some of the filters"
     fill, marker = fill_of(dataset, element), marker_of(dataset, element)
-    # A missing chunk is read as the fill value of the document.  One of another value is made.
+    # A missing chunk reads as the fill value of the document.  For another value, a chunk is made.
     is_told = element.filters or same_bytes(fill, np.zeros_like(fill) if marker is None else marker)
     if records is not None and not why and not is_told and not can_add(filters):
-        why = "a fill value other than _FillValue, and filters that only HDF5 applies"
+        why = "a fill value other than _FillValue, with filters that only HDF5 applies"
     itemsize = max(1, element.stored.itemsize * prod(element.inner))
     blocks = chunks or blocks_of(
         outer, itemsize, _BLOCK_ITEMS * itemsize if element.filters else BLOCK_NBYTES
@@ -134,7 +134,7 @@ def describe_dataset(
             cells = lambda: [c + (0,) * len(element.inner) for c in known.cells()]  # noqa: E731
     else:
         if external is None:
-            # Of data that were never written it is no number, or one that looks like one.
+            # For data that was never written, the offset is undefined or meaningless.
             offset = dataset.id.get_offset() if dataset.id.get_storage_size() else None
             if offset is not None and offset + prod(shape) * element.stored.itemsize > origin.size:
                 raise DataCorruptionError(f"dataset {dump(dataset.name)} is cut off: it ends beyond the file")
@@ -190,7 +190,7 @@ def same_bytes(a: Array, b: Array) -> bool:
 
 
 class _Hole:
-    """Makes a chunk in which nothing was written, once."""
+    """Makes an unwritten chunk, once."""
 
     def __init__(self, fill: Array, shape: tuple[int, ...], filters: Sequence[Filter], itemsize: int) -> None:
         self._parts = fill, shape, filters, itemsize
@@ -231,7 +231,7 @@ class _Chunks:
                 if rest:
                     wrong.append(f"a chunk begins at {tuple(info.chunk_offset)}, which is not on the grid")
                     return 1
-                if i >= n:  # beyond the shape, of a dataset that was made smaller
+                if i >= n:  # beyond the shape, since the dataset was made smaller
                     return None
                 number = number * n + i
             stop = int(info.byte_offset) + int(info.size)

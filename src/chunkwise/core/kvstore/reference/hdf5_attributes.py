@@ -1,8 +1,7 @@
 """Attributes of HDF5 objects as JSON, in the conventions of xarray and of HDMF for Zarr v2.
 
-xarray: the names of dimensions, which HDF5 has as scales, are ``_ARRAY_DIMENSIONS``.  HDMF: references are
-objects with ``source`` and ``path``, and ``zarr_dtype`` names the type of each dataset, as hdmf-zarr 0.13
-writes them.
+xarray: the names of dimensions, which are scales in HDF5, become ``_ARRAY_DIMENSIONS``.  HDMF: references are
+objects with ``source`` and ``path``, and ``zarr_dtype`` names the type of each dataset, as in hdmf-zarr 0.13.
 """
 
 from __future__ import annotations
@@ -34,26 +33,26 @@ __all__ = [
 ]
 
 _OF_NETCDF = {"_NCProperties", "_Netcdf4Coordinates", "_Netcdf4Dimid", "_nc3_strict"}
-_GONE = "(an object that is gone)"  # path of what HDF5 has no name for any more
-_OF_SCALES = {"CLASS", "NAME", "REFERENCE_LIST"}  # in a dataset that is one
+_GONE = "(an object that is gone)"  # path for an object without a name in HDF5
+_OF_SCALES = {"CLASS", "NAME", "REFERENCE_LIST"}  # in a dataset that is a scale
 _SCALES, _LABELS = "DIMENSION_LIST", "DIMENSION_LABELS"
 _MERE_DIMENSION = b"This is a netCDF dimension but not a netCDF variable"
 
 
 UNREADABLE = (OSError, RuntimeError, TypeError, ValueError, LookupError)
-"""What h5py raises for what it can't read, or what is damaged."""
+"""Errors of h5py for unreadable or damaged data."""
 
 
 class Attributes(NamedTuple):
     """Attributes of an object."""
 
     values: dict[str, JSON]
-    number_types: dict[str, np.dtype[Any]]  # of those that are numbers
-    left_out: dict[str, str]  # why they are, by name
+    number_types: dict[str, np.dtype[Any]]  # types of the numeric ones
+    left_out: dict[str, str]  # reason why, by name
 
 
 class Conventions(NamedTuple):
-    """Conventions that a file was written by."""
+    """Conventions that a file follows."""
 
     netcdf: bool
     hdmf: bool
@@ -61,20 +60,20 @@ class Conventions(NamedTuple):
 
 
 def conventions_of(file: h5py.File) -> Conventions:
-    """Return the conventions that an h5py file was written by."""
+    """Return the conventions that an h5py file follows."""
     names = set(file.attrs)
     return Conventions("_NCProperties" in names, bool(names & {".specloc", "nwb_version"}), ObjectPaths())
 
 
 def is_mere_dimension(dataset: h5py.Dataset) -> bool:
-    """Return True for what NetCDF-4 stores for a dimension that has no variable."""
+    """Return True for the placeholder that NetCDF-4 stores for a dimension without a variable."""
     name = _attribute(dataset, "NAME")
     text = name if isinstance(name, bytes) else str(name).encode("utf-8", "surrogateescape")
     return text.startswith(_MERE_DIMENSION)
 
 
 def dimension_names(dataset: h5py.Dataset, conventions: Conventions) -> list[str] | None:
-    """Return the names of the dimensions: those of the scales, or labels; None if there are none."""
+    """Return the names of the dimensions, from scales or labels, or None."""
     rank = len(dataset.shape)
     is_scale = _is_scale(dataset)
     scales = _scale_names(dataset, conventions.paths)
@@ -88,7 +87,7 @@ def dimension_names(dataset: h5py.Dataset, conventions: Conventions) -> list[str
 
 
 def _scale_names(dataset: h5py.Dataset, paths: ObjectPaths) -> list[str]:
-    """Return the name of the first scale of each dimension, empty if it has none."""
+    """Return the name of each dimension's first scale, empty without one."""
     import h5py
 
     lists = _attribute(dataset, _SCALES)
@@ -117,7 +116,7 @@ def _is_scale(node: h5py.HLObject) -> bool:
 
 
 def _attribute(node: h5py.HLObject, name: str) -> Any:
-    """Return the value of an attribute; None if there is none, or none that h5py can read."""
+    """Return the value of an attribute; None if it is missing or h5py can't read it."""
     try:
         return node.attrs.get(name)
     except UNREADABLE:
@@ -129,7 +128,7 @@ def _text(value: str | bytes) -> str:
 
 
 def _hidden(node: h5py.HLObject, netcdf: bool) -> set[str]:
-    """Return the attributes that say nothing but what the tree says in its own way."""
+    """Return the attributes whose content the tree expresses otherwise."""
     import h5py
 
     out = set(_OF_NETCDF)
@@ -145,7 +144,7 @@ def _hidden(node: h5py.HLObject, netcdf: bool) -> set[str]:
 
 
 def attributes_of(node: h5py.HLObject, conventions: Conventions) -> Attributes:
-    """Return the attributes of an h5py group or dataset that the tree doesn't have in another way."""
+    """Return the attributes of an h5py group or dataset that the tree doesn't express otherwise."""
 
     out = Attributes({}, {}, {})
     hidden = _hidden(node, conventions.netcdf)
@@ -171,7 +170,7 @@ def attributes_of(node: h5py.HLObject, conventions: Conventions) -> Attributes:
 
 
 def links_of(group: h5py.Group, find: Callable[[str], h5py.HLObject]) -> dict[str, JSON]:
-    """Return the links of a group by name, as HDMF has them in Zarr v2; `find` gives the object at a path."""
+    """Return the links of a group by name, in HDMF's form for Zarr v2; `find` looks up a path."""
     import h5py
 
     out: dict[str, JSON] = {}
@@ -219,7 +218,7 @@ def _json(file: h5py.File, value: Any, paths: ObjectPaths) -> JSON:
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):
-        return value  # the literals NaN and Infinity, as other writers of Zarr v2 have them
+        return value  # the literals NaN and Infinity, which other writers of Zarr v2 use
     return value if isinstance(value, str | int | float | bool) else str(value)
 
 
@@ -237,7 +236,7 @@ def _path_of(file: h5py.File, reference: h5py.Reference, paths: ObjectPaths) -> 
 
 
 def reference_json(file: h5py.File, reference: h5py.Reference, paths: ObjectPaths) -> JSON:
-    """Return a reference to an object of the same file, or to a region of it, as HDMF has it in Zarr v2."""
+    """Return a reference to an object of the same file, or to a region of it, in HDMF's form for Zarr v2."""
     import h5py
 
     if not reference:

@@ -1,4 +1,4 @@
-"""Elements of HDF5 datasets in Zarr v2: data types, fill values, and encoding where h5py reads them."""
+"""Elements of HDF5 datasets in Zarr v2: data types, fill values, and encoding of what h5py reads."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = [
 Array = npt.NDArray[Any]
 
 FILL_VALUE = "_FillValue"
-"""Name of the attribute by which CF marks missing values."""
+"""Name of the CF attribute for missing values."""
 
 JSON2: dict[str, JSON] = {
     "allow_nan": True,
@@ -54,15 +54,15 @@ class Element(NamedTuple):
     """The type of the elements."""
 
     dtype: JSON  # of the document
-    stored: np.dtype[Any]  # as they are in chunks
-    inner: tuple[int, ...]  # dimensions that each element has
-    filters: list[JSON]  # what makes bytes of objects
+    stored: np.dtype[Any]  # type of the elements in chunks
+    inner: tuple[int, ...]  # dimensions of each element
+    filters: list[JSON]  # filters that turn objects into bytes
     by_h5py: str
     word: JSON
 
 
 def element_of(dataset: h5py.Dataset) -> Element:
-    """Return the type of the elements of a dataset of h5py."""
+    """Return the element type of a dataset of h5py."""
     import h5py
 
     try:
@@ -126,7 +126,7 @@ def _word(dtype: np.dtype[Any]) -> str:
 
 
 def _packed(dtype: np.dtype[Any]) -> Any:
-    """Return a type without gaps between its fields, and without what h5py notes in it."""
+    """Return a type without gaps between its fields, and without h5py's metadata."""
     if dtype.subdtype is not None:
         return _packed(dtype.subdtype[0]), dtype.subdtype[1]
     if dtype.names is None or dtype.fields is None:
@@ -151,7 +151,7 @@ def _dtype_json(dtype: np.dtype[Any]) -> JSON:
 
 
 def stored_fill(dataset: h5py.Dataset) -> Any:
-    """Return the fill value of a dataset; None if none is defined, or none that h5py can read."""
+    """Return the fill value of a dataset; None if it is undefined or h5py can't read it."""
     from h5py import h5d
 
     try:
@@ -163,7 +163,7 @@ def stored_fill(dataset: h5py.Dataset) -> Any:
 
 
 def fill_of(dataset: h5py.Dataset, element: Element) -> Array:
-    """Return what a dataset has where nothing was written, as it is in chunks."""
+    """Return the value of unwritten elements, as it is in chunks."""
     if element.filters:
         return np.asarray("")
     zero = np.zeros((), element.stored)
@@ -179,8 +179,8 @@ def fill_of(dataset: h5py.Dataset, element: Element) -> Array:
 
 
 def marker_of(dataset: h5py.Dataset, element: Element) -> Array | None:
-    """Return the value that the attribute ``_FillValue`` says stands for a missing one; None without it."""
-    # The fill value of a dataset is no such marker: NetCDF gives one to each dataset.
+    """Return the value for missing data in the attribute ``_FillValue``; None without it."""
+    # The fill value of a dataset is not such a marker: NetCDF gives one to each dataset.
     if element.filters or element.inner or element.stored.names:
         return None
     try:
@@ -193,7 +193,7 @@ def marker_of(dataset: h5py.Dataset, element: Element) -> Array | None:
 
 
 def document_fill(marker: Array | None, element: Element) -> JSON:
-    """Return the fill value of the document, which stands for missing values: the marker, or else null."""
+    """Return the fill value of the document, which means missing data: the marker, or null."""
     if marker is None:
         return None
     data_type, _ = parse_zarr2(element.dtype)
@@ -208,7 +208,7 @@ def encode_chunk(
     fill: Array,
     paths: ObjectPaths,
 ) -> Buffer:
-    """Return a chunk as bytes, with what lies beyond the array filled up."""
+    """Return a chunk as bytes, padded beyond the array."""
     first = element.filters[0] if element.filters else None
     if first is None:
         out = np.empty(shape, element.stored)

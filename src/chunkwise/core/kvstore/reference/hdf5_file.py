@@ -1,7 +1,7 @@
-"""HDF5 files over values of stores: found by way of links, read by h5py, none opened by the library itself.
+"""HDF5 files in values of stores: links are followed here, h5py reads, and HDF5 opens no other file itself.
 
-HDF5 would open the files that external links, virtual datasets and external storage name, wherever they are.
-Here links are followed one by one, and other files are opened as references are: beside the file, or if the
+HDF5 would open any file that external links, virtual datasets and external storage name.  Here links are
+followed one by one, and other files are opened under the rules for references: beside the file, or if the
 caller allows it.
 """
 
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Hdf5File", "Hdf5Files"]
 
-_MOST_LINKS = 32  # followed for one path, twice as many as HDF5 follows by itself
-_MOST_FILES = 64  # each is open, with up to 64 MiB of blocks, and others may be named in it
-_DEEPEST = 8  # virtual datasets of virtual datasets
+_MOST_LINKS = 32  # links to follow for one path, twice as many as HDF5 itself follows
+_MOST_FILES = 64  # each stays open, with up to 64 MiB of blocks, and may name others
+_DEEPEST = 8  # depth of virtual datasets of virtual datasets
 
 Box = tuple[slice, ...]
 
@@ -70,7 +70,7 @@ class Hdf5File:
 
 
 class Hdf5Files:
-    """A file and those that it leads to."""
+    """A file and the files that it refers to."""
 
     def __init__(self, store: KvStoreDriver, key: str, open_target: OpenTarget) -> None:
         _free_left()
@@ -81,10 +81,10 @@ class Hdf5Files:
     def leave(self, nodes: Clearable) -> None:
         """Leave the objects of h5py, here and in `nodes`, to the next thread that opens a file.
 
-        To free them takes h5py's lock.  Who collects garbage may be a thread that another one waits for with
-        that lock held.
+        Freeing them takes h5py's lock.  The thread that collects garbage may be one for which another thread
+        waits with that lock held.
         """
-        self._open_target = _left_behind  # what it leads to is freed now
+        self._open_target = _left_behind  # its objects are freed now
         _left.append((self, nodes))
 
     def free(self) -> None:
@@ -93,13 +93,13 @@ class Hdf5Files:
         del self.first
 
     def other(self, of: Hdf5File, name: str) -> Hdf5File:
-        """Return the file that a link or dataset names; "." is the file itself."""
+        """Return the file named by a link or dataset; "." is the file itself."""
         if name in (".", ""):
             return of
         found = self._others.get(name)
         if found is None:
             if len(self._others) >= _MOST_FILES:
-                raise UnsupportedError(f"more than {_MOST_FILES} files that an HDF5 file leads to")
+                raise UnsupportedError(f"more than {_MOST_FILES} files referenced by an HDF5 file")
             found = self._others[name] = Hdf5File(*self._open_target(name), name)
         return found
 
@@ -126,7 +126,7 @@ class Hdf5Files:
     # -- links ----------------------------------------------------------------------------------------
 
     def find(self, path: str, *, follow: bool = True) -> tuple[Hdf5File, h5py.HLObject] | None:
-        """Return the object at a path from the root; None if there is none, or only by a link."""
+        """Return the object at a path from the root; None if there is none, or only through a link."""
         return self._walk(self.first, self.first.file["/"], path, [_MOST_LINKS if follow else 0])
 
     def _walk(
@@ -165,7 +165,7 @@ class Hdf5Files:
     # -- values ---------------------------------------------------------------------------------------
 
     def read_box(self, file: Hdf5File, dataset: h5py.Dataset, box: Box, depth: int = 0) -> npt.NDArray[Any]:
-        """Read a part of a dataset by h5py; a virtual one is put together from its sources."""
+        """Read a part of a dataset by h5py; a virtual dataset is assembled from its sources."""
         import h5py
 
         if dataset.shape is None:
@@ -182,7 +182,7 @@ class Hdf5Files:
         values = source[box] if box else source[()]
         if not dataset.dtype.hasobject:
             return np.asarray(values)
-        out = np.empty(np.shape(values) if box else (), object)  # a list may be what a single element is
+        out = np.empty(np.shape(values) if box else (), object)  # a single element may be a list
         if out.shape:
             out[...] = values
         else:
@@ -237,18 +237,18 @@ def _free_left() -> None:
     while _left:
         try:
             files, nodes = _left.popleft()
-        except IndexError:  # another thread was sooner
+        except IndexError:  # another thread was faster
             return
         nodes.clear()
         files.free()
 
 
 def _left_behind(url: str) -> tuple[KvStoreDriver, str]:
-    raise AssertionError(f"the file that leads to {url} is not used any more")
+    raise AssertionError(f"the file that leads to {url} is no longer in use")
 
 
 def _box_of(space: h5py.h5s.SpaceID, shape: tuple[int, ...], name: str) -> Box:
-    """Return the box that is selected in a dataspace."""
+    """Return the box selected in a dataspace."""
     from h5py import h5s
 
     kind = space.get_select_type()
@@ -259,11 +259,11 @@ def _box_of(space: h5py.h5s.SpaceID, shape: tuple[int, ...], name: str) -> Box:
         if all(c == 1 or s == b for s, c, b in zip(stride, count, block, strict=True)):
             parts = zip(start, count, block, shape, strict=True)
             return tuple(slice(int(s), min(n, int(s) + int(c) * int(b))) for s, c, b, n in parts)
-    raise UnsupportedError(f"virtual dataset {dump(name)} has a source that is no box")
+    raise UnsupportedError(f"virtual dataset {dump(name)} has a source that is not a box")
 
 
 def _matched(here: Box, there: Box) -> list[tuple[int, int]] | None:
-    """Return the dimension of a virtual dataset for each of a source, but for those of length 1."""
+    """Return the dimension of a virtual dataset for each dimension of a source, except those of length 1."""
     first = [(dim, p.stop - p.start) for dim, p in enumerate(here) if p.stop - p.start != 1]
     second = [(dim, p.stop - p.start) for dim, p in enumerate(there) if p.stop - p.start != 1]
     if [n for _, n in first] != [n for _, n in second]:
@@ -272,7 +272,7 @@ def _matched(here: Box, there: Box) -> list[tuple[int, int]] | None:
 
 
 def _load_filters(dataset: h5py.Dataset) -> None:
-    """Have the filters of a dataset registered, or tell which one is missing."""
+    """Register the filters of a dataset, or raise an error that names the missing one."""
     from h5py import h5z
 
     properties = dataset.id.get_create_plist()

@@ -1,10 +1,10 @@
-"""Filter pipelines of HDF5 as filters of Zarr v2, and chunks for which some were left out.
+"""Filter pipelines of HDF5 as filters of Zarr v2, and chunks without some of the filters.
 
 Specification
 -------------
-HDF5 File Format, "Filter Pipeline Message"; numbers are those registered with The HDF Group.
-A filter that could not make a chunk smaller is left out for it, which its filter mask says.  Such a chunk is
-given the missing filters in a form that does not compress, so that one chain decodes all.
+HDF5 File Format, "Filter Pipeline Message"; filter numbers are those registered with The HDF Group.  A filter
+that could not make a chunk smaller is skipped, which the chunk's filter mask says.  The missing filters are
+applied to such a chunk in a form that does not compress, so that one chain decodes all chunks.
 """
 
 from __future__ import annotations
@@ -74,17 +74,17 @@ _DOCUMENTS: dict[int, Document] = {
     32004: lambda v, n: {"id": "imagecodecs_lz4h5"},
     32015: lambda v, n: {"id": "zstd", "level": min(22, _level(v, 3))},
 }
-_PACKAGES = (4, 32000, 32004)  # filters that imagecodecs brings
+_PACKAGES = (4, 32000, 32004)  # filters that imagecodecs provides
 
 
 def filter_documents(filters: Sequence[Filter], itemsize: int) -> list[JSON] | None:
-    """Return the filters in Zarr v2's form; None if there is one that only HDF5 itself can undo."""
+    """Return the filters in Zarr v2's form; None if only HDF5 itself can undo one of them."""
     out: list[JSON] = []
     for one in filters:
         make = _DOCUMENTS.get(one.number)
         document = None if make is None else make(one.values, itemsize)
         if one.number == _SHUFFLE and out:
-            return None  # behind others it may have bytes that make up no element, which HDF5 leaves alone
+            return None  # after others it may get partial elements, which HDF5 leaves unchanged
         if document is None or (one.number in _PACKAGES and not _has_imagecodecs()):
             return None
         out.append(document)
@@ -100,7 +100,7 @@ def _has_imagecodecs() -> bool:
 
 
 def can_add(filters: Sequence[Filter]) -> bool:
-    """Return True if `add_filters` can make a chunk of these filters."""
+    """Return True if `add_filters` can make a chunk with these filters."""
     return all(one.number in _ADD for one in filters)
 
 
@@ -112,7 +112,7 @@ def is_suffix(mask: int, filters: Sequence[Filter]) -> bool:
 
 
 def add_filters(data: bytes, mask: int, filters: Sequence[Filter], itemsize: int) -> bytes:
-    """Return a chunk with the filters that were left out for it, without any compression."""
+    """Return a chunk with the skipped filters applied, without compression."""
     for i, one in enumerate(filters):
         if mask >> i & 1:
             data = _ADD[one.number](data, _level(one.values, itemsize))
@@ -126,7 +126,7 @@ def _shuffled(data: bytes, itemsize: int) -> bytes:
 
 
 def _literals(data: bytes, _: int) -> bytes:
-    """Return an LZF stream that has everything as it is: runs behind their length less one."""
+    """Return an uncompressed LZF stream: runs, each after its length less one."""
     pieces = (data[i : i + _LITERALS] for i in range(0, len(data), _LITERALS))
     return b"".join(bytes((len(piece) - 1,)) + piece for piece in pieces)
 

@@ -1,7 +1,7 @@
 """Paths of objects in HDF5 files, by address.
 
-The library looks for the name of an object that a reference leads to in the whole file, each time.  Here the
-links of a file are gone through once.
+HDF5 searches the whole file each time for the name of a referenced object.  Here the links of a file are
+scanned once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["ObjectPaths", "address_of"]
 
 
 def address_of(node: h5py.HLObject) -> tuple[int, int]:
-    """Return what tells an object from all others that are open: the number of its file, and its address."""
+    """Return what identifies an object among all open ones: the number of its file, and its address."""
     import h5py
 
     info = h5py.h5o.get_info(node.id)
@@ -23,13 +23,13 @@ def address_of(node: h5py.HLObject) -> tuple[int, int]:
 
 
 class ObjectPaths:
-    """The path of each object that hard links lead to, of all files that were asked about."""
+    """The paths of all objects with hard links, in each file that was asked about."""
 
     def __init__(self) -> None:
         self._files: dict[int, dict[int, str]] = {}
 
     def find(self, node: h5py.HLObject) -> str | None:
-        """Return the path of an object from the root of its file, None if there is no way to it."""
+        """Return the path of an object from the root of its file, None if no path leads to it."""
         file, address = address_of(node)
         paths = self._files.get(file)
         if paths is None:
@@ -40,7 +40,7 @@ class ObjectPaths:
 def _paths_in(file: h5py.File) -> dict[int, str]:
     from h5py import h5l
 
-    root = file["/"]  # kept: it is closed with its object
+    root = file["/"]  # kept, since the file is closed with this object
     out = {address_of(root)[1]: "/"}
 
     def add(name: bytes, info: h5l.LinkInfo) -> None:

@@ -1,4 +1,4 @@
-"""Regions of HDF5 datasets, as HDMF has them in stores; see `chunkwise.hdmf.model.region`."""
+"""Regions of HDF5 datasets, in HDMF's form in stores; see `chunkwise.hdmf.model.region`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["region_json"]
 
 
 def region_json(file: h5py.File, value: h5py.RegionReference, shape: tuple[int, ...]) -> dict[str, JSON]:
-    """Return the region that a reference in a file of h5py means in a dataset of the given shape."""
+    """Return the region of a reference in an h5py file, for a dataset of the given shape."""
     from h5py import h5r, h5s
 
     space = h5r.get_region(value, file.id)

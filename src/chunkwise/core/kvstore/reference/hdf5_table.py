@@ -1,7 +1,7 @@
-"""An HDF5 or NetCDF-4 file as a tree of Zarr v2: its groups, datasets and attributes, and where chunks are.
+"""An HDF5 or NetCDF-4 file as a tree of Zarr v2: groups, datasets, attributes, and locations of chunks.
 
-Needs the package h5py.  The index of a dataset is read when it is opened; h5py reads one thing at a time, so
-all of it happens under a lock.  Chunks are then read from the file without h5py.
+Needs the package h5py.  The index of a dataset is read when it is opened, under a lock, since h5py does one
+thing at a time.  Chunks are then read from the file without h5py.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Hdf5Table", "load_hdf5"]
 
-_DEEPEST = 64  # groups one in the other
+_DEEPEST = 64  # depth of nested groups
 
 
 _MOST_NODES = 16384
-_MOST_CHUNKS = 4_000_000  # 128 MB of indices
+_MOST_CHUNKS = 4_000_000  # indices of 128 MB
 
 
 class _Node(NamedTuple):
@@ -59,7 +59,7 @@ class _Node(NamedTuple):
     document: bytes
     array: Hdf5Array | None
     children: _Children  # a group's members
-    address: Any  # of the object, to notice groups that are in themselves
+    address: Any  # address of the object, to notice groups that contain themselves
 
 
 class _Children:
@@ -70,7 +70,7 @@ class _Children:
         pairs = sorted((encode_key(f"{front}{name}/"), name) for name in names)
         self._prefixes = [prefix for prefix, _ in pairs]
         self.names = [name for _, name in pairs]
-        self.there: dict[str, bool] = {}  # if a name leads to a node, as far as that was looked up
+        self.there: dict[str, bool] = {}  # whether a name leads to a node, if known
 
     def in_range(self, keys: KeyRange) -> list[str]:
         """Return the members that may have keys in a range."""
@@ -80,7 +80,7 @@ class _Children:
 
 
 class _Nodes:
-    """The nodes that were used last, as many as memory may be used for."""
+    """The nodes that were used last, within a memory limit."""
 
     def __init__(self) -> None:
         self._nodes: dict[str, _Node | None] = {}
@@ -90,7 +90,7 @@ class _Nodes:
         return path in self._nodes
 
     def __getitem__(self, path: str) -> _Node | None:
-        self._nodes[path] = node = self._nodes.pop(path)  # the last one again
+        self._nodes[path] = node = self._nodes.pop(path)  # becomes the most recent
         return node
 
     def put(self, path: str, node: _Node | None) -> None:
@@ -127,7 +127,7 @@ class Hdf5Table:
             self._files.leave(self._nodes)
 
     def find(self, key: str) -> Reference | None:
-        """Return the document of a node, its attributes, or where a chunk is."""
+        """Return the document of a node, its attributes, or the location of a chunk."""
         path, _, name = key.rpartition("/")
         if name == ".zgroup" or name == ".zarray":
             node = self._node(path)
@@ -159,18 +159,18 @@ class Hdf5Table:
         return make
 
     def note(self, key: str) -> str:
-        """Return the reason that h5py reads the array at a prefix of keys; empty if it doesn't."""
+        """Return the reason why h5py reads the array at a prefix of keys; empty if it doesn't."""
         node = self._node(key.rstrip("/"))
         why = "" if node is None or node.array is None else node.array.by_h5py
         return f"read by h5py, one chunk at a time: {why}" if why else ""
 
     def number_types(self, prefix: str) -> Mapping[str, np.dtype[Any]]:
-        """Return the types of the attributes of a node that are numbers."""
+        """Return the types of a node's numeric attributes."""
         node = self._node(prefix.rstrip("/"))
         return {} if node is None else node.attributes.number_types
 
     def left_out(self, prefix: str) -> Mapping[str, str]:
-        """Return the attributes of a node that the tree doesn't have as they are, and why."""
+        """Return the attributes of a node that the tree lacks or changes, and why."""
         node = self._node(prefix.rstrip("/"))
         return {} if node is None else node.attributes.left_out
 
@@ -186,7 +186,7 @@ class Hdf5Table:
         names = path.split("/") if path else []
         if len(names) > _DEEPEST or any(name in ("", ".", "..") for name in names):
             return None
-        # HDMF has links as attributes, and follows them itself.
+        # HDMF stores links as attributes, and follows them itself.
         found = self._files.find(path, follow=not self._conventions.hdmf)
         if found is None:
             return None
@@ -212,7 +212,7 @@ class Hdf5Table:
         )
 
     def _is_node(self, node: h5py.HLObject, names: Sequence[str]) -> bool:
-        """Return True for a dataset, and a group; but not for a group that is in itself."""
+        """Return True for a dataset or group, except a group that contains itself."""
         import h5py
 
         if isinstance(node, h5py.Dataset):
@@ -224,7 +224,7 @@ class Hdf5Table:
         return not any(group is not None and group.address == address for group in above)
 
     def _object(self, path: str) -> h5py.HLObject:
-        """Return the object that a link leads to in the same file; None if that is nothing."""
+        """Return the object in the same file that a link leads to, or None."""
         try:
             found = self._files.find(path)
         except ChunkwiseError:
@@ -247,7 +247,7 @@ class Hdf5Table:
         if names is not None:
             attributes.values["_ARRAY_DIMENSIONS"] = names
         if array.document["fill_value"] is not None:
-            # Zarr v2 has it in the document, where xarray looks for it.
+            # Zarr v2 has it in the document, where xarray expects it.
             attributes.values.pop(FILL_VALUE, None)
         if self._conventions.hdmf:
             attributes.values["zarr_dtype"] = array.word
@@ -302,7 +302,7 @@ class Hdf5Table:
         return Children(keys, sorted(found, key=encode_key))
 
     def _is_there(self, group: _Node, path: str, name: str) -> bool:
-        """Return False for a link that leads to nothing, or to where it may not; told where it is named."""
+        """Return False for a link that is dangling or not allowed; its own name reports the error."""
         known = group.children.there.get(name)
         if known is None:
             known = group.children.there[name] = self._leads_to_node(f"{path}/{name}" if path else name)

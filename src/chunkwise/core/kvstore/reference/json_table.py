@@ -5,8 +5,8 @@ Specification
 https://fsspec.github.io/kerchunk/spec.html , version 0 (a bare object of references) and version 1
 (``version``, ``templates``, ``gen``, ``refs``).
 
-A reference is text (the value itself, after ``base64:`` encoded), an object (JSON as the value), ``[url]``
-for a whole value, or ``[url, offset, length]``.  References are looked at when they are used.
+A reference is text (the value itself, encoded after ``base64:``), an object (JSON as the value), ``[url]``
+for a whole value, or ``[url, offset, length]``.  References are checked when they are used.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from chunkwise.errors import (
 
 __all__ = ["JsonTable"]
 
-_MOST_GENERATED = 4_000_000  # references of a few bytes of templates; each takes 350 bytes, so 1.4 GB
+_MOST_GENERATED = 4_000_000  # a few bytes of templates may generate many; at 350 bytes each, 1.4 GB
 
 
 class JsonTable:
@@ -116,7 +116,7 @@ class JsonTable:
         return self._keys
 
     def note(self, prefix: str) -> str:
-        """Return an empty text: nothing is read by another library."""
+        """Return an empty text: no other library reads the array."""
         return ""
 
     def some_url(self) -> str | None:
@@ -141,7 +141,7 @@ def _inline(key: str, text: str) -> bytes:
 
 
 def _generate(entry: JSON, templates: Mapping[str, str], most: int) -> Iterator[tuple[str, list[JSON]]]:
-    """Yield the references that an entry of ``gen`` stands for."""
+    """Yield the references that an entry of ``gen`` generates."""
     members = Members(expect_object(entry))
     key = members.take("key", expect_string)
     url = members.take("url", expect_string)

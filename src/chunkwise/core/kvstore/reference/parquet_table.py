@@ -3,9 +3,9 @@
 Specification
 -------------
 fsspec, ``fsspec.implementations.reference.LazyReferenceMapper``: ``.zmetadata`` has the documents and
-``record_size``; ``<array>/refs.<n>.parq`` has the references of that many chunks, in C order, in the columns
-``path``, ``offset``, ``size`` and ``raw``.  A chunk with neither path nor raw bytes is not stored; one of
-offset and size 0 is a whole value.
+``record_size``; ``<array>/refs.<n>.parq`` has the references of ``record_size`` chunks, in C order, in the
+columns ``path``, ``offset``, ``size`` and ``raw``.  A chunk with neither path nor raw bytes is not stored; a
+chunk with offset and size 0 is a whole value.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ __all__ = ["METADATA", "ParquetTable", "load_parquet"]
 METADATA = ".zmetadata"
 _COLUMNS = ("path", "offset", "size", "raw")
 _FILE = re.compile(r"refs\.(\d{1,18})\.parq")
-# Files whose rows are in memory.  A row takes 25 bytes, so with 100,000 rows a file they take 80 MB in all.
+# Number of files whose rows are kept.  A row takes 25 bytes, so files of 100,000 rows take 80 MB in all.
 _KEPT = 32
-_LARGEST_RECORD = 10_000_000  # rows of a file: 250 MB
-_LARGEST_FILE = 1 << 29  # bytes of the rows of a file, decoded: twice as many, for longer paths
+_LARGEST_RECORD = 10_000_000  # most rows of a file: 250 MB
+_LARGEST_FILE = 1 << 29  # most bytes of a file's decoded rows: twice as many, for longer paths
 
 
 class _Variable(NamedTuple):
     """An array of the directory."""
 
     grid: tuple[int, ...]  # chunks in each dimension
-    separator: str  # between the numbers of a key
+    separator: str  # separator between the numbers of a key
 
 
 class _Rows(NamedTuple):
     """The rows of one file."""
 
-    paths: Any  # each an arrow array
+    paths: Any  # columns as arrow arrays
     offsets: Any
     sizes: Any
     raw: Any
@@ -57,7 +57,7 @@ class _Rows(NamedTuple):
 
 
 def load_parquet(base: KvStoreDriver, directory: str) -> Loaded:
-    """Read what a directory of references, whose name ends in "/", has in its metadata."""
+    """Read the metadata of a directory of references, whose name ends in "/"."""
     found = base.read(directory + METADATA)
     if found.value is None:
         raise NotFoundError(f"there are no references: {base.describe(directory + METADATA)} is missing")
@@ -109,7 +109,7 @@ class ParquetTable:
         return None if rows is None or at >= len(rows) else self._reference(key, rows, at)
 
     def _chunk(self, key: str) -> tuple[str, int]:
-        """Return the array of a key and the number of its chunk in C order; -1 if it is no chunk's."""
+        """Return the array of a key and its chunk number in C order; -1 if it is not a chunk's key."""
         parts = key.split("/")
         for end in range(len(parts) - 1, -1, -1):
             name = "/".join(parts[:end])
@@ -180,7 +180,7 @@ class ParquetTable:
             table = file.read(columns=there)
         except arrow.ArrowException as e:
             raise DataCorruptionError(f"{where}: {e}") from e
-        except OSError as e:  # what Parquet raises for files that are cut off
+        except OSError as e:  # raised by Parquet for truncated files
             raise DataCorruptionError(f"{where}: {e}") from e
         columns = [
             table.column(name).combine_chunks()
@@ -217,7 +217,7 @@ class ParquetTable:
         return Children(sorted(keys, key=encode_key), prefixes)
 
     def _chunk_keys(self, name: str) -> Iterator[str]:
-        """Yield the keys of the chunks of an array that there are."""
+        """Yield the keys of the stored chunks of an array."""
         variable = self._variables[name]
         front = f"{name}/" if name else ""
         found = self._base.list_children(self._directory + front).keys
@@ -232,11 +232,11 @@ class ParquetTable:
                     yield front + variable.separator.join(map(str, _cell(first + at, variable.grid)))
 
     def note(self, prefix: str) -> str:
-        """Return an empty text: nothing is read by another library."""
+        """Return an empty text: no other library reads the array."""
         return ""
 
     def some_url(self) -> str | None:
-        """Return None: that is in files that have not been read."""
+        """Return None: URLs are in files that have not been read."""
         with self._lock:
             for rows in self._rows.values():
                 for at in range(min(1, 0 if rows is None else len(rows))):
@@ -247,7 +247,7 @@ class ParquetTable:
 
 
 def _cell(number: int, grid: tuple[int, ...]) -> list[int]:
-    """Return the chunk of a number in C order; that of an array without dimensions is called 0."""
+    """Return the cell of a chunk from its number in C order; 0 for an array without dimensions."""
     cell: list[int] = []
     for n in reversed(grid):
         number, i = divmod(number, n)
@@ -256,7 +256,7 @@ def _cell(number: int, grid: tuple[int, ...]) -> list[int]:
 
 
 def _variable(key: str, document: JSON) -> _Variable:
-    """Return the grid and form of keys that the document of an array has."""
+    """Return the grid and key form from an array's document."""
     try:
         shape, chunks = document["shape"], document["chunks"]
         separator = document.get("dimension_separator", ".")
@@ -266,5 +266,5 @@ def _variable(key: str, document: JSON) -> _Variable:
         if any(not 0 <= n < 1 << 62 for n in grid):
             raise ValueError
     except (KeyError, TypeError, ValueError):
-        raise DataCorruptionError(f"{METADATA}: {dump(key)} is no document of an array") from None
+        raise DataCorruptionError(f"{METADATA}: {dump(key)} is not the document of an array") from None
     return _Variable(grid, separator)

@@ -1,6 +1,7 @@
-"""The store over a table of references: reads only, of files, web servers and buckets by their own stores.
+"""The read-only store over a table of references to files, web servers and buckets, each read by its own
+store.
 
-A table is read when it is needed first, and again when its file has changed since.
+A table is read when it is first needed, and again when its file has changed.
 """
 
 from __future__ import annotations
@@ -45,21 +46,21 @@ from chunkwise.errors import (
 
 __all__ = ["LoadTable", "Loaded", "OpenTarget", "ReferenceStore"]
 
-_RECHECK = 1.0  # seconds for which the table of a file that is asked for over a network is current
-_UNCHECKED = 1 << 24  # bytes for which memory is taken without a look if the file has so many
-_MOST_AT_ONCE = 2 * _UNCHECKED  # bytes that are read at once for several keys
+_RECHECK = 1.0  # seconds for which the table of a remote file counts as current
+_UNCHECKED = 1 << 24  # bytes to allocate without checking the size of the file
+_MOST_AT_ONCE = 2 * _UNCHECKED  # bytes to read at once for several keys
 
 
 class Loaded(NamedTuple):
-    """A table, and the version of the file that it is of."""
+    """A table, and the version of its file."""
 
     table: Table
-    key: str  # of what was read, in the base
+    key: str  # key of the file in the base
     generation: bytes
 
 
 class OpenTarget(Protocol):
-    """Return the store and the key of a URL in a reference; raise PermissionDeniedError if not allowed."""
+    """Returns the store and the key of a URL in a reference; raises PermissionDeniedError if not allowed."""
 
     def __call__(self, url: str) -> tuple[KvStoreDriver, str]: ...
 
@@ -69,7 +70,7 @@ LoadTable: TypeAlias = Callable[[KvStoreDriver, str, OpenTarget], Loaded]
 
 
 class ReferenceStore:
-    """The keys of the table that `load` makes of the value `key` of `base`."""
+    """The keys of the table that `load` makes from the value `key` of `base`."""
 
     def __init__(
         self, kind: str, load: LoadTable, base: KvStoreDriver, key: str, open_target: OpenTarget
@@ -80,8 +81,8 @@ class ReferenceStore:
         self._load_table = load
         self._open_target = open_target
         self._lock = new_lock()
-        self._known: Loaded | None = None
-        self._time = 0.0  # when it was known to be current
+        self._last: Loaded | None = None
+        self._time = 0.0  # time at which it was current
         self._traits: StoreTraits | None = None
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -97,15 +98,15 @@ class ReferenceStore:
 
     @property
     def traits(self) -> StoreTraits:
-        """Those of the store that the references lead to, as far as is known."""
+        """The traits of the store that references lead to, if known."""
         if self._traits is None:
             base = traits_of(self.base)
-            known = self._known
+            known = self._last
             url = None if known is None else known.table.some_url()
             if url:
                 try:
                     base = traits_of(self._open_target(url)[0])
-                except ChunkwiseError:  # told where it is used
+                except ChunkwiseError:  # reported on use
                     url = None
             traits = StoreTraits(
                 request_concurrency=base.request_concurrency,
@@ -124,12 +125,12 @@ class ReferenceStore:
 
     @property
     def table(self) -> Table:
-        """The table of the file as it is now."""
+        """The current table of the file."""
         return self._loaded().table
 
     def _loaded(self) -> Loaded:
         with self._lock:
-            known, now = self._known, time.monotonic()
+            known, now = self._last, time.monotonic()
             if known is not None:
                 if traits_of(self.base).request_concurrency is not None and now - self._time < _RECHECK:
                     return known
@@ -143,7 +144,7 @@ class ReferenceStore:
                 loaded = self._load_table(self.base, self.key, self._open_target)
             except (ChunkwiseError, ImportError) as e:
                 raise prefix(e, f"Error reading {self.base.describe(self.key)}") from e.__cause__
-            self._known, self._time, self._traits = loaded, now, None
+            self._last, self._time, self._traits = loaded, now, None
             return loaded
 
     # -- reading --------------------------------------------------------------------------------------
@@ -163,7 +164,7 @@ class ReferenceStore:
         return Stamped(value, loaded.generation, now)
 
     def open_reader(self) -> Reader:
-        """Return a reader of the table as it is now."""
+        """Return a reader with the current table."""
         table, targets = self._loaded().table, _Targets(self)
 
         def read(key: str, start: int = 0, stop: int | None = None) -> Buffer | None:
@@ -173,7 +174,7 @@ class ReferenceStore:
         return read
 
     def read_ranges(self, key: str, starts: Sequence[int], stops: Sequence[int]) -> list[Buffer] | None:
-        """Return the bytes of each range of the value of `key`, by the store that has them."""
+        """Return the bytes of each range of the value of `key`, read by the store that has them."""
         reference = self._find(self._loaded().table, key)
         if reference is None:
             return None
@@ -189,8 +190,8 @@ class ReferenceStore:
         return read_ranges(store, name, [first + n for n in starts], [first + n for n in stops])
 
     def read_many(self, keys: Sequence[str]) -> list[Buffer | None]:
-        """Return the values of the first of `keys`; ranges of a value that are close share a request."""
-        # There is at least one, and as many as may be in memory at once.
+        """Return the values of the first `keys`; close ranges of a value share a request."""
+        # At least one value, and as many as may be in memory at once.
         table = self._loaded().table
         references: list[Reference | None] = []
         size = 0
@@ -223,26 +224,26 @@ class ReferenceStore:
                 key = keys[numbers[order[run.start]]]
                 data = memoryview(targets.part(key, Part(url, first, last)))
                 for i, start, stop in zip(order[run], starts[run], stops[run], strict=True):
-                    # No reader's memory: it may use that again for the next run.
+                    # Not a reader's memory, which may be reused for the next run.
                     out[numbers[i]] = bytes(data[start - first : stop - first])
         return out
 
     def note(self, prefix: str) -> str:
-        """Return the reason that a library makes the values of an array; empty if they lie somewhere."""
+        """Return the reason why a library makes the values of an array; empty if they are references."""
         return self.table.note(prefix)
 
     def number_types(self, prefix: str) -> Mapping[str, np.dtype[Any]]:
-        """Return the types of the attributes of a node that are numbers, as far as the file has types."""
+        """Return the types of a node's numeric attributes, if the file has types."""
         table = self.table
         return table.number_types(prefix) if offers(table, TypedAttributes) else {}
 
     def left_out(self, prefix: str) -> Mapping[str, str]:
-        """Return the attributes of a node that JSON doesn't have, and why."""
+        """Return the attributes of a node that JSON lacks, and why."""
         table = self.table
         return table.left_out(prefix) if offers(table, TypedAttributes) else {}
 
     def target(self, url: str) -> tuple[KvStoreDriver, str]:
-        """Return the store and the key that a URL of a reference means."""
+        """Return the store and the key for the URL of a reference."""
         return self._open_target(url) if url else (self.base, self.key)
 
     def _find(self, table: Table, key: str) -> Reference | None:
@@ -300,7 +301,7 @@ class _Targets:
         return slice_range(value, start, stop)
 
     def part(self, key: str, part: Part, *, whole: bool = False) -> Buffer:
-        """Return bytes of another value; that it has so many is seen before memory is taken for them."""
+        """Return bytes of another value, whose size is checked before memory is allocated."""
         url, start, stop = part
         store, name = self._store.target(url)
         known = self._readers.get(id(store))

@@ -1,7 +1,7 @@
-"""Tables of references: from each key to bytes, or to their location.
+"""Tables of references, from each key to bytes or to their location.
 
-Tables are read from reference files (`json_table`, `parquet_table`) or made from the index that another
-format has of its own: HDF5, TIFF.
+Tables are read from reference files (`json_table`, `parquet_table`) or made from the index of a file in
+another format: HDF5, TIFF.
 """
 
 from __future__ import annotations
@@ -35,33 +35,33 @@ CHUNK_NAME = re.compile(r"\d{1,18}(\.\d{1,18})*")
 """Names of chunks in Zarr v2, with numbers of at most 64 bits."""
 
 LARGEST_OFFSET = 1 << 62
-"""Offsets and sizes beyond are no positions in any storage."""
+"""Larger offsets and sizes exist in no storage."""
 
 BLOCK_NBYTES = 1 << 22
-"""Bytes of a block, about, of an array that is stored as a whole.
+"""Approximate bytes of a block of an array that is stored in one piece.
 
-128 MiB of HDF5 take 21 ms of processor time with these, 31 ms with 256 KiB, 25 ms with 16 MiB; 100 x 100
-elements of them take 0.4 ms, 0.06 ms and 2.2 ms.
+128 MiB of HDF5 take 21 ms of processor time with this size, 31 ms with 256 KiB, 25 ms with 16 MiB; 100 x 100
+elements of it take 0.4 ms, 0.06 ms and 2.2 ms.
 """
 
 
 class Part(NamedTuple):
     """Bytes of a value of another store."""
 
-    url: str  # as the reference has it, perhaps relative; empty for the file that the table is about
+    url: str  # as in the reference, perhaps relative; empty for the file of the table
     start: int = 0
-    stop: int | None = None  # None for the whole value, whose `start` is 0
+    stop: int | None = None  # None for the whole value, with `start` 0
 
 
 Reference: TypeAlias = "bytes | Part | Callable[[], Buffer]"
-"""The value itself, where it is, or a function that makes it."""
+"""The value itself, its location, or a function that makes it."""
 
 
 class Table(Protocol):
     """A table of references, read from one version of its file."""
 
     def find(self, key: str) -> Reference | None:
-        """Return the reference of `key`, None if there is none; raise for a reference that is not valid."""
+        """Return the reference of `key`, None if there is none; raise for an invalid reference."""
         ...
 
     def list(self, start: str, stop: str) -> Iterator[str]:
@@ -73,11 +73,11 @@ class Table(Protocol):
         ...
 
     def note(self, prefix: str) -> str:
-        """Return by which library an array is read, and why; empty if its chunks are decoded here."""
+        """Return which library reads an array, and why; empty if its chunks are decoded here."""
         ...
 
     def some_url(self) -> str | None:
-        """Return the URL of some chunk; None if that can't be told without reading."""
+        """Return the URL of some chunk; None if none is known without reading."""
         ...
 
 
@@ -101,7 +101,7 @@ class SortedKeys:
 
 
 def expect_part(key: str, url: JSON, offset: JSON = 0, length: JSON = None) -> Part:
-    """Return the reference that a file has for `key`, whose members may be anything; `length` None is all."""
+    """Return the reference of `key` from a file, where members may be anything; `length` None is all."""
     if not isinstance(url, str) or not url:
         raise _invalid(key, "a URL", url)
     if length is None:
@@ -123,13 +123,13 @@ def _invalid(key: str, expected: str, value: JSON) -> DataCorruptionError:
 
 
 def blocks_of(shape: tuple[int, ...], itemsize: int, largest: int) -> tuple[int, ...]:
-    """Return the shape of blocks that lie in one piece in data without chunks, of `largest` bytes or less."""
+    """Return the shape of contiguous blocks of at most `largest` bytes in data without chunks."""
     out = [1] * len(shape)
     left = max(1, largest // itemsize)
     for dim in range(len(shape) - 1, -1, -1):
         n = max(1, shape[dim])
         if n > left:
-            # A number that divides the length, if there is a large one: no block is then cut off.
+            # A large divisor of the length, if there is one, so that no block is cut off.
             fits = [k for k in range(left, max(0, left // 4), -1) if n % k == 0][:1] if left < 1 << 16 else []
             out[dim] = fits[0] if fits else left
             break
@@ -138,7 +138,7 @@ def blocks_of(shape: tuple[int, ...], itemsize: int, largest: int) -> tuple[int,
 
 
 def read_by(library: str, what: str, work: Callable[[], T]) -> T:
-    """Return the result of `work`, by a library that may raise anything for data that it doesn't like."""
+    """Return the result of `work` by a library that may raise any error for invalid data."""
     try:
         return work()
     except (ChunkwiseError, ImportError, MemoryError):

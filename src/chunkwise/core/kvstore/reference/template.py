@@ -1,8 +1,8 @@
 """Templates in reference files: ``{{u}}/{{i * 100}}.nc``.
 
-Specification: fsspec, "Reference file system", version 1.  Its templates are those of Jinja2; what is
-evaluated here is what reference files are made of: names, calls of templates with arguments by name, and
-``+ - * // %`` on integers.  Everything else is refused, so no template runs code or for long.
+Specification: fsspec, "Reference file system", version 1.  Its templates are Jinja2's.  Only what reference
+files use is evaluated here: names, calls of templates with keyword arguments, and ``+ - * // %`` on integers.
+Everything else is refused, so no template runs code or takes long.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ __all__ = ["Scope", "render"]
 Scope: TypeAlias = Mapping[str, "str | int"]
 
 _HOLE = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
-_LONGEST = 1 << 16  # characters of a template and of its text: no URL is as long, templates call each other
-_LONGEST_EXPRESSION = 1000  # characters
+_LONGEST = 1 << 16  # characters of a template and of its result, which is longer than any URL
+_LONGEST_EXPRESSION = 1000  # characters of an expression
 
 
 def render(template: str, templates: Mapping[str, str], scope: Scope) -> str:
-    """Return the text of a template; `scope` has the numbers and texts that names stand for."""
+    """Return the text of a template; `scope` has the numbers and texts of names."""
     if "{{" not in template:
         return template
     if len(template) > _LONGEST:
@@ -41,7 +41,7 @@ def render(template: str, templates: Mapping[str, str], scope: Scope) -> str:
             size += len(part)
         end = hole.end()
         if size > _LONGEST:
-            raise SpecError(f"template {dump(template[:80])} gives more than {_LONGEST} characters")
+            raise SpecError(f"template {dump(template[:80])} expands to more than {_LONGEST} characters")
     return "".join((*out, template[end:]))
 
 
@@ -74,7 +74,7 @@ def _value(node: ast.expr, templates: Mapping[str, str], scope: Scope, template:
         names = [keyword.arg for keyword in node.keywords]
         if None not in names:
             values = [_value(keyword.value, templates, scope, template) for keyword in node.keywords]
-            # It sees its arguments only, no other template, so that there are no cycles.
+            # A template sees only its arguments, no other template, so there are no cycles.
             return render(templates[node.func.id], {}, dict(zip(map(str, names), values, strict=True)))
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         return -_number(node.operand, templates, scope, template)

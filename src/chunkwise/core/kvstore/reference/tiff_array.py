@@ -1,7 +1,7 @@
-"""Levels of images in TIFF files as arrays of Zarr v2: a document, and where each tile or strip is.
+"""Levels of images in TIFF files as arrays of Zarr v2: a document, and the location of each tile or strip.
 
-Deflate, LZW, Zstandard, LZMA and PackBits, with or without the horizontal predictor, are decoded by codecs.
-All else, JPEG for instance, is decoded by tifffile from the bytes of the tile, by several threads at a time.
+Codecs decode Deflate, LZW, Zstandard, LZMA and PackBits, with or without the horizontal predictor.
+Everything else, for example JPEG, tifffile decodes from the bytes of the tile, in several threads at a time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from chunkwise.errors import DataCorruptionError, UnsupportedError
 
 __all__ = ["Source", "TiffArray", "describe_level"]
 
-_LARGEST = 1 << 31  # bytes of a tile or strip, decoded
+_LARGEST = 1 << 31  # largest decoded tile or strip, in bytes
 _COMPRESSORS: dict[int, JSON] = {
     5: {"id": "imagecodecs_lzw"},
     8: {"id": "zlib", "level": 6},
@@ -49,16 +49,16 @@ class TiffArray(NamedTuple):
     axes: str  # a letter for each dimension
     grid: tuple[int, ...]
     find: Callable[[tuple[int, ...]], Reference | None]
-    by_tifffile: str  # why tifffile decodes it; empty if it doesn't
+    by_tifffile: str  # why tifffile decodes it; empty if not
 
 
 class _Pages(NamedTuple):
     """The pages of a level, in the order of the leading dimensions."""
 
     lead: tuple[int, ...]
-    offsets: npt.NDArray[np.int64]  # a row for each page; 0 for what isn't stored
+    offsets: npt.NDArray[np.int64]  # a row for each page; 0 for missing ones
     sizes: npt.NDArray[np.int64]
-    sources: list[Source]  # of each page
+    sources: list[Source]  # file of each page
 
 
 def describe_level(level: Any, sources: Mapping[int, Source], axes: str) -> TiffArray:
@@ -73,11 +73,11 @@ def describe_level(level: Any, sources: Mapping[int, Source], axes: str) -> Tiff
         )
     stored = np.dtype(page.parent.byteorder + page.dtype.char)
     shape, own = tuple(map(int, level.shape)), str(level.axes)
-    # Data in one piece may still have bits in reverse order, or differences in place of values.
+    # Contiguous data may still have bits in reverse order, or differences instead of values.
     final = bool(page.is_final)
     n_inner = len(page.shape)
     moved = sorted(axes) == sorted(own) and axes != own and axes[-n_inner:] == own[-n_inner:]
-    piece = level.dataoffset is not None and final  # the whole series lies in one piece
+    piece = level.dataoffset is not None and final  # the whole series is contiguous
     one = piece and not moved
     inner = shape if one else tuple(map(int, page.shape))
     lead = shape[: len(shape) - len(inner)]
@@ -94,7 +94,7 @@ def describe_level(level: Any, sources: Mapping[int, Source], axes: str) -> Tiff
         chunks = blocks_of(inner, stored.itemsize, BLOCK_NBYTES)
     else:
         chunks = tuple(map(int, page.chunks))
-        chunks = (1,) * (len(inner) - len(chunks)) + chunks  # samples one behind the other
+        chunks = (1,) * (len(inner) - len(chunks)) + chunks  # samples in separate planes
         if len(pages.offsets[0]) != prod(-(-n // c) for n, c in zip(inner, chunks, strict=True)):
             raise DataCorruptionError(
                 f"TIFF page of shape {inner} has {len(pages.offsets[0])} tiles or strips of shape {chunks}"
@@ -188,7 +188,7 @@ def _block(
     shape: tuple[int, ...],
     itemsize: int,
 ) -> Reference | None:
-    """Return a block of a page, or of a series, that is stored in one piece without compression."""
+    """Return a block of a page or series that is contiguous and uncompressed."""
     offset, source = int(pages.offsets[row, 0]), pages.sources[row]
     if offset <= 0:
         return None
@@ -205,7 +205,7 @@ def _block(
 
 
 def _codecs(page: Any, stored: np.dtype[Any], chunks: tuple[int, ...]) -> tuple[JSON, list[JSON], str]:
-    """Return compressor and filters of Zarr v2, and why tifffile has to decode, if it has to."""
+    """Return compressor and filters of Zarr v2, and why tifffile has to decode, if so."""
     compression, predictor = int(page.compression), int(page.predictor)
     if compression != 1 and compression not in _COMPRESSORS:
         return None, [], f"compression {getattr(page.compression, 'name', compression)}"
@@ -235,13 +235,13 @@ def _decoded(
     filters: list[JSON],
     compressor: JSON,
 ) -> Buffer:
-    """Return a tile or strip that tifffile decodes, in the encoding of the others."""
+    """Return a tile or strip decoded by tifffile, in the encoding of the others."""
     found, _, shape = read_by(
         "tifffile", f"tile or strip {index}", lambda: page.decode(data, index, jpegtables=page.jpegtables)
     )
     out = np.zeros(chunks, stored)
     if found is not None:
-        # tifffile gives depth, length, width and samples; a page may have fewer.
+        # tifffile returns depth, length, width and samples; a page may have fewer dimensions.
         extents = dict(zip(page.axes[-len(chunks) :], chunks, strict=True))
         target = out.reshape([extents.get(letter, 1) for letter in "ZYXS"])
         if found.ndim != 4 or any(a > b for a, b in zip(found.shape, target.shape, strict=True)):

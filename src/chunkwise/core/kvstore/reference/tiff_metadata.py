@@ -1,7 +1,7 @@
-"""What a TIFF file says of its images: OME-XML, ImageJ's description, Aperio's, or the tags of resolution.
+"""Metadata of images in a TIFF file: OME-XML, ImageJ's or Aperio's description, or the resolution tags.
 
-An image's description has sizes of pixels, units and origins by the letter of the axis, and its channels
-with names, colours and windows; members are there as far as the file has them.
+An image's description has pixel sizes, units and origins by axis letter, and channels with names, colours and
+windows, as far as the file has them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from chunkwise.core.kvstore.reference.tiff_planes import tag_of
 
 __all__ = ["ImageDescription", "describe_images", "ome_xml"]
 
-_LONGEST_XML = 1 << 26  # characters, which take many times their size in memory
+_LONGEST_XML = 1 << 26  # characters; parsed, they take many times their size in memory
 _UNITS = {
     "nm": "nanometer", "nanometer": "nanometer", "µm": "micrometer", "um": "micrometer", "μm": "micrometer",
     "\\u00B5m": "micrometer", "micron": "micrometer", "microns": "micrometer", "micrometer": "micrometer",
@@ -28,21 +28,21 @@ _UNITS = {
     "h": "hour", "d": "day",
 }  # fmt: skip
 _RGB = (("red", "FF0000"), ("green", "00FF00"), ("blue", "0000FF"))
-_PER_UNIT = {2: 25400.0, 3: 10000.0}  # micrometers in the unit of the tags of resolution
+_PER_UNIT = {2: 25400.0, 3: 10000.0}  # micrometers in the unit of the resolution tags
 
 
 class ImageDescription:
-    """What is known of an image."""
+    """The known metadata of an image."""
 
     def __init__(self, name: str = "") -> None:
         self.name = name
-        self.sizes: dict[str, float] = {}  # of a pixel, by letter
+        self.sizes: dict[str, float] = {}  # size of a pixel, by letter
         self.units: dict[str, str] = {}
         self.origins: dict[str, float] = {}  # centre of the first pixel
         self.channels: list[dict[str, JSON]] = []  # as in OME-Zarr's "omero"
 
     def add_size(self, letter: str, size: object, unit: object = None) -> None:
-        """Add the size of a pixel along an axis, if it is one."""
+        """Add the size of a pixel along an axis, if it is valid."""
         try:
             number = float(size)  # type: ignore[arg-type]
         except (TypeError, ValueError):
@@ -55,7 +55,7 @@ class ImageDescription:
 
 
 def describe_images(tiff: Any, root: Any) -> list[ImageDescription]:
-    """Return descriptions of the images of a file in order; there may be less of them than images."""
+    """Return descriptions of the images of a file in order; there may be fewer than images."""
     if root is not None:
         return [_of_ome(element) for element in root.iter() if tag_of(element) == "Image"]
     if tiff.is_imagej and isinstance(tiff.imagej_metadata, dict):
@@ -68,7 +68,7 @@ def ome_xml(tiff: Any) -> Any:
     if not tiff.is_ome:
         return None
     text = tiff.pages.first.description or ""
-    # Entities of XML could make a short text a long one; OME-XML has none of its own.
+    # XML entities could make a short text long; OME-XML has none of its own.
     if len(text) > _LONGEST_XML or "<!DOCTYPE" in text or "<!ENTITY" in text:
         return None
     try:
@@ -97,7 +97,7 @@ def _ome_channel(element: Any) -> dict[str, JSON]:
     if element.get("Name"):
         channel["label"] = str(element.get("Name"))
     color = str(element.get("Color") or "")
-    if re.fullmatch(r"-?\d{1,10}", color):  # red, green, blue and opacity as one number with a sign
+    if re.fullmatch(r"-?\d{1,10}", color):  # red, green, blue and opacity as one signed number
         channel["color"] = f"{int(color) & 0xFFFFFFFF:08X}"[:6]
     return channel
 
@@ -108,7 +108,7 @@ def _of_imagej(tiff: Any, found: dict[str, Any]) -> ImageDescription:
     page = tiff.pages.first
     for letter, tag, origin in (("X", "XResolution", "xorigin"), ("Y", "YResolution", "yorigin")):
         resolution = _resolution(page, tag)
-        # Without a unit, pixels of size 1 are what ImageJ writes of an image without a scale.
+        # ImageJ writes pixels of size 1 without a unit for an image without a scale.
         if resolution and (unit in _UNITS or resolution != 1):
             out.add_size(letter, 1 / resolution, found.get("yunit", unit) if letter == "Y" else unit)
         _add_origin(out, letter, found.get(origin))
@@ -127,7 +127,7 @@ def _add_origin(out: ImageDescription, letter: str, origin: object) -> None:
 
 
 def _number(value: object) -> float:
-    """Return a finite number, 0 for anything else."""
+    """Return a finite number, or 0."""
     number = float(value) if isinstance(value, int | float) else 0.0
     return number if abs(number) < float("inf") else 0.0
 
@@ -159,7 +159,7 @@ _MOST_CHANNELS = 1000
 
 
 def _ramp_color(table: Any) -> str | None:
-    """Return the colour that a table of colours leads to from black; None for other tables."""
+    """Return the last colour of a table that is a ramp from black; None for other tables."""
     if table is None or np.shape(table) != (3, 256) or np.any(np.asarray(table)[:, 0]):
         return None
     values = np.asarray(table).astype(np.float64)
@@ -170,7 +170,7 @@ def _ramp_color(table: Any) -> str | None:
 
 
 def _of_tags(series: Any) -> ImageDescription:
-    """Return what tags, or the description of a scanner by Aperio, say of the first level."""
+    """Return the metadata of the first level from tags, or from the description of an Aperio scanner."""
     out = ImageDescription()
     page = series.keyframe
     found = re.search(r"\|\s*MPP\s*=\s*([0-9.]+)", str(page.description or "")[:10_000])
@@ -195,7 +195,7 @@ def _of_tags(series: Any) -> ImageDescription:
 
 
 def _resolution(page: Any, tag: str) -> float:
-    """Return pixels in a unit; 0 if the tag is missing, or says nothing."""
+    """Return pixels per unit; 0 if the tag is missing or meaningless."""
     found = page.tags.get(tag)
     value = None if found is None else found.value
     if not (isinstance(value, tuple) and len(value) == 2 and all(isinstance(n, int) for n in value)):

@@ -1,10 +1,10 @@
-"""Images of OME-TIFF whose planes are in several files, by the table of planes in OME-XML.
+"""Images of OME-TIFF with planes in several files, by the table of planes in OME-XML.
 
 Specification
 -------------
 https://docs.openmicroscopy.org/ome-model/latest/ome-tiff/specification.html
 
-The names of files are somebody else's: only files in the directory of the first one, or below it, are read.
+File names are untrusted: only files in or below the directory of the first one are read.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ from chunkwise.errors import DataCorruptionError, PermissionDeniedError, TooLarg
 
 __all__ = ["Planes", "TiffFiles", "names_other_files", "open_tiff", "planes_of", "tag_of"]
 
-_MOST_FILES = 4096  # each is read, by two requests at least
-# Of a file, and of an image.  A small file can name its page as its next one again and again; a page takes
-# 0.3 ms of processor time and 0.6 KB, so a million take five minutes.
+_MOST_FILES = 4096  # each is read, by at least two requests
+# Of a file, and of an image.  A small file can name the same page as the next one endlessly; a page takes 0.3
+# ms of processor time and 0.6 KB, so a million take five minutes.
 _MOST_PAGES = 1_000_000
 _DRIVE = re.compile(r"[A-Za-z]:")
 
 
 class Planes(NamedTuple):
-    """A level of an image as tifffile has it: pages in the order of the dimensions before those of a page."""
+    """A level of an image in tifffile's form: pages in the order of the dimensions before those of a page."""
 
     keyframe: Any
-    pages: list[Any]  # None for planes that are nowhere
+    pages: list[Any]  # None for missing planes
     shape: tuple[int, ...]
     axes: str
     name: str
-    levels: list[Planes]  # of an image, with itself
-    dataoffset: None = None  # pages of several files are never one piece
+    levels: list[Planes]  # levels of the image, including this one
+    dataoffset: None = None  # pages of several files are never contiguous
 
 
 class TiffFiles:
-    """A file and those that it names, each with its pages."""
+    """A file and the files that it names, with their pages."""
 
     def __init__(self, tiff: Any, file: ValueFile, name: str, open_target: OpenTarget) -> None:
         self._first = tiff
@@ -53,10 +53,10 @@ class TiffFiles:
         self._open_target = open_target
         self._others: dict[str, Any] = {}
         self.sources: dict[int, tuple[str, ValueFile]] = {id(tiff): ("", file)}
-        """URL and content by the identity of a file of tifffile."""
+        """URL and content, by the identity of tifffile's file."""
 
     def named(self, uuid: Any, root_uuid: str | None) -> Any:
-        """Return the file that an element UUID means."""
+        """Return the file for an element UUID."""
         if uuid is None or self.is_first(uuid, root_uuid):
             return self._first
         name = str(uuid.get("FileName") or "")
@@ -68,7 +68,7 @@ class TiffFiles:
         return found
 
     def is_first(self, uuid: Any, root_uuid: str | None) -> bool:
-        """Return True for the name of the file that was opened, which may have another one by now."""
+        """Return True for the name of the opened file, which may have been renamed."""
         name = (uuid.get("FileName") or "").lower()
         return name == self._name or (not name and not uuid.text) or (uuid.text or "") == root_uuid
 
@@ -89,7 +89,7 @@ class TiffFiles:
 
 
 def open_tiff(file: ValueFile) -> Any:
-    """Return a file of tifffile; raise TooLargeError for one of too many pages."""
+    """Return a file of tifffile; raise TooLargeError for too many pages."""
     tifffile = load_package("tifffile", "reading TIFF files")
     tiff = tifffile.TiffFile(io.BufferedReader(file), name="image.tif", _multifile=False)
     if len(tiff.pages) > _MOST_PAGES:
@@ -113,7 +113,7 @@ def names_other_files(pixels: Any, files: TiffFiles, root_uuid: str | None) -> b
 
 
 def planes_of(pixels: Any, name: str, files: TiffFiles, root_uuid: str | None) -> Planes:
-    """Return an image, given its element Pixels."""
+    """Return an image from its element Pixels."""
     axes = "".join(reversed(str(pixels.get("DimensionOrder"))))
     if sorted(axes) != sorted("XYZCT") or axes[-2:] != "YX":
         raise DataCorruptionError(f"OME-XML has the dimension order {dump(axes[::-1][:20])}")
@@ -181,7 +181,7 @@ def _listed(
 
 
 def _whole_pages(tiff: Any) -> Any:
-    """Return pages each of which has all its tags, as only those of one file have to be alike."""
+    """Return pages with all their tags, since only pages of one file must be alike."""
     pages = tiff.pages
     pages.cache, pages.useframes = True, False
     return pages

@@ -1,7 +1,7 @@
-"""A TIFF or OME-TIFF file as images of OME-Zarr 0.4: pyramids, axes, sizes of pixels, and where tiles are.
+"""A TIFF or OME-TIFF file as images of OME-Zarr 0.4: pyramids, axes, pixel sizes, and locations of tiles.
 
-Needs the package tifffile, which reads the tables of the file.  The first image is at the root, its levels
-are called 0, 1 and so on; other images are groups called ``image1``, ``image2``.
+Needs the package tifffile, which reads the tables of the file.  The first image is at the root, with levels
+called 0, 1 and so on; other images are groups called ``image1``, ``image2``.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from chunkwise.errors import DataCorruptionError, TooLargeError, prefix
 
 __all__ = ["TiffTable", "load_tiff"]
 
-_LONGEST_KEPT = 1 << 24  # characters of OME-XML that are an attribute, so that copies lose none of it
-_MOST_IMAGES = 1000  # each makes documents and tables of its own
+_LONGEST_KEPT = 1 << 24  # characters of OME-XML to keep as an attribute, so that copies have it
+_MOST_IMAGES = 1000  # each makes its own documents and tables
 _ORDER = "TCZYX"
 _KINDS = {"X": "space", "Y": "space", "Z": "space", "T": "time", "C": "channel"}
-_OTHER = "other"  # as of a stack of planes
+_OTHER = "other"  # for a stack of planes
 
 
 def load_tiff(base: KvStoreDriver, key: str, open_target: OpenTarget) -> Loaded:
@@ -92,7 +92,7 @@ class TiffTable:
         self._documents[f"{front}.zattrs"] = _dump(attributes)
 
     def find(self, key: str) -> Reference | None:
-        """Return a document, or where a tile or strip is."""
+        """Return a document, or the location of a tile or strip."""
         if key in self._documents:
             return self._documents[key]
         path, _, name = key.rpartition("/")
@@ -108,7 +108,7 @@ class TiffTable:
             raise prefix(e, f"Error reading chunk {dump(key)}") from None
 
     def note(self, key: str) -> str:
-        """Return the reason that tifffile decodes the chunks of an array; empty if it doesn't."""
+        """Return the reason why tifffile decodes the chunks of an array; empty if it doesn't."""
         array = self._arrays.get(key.rstrip("/"))
         return "" if array is None or not array.by_tifffile else f"decoded by tifffile: {array.by_tifffile}"
 
@@ -147,7 +147,7 @@ class TiffTable:
 
 
 def _ordered(axes: str) -> str:
-    """Return the axes in the order of OME-Zarr, where only those before the ones of a page are moved."""
+    """Return the axes in OME-Zarr's order; only axes before those of a page are moved."""
     known = [letter for letter in _ORDER if letter in axes]
     return "".join(known) if sorted(known) == sorted(axes) else axes
 
@@ -203,7 +203,7 @@ def _image_attributes(
 
 
 def _axis_names(letters: str) -> list[str]:
-    """Return the names of axes: samples are channels if there are no others, and letters may be repeated."""
+    """Return the names of axes: samples are channels if there are no others; letters may repeat."""
     names: list[str] = []
     for letter in letters:
         name = "c" if letter == "S" and "C" not in letters else letter.lower()
@@ -213,7 +213,7 @@ def _axis_names(letters: str) -> list[str]:
 
 
 def _factor(n: int, m: int) -> float:
-    """Return the factor by which `n` pixels became `m`, a whole one if one fits."""
+    """Return the factor from `n` pixels to `m`, a whole number if one fits."""
     whole = max(1, round(n / max(1, m)))
     powers = [2**k for k in range(n.bit_length() + 1)]
     fitting = [f for f in (*powers, whole) if n // f <= m <= -(-n // f)]
@@ -221,7 +221,7 @@ def _factor(n: int, m: int) -> float:
 
 
 def _images_in_files(root: Any, files: TiffFiles) -> list[Planes]:
-    """Return all images, if planes of one are in other files; tifffile would open these by itself."""
+    """Return all images, if planes of one are in other files, which tifffile would open itself."""
     uuid, found = root.get("UUID"), []
     for image in root.iter():
         if tag_of(image) == "Image":

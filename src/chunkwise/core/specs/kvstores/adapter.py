@@ -19,7 +19,7 @@ __all__ = ["AdapterKvStoreSpec", "OneBaseKvStoreSpec", "expect_kvstore"]
 
 def expect_kvstore(value: JSON) -> KvStoreSpec:
     """Read the spec or the URL of a kvstore."""
-    from chunkwise.core.specs.spec_members import kvstore_from_url  # which parses drivers, this one too
+    from chunkwise.core.specs.spec_members import kvstore_from_url  # it imports this module
 
     if value is MISSING:
         expect_object(value)
@@ -28,7 +28,7 @@ def expect_kvstore(value: JSON) -> KvStoreSpec:
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class AdapterKvStoreSpec(KvStoreSpec, ABC):
-    """Base of the specs that have specs in them, which are bound and unbound together with them."""
+    """Base of specs that contain other specs, which are bound and unbound with them."""
 
     @abstractmethod
     def bases(self) -> tuple[KvStoreSpec, ...]:
@@ -36,15 +36,15 @@ class AdapterKvStoreSpec(KvStoreSpec, ABC):
 
     @abstractmethod
     def with_bases(self, bases: tuple[KvStoreSpec, ...]) -> Self:
-        """Return the spec with others in the place of `bases`."""
+        """Return the spec with other `bases`."""
 
     @property
     def is_remote(self) -> bool:
-        """True if one of the stores below is."""
+        """True if one of the stores below is remote."""
         return any(base.is_remote for base in self.bases())
 
     def copy_limit(self) -> ConcurrencyLimit | None:
-        """Return the first limit with a number, here or in a store below; else None."""
+        """Return the first numeric limit, here or in a store below, or None."""
         return super().copy_limit() or next(filter(None, (base.copy_limit() for base in self.bases())), None)
 
     def bind(self, context: Context) -> Self:
@@ -83,7 +83,7 @@ class AdapterKvStoreSpec(KvStoreSpec, ABC):
 
     @abstractmethod
     def base_members(self, bases: list[dict[str, Any]]) -> dict[str, Any]:
-        """Return the members that hold the specs of the stores below, given their JSON."""
+        """Return the members with the specs of the stores below, from their JSON."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -99,15 +99,15 @@ class OneBaseKvStoreSpec(AdapterKvStoreSpec):
 
     @property
     def base(self) -> KvStoreSpec:
-        """The kvstore that this one adapts."""
+        """The kvstore below."""
         return self.below
 
     def bases(self) -> tuple[KvStoreSpec, ...]:
-        """Return the one."""
+        """Return ``base``."""
         return (self.below,)
 
     def with_bases(self, bases: tuple[KvStoreSpec, ...]) -> Self:
-        """Return the spec over another one."""
+        """Return the spec over another ``base``."""
         return replace(self, below=bases[0])
 
     def base_members(self, bases: list[dict[str, Any]]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The kvstore ``azure``: blobs in a container; an extension, TensorStore has none."""
+"""The kvstore ``azure``: blobs in a container; an extension, which TensorStore lacks."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class AzureKvStoreSpec(RemoteKvStoreSpec):
     )
 
     container: str
-    account_name: str = ""  # empty for the account that the environment names
-    endpoint: str = ""  # URL of the account's blobs, where that is not Azure's
-    single_writer: bool = False  # nobody else writes, so the server need not keep conditions on writes
+    account_name: str = ""  # empty for the account from the environment
+    endpoint: str = ""  # URL of the account's blobs, if not Azure's
+    single_writer: bool = False  # there is no other writer, so the server need not support conditional writes
 
     @classmethod
     def parse_members(cls, members: Members) -> dict[str, Any]:
@@ -46,7 +46,7 @@ class AzureKvStoreSpec(RemoteKvStoreSpec):
         }
 
     def own_members(self, include_defaults: bool) -> dict[str, Any]:
-        """Return the members that say something."""
+        """Return the members that aren't at their default."""
         out = {**super().own_members(include_defaults), "container": self.container}
         for name in ("account_name", "endpoint", "single_writer"):
             if getattr(self, name):

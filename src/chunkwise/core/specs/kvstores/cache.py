@@ -1,4 +1,4 @@
-"""The kvstore ``cache``: another one, with what was read kept in memory or in a directory; an extension."""
+"""The kvstore ``cache``: another one, whose values are kept in memory or a directory; an extension."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from chunkwise.errors import SpecError
 
 __all__ = ["CacheKvStoreSpec"]
 
-_LIMIT = 1 << 30  # bytes, where the spec has no limit of its own
+_LIMIT = 1 << 30  # bytes, if the spec has no limit
 
 
 def _expect_age(value: JSON) -> float:
@@ -33,13 +33,13 @@ class CacheKvStoreSpec(OneBaseKvStoreSpec):
 
     driver: ClassVar[str] = "cache"
 
-    directory: str = ""  # empty for a cache in memory that lives as long as the store
+    directory: str = ""  # empty for a cache in memory, with the store's lifetime
     total_bytes_limit: int = _LIMIT
-    max_age: float = 0.0  # seconds for which what was read is taken for current
+    max_age: float = 0.0  # seconds for which a value counts as current
 
     @classmethod
     def parse_members(cls, members: Members) -> dict[str, Any]:
-        """Take ``base`` and what says where and how long."""
+        """Take ``base``, and where and how long to keep values."""
         return {
             **super().parse_members(members),
             "directory": members.take("directory", expect_string, ""),
@@ -48,7 +48,7 @@ class CacheKvStoreSpec(OneBaseKvStoreSpec):
         }
 
     def own_members(self, include_defaults: bool) -> dict[str, Any]:
-        """Return the members that say something."""
+        """Return the members that aren't at their default."""
         out: dict[str, Any] = {"directory": self.directory} if self.directory or include_defaults else {}
         if self.total_bytes_limit != _LIMIT or include_defaults:
             out["total_bytes_limit"] = self.total_bytes_limit

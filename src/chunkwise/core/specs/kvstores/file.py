@@ -34,7 +34,7 @@ class FileKvStoreSpec(KvStoreSpec):
 
     @classmethod
     def normal_path(cls, path: str) -> str:
-        """Refuse paths with components that no key can have; on Windows, have no backslash."""
+        """Refuse paths with components that no key can have; on Windows, replace backslashes."""
         if WINDOWS:
             path = path.replace("\\", "/")
         if not _is_valid_path(path):
@@ -42,10 +42,10 @@ class FileKvStoreSpec(KvStoreSpec):
         return path
 
     def open_driver(self) -> tuple[KvStoreDriver, str]:
-        """Return a store of the directory that the path is or lies in."""
+        """Return a store of the directory at or around the path."""
         root, slash, name = self.path.rpartition("/")
         directory = root + slash if slash else "."
-        if not _is_valid_path(self.path):  # then every key has to be seen whole, to be refused
+        if not _is_valid_path(self.path):  # then complete keys are needed, to be refused
             directory = "/" if self.path.startswith("/") else "."
             name = self.path.removeprefix("/")
         locking = self._value("file_io_locking")

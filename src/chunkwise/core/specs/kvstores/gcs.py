@@ -43,7 +43,7 @@ class GcsKvStoreSpec(RemoteKvStoreSpec):
         }
 
     def own_members(self, include_defaults: bool) -> dict[str, Any]:
-        """Return the members that say something."""
+        """Return the members that aren't at their default."""
         out = {**super().own_members(include_defaults), "bucket": self.bucket}
         return {**out, "single_writer": True} if self.single_writer else out
 

@@ -1,4 +1,4 @@
-"""The kvstore ``http``: what a web server has, to read."""
+"""The kvstore ``http``: files of a web server, read-only."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ class HttpKvStoreSpec(RemoteKvStoreSpec):
         "http_request_retries",
     )
 
-    # Neither JSON nor URL nor pickle has the user, nor headers that may hold a credential.
-    base_url: str  # without a path, which is that of the spec, and user; perhaps with a query
-    user: str = ""  # and password
+    # JSON, URL and pickle leave out the user and headers that may contain a credential.
+    base_url: str  # without a path (the spec's) and user; perhaps with a query
+    user: str = ""  # with the password
     headers: tuple[str, ...] = ()  # ``name: value``
 
     @classmethod
@@ -65,7 +65,7 @@ class HttpKvStoreSpec(RemoteKvStoreSpec):
 
     @classmethod
     def parse(cls, members: Members) -> Self:
-        """Take the members; the path of the URL becomes that of the spec."""
+        """Take the members; the URL's path becomes the spec's."""
         spec = super().parse(members)
         parts = urlsplit(spec.base_url)
         user, _, host = parts.netloc.rpartition("@")
@@ -76,7 +76,7 @@ class HttpKvStoreSpec(RemoteKvStoreSpec):
         return replace(spec, base_url=base, user=user, path=below or spec.path)
 
     def own_members(self, include_defaults: bool) -> dict[str, Any]:
-        """Return the members that say something."""
+        """Return the members that aren't at their default."""
         out = {**super().own_members(include_defaults), "base_url": self.base_url}
         headers = self._public_headers()
         if headers or include_defaults:

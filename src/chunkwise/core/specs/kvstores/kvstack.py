@@ -31,7 +31,7 @@ class _LayerSpec(NamedTuple):
     strip: int
 
     def members(self) -> dict[str, Any]:
-        """Return the members besides ``base``: the shortest that say which keys."""
+        """Return the members besides ``base``: the shortest ones that specify the keys."""
         low, high = self.keys.inclusive_min, self.keys.exclusive_max
         if self.keys.unbounded:
             out: dict[str, Any] = {}
@@ -88,7 +88,7 @@ class KvStackSpec(AdapterKvStoreSpec):
 
     driver: ClassVar[str] = "kvstack"
 
-    layers: tuple[_LayerSpec, ...]  # later ones have the keys that several claim
+    layers: tuple[_LayerSpec, ...]  # later ones have precedence
 
     @classmethod
     def parse_members(cls, members: Members) -> dict[str, Any]:
@@ -106,7 +106,7 @@ class KvStackSpec(AdapterKvStoreSpec):
         return tuple(layer.base for layer in self.layers)
 
     def with_bases(self, bases: tuple[KvStoreSpec, ...]) -> Self:
-        """Return the spec with other stores for the same keys."""
+        """Return the spec with other stores, for the same keys."""
         pairs = zip(self.layers, bases, strict=True)
         return replace(self, layers=tuple(layer._replace(base=base) for layer, base in pairs))
 
@@ -116,7 +116,7 @@ class KvStackSpec(AdapterKvStoreSpec):
         return {"layers": [dict(sorted({"base": base, **layer.members()}.items())) for layer, base in pairs]}
 
     def bind(self, context: Context) -> Self:
-        """Return the spec with live resources, and with the keys that each layer really has."""
+        """Return the spec with live resources, and the keys that each layer actually has."""
         bound = super().bind(context)
         parts = disjoint([Layer(x.keys, x.strip, x.base) for x in bound.layers])
         return replace(bound, layers=tuple(_LayerSpec(part.base, part.keys, part.strip) for part in parts))

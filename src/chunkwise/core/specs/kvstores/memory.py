@@ -21,7 +21,7 @@ class MemoryKvStoreSpec(KvStoreSpec):
     driver: ClassVar[str] = "memory"
     resource_kinds: ClassVar[tuple[str, ...]] = ("memory_key_value_store",)
 
-    atomic: bool = True  # transactions of several keys may be atomic
+    atomic: bool = True  # whether transactions of several keys may be atomic
 
     @classmethod
     def parse_members(cls, members: Members) -> dict[str, Any]:
@@ -29,7 +29,7 @@ class MemoryKvStoreSpec(KvStoreSpec):
         return {"atomic": members.take("atomic", expect_bool, True)}
 
     def own_members(self, include_defaults: bool) -> dict[str, Any]:
-        """Return ``atomic`` where it says something."""
+        """Return ``atomic`` if it isn't at its default."""
         return {"atomic": self.atomic} if include_defaults or not self.atomic else {}
 
     def open_driver(self) -> tuple[KvStoreDriver, str]:

@@ -1,8 +1,8 @@
 """The kvstore ``object``: a store or file system that the caller made, of zarr-python, obstore or fsspec.
 
-A mutable mapping from text to bytes is one too.
+A mutable mapping from text to bytes counts as one too.
 
-The member ``object`` is that object itself, so such a spec is for use in Python; there is no text of it.
+The member ``object`` is that object itself, so such a spec exists only in Python, not as text.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["ObjectKvStoreSpec", "is_store_object"]
 
 
 def is_store_object(value: object) -> bool:
-    """Return True if `value` is a kvstore, or something of another library that can be used as one."""
+    """Return True if `value` is a kvstore, or another library's object that can be used as one."""
     kinds = (is_obstore, is_fsspec, is_zarr_python, _is_upath, is_store, _is_mapping)
     return any(is_one(value) for is_one in kinds)
 
@@ -44,7 +44,7 @@ def _is_upath(value: object) -> bool:
 
 def _expect_store(value: Any) -> Any:
     if value is not MISSING and is_store_object(value):
-        # One store for one spec, so that what is pickled is found again.
+        # One store for each spec, so that unpickling finds it again.
         return MappingStore(value) if _is_mapping(value) and not is_fsspec(value) else value
     received = "member is missing" if value is MISSING else f"received: {value!r}"
     lacking = missing_members(value)
@@ -64,14 +64,14 @@ class ObjectKvStoreSpec(KvStoreSpec):
     driver: ClassVar[str] = "object"
 
     store: Any  # the member ``object``
-    single_writer: bool = False  # nobody else writes, so the server need not keep conditions on writes
+    single_writer: bool = False  # there is no other writer, so the server need not support conditional writes
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(vars(self))
         if is_obstore(self.store):
-            state["store"] = ForeignBucket(self.store)  # which leaves credentials out
+            state["store"] = ForeignBucket(self.store)  # its pickle leaves out credentials
         elif is_fsspec(self.store) or is_zarr_python(self.store) or _is_upath(self.store):
-            state["store"] = self.open_driver()[0]  # which knows whether its files are in memory
+            state["store"] = self.open_driver()[0]  # its pickle knows whether files are in memory
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -88,7 +88,7 @@ class ObjectKvStoreSpec(KvStoreSpec):
         }
 
     def own_members(self, include_defaults: bool) -> dict[str, Any]:
-        """Return the members that say something."""
+        """Return the members that aren't at their default."""
         out = {"object": self.store}
         return {**out, "single_writer": True} if self.single_writer else out
 
@@ -98,7 +98,7 @@ class ObjectKvStoreSpec(KvStoreSpec):
 
 
 def _opened(store: Any, single_writer: bool) -> KvStoreDriver:
-    """Return the kvstore that an object stands for, which for many of zarr-python's is one of our own."""
+    """Return the kvstore for an object; for many of zarr-python's stores, one of our own."""
     if is_zarr_python(store) and not store.read_only:
         match store_class(store):
             case "zarr.LocalStore":

@@ -1,4 +1,4 @@
-"""The kvstore ``ocdbt``: the keys of a database that is several values of another kvstore."""
+"""The kvstore ``ocdbt``: the keys of a database, which is stored in several values of another kvstore."""
 
 from __future__ import annotations
 
@@ -53,16 +53,17 @@ class OcdbtKvStoreSpec(AdapterKvStoreSpec):
     resource_kinds: ClassVar[tuple[str, ...]] = ("cache_pool", "data_copy_concurrency")
 
     below: KvStoreSpec  # the member ``base``, a directory
-    manifest: KvStoreSpec | None  # the directory of the manifests, if that is another one
+    manifest: KvStoreSpec | None  # the directory of the manifests, if different
     config: ConfigMembers
     storage: Storage  # the members ``*_data_prefix``, ``target_data_file_size`` and ``assume_config``
-    # The members ``experimental_read_coalescing_*``; no read waits, since those of one request come together.
+    # The members ``experimental_read_coalescing_*``; no read waits, since the reads of one request arrive
+    # together.
     coalescing: dict[str, JSON]
     version: VersionName | None
 
     @classmethod
     def parse_members(cls, members: Members) -> dict[str, Any]:
-        """Take all members but those that every kvstore has."""
+        """Take all members except those that every kvstore has."""
         members.take("coordinator", _expect_no_coordinator, None)
         storage = {field: members.take(member, _expect_prefix, "d/") for member, field in _PREFIXES.items()}
         coalescing: dict[str, JSON] = {name: members.take(name, _expect_uint64, None) for name in _SIZES}
@@ -81,7 +82,7 @@ class OcdbtKvStoreSpec(AdapterKvStoreSpec):
         }
 
     def own_members(self, include_defaults: bool) -> dict[str, Any]:
-        """Return all members but ``base`` and ``manifest`` where they say something."""
+        """Return all members except ``base`` and ``manifest``, if not at their default."""
         storage, out = self.storage, dict(self.coalescing)
         for member, field in _PREFIXES.items():
             value = getattr(storage, field)
@@ -99,11 +100,11 @@ class OcdbtKvStoreSpec(AdapterKvStoreSpec):
 
     @property
     def base(self) -> KvStoreSpec:
-        """The kvstore that has the database."""
+        """The kvstore of the database."""
         return self.below
 
     def bases(self) -> tuple[KvStoreSpec, ...]:
-        """Return the base, and that of the manifests if it is another one."""
+        """Return the base, and the manifests' kvstore if different."""
         return (self.below,) if self.manifest is None else (self.below, self.manifest)
 
     def with_bases(self, bases: tuple[KvStoreSpec, ...]) -> Self:
@@ -111,7 +112,7 @@ class OcdbtKvStoreSpec(AdapterKvStoreSpec):
         return replace(self, below=bases[0], manifest=bases[1] if len(bases) > 1 else None)
 
     def base_members(self, bases: list[dict[str, Any]]) -> dict[str, Any]:
-        """Return ``base``, and ``manifest`` if it is there."""
+        """Return ``base``, and ``manifest`` if given."""
         return dict(zip(("base", "manifest"), bases, strict=False))
 
     def open_driver(self) -> tuple[KvStoreDriver, str]:
@@ -144,7 +145,7 @@ class OcdbtKvStoreSpec(AdapterKvStoreSpec):
 
 
 def _expect_prefix(value: JSON) -> str:
-    """Return the beginning of the paths of data files, which are to be in the database."""
+    """Return a prefix for paths of data files, which must be inside the database."""
     text = expect_string(value)
     if not is_inside(f"{text}0"):
         raise InvalidArgumentError(f"Expected the beginning of a relative path, but received: {dump(text)}")

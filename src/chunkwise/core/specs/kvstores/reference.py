@@ -1,7 +1,7 @@
 """The kvstores ``reference``, ``hdf5`` and ``tiff_images``: keys whose values are byte ranges of other files.
 
-The table of ranges is kerchunk's, in JSON or Parquet; or it is made of an HDF5, NetCDF-4, TIFF or
-OME-TIFF file, to read, as a tree of Zarr v2.
+The table of ranges is kerchunk's, in JSON or Parquet, or is made from an HDF5, NetCDF-4, TIFF or OME-TIFF
+file, which becomes a read-only tree of Zarr v2.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ __all__ = ["Hdf5KvStoreSpec", "ReferenceKvStoreSpec", "TableKvStoreSpec", "TiffI
 class TableKvStoreSpec(OneBaseKvStoreSpec, ABC):
     """Base of the specs of stores that are tables of references."""
 
-    # URLs, by what they begin with, that references may lead to beyond what lies beside the file
+    # prefixes of URLs that references may use, apart from files beside this one
     allow: tuple[Allowed, ...] = ()
-    shared: Context | None = None  # source of the resources of other stores; set in a bound spec
+    shared: Context | None = None  # source of other stores' resources; set in a bound spec
 
     @classmethod
     def parse_members(cls, members: Members) -> dict[str, Any]:
@@ -42,17 +42,17 @@ class TableKvStoreSpec(OneBaseKvStoreSpec, ABC):
         }
 
     def own_members(self, include_defaults: bool) -> dict[str, Any]:
-        """Return ``allow`` where it says something."""
+        """Return ``allow`` if it isn't at its default."""
         shown = include_defaults or self.allow
         return {"allow": [allowed.to_json() for allowed in self.allow]} if shown else {}
 
     @property
     def is_remote(self) -> bool:
-        """True if the file is remote, or may lead to others that are."""
+        """True if the file is remote, or may lead to remote ones."""
         return self.below.is_remote or bool(self.allow)
 
     def bind(self, context: Context) -> Self:
-        """Return the spec with shared resources; those of other stores come from `context` too."""
+        """Return the spec with live resources; other stores' resources also come from `context`."""
         if self.shared is not None:
             context = self.shared
         inner = context if self.context is None else Context(self.context, context)

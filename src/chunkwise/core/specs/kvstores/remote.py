@@ -24,12 +24,12 @@ __all__ = ["RemoteKvStoreSpec"]
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class RemoteKvStoreSpec(KvStoreSpec):
-    """Base of the specs of stores that are asked over a network."""
+    """Base of the specs of stores behind a network."""
 
     protocol: ClassVar[str] = ""
     rare_kinds: ClassVar[tuple[str, ...]] = ("request_coalescing",)
 
-    # Resources of `rare_kinds` that are not the default; unlike `resources` they are shown only then.
+    # Resources of `rare_kinds` that are not the default; unlike `resources`, others are not shown.
     rare: ResourceMembers = field(default_factory=dict)
 
     @classmethod

@@ -35,11 +35,11 @@ class S3KvStoreSpec(RemoteKvStoreSpec):
     bucket: str = ""
     aws_region: str = ""
     endpoint: str = ""
-    host_header: str = ""  # not supported; sent in place of the endpoint's own name
+    host_header: str = ""  # not supported; would be sent in place of the endpoint's name
     requester_pays: bool = False
-    # Extension: nobody else writes, so the server need not keep conditions on writes.
+    # Extension: there is no other writer, so the server need not support conditional writes.
     single_writer: bool = False
-    use_conditional_write: bool | None = None  # the server keeps conditions; None to try
+    use_conditional_write: bool | None = None  # whether the server supports them; None to probe
 
     @classmethod
     def parse_members(cls, members: Members) -> dict[str, Any]:
@@ -64,7 +64,7 @@ class S3KvStoreSpec(RemoteKvStoreSpec):
         return out
 
     def own_members(self, include_defaults: bool) -> dict[str, Any]:
-        """Return the members that say something."""
+        """Return the members that aren't at their default."""
         out = super().own_members(include_defaults)
         for name in ("bucket", "aws_region", "requester_pays"):
             if include_defaults or getattr(self, name):
@@ -102,7 +102,7 @@ class S3KvStoreSpec(RemoteKvStoreSpec):
         return store, self.path
 
     def to_url(self) -> str:
-        """Return ``s3://bucket/path``; with an endpoint there is none."""
+        """Return ``s3://bucket/path``; a spec with an endpoint has no URL."""
         if self.endpoint:
             raise UnsupportedError("S3 URL syntax not supported with explicit endpoint")
         return f"s3://{self.bucket}/{quote_path(self.path)}"

@@ -19,7 +19,7 @@ from chunkwise.errors import SpecError, braced
 
 __all__ = ["ShardingIndexedKvStoreSpec"]
 
-_HIGHEST_RANK = 31  # the index has a dimension more
+_HIGHEST_RANK = 31  # the index has one more dimension
 _MOST_CELLS = 1 << 30  # as in TensorStore
 
 
@@ -32,7 +32,7 @@ class ShardingIndexedKvStoreSpec(OneBaseKvStoreSpec):
 
     grid_shape: tuple[int, ...]  # inner chunks along each dimension
     index_codecs: tuple[Codec, ...]
-    index_location: str  # where in the shard its index is: start or end
+    index_location: str  # position of the index in the shard: start or end
 
     @classmethod
     def parse_members(cls, members: Members) -> dict[str, Any]:
@@ -47,7 +47,7 @@ class ShardingIndexedKvStoreSpec(OneBaseKvStoreSpec):
         }
 
     def own_members(self, include_defaults: bool) -> dict[str, Any]:
-        """Return all members but ``base``."""
+        """Return all members except ``base``."""
         return {
             "grid_shape": list(self.grid_shape),
             "index_codecs": codecs_to_json(self.index_codecs),

@@ -1,4 +1,4 @@
-"""The kvstore ``zip``: the members of an archive that is one value of another kvstore."""
+"""The kvstore ``zip``: the members of an archive, which is one value of another kvstore."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ZipKvStoreSpec(OneBaseKvStoreSpec):
     driver: ClassVar[str] = "zip"
     resource_kinds: ClassVar[tuple[str, ...]] = ("cache_pool", "data_copy_concurrency")
 
-    compression: Compression = "deflate"  # of members that are written: deflate, store, zstd or xz
+    compression: Compression = "deflate"  # compression of written members: deflate, store, zstd or xz
 
     @classmethod
     def parse_members(cls, members: Members) -> dict[str, Any]:
@@ -38,7 +38,7 @@ class ZipKvStoreSpec(OneBaseKvStoreSpec):
         }
 
     def own_members(self, include_defaults: bool) -> dict[str, Any]:
-        """Return ``compression`` where it says something."""
+        """Return ``compression`` if it isn't at its default."""
         shown = include_defaults or self.compression != "deflate"
         return {"compression": self.compression} if shown else {}
 

@@ -1,1 +1,1 @@
-"""The kinds of context resources, a group of kinds in each module."""
+"""The kinds of context resources, one group in each module."""

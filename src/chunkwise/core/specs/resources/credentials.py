@@ -35,7 +35,7 @@ class AwsCredentials:
 
     @classmethod
     def parse(cls, value: JSON) -> AwsCredentials:
-        """Read a JSON object with `type` and the members that go with it."""
+        """Read a JSON object with `type` and the members of that type."""
         members = Members(value)
         try:
             tag = members.take("type", expect_string)
@@ -55,7 +55,7 @@ class AwsCredentials:
         return dict(sorted({"type": self.type, **dict(self.options)}.items()))
 
     def create(self) -> AwsCredentials:
-        """Return the configuration itself, which is all that the resource is."""
+        """Return the configuration, which itself is the resource."""
         return self
 
 

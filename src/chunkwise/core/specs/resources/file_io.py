@@ -15,7 +15,7 @@ __all__ = ["FileIoLocking", "FileIoMode", "FileIoSync"]
 
 @dataclass(frozen=True)
 class FileIoSync:
-    """``true`` if a write is on disk when it is done, or ``false``."""
+    """``true`` if a write returns only once it is on disk, or ``false``."""
 
     inline: ClassVar[bool] = True
 
@@ -31,7 +31,7 @@ class FileIoSync:
         return self.sync
 
     def create(self) -> FileIoSync:
-        """Return the configuration itself, which is all that the resource is."""
+        """Return the configuration, which itself is the resource."""
         return self
 
 

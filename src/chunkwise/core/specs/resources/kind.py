@@ -1,6 +1,6 @@
 """Kinds of context resources: frozen records of members, read from JSON and written to it.
 
-Spans of time are text with units, ``"1m30s"``, the form that Abseil and Go print.
+Durations are text with units, ``"1m30s"``, in the form of Abseil and Go.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _DURATION = re.compile(rf"([+-]?)(?:(?P<parts>(?:{_PART})+)|(?P<zero>0)|(?P<inf>
 
 @runtime_checkable
 class ResourceConfig(Protocol):
-    """Configuration of a resource; a class for each kind, its instance without arguments is the default."""
+    """Configuration of a resource; a class for each kind, whose default instance is the default."""
 
-    # The resource is nothing but its configuration, so a bound spec shows that instead of a reference
-    # to a shared resource.
+    # The resource is only its configuration, so a bound spec shows that instead of a reference to a shared
+    # resource.
     inline: ClassVar[bool]
 
     @classmethod
@@ -39,7 +39,7 @@ class ResourceConfig(Protocol):
         ...
 
     def create(self) -> Any:
-        """Return a new live object that is configured so."""
+        """Return a new live object with this configuration."""
         ...
 
 
@@ -50,9 +50,9 @@ def _same(value: Any) -> JSON:
 class Member(NamedTuple):
     """Reader and writer of one member of a configuration."""
 
-    parse: Callable[[JSON], Any]  # JSON to value, and back
+    parse: Callable[[JSON], Any]  # from JSON to a value, and back
     format: Callable[[Any], JSON] = _same
-    shown: bool = True  # True if the default is written when defaults are asked for
+    shown: bool = True  # True if the default is written on request
 
 
 @dataclass(frozen=True)
@@ -64,14 +64,14 @@ class ObjectResource:
 
     @classmethod
     def parse(cls, value: JSON) -> Self:
-        """Read a JSON object; a member that is left out has its default."""
+        """Read a JSON object; a missing member has its default."""
         members = Members(value)
         found = {f.name: members.take(f.name, cls.members[f.name].parse, f.default) for f in fields(cls)}
         members.finish()
         return cls(**found)
 
     def to_json(self, *, include_defaults: bool = False) -> JSON:
-        """Return the JSON object, without members that have their default unless asked for."""
+        """Return the JSON object; members at their default are left out unless requested."""
         out = {}
         for f in sorted(fields(self), key=lambda f: f.name):
             value, member = getattr(self, f.name), self.members[f.name]
@@ -80,12 +80,12 @@ class ObjectResource:
         return out
 
     def create(self) -> Any:
-        """Return the configuration itself, which is all that the resource is."""
+        """Return the configuration, which itself is the resource."""
         return self
 
 
 def parse_duration(value: JSON) -> float:
-    """Return the seconds that a text such as ``"1h2m"``, ``"1.5ms"``, ``"0"`` or ``"inf"`` stands for."""
+    """Return the seconds of a text such as ``"1h2m"``, ``"1.5ms"``, ``"0"`` or ``"inf"``."""
     match = _DURATION.fullmatch(value) if isinstance(value, str) else None
     if match is None:
         raise SpecError(
@@ -101,7 +101,7 @@ def parse_duration(value: JSON) -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """Return the shortest text of a span of seconds, to the nanosecond: ``1m30s``, ``1.5ms``."""
+    """Return the shortest text of a duration in seconds, to the nanosecond: ``1m30s``, ``1.5ms``."""
     if math.isinf(seconds):
         return "inf" if seconds > 0 else "-inf"
     left = round(abs(seconds) * 10**9)

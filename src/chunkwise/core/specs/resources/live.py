@@ -16,15 +16,15 @@ __all__ = ["CachePool", "CachePoolConfig", "Concurrency", "ConcurrencyLimit", "M
 
 
 class ConcurrencyLimit:
-    """Live limit of how much runs at a time."""
+    """Live limit on how many tasks run at a time."""
 
     __slots__ = ("__weakref__", "limit", "pool", "slots")
 
     def __init__(self, limit: int | None) -> None:
-        # None: the limit and the threads that the whole process shares.
+        # None: the whole process shares the limit and the threads.
         self.limit = limit
         self.slots = None if limit is None else Slots(limit)
-        # The threads, put here on first use by the layer that runs them.
+        # The threads, set on first use by the layer that runs them.
         self.pool: Any = None
 
 
@@ -45,7 +45,7 @@ class Concurrency(ObjectResource):
     limit: int | None = None
 
     def create(self) -> ConcurrencyLimit:
-        """Return a limit that nothing runs under yet."""
+        """Return a new limit."""
         return ConcurrencyLimit(self.limit)
 
 
@@ -65,7 +65,7 @@ class CachePool:
 
     def __init__(self, total_bytes_limit: int) -> None:
         self.total_bytes_limit = total_bytes_limit
-        # Put here on first use by the layers that cache chunks and that open arrays.
+        # Set on first use by the layers that cache chunks and open arrays.
         self.cache: Any = None
         self.metadata: Any = None
 

@@ -1,4 +1,4 @@
-"""``*_retries`` and ``experimental_*_rate_limiter``: how patient and how fast requests are."""
+"""``*_retries`` and ``experimental_*_rate_limiter``: repetition and rate of requests."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _parse_timeout(value: JSON) -> float:
 class RequestRetries(ObjectResource):
     """Number of repeated requests, after delays, in seconds, that double up to `max_delay`."""
 
-    # The member `request_timeout` is an extension: how long, in seconds, a server may be silent.
+    # The member `request_timeout` is an extension: how long, in seconds, a server may send nothing.
     # ``{"max_retries": 32, "initial_delay": "1s", "max_delay": "32s", "request_timeout": "60s"}``
 
     inline: ClassVar[bool] = True
@@ -59,7 +59,7 @@ def _parse_no_retries(value: JSON) -> int:
 
 @dataclass(frozen=True)
 class FileIoRetries(ObjectResource):
-    """As `RequestRetries`, but there are no retries."""
+    """Like `RequestRetries`, but without retries."""
 
     inline: ClassVar[bool] = True
     members: ClassVar[Mapping[str, Member]] = {**_RETRIES, "max_retries": Member(_parse_no_retries)}
@@ -91,8 +91,8 @@ class RateLimiter(ObjectResource):
 class RequestCoalescing(ObjectResource):
     """Byte ranges of one value that share a request; an extension, with sizes in bytes."""
 
-    # Holes of up to `gap` are read rather than skipped; to a request of `max_bytes` nothing is added.
-    # ``{"gap": 1048576, "max_bytes": 67108864}``
+    # Gaps of up to `gap` are read rather than skipped; a request of `max_bytes` is not extended.  ``{"gap":
+    # 1048576, "max_bytes": 67108864}``
 
     inline: ClassVar[bool] = True
     members: ClassVar[Mapping[str, Member]] = {
