@@ -37,11 +37,9 @@ INNER_MODULES = {
 # are the catalogue, words of interfaces such as z5py's or of options, and tables of functions by format.
 COMPARISONS = 36
 
-# A dataset leads to its store or file, by public attributes, and that to its datasets.  The modules of z5py
-# have the names that z5py gives them.
+# A dataset leads to its store, by public attributes, and that to its datasets.
 CIRCLES = [
     ["chunkwise.hdmf.storage.dataset", "chunkwise.hdmf.storage.store"],
-    ["chunkwise.z5py.dataset", "chunkwise.z5py.file", "chunkwise.z5py.group"],
 ]
 
 BY_TEXT = ("import_module", "__import__")

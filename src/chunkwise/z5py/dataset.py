@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,11 +23,8 @@ from chunkwise.extension.trees import DRIVERS
 from chunkwise.n5.blocks import N5Blocks
 from chunkwise.z5py.attribute_manager import AttributeManager
 from chunkwise.z5py.compression import DEFAULTS, NAMES, compression_of
+from chunkwise.z5py.container import Container
 from chunkwise.z5py.selection import Region, check_region, fit, parse_index, parse_slices
-
-if TYPE_CHECKING:
-    from chunkwise.z5py.file import File
-    from chunkwise.z5py.group import Group
 
 __all__ = ["Dataset"]
 
@@ -64,7 +61,7 @@ class Dataset:
     compressors_n5, compressors_zarr, compressors_zarr_v3 = NAMES.values()
     n5_default_compressor, zarr_default_compressor, zarr_v3_default_compressor = DEFAULTS.values()
 
-    def __init__(self, file: File, found: ResolvedNode, n_threads: int = 1) -> None:
+    def __init__(self, file: Container, found: ResolvedNode, n_threads: int = 1) -> None:
         self.file = file
         self._found = found
         self._is_n5 = found.node.rules.reversed_axes
@@ -116,8 +113,8 @@ class Dataset:
         return "/" + "/".join(self._found.names)
 
     @property
-    def parent(self) -> Group:
-        """The group that it is in."""
+    def parent(self) -> Any:
+        """The `Group` that it is in."""
         return self.file._group_at(self._found.tree, self._found.names[:-1])
 
     @property
@@ -386,7 +383,7 @@ def _sizes(shape: Any, name: str) -> tuple[int, ...]:
     return tuple(shape)
 
 
-def _reopened(file: File, name: str, n_threads: int) -> Dataset:
+def _reopened(file: Container, name: str, n_threads: int) -> Dataset:
     dataset = file[name]
     assert isinstance(dataset, Dataset)
     dataset.n_threads = n_threads
