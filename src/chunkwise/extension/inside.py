@@ -26,6 +26,7 @@ from chunkwise.core.engine.background import in_background
 from chunkwise.core.engine.blockwise import work_through
 from chunkwise.core.engine.pool import Pool
 from chunkwise.core.grid.protocol import ChunkGrid
+from chunkwise.core.index_space.numpy_rules import as_key, as_slice, position, positions
 from chunkwise.core.kvstore.atomic import answers_at_once
 from chunkwise.core.kvstore.byte_range import open_size, stored_nbytes
 from chunkwise.core.kvstore.file import FileStore
@@ -59,7 +60,9 @@ __all__ = [
     "StoredArray",
     "answers_at_once",
     "as_json",
+    "as_key",
     "as_nbytes",
+    "as_slice",
     "cached_property",
     "check_choice",
     "default_resources",
@@ -82,6 +85,8 @@ __all__ = [
     "parse_attribute_path",
     "parse_fill_value_zarr3",
     "parse_unit",
+    "position",
+    "positions",
     "read_bounded",
     "read_spec_file",
     "region_json",

@@ -221,7 +221,7 @@ class PhysicalArray:
             raise prefix(e, f'dataset "{self.node.path}"') from None
         if self.rules.reversed_axes:
             out = out.T
-        return out if selection.finish is None else selection.finish(out)
+        return out if selection.mask is None else out[selection.mask]
 
     def _reversed(self, selection: Selection) -> Selection:
         return Selection(selection.terms[::-1]) if self.rules.reversed_axes else selection
@@ -229,8 +229,8 @@ class PhysicalArray:
     def write(self, key: Any, values: npt.NDArray[Any]) -> Future[None]:
         """Store values where an index says; they must not change before the future is done."""
         selection = parse_selection(key, self.shape)
-        if selection.finish is not None:
-            raise UnsupportedError("writing takes integers, slices of positive step and lists of indices")
+        if selection.mask is not None:
+            raise UnsupportedError("writing takes integers, slices and lists of indices")
         transform = self._reversed(selection).transform(self.stored.shape)
         source = np.broadcast_to(values, self._ordered(tuple(transform.input_shape)))
         if self.rules.reversed_axes:
