@@ -248,7 +248,7 @@ def test_what_is_no_index_is_refused(name: str, key: Any, opened: Callable[[str]
         opened(name)[key]
 
 
-@pytest.mark.parametrize("key", [True, None, [[0]], (np.ones((4, 5), bool),)], ids=repr)
+@pytest.mark.parametrize("key", [True, np.array(True), None, [[0]], (np.ones((4, 5), bool),)], ids=repr)
 def test_hdmf_takes_no_keys_that_h5py_does_not_take(key: Any, opened: Callable[[str], Any]) -> None:
     with pytest.raises(IndexError):
         opened("hdmf zarr2")[key]

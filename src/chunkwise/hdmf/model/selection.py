@@ -16,6 +16,8 @@ from chunkwise.extension.inside import as_key, as_slice, positions
 
 __all__ = ["Selection", "members_of", "parse_selection", "split_names"]
 
+_PLAIN = (int, slice, EllipsisType)
+
 
 class Selection(NamedTuple):
     """What an index selects of each dimension; the product is read, and then a mask selects from it."""
@@ -88,11 +90,8 @@ def parse_selection(key: Any, shape: Sequence[int]) -> Selection:
             if mask.shape != tuple(shape):
                 raise OutOfBoundsError(f"mask of shape {mask.shape} for a dataset of shape {tuple(shape)}")
             return Selection(tuple(map(range, shape)), mask)
-    for part in parts:
-        if type(part) not in (int, slice, EllipsisType) and (
-            part is None or isinstance(part, bool | np.bool_) or np.ndim(part) > 1
-        ):
-            raise OutOfBoundsError(
-                f"Expected integer, slice, list or mask as index, but received: {part!r:.100}"
-            )
-    return Selection(positions(key, shape))
+    # A mask of some dimensions would select points; None and a boolean would add an axis.
+    found = positions(key, shape)
+    if len(found) != len(shape) or any(np.ndim(part) > 1 for part in parts if type(part) not in _PLAIN):
+        raise OutOfBoundsError(f"Expected integer, slice, list or mask as index, but received: {key!r:.100}")
+    return Selection(found)
