@@ -30,9 +30,8 @@ from chunkwise.hdmf.model.element import Element
 from chunkwise.hdmf.model.reference import canonical_path
 from chunkwise.hdmf.model.tree import Format, StoredNode, Tree, attributes_member, read_tree
 from chunkwise.hdmf.storage.copy_dataset import stored_settings
-from chunkwise.hdmf.storage.dataset import Dataset
 from chunkwise.hdmf.storage.node_writer import NodeWriter
-from chunkwise.hdmf.storage.store import HdmfStore
+from chunkwise.hdmf.storage.store import Dataset, HdmfStore
 
 __all__ = ["finish_replacement", "is_replacing", "read_replacement", "replace_encoded", "rewrite"]
 
