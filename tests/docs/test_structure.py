@@ -26,7 +26,7 @@ INNER_MODULES = {
     "n5": 10,
     "napari": 0,
     "notebook": 0,
-    "ocdbt": 7,
+    "ocdbt": 0,
     "testing": 5,
     "xarray": 0,
     "z5py": 5,
