@@ -241,14 +241,14 @@ def test_a_key_writes_where_it_does_in_numpy(
 NO_INDEX = [1.5, (..., ...), [0.5], object(), b"a", 2**70]
 
 
-@pytest.mark.parametrize("key", NO_INDEX, ids=repr)
+@pytest.mark.parametrize("key", NO_INDEX, ids=lambda key: type(key).__name__)
 @pytest.mark.parametrize("name", ["positions", "dask", "hdmf zarr2", "hdmf n5 text"])
 def test_what_is_no_index_is_refused(name: str, key: Any, opened: Callable[[str], Any]) -> None:
     with pytest.raises(IndexError):
         opened(name)[key]
 
 
-@pytest.mark.parametrize("key", [True, np.array(True), None, [[0]], (np.ones((4, 5), bool),)], ids=repr)
+@pytest.mark.parametrize("key", [True, np.array(True), None, [[0]], (np.ones((4, 5), bool),)])
 def test_hdmf_takes_no_keys_that_h5py_does_not_take(key: Any, opened: Callable[[str], Any]) -> None:
     with pytest.raises(IndexError):
         opened("hdmf zarr2")[key]

@@ -19,11 +19,10 @@ from typing import Any
 
 import numpy.typing as npt
 
-from chunkwise.core.trees.consolidated import with_copies
 from chunkwise.errors import FailedPreconditionError, NotFoundError
 from chunkwise.extension import KvStoreDriver
 from chunkwise.extension.inside import KeyRange, load_json
-from chunkwise.extension.trees import Location, change_document, tree_format
+from chunkwise.extension.trees import Location, change_document, tree_format, with_copies
 from chunkwise.hdmf.model.attributes import REPLACING
 from chunkwise.hdmf.model.codecs import Settings
 from chunkwise.hdmf.model.element import Element

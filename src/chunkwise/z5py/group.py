@@ -9,9 +9,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from chunkwise.core.trees.resolve import ResolvedNode
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError
-from chunkwise.extension.trees import tree_format
+from chunkwise.extension.trees import ResolvedNode, tree_format
 from chunkwise.groups.group import Group as Tree
 from chunkwise.z5py.attribute_manager import AttributeManager
 from chunkwise.z5py.compression import codec_json

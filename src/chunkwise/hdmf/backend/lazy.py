@@ -13,8 +13,8 @@ from hdmf.common import VectorIndex
 from hdmf.container import Data
 from hdmf.query import HDMFDataset
 
-from chunkwise.core.api.array_view import ArrayInfo
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
+from chunkwise.extension.inside import ArrayInfo
 from chunkwise.hdmf.model.element import number
 from chunkwise.hdmf.replacement import finish_replacement, is_replacing, rewrite
 from chunkwise.hdmf.storage.store import Dataset
