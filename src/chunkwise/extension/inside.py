@@ -1,4 +1,4 @@
-"""Other parts of the core, for its neighbours: arguments, packages, locks, stores, keys, blocks, tables in HTML.
+"""Other parts of the core, for its neighbours: arguments, packages, locks, stores, keys, blocks, HTML.
 
 These names are not promised: they may change from one version to the next.
 """
