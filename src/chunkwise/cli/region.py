@@ -49,7 +49,7 @@ def parse_region(text: str) -> Region:
 
 
 def index_of(store: TensorStore, text: str) -> tuple[int | slice, ...]:
-    """Return the index or slice that a region selects of each dimension."""
+    """Return the index or slice that a region selects in each dimension."""
     # Not NumPy's rules: in a domain that begins below 0 a negative number is an index like others, and what
     # lies outside is an error, since a slice that is cut would hide a wrong number.
     terms = parse_region(text)

@@ -1,4 +1,4 @@
-"""Arrays as dask wants them: shape, data type, and elements by NumPy's rules."""
+"""Arrays with the interface that dask needs: shape, data type, and elements by NumPy's rules."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class Dataset:
         self._padded: TensorStore | None = None  # opened by the first read or write of a chunk
 
     def _open(self, document: Mapping[str, Any]) -> TensorStore:
-        # z5py reads no N5 blocks that are padded.
+        # z5py can't read padded N5 blocks.
         members = {"crop_end_blocks": True} if self._is_n5 else {}
         context = _context(max(1, self._n_threads))
         array = self._found.tree.open_array(self._found.node, document=document, context=context, **members)

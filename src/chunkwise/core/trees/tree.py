@@ -171,7 +171,7 @@ class Tree:
 
 
 class ResolvedNode(NamedTuple):
-    """A node and how to get there without links."""
+    """A node, and the path to it without links."""
 
     tree: Tree
     names: tuple[str, ...]

@@ -99,7 +99,7 @@ class HdmfStore(StoredTree):
 
 
 class Dataset:
-    """A dataset as users see it, whatever the storage format.
+    """A dataset, independent of the storage format.
 
     Made by `HdmfStore.dataset`; two of the same path are the same object.
 
@@ -152,13 +152,13 @@ class Dataset:
         return self._element
 
     def declare(self, element: Element) -> Element:
-        """Take the elements for what a schema says, which the store doesn't."""
+        """Set the element type from a schema, which the store doesn't have."""
         self._declared = self._element = element
         return element
 
     @property
     def declared(self) -> Element | None:
-        """What a schema says that the elements are; None if nothing was said."""
+        """The element type of the schema, or None."""
         return self._declared
 
     @property
@@ -212,7 +212,7 @@ class Dataset:
 
     @property
     def chunks(self) -> tuple[int, ...] | None:
-        """Shape of the smallest piece that is read by itself; None if it is not stored as one array."""
+        """Shape of the smallest piece that can be read alone; None if it is not stored as one array."""
         return self.physical.inner_chunk_shape if self.is_array else None
 
     @property
@@ -226,14 +226,14 @@ class Dataset:
     def read(self, key: Any = Ellipsis) -> npt.NDArray[Any]:
         """Return the values that an index selects, as NumPy has them; of shape ``()`` for one element.
 
-        Names of members of a compound among the indices select those, as in h5py.
+        Names of members among the indices select these members of a compound, as in h5py.
 
         Raises
         ------
         OutOfBoundsError
             If the index leads out of the dataset.
         ChunkwiseError
-            If stored bytes are corrupt or would have to be executed; names the dataset.
+            If stored bytes are corrupt or would have to be executed; the error names the dataset.
         """
         names, key = split_names(key)
         if names is not None:
@@ -278,7 +278,7 @@ class Dataset:
         return self.declaration.element
 
     def forget(self) -> None:
-        """Forget values and metadata that a write has changed."""
+        """Drop cached values and metadata that a write has changed."""
         self._kept = self._physical = self._declaration = self._attributes = None
         self._element = self._declared
 
@@ -296,8 +296,8 @@ class Dataset:
 
         Notes
         -----
-        Text, bytes, references and compounds in N5 are written again as a whole; the old values count until
-        the new ones are stored.
+        Text, bytes, references and compounds in N5 are written again as a whole; the old values are valid
+        until the new ones are stored.
         """
         if not self.is_array:
             self._write_encoded(key, values)
