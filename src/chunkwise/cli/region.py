@@ -50,7 +50,8 @@ def parse_region(text: str) -> Region:
 
 def index_of(store: TensorStore, text: str) -> tuple[int | slice, ...]:
     """Return the index or slice that a region selects in each dimension."""
-    # Negative numbers count from the end unless the domain has some; a part outside of it is an error.
+    # Not NumPy's rules: in a domain that begins below 0 a negative number is an index like others, and what
+    # lies outside is an error, since a slice that is cut would hide a wrong number.
     terms = parse_region(text)
     n_given = sum(term is not ... for term in terms)
     if n_given > store.rank:

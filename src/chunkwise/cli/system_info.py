@@ -11,11 +11,9 @@ from typing import Any
 
 from chunkwise.cli.command import rows_as_lines, show
 from chunkwise.copying.quantities import format_nbytes
-from chunkwise.core.kvstore.platform import TRAITS
-from chunkwise.core.libraries import LIBRARIES
-from chunkwise.core.libraries.library import Library
+from chunkwise.core.libraries import LIBRARIES, Library
 from chunkwise.extension import JSON
-from chunkwise.extension.inside import memory_limit, n_processors
+from chunkwise.extension.inside import PLATFORM_TRAITS, memory_limit, n_processors
 from chunkwise.version import __version__
 
 __all__ = ["show_system"]
@@ -50,7 +48,7 @@ def _system_info() -> dict[str, JSON]:
         "processors": n_processors(),
         "memory": memory_limit(),
         "libraries": {library.work: _used(library) for library in LIBRARIES},
-        "files": dict(TRAITS),
+        "files": dict(PLATFORM_TRAITS),
         "packages": packages,
         "extras": extras,
     }

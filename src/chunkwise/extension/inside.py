@@ -1,19 +1,22 @@
-"""Other parts of the core, for its neighbours: arguments, packages, locks, stores, blocks of arrays.
+"""Other parts of the core, for its neighbours: arguments, packages, locks, stores, keys, blocks, HTML.
 
 These names are not promised: they may change from one version to the next.
 """
 
 from __future__ import annotations
 
-from chunkwise.core.api.copy import BLOCK_NBYTES, divide
+from chunkwise.core.api.array_view import ArrayInfo
+from chunkwise.core.api.copy import BLOCK_NBYTES, BlockCopy, divide, item_nbytes
 from chunkwise.core.api.open import SpecLike
 from chunkwise.core.api.spec_file import read_spec_file
 from chunkwise.core.base.arguments import as_nbytes, check_choice
-from chunkwise.core.base.binding import MISSING, dump, load_json
-from chunkwise.core.base.cached import cached_property
+from chunkwise.core.base.binding import MISSING, dump, dump_bytes, load_json, plain_json
+from chunkwise.core.base.cached import cached_property, put_bounded
+from chunkwise.core.base.catalogue import hooks
 from chunkwise.core.base.command import as_json
 from chunkwise.core.base.extras import MissingPackageError, is_of, load, needs
 from chunkwise.core.base.fork import new_lock
+from chunkwise.core.base.html import brief, panel, plate_drawing, table
 from chunkwise.core.base.processors import memory_limit, n_processors
 from chunkwise.core.base.public_names import name_members
 from chunkwise.core.base.stand_in import stand_in_for
@@ -21,21 +24,35 @@ from chunkwise.core.base.thread import start_thread
 from chunkwise.core.driver.n5.attribute_path import get_attribute, parse_attribute_path
 from chunkwise.core.driver.n5.members import DATASET_MEMBERS
 from chunkwise.core.driver.stored_array import StoredArray
+from chunkwise.core.dtypes.conversion import implicit_converter
 from chunkwise.core.dtypes.zarr3 import parse_fill_value_zarr3
 from chunkwise.core.engine.background import in_background
 from chunkwise.core.engine.blockwise import work_through
-from chunkwise.core.engine.pool import Pool
+from chunkwise.core.engine.pool import Pool, Stop
 from chunkwise.core.grid.protocol import ChunkGrid
+from chunkwise.core.index_space import align
+from chunkwise.core.index_space.numpy_rules import as_key, as_slice, position, positions
 from chunkwise.core.kvstore.atomic import answers_at_once
 from chunkwise.core.kvstore.byte_range import open_size, stored_nbytes
+from chunkwise.core.kvstore.compare_and_swap import compare_and_swap
 from chunkwise.core.kvstore.file import FileStore
 from chunkwise.core.kvstore.key_range import KeyRange
-from chunkwise.core.kvstore.protocol import MISSING_GENERATION, UNKNOWN_GENERATION, EntryListable, offers
-from chunkwise.core.kvstore.reference.hdf5_regions import region_json
+from chunkwise.core.kvstore.platform import TRAITS as PLATFORM_TRAITS
+from chunkwise.core.kvstore.platform import extended_path
+from chunkwise.core.kvstore.protocol import (
+    MISSING_GENERATION,
+    UNKNOWN_GENERATION,
+    EntryListable,
+    ListEntry,
+    Reader,
+    offers,
+)
 from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.core.kvstore.value_bound import read_bounded
+from chunkwise.core.plan.blocks import Blocks, block_shape
 from chunkwise.core.specs.context import default_resources
-from chunkwise.core.specs.kvstore_spec import Locatable
+from chunkwise.core.specs.driver_spec import DriverSpec
+from chunkwise.core.specs.kvstore_spec import Locatable, is_kvstore_object
 from chunkwise.core.specs.layout_view import DimensionLink, one_to_one
 from chunkwise.core.specs.storage_options import url_with_storage_options, with_storage_options
 from chunkwise.core.specs.unit import parse_unit, unit_text
@@ -46,29 +63,49 @@ __all__ = [
     "DATASET_MEMBERS",
     "MISSING",
     "MISSING_GENERATION",
+    "PLATFORM_TRAITS",
     "UNKNOWN_GENERATION",
+    "ArrayInfo",
+    "BlockCopy",
+    "Blocks",
     "ChunkGrid",
     "DimensionLink",
+    "DriverSpec",
     "EntryListable",
     "FileStore",
     "KeyRange",
+    "ListEntry",
     "Locatable",
     "MissingPackageError",
     "Pool",
+    "Reader",
     "SpecLike",
+    "Stop",
     "StoredArray",
+    "align",
     "answers_at_once",
     "as_json",
+    "as_key",
     "as_nbytes",
+    "as_slice",
+    "block_shape",
+    "brief",
     "cached_property",
     "check_choice",
+    "compare_and_swap",
     "default_resources",
     "divide",
     "dump",
+    "dump_bytes",
+    "extended_path",
     "get_attribute",
+    "hooks",
+    "implicit_converter",
     "in_background",
+    "is_kvstore_object",
     "is_of",
     "is_url",
+    "item_nbytes",
     "load",
     "load_json",
     "memory_limit",
@@ -79,15 +116,21 @@ __all__ = [
     "offers",
     "one_to_one",
     "open_size",
+    "panel",
     "parse_attribute_path",
     "parse_fill_value_zarr3",
     "parse_unit",
+    "plain_json",
+    "plate_drawing",
+    "position",
+    "positions",
+    "put_bounded",
     "read_bounded",
     "read_spec_file",
-    "region_json",
     "stand_in_for",
     "start_thread",
     "stored_nbytes",
+    "table",
     "traits_of",
     "unit_text",
     "url_with_storage_options",

@@ -5,16 +5,23 @@ These names are not promised: they may change from one version to the next.
 
 from __future__ import annotations
 
-from chunkwise.core.driver.tree_format import FormatName, TreeFormat
+from chunkwise.core.arrays.chunked import ChunkedArray
+from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import DRIVERS, FORMATS, tree_format
 from chunkwise.core.trees.attribute_value import NonFinite, check_non_finite, to_json_value
-from chunkwise.core.trees.attributes import node_attributes, read_attributes, with_number_types
-from chunkwise.core.trees.consolidated import update_consolidated
+from chunkwise.core.trees.attributes import (
+    node_attributes,
+    read_attributes,
+    with_number_types,
+    write_first_attributes,
+)
+from chunkwise.core.trees.consolidated import EMPTY as EMPTY_CONSOLIDATED
+from chunkwise.core.trees.consolidated import update_consolidated, with_copies
 from chunkwise.core.trees.consolidated_tree import is_consolidated
-from chunkwise.core.trees.container import check_container
-from chunkwise.core.trees.document import change_document, read_document
+from chunkwise.core.trees.container import check_container, container_root
+from chunkwise.core.trees.document import change_document, dump_like, read_document
 from chunkwise.core.trees.link import links_of
-from chunkwise.core.trees.location import Location, LocationLike, locate, located, location_of
+from chunkwise.core.trees.location import Location, LocationLike, inside_file, locate, located, location_of
 from chunkwise.core.trees.missing_marker import FILL_VALUE, marker_from_json, marker_to_json
 from chunkwise.core.trees.new_location import (
     check_free,
@@ -23,27 +30,40 @@ from chunkwise.core.trees.new_location import (
     create_parents,
     suggested_format,
 )
-from chunkwise.core.trees.node import JOURNAL, Node, find_documented, find_node, nothing_at, require_node
+from chunkwise.core.trees.node import (
+    JOURNAL,
+    Node,
+    find_documented,
+    find_node,
+    is_declared,
+    node_of,
+    nothing_at,
+    require_node,
+    what_is_at,
+)
 from chunkwise.core.trees.node_name import check_new_names, split_path
 from chunkwise.core.trees.own_keys import delete_own
 from chunkwise.core.trees.replacement import Replacement, replacing
-from chunkwise.core.trees.tree import Tree
+from chunkwise.core.trees.snapshot import parse_snapshot
+from chunkwise.core.trees.tree import ResolvedNode, Tree
 from chunkwise.core.trees.walk import UNREADABLE, children, walk
 
 __all__ = [
     "DRIVERS",
+    "EMPTY_CONSOLIDATED",
     "FILL_VALUE",
     "FORMATS",
     "JOURNAL",
     "UNREADABLE",
+    "ChunkedArray",
     "FormatName",
     "Location",
     "LocationLike",
     "Node",
     "NonFinite",
     "Replacement",
+    "ResolvedNode",
     "Tree",
-    "TreeFormat",
     "change_document",
     "check_container",
     "check_free",
@@ -52,11 +72,15 @@ __all__ = [
     "check_outside_arrays",
     "check_replaceable",
     "children",
+    "container_root",
     "create_parents",
     "delete_own",
+    "dump_like",
     "find_documented",
     "find_node",
+    "inside_file",
     "is_consolidated",
+    "is_declared",
     "links_of",
     "locate",
     "located",
@@ -64,7 +88,9 @@ __all__ = [
     "marker_from_json",
     "marker_to_json",
     "node_attributes",
+    "node_of",
     "nothing_at",
+    "parse_snapshot",
     "read_attributes",
     "read_document",
     "replacing",
@@ -75,5 +101,8 @@ __all__ = [
     "tree_format",
     "update_consolidated",
     "walk",
+    "what_is_at",
+    "with_copies",
     "with_number_types",
+    "write_first_attributes",
 ]

@@ -16,8 +16,8 @@ from chunkwise.hdmf.model.reference import Reference
 from chunkwise.hdmf.model.region import parse_region
 from chunkwise.hdmf.model.tree import detect_format
 from chunkwise.hdmf.opening import is_root_of_hdmf, open_store
-from chunkwise.hdmf.storage.dataset import Dataset
 from chunkwise.hdmf.storage.resolve import StoreSet
+from chunkwise.hdmf.storage.store import Dataset
 
 __all__ = ["BrokenLink", "broken_links", "check_links"]
 

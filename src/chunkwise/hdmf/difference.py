@@ -28,10 +28,9 @@ from chunkwise.extension.trees import Node
 from chunkwise.hdmf.model.element import Element
 from chunkwise.hdmf.model.reference import Reference, join_path
 from chunkwise.hdmf.opening import enclosing_store, is_hdf5, open_store
-from chunkwise.hdmf.storage.dataset import Dataset
 from chunkwise.hdmf.storage.meaning import Meaning, kind_of
 from chunkwise.hdmf.storage.resolve import StoreSet, Target
-from chunkwise.hdmf.storage.store import HdmfStore
+from chunkwise.hdmf.storage.store import Dataset, HdmfStore
 
 __all__ = ["differences_of_nodes"]
 

@@ -7,10 +7,16 @@ import zipfile
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
-from chunkwise.core.trees.node import what_is_at
 from chunkwise.errors import ChunkwiseError, NotFoundError
 from chunkwise.extension.inside import Pool, is_url, load_json, read_bounded
-from chunkwise.extension.trees import Location, Node, find_documented, node_attributes, tree_format
+from chunkwise.extension.trees import (
+    Location,
+    Node,
+    find_documented,
+    node_attributes,
+    tree_format,
+    what_is_at,
+)
 from chunkwise.hdmf.model.attributes import SPECLOC
 from chunkwise.hdmf.model.place import Place, place_of, source_name
 from chunkwise.hdmf.model.tree import Format, Tree, detect_format, read_tree

@@ -19,20 +19,18 @@ from typing import Any
 
 import numpy.typing as npt
 
-from chunkwise.core.trees.consolidated import with_copies
 from chunkwise.errors import FailedPreconditionError, NotFoundError
 from chunkwise.extension import KvStoreDriver
 from chunkwise.extension.inside import KeyRange, load_json
-from chunkwise.extension.trees import Location, change_document, tree_format
+from chunkwise.extension.trees import Location, change_document, tree_format, with_copies
 from chunkwise.hdmf.model.attributes import REPLACING
 from chunkwise.hdmf.model.codecs import Settings
 from chunkwise.hdmf.model.element import Element
 from chunkwise.hdmf.model.reference import canonical_path
 from chunkwise.hdmf.model.tree import Format, StoredNode, Tree, attributes_member, read_tree
 from chunkwise.hdmf.storage.copy_dataset import stored_settings
-from chunkwise.hdmf.storage.dataset import Dataset
 from chunkwise.hdmf.storage.node_writer import NodeWriter
-from chunkwise.hdmf.storage.store import HdmfStore
+from chunkwise.hdmf.storage.store import Dataset, HdmfStore
 
 __all__ = ["finish_replacement", "is_replacing", "read_replacement", "replace_encoded", "rewrite"]
 

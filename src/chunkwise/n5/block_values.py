@@ -9,9 +9,9 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.core.codec import n5_varlength as blocks
-from chunkwise.core.codec.n5_label_multiset import decode_label_multiset, encode_label_multiset
 from chunkwise.errors import DataCorruptionError, InvalidArgumentError
+from chunkwise.extension import n5 as blocks
+from chunkwise.extension.n5 import decode_label_multiset, encode_label_multiset
 
 __all__ = ["BlockValues", "Kind"]
 

@@ -24,12 +24,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.core.codec import n5_varlength as blocks
-from chunkwise.core.codec.n5_compression import read_compression
-from chunkwise.core.codec.n5_header import parse_header
-from chunkwise.core.driver.n5.metadata import parse_metadata
-from chunkwise.core.kvstore.compare_and_swap import compare_and_swap
-from chunkwise.core.kvstore.protocol import Buffer
 from chunkwise.errors import (
     ChunkwiseError,
     DataCorruptionError,
@@ -37,8 +31,10 @@ from chunkwise.errors import (
     OutOfBoundsError,
     prefix,
 )
-from chunkwise.extension import JSON, KeyEncoding
-from chunkwise.extension.inside import KeyRange
+from chunkwise.extension import JSON, Buffer, KeyEncoding
+from chunkwise.extension import n5 as blocks
+from chunkwise.extension.inside import KeyRange, compare_and_swap
+from chunkwise.extension.n5 import parse_header, parse_metadata, read_compression
 from chunkwise.extension.trees import Location
 from chunkwise.n5.block_values import BlockValues, Kind
 

@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise import ChunkLayout, Context, IndexDomain, TensorStore, virtual_chunked
-from chunkwise.core.api.kvstore_values import TimestampedStorageGeneration
-from chunkwise.core.codec.n5_label_multiset import BACKGROUND
+from chunkwise import ChunkLayout, Context, IndexDomain, KvStore, TensorStore, virtual_chunked
+from chunkwise.extension.n5 import BACKGROUND
 from chunkwise.extension.trees import Location
 from chunkwise.n5.blocks import N5Blocks
 from chunkwise.n5.open_blocks import open_n5_blocks
 
 __all__ = ["open_label_multisets"]
+
+_Stamp = KvStore.TimestampedStorageGeneration
 
 
 def open_label_multisets(
@@ -68,20 +69,20 @@ def open_label_multisets(
     blocks = open_n5_blocks(place, kind="label_multiset", storage_options=storage_options)
     missing = [list(map(int, entry)) for entry in default]
 
-    def read(domain: IndexDomain, array: npt.NDArray[Any], params: Any) -> TimestampedStorageGeneration:
+    def read(domain: IndexDomain, array: npt.NDArray[Any], params: Any) -> _Stamp:
         now = time.time()
         value, generation = blocks._read(_cell(blocks, domain))
         for at in np.ndindex(array.shape):
             array[at] = missing if value is None else [list(entry) for entry in value[at]]
-        return TimestampedStorageGeneration(generation, now)
+        return _Stamp(generation, now)
 
-    def write(domain: IndexDomain, array: npt.NDArray[Any], params: Any) -> TimestampedStorageGeneration:
+    def write(domain: IndexDomain, array: npt.NDArray[Any], params: Any) -> _Stamp:
         now = time.time()
         cell = _cell(blocks, domain)
         kv, key = blocks._location.store, blocks._keys.key(cell)
         raw = blocks._encode(cell, array)
         done = kv.write(key, raw, if_equal=params.if_equal or None)
-        return TimestampedStorageGeneration(done or b"", now)
+        return _Stamp(done or b"", now)
 
     return virtual_chunked(
         read,

@@ -6,17 +6,17 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
-from chunkwise.core.codec.n5_compression import parse_compression
-from chunkwise.core.driver.n5.document import (
+from chunkwise.errors import AlreadyExistsError, ChunkwiseError, FailedPreconditionError, NotFoundError
+from chunkwise.extension.inside import MISSING_GENERATION, check_choice
+from chunkwise.extension.n5 import (
     ATTRIBUTES_KEY,
     dump_document,
     is_dataset,
     is_marker,
     load_document,
+    mark_container,
+    parse_compression,
 )
-from chunkwise.core.trees.container import mark_container
-from chunkwise.errors import AlreadyExistsError, ChunkwiseError, FailedPreconditionError, NotFoundError
-from chunkwise.extension.inside import MISSING_GENERATION, check_choice
 from chunkwise.extension.trees import (
     Location,
     check_container,

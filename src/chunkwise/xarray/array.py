@@ -10,7 +10,8 @@ from xarray.backends import BackendArray
 from xarray.core import indexing
 
 from chunkwise import TensorStore
-from chunkwise.dask.indexable import Indexable, forward_slice
+from chunkwise.dask.indexable import Indexable
+from chunkwise.extension.inside import as_key, positions
 
 __all__ = ["LazyArray"]
 
@@ -33,9 +34,9 @@ class LazyArray(BackendArray):
     def __getitem__(self, key: Any) -> Any:
         # xarray's adapter isn't needed: it is for backends that can't read backwards.
         if isinstance(key, indexing.VectorizedIndexer):
-            return self._vectorized(key.tuple)
+            return self.store.vindex[self._key(key.tuple)].read().result()
         if isinstance(key, indexing.OuterIndexer):
-            return self._outer(key.tuple)
+            return self.store.oindex[self._key(key.tuple)].read().result()
         return self._basic(key.tuple)
 
     def _basic(self, key: tuple[Any, ...]) -> npt.NDArray[Any]:
@@ -46,35 +47,8 @@ class LazyArray(BackendArray):
             return out
         return read  # type: ignore[no-any-return]
 
-    def _outer(self, key: tuple[Any, ...]) -> npt.NDArray[Any]:
-        terms, turned = self._terms(key)
-        read: npt.NDArray[Any] = self.store.oindex[terms].read().result()
-        return read[tuple(turn for turn in turned if turn is not None)]
-
-    def _vectorized(self, key: tuple[Any, ...]) -> npt.NDArray[Any]:
-        terms, turned = self._terms(key)
-        n_joint = max((term.ndim for term in terms if isinstance(term, np.ndarray)), default=0)
-        sliced = [turn for term, turn in zip(terms, turned, strict=True) if isinstance(term, slice)]
-        read: npt.NDArray[Any] = self.store.vindex[terms].read().result()
-        return read[(slice(None),) * n_joint + tuple(sliced)]
-
-    def _terms(self, key: tuple[Any, ...]) -> tuple[tuple[Any, ...], list[slice | None]]:
-        """Return `key` with absolute indices, and the slice that restores the order of each dimension, or
-        None if it is dropped."""
-        terms: list[Any] = []
-        turned: list[slice | None] = []
-        for term, size, origin in zip(key, self.shape, self.store.origin, strict=True):
-            turn: slice | None = slice(None)
-            if isinstance(term, slice):
-                forward, turn = forward_slice(term, size, origin)
-                terms.append(forward)
-            else:
-                index = np.asarray(term)
-                index = np.where(index < 0, index + size, index) + origin
-                terms.append(index if index.ndim else int(index))
-                turn = turn if index.ndim else None
-            turned.append(turn)
-        return tuple(terms), turned
+    def _key(self, key: tuple[Any, ...]) -> tuple[Any, ...]:
+        return as_key(positions(key, self.shape), self.store.origin)
 
     def __dask_tokenize__(self) -> str:
         return self.store.__dask_tokenize__()

@@ -10,6 +10,7 @@ from typing import Any
 from chunkwise import TensorStore
 from chunkwise.copying.new_array import open_array
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, ResizedError
+from chunkwise.extension.inside import positions
 from chunkwise.xarray.members import Member
 
 __all__ = ["Place", "place_in"]
@@ -71,12 +72,13 @@ def place_in(
     index: list[slice] = []
     for dim, size in zip(dims, store.shape, strict=True):
         along = (region or {}).get(dim, slice(None))
-        start, stop, _ = along.indices(size)
+        (found,) = positions(along, (size,))
+        assert isinstance(found, range)
         if along.stop is not None and along.stop > size:
             raise InvalidArgumentError(
                 f'region: "{dim}" of "{name}" ends at {size}, before {along.stop}; append_dim grows it'
             )
-        index.append(slice(start, max(start, stop)))
+        index.append(slice(found.start, found.start + len(found)))
     _check_sizes(name, dims, variable.shape, [part.stop - part.start for part in index])
     return Place(store, tuple(index))
 

@@ -4,30 +4,21 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise import Context, IndexTransform, Spec, TensorStore
-from chunkwise.core.arrays.open_chunked import open_from_document
-from chunkwise.core.codec.n5_header import VARLENGTH
-from chunkwise.core.codec.n5_varlength import decode_elements, encode_elements
-from chunkwise.core.driver.chunked.spec import ChunkedSpec
-from chunkwise.core.trees.resolve import ResolvedNode
-from chunkwise.extension.inside import UNKNOWN_GENERATION
-from chunkwise.extension.trees import DRIVERS
+from chunkwise import Context, IndexTransform, TensorStore
+from chunkwise.extension.n5 import VARLENGTH, decode_elements, encode_elements
+from chunkwise.extension.trees import ResolvedNode
 from chunkwise.n5.blocks import N5Blocks
 from chunkwise.z5py.attribute_manager import AttributeManager
 from chunkwise.z5py.compression import DEFAULTS, NAMES, compression_of
+from chunkwise.z5py.container import Container
 from chunkwise.z5py.selection import Region, check_region, fit, parse_index, parse_slices
-
-if TYPE_CHECKING:
-    from chunkwise.z5py.file import File
-    from chunkwise.z5py.group import Group
 
 __all__ = ["Dataset"]
 
@@ -64,7 +55,7 @@ class Dataset:
     compressors_n5, compressors_zarr, compressors_zarr_v3 = NAMES.values()
     n5_default_compressor, zarr_default_compressor, zarr_v3_default_compressor = DEFAULTS.values()
 
-    def __init__(self, file: File, found: ResolvedNode, n_threads: int = 1) -> None:
+    def __init__(self, file: Container, found: ResolvedNode, n_threads: int = 1) -> None:
         self.file = file
         self._found = found
         self._is_n5 = found.node.rules.reversed_axes
@@ -84,23 +75,10 @@ class Dataset:
         self._padded: TensorStore | None = None  # opened by the first read or write of a chunk
 
     def _open(self, document: Mapping[str, Any]) -> TensorStore:
-        tree, _, node = self._found
-        assert node.format is not None
         # z5py can't read padded N5 blocks.
-        options = {"crop_end_blocks": True} if self._is_n5 else {}
-        spec = Spec({"driver": DRIVERS[node.format], "open": True, **options})._driver
-        bound = spec.bind(_context(max(1, self._n_threads)))
-        assert isinstance(bound, ChunkedSpec)
-        array = open_from_document(
-            replace(bound, kvstore=node.location.kvstore()),
-            node.location.store,
-            node.location.path,
-            document,
-            generation=UNKNOWN_GENERATION if node.found is None else node.found.generation,
-            time=0.0 if node.found is None else node.found.time,
-            readable=True,
-            writable=tree.writable,
-        )
+        members = {"crop_end_blocks": True} if self._is_n5 else {}
+        context = _context(max(1, self._n_threads))
+        array = self._found.tree.open_array(self._found.node, document=document, context=context, **members)
         store = TensorStore._make(array, IndexTransform.identity(array.domain), None, None)
         return store.T if self._is_n5 else store
 
@@ -116,8 +94,8 @@ class Dataset:
         return "/" + "/".join(self._found.names)
 
     @property
-    def parent(self) -> Group:
-        """The group that it is in."""
+    def parent(self) -> Any:
+        """The `Group` that it is in."""
         return self.file._group_at(self._found.tree, self._found.names[:-1])
 
     @property
@@ -386,7 +364,7 @@ def _sizes(shape: Any, name: str) -> tuple[int, ...]:
     return tuple(shape)
 
 
-def _reopened(file: File, name: str, n_threads: int) -> Dataset:
+def _reopened(file: Container, name: str, n_threads: int) -> Dataset:
     dataset = file[name]
     assert isinstance(dataset, Dataset)
     dataset.n_threads = n_threads

@@ -5,20 +5,17 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from chunkwise.core.trees.resolve import ResolvedNode
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError
-from chunkwise.extension.trees import tree_format
+from chunkwise.extension.trees import ResolvedNode, tree_format
 from chunkwise.groups.group import Group as Tree
 from chunkwise.z5py.attribute_manager import AttributeManager
 from chunkwise.z5py.compression import codec_json
+from chunkwise.z5py.container import Container
 from chunkwise.z5py.dataset import Dataset
-
-if TYPE_CHECKING:
-    from chunkwise.z5py.file import File
 
 __all__ = ["Group", "Member"]
 
@@ -51,9 +48,7 @@ class Group(Mapping[str, Member]):
     volumes/raw/s0 Dataset
     """
 
-    file: File
-
-    def __init__(self, file: File, group: Tree) -> None:
+    def __init__(self, file: Container, group: Tree) -> None:
         self.file = file
         self._group = group
 
@@ -69,7 +64,8 @@ class Group(Mapping[str, Member]):
     @property
     def parent(self) -> Group:
         """The group that it is in; the file itself for the file."""
-        return self.file._group_at(self._group._tree, self._group._names[:-1])
+        group: Group = self.file._group_at(self._group._tree, self._group._names[:-1])
+        return group
 
     @property
     def attrs(self) -> AttributeManager:
@@ -97,7 +93,8 @@ class Group(Mapping[str, Member]):
         found = self._group._find(_relative(name))
         if _is_dataset(found):
             return Dataset(self.file, found)
-        return self.file._group_at(found.tree, found.names)
+        group: Group = self.file._group_at(found.tree, found.names)
+        return group
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and _relative(name) in self._group
@@ -310,7 +307,7 @@ class Group(Mapping[str, Member]):
         return _reopened, (self.file, self.name)
 
 
-def _reopened(file: File, name: str) -> Member:
+def _reopened(file: Container, name: str) -> Any:
     return file[name]
 
 

@@ -9,6 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from chunkwise.errors import OutOfBoundsError
+from chunkwise.extension.inside import positions
+
 __all__ = ["IndexOutOfRangeError", "Region", "check_region", "fit", "parse_index", "parse_slices"]
 
 
@@ -40,34 +43,29 @@ def parse_index(index: Any, shape: Sequence[int]) -> Region:
     >>> parse_index((2, slice(-3, None)), (4, 10))
     Region(start=(2, 7), shape=(1, 3), squeezed=(0,))
     """
-    terms = list(index) if isinstance(index, tuple) else [index]
+    terms = index if isinstance(index, tuple) else (index,)
     n_ellipses = sum(term is Ellipsis for term in terms)
     if n_ellipses > 1:
         raise ValueError("only one ellipsis may be used")
     if len(terms) - n_ellipses > len(shape):
         raise TypeError(f"{len(terms) - n_ellipses} indices for {len(shape)} dimensions")
-    at = next((i for i, term in enumerate(terms) if term is Ellipsis), len(terms))
-    terms[at : at + n_ellipses] = [slice(None)] * (len(shape) - len(terms) + n_ellipses)
-    starts, sizes, squeezed = [], [], []
-    for dim, (term, size) in enumerate(zip(terms, shape, strict=True)):
+    # z5py knows fewer kinds of terms than NumPy, and has its own exceptions; those it knows mean the same.
+    for term in terms:
         if isinstance(term, slice):
             if term.step not in (None, 1):
                 raise ValueError(f"slices with steps are not supported, got {term}")
-            start, stop, _ = term.indices(size)
-            starts.append(start)
-            sizes.append(max(0, stop - start))
-            continue
-        if isinstance(term, bool) or not isinstance(term, int | np.integer):
+        elif term is not Ellipsis and (isinstance(term, bool) or not isinstance(term, int | np.integer)):
             raise TypeError(
                 "only integers, slices (`:`) and an ellipsis (`...`) are valid indices, "
                 f"not {type(term).__name__}"
             )
-        if not -size <= term < size:
-            raise IndexOutOfRangeError(f"index {term} is out of range (0-{size - 1}) in dimension {dim}")
-        starts.append(int(term) % size)
-        sizes.append(1)
-        squeezed.append(dim)
-    return Region(tuple(starts), tuple(sizes), tuple(squeezed))
+    try:
+        found: Sequence[Any] = positions(terms, shape)
+    except OutOfBoundsError as e:
+        raise IndexOutOfRangeError(str(e)) from None
+    starts = tuple(part.start if isinstance(part, range) else part for part in found)
+    sizes = tuple(len(part) if isinstance(part, range) else 1 for part in found)
+    return Region(starts, sizes, tuple(dim for dim, part in enumerate(found) if not isinstance(part, range)))
 
 
 def parse_slices(selection: Any, shape: Sequence[int]) -> Region:

@@ -13,7 +13,7 @@ import numpy as np
 from chunkwise.core.index_space.output_map import IndexArray
 from chunkwise.errors import OutOfBoundsError
 
-__all__ = ["ArrayTerm", "SliceTerm", "Terms", "parse_terms"]
+__all__ = ["ArrayTerm", "SliceTerm", "Terms", "parse_term", "parse_terms"]
 
 
 class SliceTerm(NamedTuple):
@@ -68,24 +68,28 @@ def parse_terms(key: Any) -> Terms:
 
 
 def _parse(item: Any) -> Iterator[Any]:
-    if item is None or item is Ellipsis:
-        yield item
-    elif isinstance(item, slice):
+    if isinstance(item, slice):
         yield from _parse_slice(item)
-    elif isinstance(item, bool | np.bool_):
-        yield _mask(np.asarray(item))
     else:
-        try:
-            number = operator.index(item)
-        except TypeError:
-            listed = isinstance(item, Iterable) and not isinstance(item, str | bytes | np.generic)
-            if not listed and (isinstance(item, np.generic) or not hasattr(item, "__array__")):
-                raise _invalid() from None
-            yield _parse_array(item)
-        else:
-            if not -(2**63) <= number < 2**63:
-                raise TypeError(f"index {number} does not fit 64 bits")
-            yield number
+        yield parse_term(item)
+
+
+def parse_term(item: Any) -> Any:
+    """Return the term that an item other than a slice is."""
+    if item is None or item is Ellipsis:
+        return item
+    if isinstance(item, bool | np.bool_):
+        return _mask(np.asarray(item))
+    try:
+        number = operator.index(item)
+    except TypeError:
+        listed = isinstance(item, Iterable) and not isinstance(item, str | bytes | np.generic)
+        if not listed and (isinstance(item, np.generic) or not hasattr(item, "__array__")):
+            raise _invalid() from None
+        return _parse_array(item)
+    if not -(2**63) <= number < 2**63:
+        raise TypeError(f"index {number} does not fit 64 bits")
+    return number
 
 
 def _invalid() -> OutOfBoundsError:

@@ -13,7 +13,7 @@ from chunkwise.core.libraries.library import BloscLibrary, Library, ZstdLibrary
 if TYPE_CHECKING:
     from chunkwise.core.libraries.direct import Libdeflate
 
-__all__ = ["LIBRARIES", "blosc", "crc32c", "deflate", "zstd"]
+__all__ = ["LIBRARIES", "Library", "blosc", "crc32c", "deflate", "zstd"]
 
 
 def _direct(name: str) -> Callable[[], Any]:

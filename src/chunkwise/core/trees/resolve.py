@@ -14,7 +14,6 @@ from __future__ import annotations
 import os
 import posixpath
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from chunkwise.core.base.binding import dump
 from chunkwise.core.driver.tree_format import FormatName
@@ -22,20 +21,12 @@ from chunkwise.core.specs.url import is_url
 from chunkwise.core.trees.link import Link, links_of, target_names
 from chunkwise.core.trees.location import Location, locate
 from chunkwise.core.trees.node import Node
-from chunkwise.core.trees.tree import Tree
+from chunkwise.core.trees.tree import ResolvedNode, Tree
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError
 
 __all__ = ["ResolvedNode", "group_links", "resolve", "source_location"]
 
 _MOST_LINKS = 40
-
-
-class ResolvedNode(NamedTuple):
-    """A node, and the path to it without links."""
-
-    tree: Tree
-    names: tuple[str, ...]
-    node: Node
 
 
 def resolve(tree: Tree, names: Sequence[str], inside: FormatName | None = None) -> ResolvedNode | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from chunkwise.core.arrays.chunked import ChunkedArray
 from chunkwise.core.arrays.open_chunked import open_from_document
@@ -24,7 +24,7 @@ from chunkwise.core.trees.node_name import is_name
 from chunkwise.core.trees.snapshot import Entry, Snapshot
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError
 
-__all__ = ["ExternalLinks", "Tree", "check_format", "check_group"]
+__all__ = ["ExternalLinks", "ResolvedNode", "Tree", "check_format", "check_group"]
 
 _BY_NAME: dict[str, FormatName] = {
     name: format.name for format in TREE_FORMATS.values() for name in (format.name, format.driver)
@@ -126,21 +126,34 @@ class Tree:
         frozen = "" if self.writable else f'{self.root.text} was opened with mode "r", for reading only'
         return Attributes(node, known=known, frozen=frozen, non_finite=self.non_finite)
 
-    def open_array(self, node: Node) -> ChunkedArray:
-        """Open an array of the tree from its document, without reading that again."""
+    def open_array(
+        self,
+        node: Node,
+        *,
+        document: Mapping[str, JSON] | None = None,
+        context: Context | None = None,
+        **members: Any,
+    ) -> ChunkedArray:
+        """Open an array of the tree from its document, or another one, without reading that again.
+
+        `members` are further ones of its spec.
+        """
         assert node.format is not None
-        spec = self._specs.get(node.format)
+        own = context is not None or bool(members)
+        spec = None if own else self._specs.get(node.format)
         if spec is None:
-            json = {"driver": DRIVERS[node.format], "open": True}
-            bound = Spec(json)._driver.bind(self.context)
+            json = {"driver": DRIVERS[node.format], "open": True, **members}
+            bound = Spec(json)._driver.bind(self.context if context is None else context)
             assert isinstance(bound, ChunkedSpec)
-            spec = self._specs[node.format] = bound
+            spec = bound
+            if not own:
+                self._specs[node.format] = spec
         found = node.found
         return open_from_document(
             replace(spec, kvstore=node.location.kvstore()),
             self.root.store,
             node.location.path,
-            node.document,
+            node.document if document is None else document,
             generation=UNKNOWN_GENERATION if found is None else found.generation,
             time=found.time if found is not None else self.snapshot.time if self.snapshot else 0.0,
             readable=True,
@@ -155,6 +168,14 @@ class Tree:
         """Raise InvalidArgumentError if the tree was opened for reading."""
         if not self.writable:
             raise InvalidArgumentError(f'{self.root.text} was opened with mode "r", for reading only')
+
+
+class ResolvedNode(NamedTuple):
+    """A node, and the path to it without links."""
+
+    tree: Tree
+    names: tuple[str, ...]
+    node: Node
 
 
 def check_format(name: str, *, group: bool = False) -> FormatName:

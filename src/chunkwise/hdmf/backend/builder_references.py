@@ -11,8 +11,9 @@ import numpy as np
 from hdmf.build import DatasetBuilder, GroupBuilder, ReferenceBuilder
 from hdmf.container import AbstractContainer
 
+from chunkwise.core.kvstore.reference.hdf5_regions import region_json
 from chunkwise.errors import InvalidArgumentError, LossWarning
-from chunkwise.extension.inside import is_url, region_json
+from chunkwise.extension.inside import is_url
 from chunkwise.hdmf.backend.builder_paths import CopiedObjects, identity_of, path_of, target_of, top_of
 from chunkwise.hdmf.backend.h5_source import h5_dataset_of
 from chunkwise.hdmf.model.attributes import data_type_of, object_id_of

@@ -33,9 +33,9 @@ from chunkwise.hdmf.model.place import canonical_source
 from chunkwise.hdmf.model.reference import Reference, join_path, parent_path
 from chunkwise.hdmf.model.values import as_values
 from chunkwise.hdmf.storage.copy_dataset import copy_dataset, stored_settings
-from chunkwise.hdmf.storage.dataset import Dataset
 from chunkwise.hdmf.storage.dataset_copies import DatasetCopies
 from chunkwise.hdmf.storage.node_writer import NodeWriter
+from chunkwise.hdmf.storage.store import Dataset
 from chunkwise.hdmf.storage.stream import StreamOptions
 
 __all__ = ["BuilderWriter", "check_link_name"]

@@ -20,9 +20,8 @@ from chunkwise.hdmf.backend.declared_types import DATE_WORDS, as_declared, decla
 from chunkwise.hdmf.backend.resolvers import resolver_of
 from chunkwise.hdmf.model.attributes import map_references, references_in
 from chunkwise.hdmf.model.reference import Reference, join_path, parent_path
-from chunkwise.hdmf.storage.dataset import Dataset
 from chunkwise.hdmf.storage.resolve import BrokenLinkError, BrokenLinkWarning, StoreSet
-from chunkwise.hdmf.storage.store import HdmfStore
+from chunkwise.hdmf.storage.store import Dataset, HdmfStore
 
 __all__ = ["BuilderTree"]
 

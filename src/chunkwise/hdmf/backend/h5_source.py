@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from chunkwise.core.kvstore.reference.hdf5_regions import region_json
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
-from chunkwise.extension.inside import region_json
 from chunkwise.extension.trees import Location, locate
 from chunkwise.hdmf.backend.declared_types import DATE_WORDS, as_declared
 from chunkwise.hdmf.model.element import Element, bytes_, compound, number, reference, region, text

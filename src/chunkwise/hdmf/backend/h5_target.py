@@ -27,9 +27,8 @@ from chunkwise.hdmf.model.attributes import SPECLOC, is_typed, references_in
 from chunkwise.hdmf.model.element import Element, text
 from chunkwise.hdmf.model.reference import Reference, join_path
 from chunkwise.hdmf.model.values import as_values
-from chunkwise.hdmf.storage.dataset import Dataset
 from chunkwise.hdmf.storage.resolve import BrokenLinkError, BrokenLinkWarning, StoreSet
-from chunkwise.hdmf.storage.store import HdmfStore
+from chunkwise.hdmf.storage.store import Dataset, HdmfStore
 
 __all__ = ["copy_h5_file", "write_h5"]
 

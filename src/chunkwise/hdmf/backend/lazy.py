@@ -13,11 +13,11 @@ from hdmf.common import VectorIndex
 from hdmf.container import Data
 from hdmf.query import HDMFDataset
 
-from chunkwise.core.api.array_view import ArrayInfo
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
+from chunkwise.extension.inside import ArrayInfo
 from chunkwise.hdmf.model.element import number
 from chunkwise.hdmf.replacement import finish_replacement, is_replacing, rewrite
-from chunkwise.hdmf.storage.dataset import Dataset
+from chunkwise.hdmf.storage.store import Dataset
 from chunkwise.hdmf.storage.stored_form import codec_objects, dataset_info, stored_codecs, stored_nbytes
 
 __all__ = ["LazyDataset", "let_grow"]

@@ -20,9 +20,8 @@ from chunkwise.hdmf.model.place import with_storage_options
 from chunkwise.hdmf.model.reference import Reference, canonical_path, parse_reference
 from chunkwise.hdmf.model.region import select_region
 from chunkwise.hdmf.opening import open_store
-from chunkwise.hdmf.storage.dataset import Dataset
 from chunkwise.hdmf.storage.resolve import BrokenLinkError, StoreSet
-from chunkwise.hdmf.storage.store import HdmfStore
+from chunkwise.hdmf.storage.store import Dataset, HdmfStore
 
 __all__ = ["StoreReading"]
 

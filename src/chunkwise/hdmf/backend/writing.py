@@ -28,10 +28,9 @@ from chunkwise.hdmf.backend.stored_group import StoredGroup, path_in
 from chunkwise.hdmf.model.place import canonical_source
 from chunkwise.hdmf.model.reference import Reference, canonical_path, join_path
 from chunkwise.hdmf.opening import UNFINISHED
-from chunkwise.hdmf.storage.dataset import Dataset
 from chunkwise.hdmf.storage.dataset_copies import DatasetCopies
 from chunkwise.hdmf.storage.node_writer import NodeWriter
-from chunkwise.hdmf.storage.store import HdmfStore
+from chunkwise.hdmf.storage.store import Dataset, HdmfStore
 from chunkwise.hdmf.storage.stream import StreamOptions
 
 __all__ = ["StoreWriting"]

@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.core.driver.n5.document import NUMERIC_VERSION
-from chunkwise.core.driver.n5.members import ITEM_NBYTES
 from chunkwise.errors import DataCorruptionError, InvalidArgumentError, UnsupportedError
+from chunkwise.extension.n5 import ITEM_NBYTES, NUMERIC_VERSION
 from chunkwise.extension.trees import tree_format
 from chunkwise.hdmf.conventions.base import Convention, NewArray
 from chunkwise.hdmf.conventions.zarr3 import text_of

@@ -11,10 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise import DataType
-from chunkwise.core.codec.codec_json import codec_to_json
 from chunkwise.core.codec.json2 import Json2
-from chunkwise.core.dtypes.zarr2 import fill_value_to_zarr2, to_zarr2
 from chunkwise.errors import UnsupportedError
+from chunkwise.extension.formats import codec_to_json, fill_value_to_zarr2, to_zarr2
 from chunkwise.hdmf.conventions.base import Convention, NewArray, dump_json, fill_value
 from chunkwise.hdmf.model.codecs import Settings
 from chunkwise.hdmf.model.element import Element, text

@@ -11,10 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise import DataType
-from chunkwise.core.driver.zarr3.codec_constraints import as_written
-from chunkwise.core.dtypes.zarr3 import fill_value_to_zarr3, to_zarr3
-from chunkwise.core.trees.consolidated import EMPTY
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.extension.formats import as_written, fill_value_to_zarr3, to_zarr3
+from chunkwise.extension.trees import EMPTY_CONSOLIDATED
 from chunkwise.hdmf.conventions.base import (
     OBJECT_NBYTES,
     Convention,
@@ -150,14 +149,14 @@ class Zarr3Convention(Convention):
                 document = {
                     "attributes": document.get("attributes", {}),
                     "zarr_format": 3,
-                    "consolidated_metadata": EMPTY,
+                    "consolidated_metadata": EMPTY_CONSOLIDATED,
                     "node_type": "group",
                 }
             metadata[node.path[1:]] = document
         root = {
             "attributes": tree.nodes["/"].attributes,
             "zarr_format": 3,
-            "consolidated_metadata": {**EMPTY, "metadata": metadata},
+            "consolidated_metadata": {**EMPTY_CONSOLIDATED, "metadata": metadata},
             "node_type": "group",
         }
         return {"zarr.json": dump_json(root, 2, sort=False)}

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from chunkwise.core.codec.codec_json import codec_to_json, parse_codec
 from chunkwise.errors import (
     ChunkwiseError,
     InvalidArgumentError,
@@ -15,6 +14,7 @@ from chunkwise.errors import (
     UnknownExtensionError,
     UnsupportedError,
 )
+from chunkwise.extension.formats import codec_to_json, parse_codec
 from chunkwise.extension.trees import tree_format
 from chunkwise.hdmf.model.element import Element
 from chunkwise.hdmf.model.tree import Format

@@ -17,11 +17,10 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
-from chunkwise.core.engine.pool import Stop
 from chunkwise.core.kvstore.object_read import e_tag_in, is_version
 from chunkwise.errors import DataCorruptionError
 from chunkwise.extension import KvStoreDriver, Stamped
-from chunkwise.extension.inside import EntryListable, KeyRange, Pool, offers, read_bounded, traits_of
+from chunkwise.extension.inside import EntryListable, KeyRange, Pool, Stop, offers, read_bounded, traits_of
 
 __all__ = ["COPIES", "Proven", "dump_copies", "read_copies", "read_names", "read_values"]
 

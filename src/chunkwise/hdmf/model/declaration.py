@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 
 from chunkwise import DataType
-from chunkwise.core.driver.n5.members import ITEM_NBYTES, dtype_of, parse_array_data_type
-from chunkwise.core.dtypes.zarr2 import parse_zarr2
-from chunkwise.core.dtypes.zarr3 import parse_zarr3
 from chunkwise.errors import ChunkwiseError, DataCorruptionError, FailedPreconditionError, prefix
+from chunkwise.extension.formats import parse_zarr2, parse_zarr3
+from chunkwise.extension.n5 import ITEM_NBYTES, dtype_of, parse_array_data_type
 from chunkwise.hdmf.model.element import (
     BYTES_WORDS,
     REFERENCE_WORDS,

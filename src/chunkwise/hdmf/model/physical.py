@@ -13,18 +13,15 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise import Future
-from chunkwise.core.base.cached import put_bounded
 from chunkwise.core.codec.protocol import DecodeInto, PreparedChain
-from chunkwise.core.driver.chunked.metadata_cache import cached_metadata, layout_of
-from chunkwise.core.driver.n5.format import N5Format
-from chunkwise.core.driver.zarr2.format import Zarr2Format
-from chunkwise.core.driver.zarr3.format import Zarr3Format
 from chunkwise.core.engine.count_stored import delete_outside
 from chunkwise.core.engine.read import read_into
 from chunkwise.core.engine.write import write_from
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError, UnsupportedError, prefix
 from chunkwise.extension import Members
-from chunkwise.extension.inside import Pool, StoredArray
+from chunkwise.extension.formats import Zarr2Format, Zarr3Format, cached_metadata, layout_of
+from chunkwise.extension.inside import Pool, StoredArray, put_bounded
+from chunkwise.extension.n5 import N5Format
 from chunkwise.extension.trees import Location, change_document, tree_format
 from chunkwise.hdmf.model.selection import Selection, parse_selection
 from chunkwise.hdmf.model.tree import Format, StoredNode
@@ -221,7 +218,7 @@ class PhysicalArray:
             raise prefix(e, f'dataset "{self.node.path}"') from None
         if self.rules.reversed_axes:
             out = out.T
-        return out if selection.finish is None else selection.finish(out)
+        return out if selection.mask is None else out[selection.mask]
 
     def _reversed(self, selection: Selection) -> Selection:
         return Selection(selection.terms[::-1]) if self.rules.reversed_axes else selection
@@ -229,8 +226,8 @@ class PhysicalArray:
     def write(self, key: Any, values: npt.NDArray[Any]) -> Future[None]:
         """Store values where an index says; they must not change before the future is done."""
         selection = parse_selection(key, self.shape)
-        if selection.finish is not None:
-            raise UnsupportedError("writing takes integers, slices of positive step and lists of indices")
+        if selection.mask is not None:
+            raise UnsupportedError("writing takes integers, slices and lists of indices")
         transform = self._reversed(selection).transform(self.stored.shape)
         source = np.broadcast_to(values, self._ordered(tuple(transform.input_shape)))
         if self.rules.reversed_axes:

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.errors import DataCorruptionError, InvalidArgumentError, OutOfBoundsError
-from chunkwise.hdmf.model.selection import wrapped_index
+from chunkwise.extension.inside import position, positions
 
 __all__ = ["normalize_region", "parse_region", "select_region"]
 
@@ -62,12 +62,12 @@ def _points(points: list[list[int]], shape: list[int]) -> dict[str, Any]:
 
 def _from_list(items: list[Any], shape: list[int]) -> dict[str, Any]:
     if items and all(isinstance(item, tuple | list | np.ndarray) for item in items):
-        return _points([[wrapped_index(int(i), n) for i, n in _paired(item, shape)] for item in items], shape)
+        return _points([[position(int(i), n) for i, n in _paired(item, shape)] for item in items], shape)
     if not all(isinstance(i, int | np.integer) for i in items):
         raise InvalidArgumentError(
             f"Expected a list of integers or of coordinates, but received: {items!r:.100}"
         )
-    return _from_axis_list([int(i) for i in items], 0, shape, [slice(None)] * len(shape))
+    return _from_axis_list([int(i) for i in items], 0, shape, list(map(range, shape)))
 
 
 def _paired(item: Any, shape: list[int]) -> list[tuple[Any, int]]:
@@ -76,14 +76,13 @@ def _paired(item: Any, shape: list[int]) -> list[tuple[Any, int]]:
     return list(zip(item, shape, strict=True))
 
 
-def _from_axis_list(indices: list[int], axis: int, shape: list[int], rest: list[slice]) -> dict[str, Any]:
+def _from_axis_list(indices: list[int], axis: int, shape: list[int], ranges: list[range]) -> dict[str, Any]:
     """Return one box for each index along `axis`; points if that is all there is."""
     if not shape:
         raise InvalidArgumentError("a scalar dataset has no axis to pick along")
-    indices = [wrapped_index(i, shape[axis]) for i in indices]
+    indices = [position(i, shape[axis]) for i in indices]
     if len(shape) == 1:
         return _points([[i] for i in indices], shape)
-    ranges = [range(*part.indices(n)) for part, n in zip(rest, shape, strict=True)]
     if any(r.step != 1 for d, r in enumerate(ranges) if d != axis):
         raise InvalidArgumentError("a list on one axis goes with slices of step 1 on the others")
     if any(len(r) == 0 for d, r in enumerate(ranges) if d != axis) or not indices:
@@ -98,35 +97,17 @@ def _from_axis_list(indices: list[int], axis: int, shape: list[int], rest: list[
 
 
 def _from_index(index: tuple[Any, ...], shape: list[int]) -> dict[str, Any]:
-    n_given = sum(1 for part in index if part is not Ellipsis)
-    if n_given > len(shape) or len(index) - n_given > 1:
-        raise InvalidArgumentError(f"{n_given} indices for a dataset of rank {len(shape)}")
-    if n_given == len(index):
-        index = (*index, Ellipsis)
-    at = next(i for i, part in enumerate(index) if part is Ellipsis)
-    full = [*index[:at], *[slice(None)] * (len(shape) - n_given), *index[at + 1 :]]
-    slices: list[list[int]] = []
-    listed: tuple[int, list[int]] | None = None
-    for axis, (part, n) in enumerate(zip(full, shape, strict=True)):
-        if isinstance(part, slice):
-            start, stop, step = part.indices(n)
-            picked = range(start, stop, step)
-            if step < 0:
-                if listed is not None:
-                    raise InvalidArgumentError("only one axis may have a list or a negative step")
-                listed = axis, list(picked)
-            slices.append([start, max(start, stop), step])
-        elif isinstance(part, int | np.integer) and not isinstance(part, bool):
-            i = wrapped_index(int(part), n)
-            slices.append([i, i + 1, 1])
-        elif isinstance(part, list | np.ndarray) and listed is None:
-            listed = axis, [int(i) for i in part]
-            slices.append([0, n, 1])
-        else:
-            raise InvalidArgumentError(f"Expected slice, integer or one list, but received: {part!r:.100}")
-    if listed is not None:
-        rest = [slice(*s) if d != listed[0] else slice(None) for d, s in enumerate(slices)]
-        return _from_axis_list(listed[1], listed[0], shape, rest)
+    found = positions(index, shape)
+    if any(part is None or np.ndim(part) > 1 or isinstance(part, np.bool_) for part in found):
+        raise InvalidArgumentError(f"Expected slices, integers or one list, but received: {index!r:.100}")
+    terms: Sequence[Any] = [range(part, part + 1) if isinstance(part, int) else part for part in found]
+    listed = [d for d, part in enumerate(terms) if not isinstance(part, range) or part.step < 0]
+    if len(listed) > 1:
+        raise InvalidArgumentError("only one axis may have a list or a negative step")
+    if listed:
+        ranges = [part if isinstance(part, range) else range(0) for part in terms]
+        return _from_axis_list([int(i) for i in terms[listed[0]]], listed[0], shape, ranges)
+    slices = [[part.start, max(part.start, part.stop), part.step] for part in terms]
     return {"type": "slices", "slices": slices, "shape": shape}
 
 

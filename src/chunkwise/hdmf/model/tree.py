@@ -9,21 +9,21 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Literal, TypeAlias, cast, get_args
 
-from chunkwise.core.driver.n5.document import ATTRIBUTES_KEY
-from chunkwise.core.trees.consolidated import with_copies
-from chunkwise.core.trees.node import node_of
-from chunkwise.core.trees.snapshot import parse_snapshot
 from chunkwise.errors import FailedPreconditionError, NotFoundError, UnsupportedError
 from chunkwise.extension import Stamped
 from chunkwise.extension.inside import UNKNOWN_GENERATION, Pool, load_json, read_bounded
+from chunkwise.extension.n5 import ATTRIBUTES_KEY
 from chunkwise.extension.trees import (
     Location,
     Node,
     find_documented,
     node_attributes,
+    node_of,
+    parse_snapshot,
     read_document,
     tree_format,
     walk,
+    with_copies,
 )
 from chunkwise.hdmf.model.copies import COPIES, Proven, read_copies, read_names, read_values
 from chunkwise.hdmf.model.reference import canonical_path, join_path, parent_path

@@ -17,9 +17,9 @@ from chunkwise.hdmf.model.element import Element
 from chunkwise.hdmf.model.logical import map_objects
 from chunkwise.hdmf.model.reference import Reference
 from chunkwise.hdmf.model.tree import Format
-from chunkwise.hdmf.storage.dataset import Dataset
 from chunkwise.hdmf.storage.dataset_copies import DatasetCopies
 from chunkwise.hdmf.storage.node_writer import NodeWriter
+from chunkwise.hdmf.storage.store import Dataset
 from chunkwise.hdmf.storage.stored_form import stored_codecs
 from chunkwise.hdmf.storage.stream import ArrayStream, RowPieces, StreamOptions
 

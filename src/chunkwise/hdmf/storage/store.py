@@ -1,29 +1,37 @@
-"""A store: one tree of groups and datasets, held in memory, whose data is read on demand."""
+"""A store and its datasets: one leads to the other, and what is read or written is forgotten together."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
-from chunkwise.core.codec.protocol import DecodeInto, PreparedChain
-from chunkwise.errors import ChunkwiseError, FailedPreconditionError, NotFoundError, prefix
+from chunkwise.errors import ChunkwiseError, NotFoundError, OutOfBoundsError, prefix
 from chunkwise.extension.inside import Pool
 from chunkwise.extension.trees import Location
-from chunkwise.hdmf.conventions import convention_of
-from chunkwise.hdmf.conventions.base import Convention
-from chunkwise.hdmf.model.attributes import SPECLOC, load_attributes, object_id_of
+from chunkwise.hdmf.conventions.n5 import restore_number
+from chunkwise.hdmf.model.attributes import object_id_of
+from chunkwise.hdmf.model.declaration import Declaration, declare
+from chunkwise.hdmf.model.element import Element
+from chunkwise.hdmf.model.logical import infer_element, to_logical
 from chunkwise.hdmf.model.physical import PhysicalArray
-from chunkwise.hdmf.model.reference import Reference, canonical_path, join_path, parse_reference
-from chunkwise.hdmf.model.tree import Format, StoredNode, Tree, read_tree
-from chunkwise.hdmf.storage.dataset import Dataset
+from chunkwise.hdmf.model.reference import join_path, parent_path
+from chunkwise.hdmf.model.selection import members_of, parse_selection, split_names
+from chunkwise.hdmf.model.tree import Tree
+from chunkwise.hdmf.model.values import as_values
+from chunkwise.hdmf.storage.stored_tree import StoredTree
+from chunkwise.hdmf.storage.stored_values import put, read_encoded, stored_shape, with_regions
 
-__all__ = ["HdmfStore"]
+__all__ = ["Dataset", "HdmfStore"]
+
+_KEEP = 1 << 20
+"""Datasets with references of at most so many elements are kept in memory once they were read."""
 
 
-class HdmfStore:
+class HdmfStore(StoredTree):
     """An open store.
 
     Attributes
@@ -51,70 +59,15 @@ class HdmfStore:
         pool: Pool,
         replace_encoded: Callable[[Dataset, npt.NDArray[Any]], None],
     ) -> None:
-        self.location = location
-        self.home = location.path
-        self.source = source
-        self.tree = tree
-        self.pool = pool
+        super().__init__(location, source, tree, pool)
         self.replace_encoded = replace_encoded
-        self.convention: Convention = convention_of(tree.format)
-        self._decoders: dict[int, tuple[PreparedChain, list[DecodeInto]]] = {}
         self._datasets: dict[str, Dataset] = {}
-        self._links: dict[str, dict[str, Reference]] = {}
-        self._own_names: frozenset[str] | None = None
 
-    @property
-    def format(self) -> Format:
-        """Storage format."""
-        return self.tree.format
-
-    @property
-    def object_id(self) -> str | None:
-        """Identity of the root."""
-        return object_id_of(self.tree.nodes["/"].attributes)
-
-    @property
-    def own_names(self) -> frozenset[str]:
-        """Names of directories by which references call this store, as release 0.10.0 did."""
-        if self._own_names is None:
-            found = set()
-            for node in self.tree.nodes.values():
-                for value in node.attributes.values():
-                    reference = value.get("value") if isinstance(value, dict) else None
-                    if isinstance(reference, dict) and reference.get("source_object_id") == self.object_id:
-                        found.add(str(reference.get("source")))
-            self._own_names = frozenset(name for name in found if "/" not in name)
-        return self._own_names
-
-    @property
-    def specloc(self) -> str | None:
-        """Path of the group of cached specifications, as the root names it; None if it does not."""
-        value = self.tree.nodes["/"].attributes.get(SPECLOC)
-        if isinstance(value, dict):
-            value = value.get("_REFERENCE", value.get("value", value))
-        if value is None:
-            return None
-        try:
-            return canonical_path(parse_reference(value).path)
-        except ChunkwiseError as e:
-            raise prefix(e, f'attribute "{SPECLOC}" of {self.source}') from None
-
-    def specifications(self) -> str | None:
-        """Return the path of the group of cached specifications if it exists.
-
-        Some releases left it out of consolidated metadata; it is read then.
-        """
-        path = self.specloc
-        if path is None or path == "/":
-            return None
-        if self.tree.consolidated and not any(node.is_array for node in self.tree.below(path)):
-            try:
-                found = read_tree(self.location, self.format, False, path)
-            except NotFoundError:
-                return None
-            for node in found.nodes.values():
-                self.tree.add(node)
-        return path if path in self.tree.nodes else None
+    def attributes(self, path: str) -> dict[str, Any]:
+        """Return the attributes of users of a group or dataset, references as records."""
+        if self.is_dataset(path):
+            return self.dataset(path).attributes
+        return self.load_attributes(path)
 
     def move(self, location: Location) -> None:
         """Note that the store is now at another location."""
@@ -122,69 +75,12 @@ class HdmfStore:
         for dataset in self._datasets.values():
             dataset.forget()
 
-    # -- groups -----------------------------------------------------------------------------------
-
-    def is_dataset(self, path: str) -> bool:
-        """Return True for datasets; an encoded group of N5 is one."""
-        return self.tree.is_dataset(path)
-
-    def names(self, path: str) -> list[str]:
-        """Return the names of groups and datasets in a group; links are not among them."""
-        return [] if self.is_dataset(path) else list(self.tree.children.get(path, ()))
-
-    def attributes(self, path: str) -> dict[str, Any]:
-        """Return the attributes of users of a group or dataset, references as records."""
-        if self.is_dataset(path):
-            return self.dataset(path).attributes
-        try:
-            return load_attributes(self.tree.nodes[path].attributes)
-        except ChunkwiseError as e:
-            raise prefix(e, f'group "{path}"') from None
-
-    def links(self, path: str) -> dict[str, Reference]:
-        """Return the links of a group, from name to target.
-
-        Raises
-        ------
-        FailedPreconditionError
-            If the list of links is malformed; names the group.
-        """
-        found = self._links.get(path)
-        if found is None:
-            found = self._links[path] = self._load_links(self.tree.nodes[path])
-        return found
-
-    def _load_links(self, node: StoredNode) -> dict[str, Reference]:
-        out: dict[str, Reference] = {}
-        for member in ("zarr_link", "_LINKS"):
-            listed = node.attributes.get(member)
-            if listed is None:
-                continue
-            if not isinstance(listed, list):
-                raise FailedPreconditionError(f'group "{node.path}": Expected array in "{member}"')
-            for item in listed:
-                if not isinstance(item, dict) or not isinstance(item.get("name") or "", str):
-                    raise FailedPreconditionError(f'group "{node.path}": malformed link {item!r:.100}')
-                try:
-                    link = replace(parse_reference(item), link=True)
-                except ChunkwiseError as e:
-                    raise prefix(e, f'link "{item.get("name")}" of group "{node.path}"') from None
-                name = item.get("name") or link.path.rstrip("/").rpartition("/")[2]  # as hdmf calls it
-                if out.setdefault(name, link) != link:
-                    raise FailedPreconditionError(
-                        f'group "{node.path}": two links are called "{name}", '
-                        f"to {out[name].path} and to {link.path}"
-                    )
-        return out
-
     def changed(self, path: str) -> None:
         """Drop cached results for a node whose document has changed."""
         self._links.pop(path, None)
         dataset = self._datasets.get(path)
         if dataset is not None:
             dataset.forget()
-
-    # -- datasets ---------------------------------------------------------------------------------
 
     def dataset(self, path: str) -> Dataset:
         """Return the dataset at a path.
@@ -201,62 +97,262 @@ class HdmfStore:
             found = self._datasets[path] = Dataset(self, path)
         return found
 
-    def physical(self, path: str) -> PhysicalArray:
-        """Return the stored array at a path."""
-        node = self.tree.nodes.get(path)
-        if node is None or not node.is_array:
-            raise NotFoundError(f"there is no array {path} in {self.source}")
-        return self.array_of(node)
 
-    def array_of(self, node: StoredNode) -> PhysicalArray:
-        """Return the array of a node, which need not be in the tree yet."""
-        return PhysicalArray(self.location, self.format, node, self.pool, self._decoders, self.tree.values)
+class Dataset:
+    """A dataset, independent of the storage format.
 
-    def contains(self, path: str) -> bool:
-        """Return True if there is a group, a dataset or a link on the way at a canonical path."""
-        if path in self.tree.nodes:
-            return not self._inside_encoded(path)
-        at = path
-        while at:
-            at, _, name = at.rpartition("/")
-            node = self.tree.nodes.get(at or "/")
-            if node is not None:
-                return not self.is_dataset(at or "/") and name in self.links(at or "/")
-        return False
+    Made by `HdmfStore.dataset`; two of the same path are the same object.
 
-    def is_stored(self, path: str) -> bool:
-        """Return True if the document of the group or dataset at a path is in the store now."""
-        node = self.tree.nodes[path]
-        at = self.location.path + node.prefix
-        return any(
-            self.location.store.read(at + key).value is not None for key in self.convention.documents(node)
-        )
+    Attributes
+    ----------
+    store : HdmfStore
+    path : str
+    """
 
-    def _inside_encoded(self, path: str) -> bool:
-        if not self.tree.has_encoded:
-            return False
-        at = path.rpartition("/")[0]
-        while at:
-            if self.is_dataset(at):
-                return True
-            at = at.rpartition("/")[0]
-        return False
+    __slots__ = (
+        "__weakref__",
+        "_attributes",
+        "_declaration",
+        "_declared",
+        "_element",
+        "_kept",
+        "_physical",
+        "path",
+        "store",
+    )
 
-    def walk(self, path: str = "/", *, specifications: bool = False) -> list[str]:
-        """Return the paths of a group and all groups and datasets below, parents first.
+    def __init__(self, store: HdmfStore, path: str) -> None:
+        self.store = store
+        self.path = path
+        self._declaration: Declaration | None = None
+        self._element: Element | None = None
+        self._declared: Element | None = None
+        self._physical: PhysicalArray | None = None
+        self._attributes: dict[str, Any] | None = None
+        self._kept: npt.NDArray[Any] | None = None
+
+    def __repr__(self) -> str:
+        return f"<Dataset {self.path} of {self.store.source}: {self.element.name}, shape {self.shape}>"
+
+    # -- what it is -------------------------------------------------------------------------------
+
+    @property
+    def declaration(self) -> Declaration:
+        """Element type and shape, as the store declares them."""
+        if self._declaration is None:
+            self._declaration = declare(self.store.tree.nodes[self.path], self.store.format)
+        return self._declaration
+
+    @property
+    def element(self) -> Element:
+        """Type of the elements."""
+        if self._element is None:
+            element = self.declaration.element
+            self._element = infer_element(self._stored_values(...)) if element is None else element
+        return self._element
+
+    def declare(self, element: Element) -> Element:
+        """Set the element type from a schema, which the store doesn't have."""
+        self._declared = self._element = element
+        return element
+
+    @property
+    def declared(self) -> Element | None:
+        """The element type of the schema, or None."""
+        return self._declared
+
+    @property
+    def scalar(self) -> bool:
+        """True if it is one value, whatever its stored shape."""
+        return self.declaration.scalar
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """Attributes of users, references as records."""
+        if self._attributes is None:
+            self._attributes = self.store.load_attributes(self.path)
+        return self._attributes
+
+    @property
+    def object_id(self) -> str | None:
+        """Identity, which datasets with a data type have."""
+        return object_id_of(self.attributes)
+
+    @property
+    def physical(self) -> PhysicalArray:
+        """The stored array; there is none for encoded and empty datasets of N5."""
+        if self._physical is None:
+            self._physical = self.store.physical(self.path)
+        return self._physical
+
+    @property
+    def is_array(self) -> bool:
+        """True if it is stored as one array."""
+        return self.store.tree.nodes[self.path].is_array
+
+    @property
+    def stored_shape(self) -> tuple[int, ...]:
+        """Shape as stored: ``(1,)`` for scalars where the format has no others."""
+        return self.physical.shape if self.is_array else stored_shape(self.store, self.path)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape as users see it; ``()`` for scalars."""
+        return () if self.scalar else self.stored_shape
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the values in memory; of text and bytes those of the pointers to them."""
+        return self.size * self.element.memory_dtype.itemsize
+
+    @property
+    def chunks(self) -> tuple[int, ...] | None:
+        """Shape of the smallest piece that can be read alone; None if it is not stored as one array."""
+        return self.physical.inner_chunk_shape if self.is_array else None
+
+    @property
+    def shards(self) -> tuple[int, ...] | None:
+        """Shape of the shards that chunks lie in; None if there are none."""
+        outer = self.physical.chunk_shape if self.is_array else None
+        return None if outer == self.chunks else outer
+
+    # -- values -----------------------------------------------------------------------------------
+
+    def read(self, key: Any = Ellipsis) -> npt.NDArray[Any]:
+        """Return the values that an index selects, as NumPy has them; of shape ``()`` for one element.
+
+        Names of members among the indices select these members of a compound, as in h5py.
+
+        Raises
+        ------
+        OutOfBoundsError
+            If the index leads out of the dataset.
+        ChunkwiseError
+            If stored bytes are corrupt or would have to be executed; the error names the dataset.
+        """
+        names, key = split_names(key)
+        if names is not None:
+            return members_of(self.read(key), names, self.path)
+        if self.scalar:
+            try:
+                parse_selection(key, ())
+            except OutOfBoundsError:
+                raise OutOfBoundsError(f'dataset "{self.path}" is a scalar; it takes no index') from None
+            return self._values(...).reshape(-1)[:1].reshape(())
+        if not self.element.has_references or self.size > _KEEP:
+            return self._values(key)
+        if self._kept is None:
+            self._kept = self._values(...)
+        return parse_selection(key, self.shape).of(self._kept)
+
+    def value(self) -> Any:
+        """Return the value of a scalar dataset: text, bytes, a reference, a NumPy scalar or record."""
+        return self.read()[()]
+
+    def _values(self, key: Any) -> npt.NDArray[Any]:
+        try:
+            if self.declaration.indirect:
+                stored, parent = self._stored_values(key), parent_path(self.path)
+                read = lambda name: self.store.dataset(join_path(parent, name)).read()  # noqa: E731
+                return with_regions(stored, self.element, self.declaration.indirect, read)
+            return to_logical(self._stored_values(key), self.element)
+        except ChunkwiseError as e:
+            if f'"{self.path}"' in str(e):
+                raise
+            raise prefix(e, f'dataset "{self.path}"') from None
+
+    def _stored_values(self, key: Any) -> npt.NDArray[Any]:
+        if not self.store.tree.has_encoded:
+            return self.physical.read(key)
+        if self.is_array:
+            return restore_number(self.physical.read(key), self._stored_element())
+        return read_encoded(self.store, self.path, self._stored_element(), key)
+
+    def _stored_element(self) -> Element:
+        assert self.declaration.element is not None
+        return self.declaration.element
+
+    def forget(self) -> None:
+        """Drop cached values and metadata that a write has changed."""
+        self._kept = self._physical = self._declaration = self._attributes = None
+        self._element = self._declared
+
+    # -- writing ----------------------------------------------------------------------------------
+
+    def write(self, key: Any, values: Any) -> None:
+        """Store values where an index says.
 
         Parameters
         ----------
-        path : str
-        specifications : bool
-            Whether cached specifications are among them.
+        key : index
+            Integers, slices, lists.
+        values : array_like
+            Of users: text, bytes, records, `Reference`; broadcast to the selection.
+
+        Notes
+        -----
+        Text, bytes, references and compounds in N5 are written again as a whole; the old values are valid
+        until the new ones are stored.
         """
-        skip = None if specifications else self.specloc
-        out, pending = [], [path]
-        while pending:
-            at = pending.pop(0)
-            if at == skip:
-                continue
-            out.append(at)
-            pending += [join_path(at, name) for name in self.names(at)]
-        return out
+        if not self.is_array:
+            self._write_encoded(key, values)
+            return
+        self._kept = None
+        stored = self.store.convention.to_stored(*self._as_stored(values), self.physical)
+        self.physical.write(key, stored).result()
+
+    def _as_stored(self, values: Any) -> tuple[Any, Element]:
+        """Return values of users with the type that is stored, which may be another than a schema says."""
+        stored = self.declaration.element
+        if stored is None or self._declared is None or stored == self._declared:
+            return values, self.element
+        return as_values(as_values(values, self._declared), stored), stored
+
+    def _write_encoded(self, key: Any, values: Any) -> None:
+        """Store values in an encoded dataset of N5, which is written again as a whole."""
+        element = self._stored_element()
+        now = np.array(self._stored_logical(), element.memory_dtype, copy=True, order="C")
+        given = as_values(self._as_stored(values)[0], element)
+        if self.scalar:
+            self.read(key)  # raises for an index, which a scalar does not take
+            now.reshape(-1)[:] = given.reshape(-1)
+        else:
+            put(now, key, given)
+        self.store.replace_encoded(self, now)
+        self._kept = None
+
+    def _stored_logical(self) -> npt.NDArray[Any]:
+        """Return all values with the type that is stored."""
+        values = to_logical(self._stored_values(...), self._stored_element())
+        return values.reshape(()) if self.scalar else values
+
+    def append(self, rows: Any) -> None:
+        """Add rows at the end of the first axis, and store them.
+
+        Parameters
+        ----------
+        rows : array_like
+            Of users, one dimension more than a row has.
+        """
+        rows = as_values(rows, self.element)
+        if self.scalar or rows.ndim != len(self.shape) or rows.shape[1:] != self.shape[1:]:
+            raise OutOfBoundsError(
+                f'rows of shape {rows.shape[1:]} don\'t fit dataset "{self.path}" of shape {self.shape}'
+            )
+        if not len(rows):
+            return
+        if self.is_array:
+            physical, n = self.physical, self.shape[0]
+            stored = self.store.convention.to_stored(*self._as_stored(rows), physical)
+            physical.resize((n + len(rows), *physical.shape[1:]))
+            physical.write(slice(n, n + len(rows)), stored).result()
+        else:
+            before = self._stored_logical()
+            rows = self._as_stored(rows)[0]
+            self.store.replace_encoded(self, np.concatenate([before, rows.astype(before.dtype)]))
+        self._kept = None

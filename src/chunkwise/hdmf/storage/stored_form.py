@@ -6,12 +6,12 @@ from typing import Any
 
 import numcodecs
 
-from chunkwise.core.api.array_view import ArrayInfo
 from chunkwise.errors import ChunkwiseError
+from chunkwise.extension.inside import ArrayInfo
 from chunkwise.extension.inside import stored_nbytes as below_nbytes
 from chunkwise.extension.trees import tree_format
 from chunkwise.hdmf.model.codecs import codec_document
-from chunkwise.hdmf.storage.dataset import Dataset
+from chunkwise.hdmf.storage.store import Dataset
 
 __all__ = ["codec_objects", "dataset_info", "stored_codecs", "stored_nbytes"]
 

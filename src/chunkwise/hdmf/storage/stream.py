@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise import Future
+from chunkwise.extension.inside import positions
 from chunkwise.hdmf.conventions.base import Convention
 from chunkwise.hdmf.model.element import Element
 from chunkwise.hdmf.model.physical import PhysicalArray
@@ -111,8 +112,7 @@ class ArrayStream:
         selection = piece.selection if isinstance(piece.selection, tuple) else (piece.selection,)
         self._grow(piece)
         shape = self.array.shape
-        box = [_bounds(part, n) for part, n in zip(selection, shape, strict=False)]
-        box += [(0, n) for n in shape[len(box) :]]
+        box = [_bounds(part) for part in positions(selection, shape)]
         data = piece.data
         if any(bounds is None for bounds in box) or data is None:
             if data is not None:
@@ -233,12 +233,8 @@ class RowPieces:
         return _Piece(self._read(slice(start, stop)), slice(start, stop), self.maxshape)
 
 
-def _bounds(part: Any, n: int) -> tuple[int, int] | None:
-    """Return start and stop of an index if it is one run, else None."""
-    if isinstance(part, slice):
-        start, stop, step = part.indices(n)
-        return (start, max(start, stop)) if step == 1 else None
-    if isinstance(part, int | np.integer):
-        i = int(part) + (n if part < 0 else 0)
-        return (i, i + 1)
-    return None
+def _bounds(part: Any) -> tuple[int, int] | None:
+    """Return start and stop of positions if they are one run, else None."""
+    if isinstance(part, range):
+        return (part.start, part.start + len(part)) if part.step == 1 else None
+    return (part, part + 1) if isinstance(part, int) else None

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from chunkwise.core.engine.pool import Stop
-from chunkwise.core.kvstore.protocol import Buffer, SyncedLater
+from chunkwise.core.kvstore.protocol import SyncedLater
 from chunkwise.core.kvstore.traits import Writer
-from chunkwise.extension import KvStoreDriver, StoreTraits
-from chunkwise.extension.inside import Pool, offers, traits_of
+from chunkwise.extension import Buffer, KvStoreDriver, StoreTraits
+from chunkwise.extension.inside import Pool, Stop, offers, traits_of
 
 __all__ = ["UnsyncedStore"]
 

@@ -14,11 +14,9 @@ from typing import Any
 import numpy as np
 
 from chunkwise import OutputIndexMethod, TensorStore
-from chunkwise.core.arrays.chunked import ChunkedArray
-from chunkwise.core.trees.node import is_declared
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.extension import JSON
-from chunkwise.extension.trees import Location, tree_format
+from chunkwise.extension.trees import ChunkedArray, Location, is_declared, tree_format
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
 from chunkwise.images.multiscale.image import MultiscaleImage

@@ -10,11 +10,9 @@ from typing import Any, Generic, TypeVar, overload
 import numpy as np
 
 from chunkwise import TensorStore, Unit
-from chunkwise.core.base import catalogue
-from chunkwise.core.base.html import brief, panel, table
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.extension import JSON
-from chunkwise.extension.inside import load
+from chunkwise.extension.inside import brief, hooks, load, panel, table
 from chunkwise.images.multiscale.image_axes import unit_in, unit_text
 from chunkwise.images.multiscale.metadata import Axis, Channel, ImageMetadata, LevelMetadata, Transformation
 
@@ -285,7 +283,7 @@ class MultiscaleImage:
             If there are less than two dimensions, or one is empty.
         """
         load("anywidget", "view()")
-        return catalogue.hooks["notebook widget"](self)
+        return hooks["notebook widget"](self)
 
     def __repr__(self) -> str:
         axes = ", ".join(

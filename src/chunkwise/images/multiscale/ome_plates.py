@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from chunkwise.core.base.html import panel, plate_drawing, table
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension import JSON
-from chunkwise.extension.inside import cached_property
+from chunkwise.extension.inside import cached_property, panel, plate_drawing, table
 from chunkwise.groups.group import Group
 from chunkwise.images.multiscale.image import Members, MultiscaleImage
 from chunkwise.images.multiscale.metadata import expect_list, expect_members, expect_text

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from chunkwise import Attributes, create_container
-from chunkwise.core.trees.container import container_root
-from chunkwise.core.trees.document import dump_like
 from chunkwise.errors import AlreadyExistsError
 from chunkwise.extension.inside import MISSING_GENERATION
 from chunkwise.extension.trees import (
@@ -14,7 +12,9 @@ from chunkwise.extension.trees import (
     Location,
     check_container,
     check_outside_arrays,
+    container_root,
     create_parents,
+    dump_like,
     find_node,
     require_node,
     tree_format,

@@ -24,12 +24,10 @@ from chunkwise.copying.losses import fitting_attributes
 from chunkwise.copying.named_sizes import check_named, resolved_sizes
 from chunkwise.copying.target import target_spec
 from chunkwise.copying.tree_copy import Progress
-from chunkwise.core.driver.n5.document import load_document
-from chunkwise.core.driver.n5.members import array_data_type
-from chunkwise.core.trees.container import container_root
 from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, UnsupportedError, prefix
 from chunkwise.extension import JSON
-from chunkwise.extension.trees import Location, change_document, require_node
+from chunkwise.extension.n5 import array_data_type, load_document
+from chunkwise.extension.trees import Location, change_document, container_root, require_node
 from chunkwise.groups.open_group import open_group
 from chunkwise.images.multiscale.image_axes import ImageAxis, slowest_first
 from chunkwise.images.pyramid.bdv_xml import bdv_xml

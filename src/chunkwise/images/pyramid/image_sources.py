@@ -8,10 +8,9 @@ from typing import cast, get_args
 from chunkwise import TensorStore
 from chunkwise.copying.array_template import ArrayTemplate
 from chunkwise.copying.copy_source import CopySource, stored_source
-from chunkwise.core.arrays.chunked import ChunkedArray
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.extension import JSON
-from chunkwise.extension.trees import Location, require_node
+from chunkwise.extension.trees import ChunkedArray, Location, require_node
 from chunkwise.groups.open_group import open_group
 from chunkwise.images.multiscale.array_axes import ArrayImage
 from chunkwise.images.multiscale.image import MultiscaleImage

@@ -16,10 +16,7 @@ import numpy.typing as npt
 from chunkwise import IndexDomain, TensorStore, array, downsample
 from chunkwise.copying.fence import guard_of
 from chunkwise.copying.stored_node import check_array_visible
-from chunkwise.core.api.copy import BlockCopy, item_nbytes
-from chunkwise.core.dtypes.conversion import implicit_converter
-from chunkwise.core.plan.blocks import Blocks, block_shape
-from chunkwise.extension.inside import divide
+from chunkwise.extension.inside import BlockCopy, Blocks, block_shape, divide, implicit_converter, item_nbytes
 
 __all__ = ["LevelStep", "blocks_of_levels"]
 

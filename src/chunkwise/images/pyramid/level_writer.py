@@ -13,9 +13,15 @@ from chunkwise.copying.journal import Journal
 from chunkwise.copying.journal_document import read_journal
 from chunkwise.copying.new_array import open_array
 from chunkwise.copying.target import target_spec
-from chunkwise.core.trees.attributes import write_first_attributes
 from chunkwise.extension import JSON
-from chunkwise.extension.trees import JOURNAL, Location, check_free, find_documented, tree_format
+from chunkwise.extension.trees import (
+    JOURNAL,
+    Location,
+    check_free,
+    find_documented,
+    tree_format,
+    write_first_attributes,
+)
 
 __all__ = ["LevelWriter"]
 

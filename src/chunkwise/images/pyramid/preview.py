@@ -8,8 +8,8 @@ from math import prod
 
 from chunkwise import TensorStore
 from chunkwise.copying.quantities import format_nbytes, format_shape, plural
-from chunkwise.core.api.copy import item_nbytes
 from chunkwise.extension import JSON
+from chunkwise.extension.inside import item_nbytes
 from chunkwise.images.pyramid.level_step import LevelStep
 from chunkwise.images.pyramid.plan import PyramidPlan
 

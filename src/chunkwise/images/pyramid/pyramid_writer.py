@@ -21,13 +21,17 @@ from chunkwise.copying.journal import Journal
 from chunkwise.copying.journal_document import read_journal
 from chunkwise.copying.new_array import open_array
 from chunkwise.copying.work import Crew, Work
-from chunkwise.core.api.copy import item_nbytes
-from chunkwise.core.index_space import align
-from chunkwise.core.plan.blocks import Blocks
-from chunkwise.core.specs.driver_spec import DriverSpec
 from chunkwise.errors import AbortedError, ChunkwiseError, DataCorruptionError, prefix
 from chunkwise.extension import JSON
-from chunkwise.extension.inside import BLOCK_NBYTES, divide, memory_limit
+from chunkwise.extension.inside import (
+    BLOCK_NBYTES,
+    Blocks,
+    DriverSpec,
+    align,
+    divide,
+    item_nbytes,
+    memory_limit,
+)
 from chunkwise.extension.trees import JOURNAL, Location
 from chunkwise.images.pyramid.group import PyramidGroup
 from chunkwise.images.pyramid.kept import Kept

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import xxhash
 
-from chunkwise.core.base.binding import dump_bytes
 from chunkwise.errors import OutOfRangeError
 from chunkwise.extension import ByteRange
+from chunkwise.extension.inside import dump_bytes
 from chunkwise.images.server.content import JSON, Document, StoredValue, can_tell_size, stored_size
 
 __all__ = ["Answer", "Asked", "answer_bytes", "answer_stored", "failure"]

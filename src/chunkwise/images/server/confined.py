@@ -6,11 +6,9 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from chunkwise.core.kvstore.platform import extended_path
-from chunkwise.core.kvstore.protocol import Buffer, ListEntry, Reader
 from chunkwise.errors import PermissionDeniedError, UnsupportedError
-from chunkwise.extension import DEFAULT_TRAITS, ByteRange, Children, Stamped, StoreTraits
-from chunkwise.extension.inside import MISSING_GENERATION, FileStore
+from chunkwise.extension import DEFAULT_TRAITS, Buffer, ByteRange, Children, Stamped, StoreTraits
+from chunkwise.extension.inside import MISSING_GENERATION, FileStore, ListEntry, Reader, extended_path
 
 __all__ = ["ConfinedStore"]
 

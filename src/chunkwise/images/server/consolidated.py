@@ -14,11 +14,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
-from chunkwise.core.base.binding import dump_bytes
-from chunkwise.core.trees.consolidated import EMPTY
 from chunkwise.errors import ChunkwiseError
 from chunkwise.extension import JSON
-from chunkwise.extension.trees import is_consolidated
+from chunkwise.extension.inside import dump_bytes
+from chunkwise.extension.trees import EMPTY_CONSOLIDATED, is_consolidated
 from chunkwise.images.server.content import Content, Document
 from chunkwise.images.server.sources import Sources
 from chunkwise.images.server.trees import KNOWN_FOR, Served, ServedGroup
@@ -62,7 +61,7 @@ def group_with_copies(
         group.made["copies", find] = until, kept
     document = _document(find(sources, path, group, KEY))
     if kept is not None:
-        document["consolidated_metadata"] = {**EMPTY, "metadata": kept}
+        document["consolidated_metadata"] = {**EMPTY_CONSOLIDATED, "metadata": kept}
     return Document(dump_bytes(document))
 
 
@@ -91,7 +90,7 @@ def _copies(
                     return None
                 copies["/".join(names[len(path) :])] = document = _document(content)
                 if isinstance(node, ServedGroup):
-                    document["consolidated_metadata"] = EMPTY
+                    document["consolidated_metadata"] = EMPTY_CONSOLIDATED
                     waiting.append((names, node))
                 elif limits.known_types and document["data_type"] not in _KNOWN_TYPES:
                     return None  # a client that doesn't know one would open none of the others either

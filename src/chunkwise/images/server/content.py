@@ -6,9 +6,8 @@ import os
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
-from chunkwise.core.kvstore.platform import extended_path
 from chunkwise.extension import KvStoreDriver
-from chunkwise.extension.inside import EntryListable, FileStore, offers
+from chunkwise.extension.inside import EntryListable, FileStore, extended_path, offers
 from chunkwise.images.server.confined import ConfinedStore
 
 __all__ = ["BINARY", "JSON", "Computed", "Content", "Document", "StoredValue", "can_tell_size", "stored_size"]

@@ -12,12 +12,12 @@ from chunkwise import Schema, TensorStore, cast
 from chunkwise.copying.array_template import ArrayTemplate
 from chunkwise.copying.compressor import Compressor
 from chunkwise.copying.target import target_spec
-from chunkwise.core.driver.chunked.format import Format
-from chunkwise.core.driver.n5.members import ITEM_NBYTES
 from chunkwise.core.engine.chunk_codec import open_fill_test
 from chunkwise.errors import UnsupportedError
 from chunkwise.extension import Members
+from chunkwise.extension.formats import Format
 from chunkwise.extension.inside import StoredArray
+from chunkwise.extension.n5 import ITEM_NBYTES
 from chunkwise.images.server.content import Computed
 
 __all__ = ["EncodedArray", "for_browsers", "for_n5", "served_chunk_shape", "template_for"]

@@ -7,9 +7,9 @@ from html import escape
 from typing import NamedTuple
 from urllib.parse import quote
 
-from chunkwise.core.base.binding import dump_bytes
 from chunkwise.errors import UnsupportedError
 from chunkwise.extension import JSON
+from chunkwise.extension.inside import dump_bytes
 from chunkwise.images.server.content import Document, StoredValue
 from chunkwise.images.server.sources import Sources
 from chunkwise.images.server.spaces import SPACES

@@ -6,10 +6,9 @@ The stored blocks are passed through where every client can decode them; otherwi
 from __future__ import annotations
 
 from chunkwise.copying.compressor import Compressor
-from chunkwise.core.base.binding import dump_bytes
-from chunkwise.core.driver.n5.format import FORMAT
-from chunkwise.core.driver.n5.members import ITEM_NBYTES
 from chunkwise.extension import JSON
+from chunkwise.extension.inside import dump_bytes
+from chunkwise.extension.n5 import ITEM_NBYTES, N5_FORMAT
 from chunkwise.extension.trees import tree_format
 from chunkwise.images.server.content import Content, Document, StoredValue
 from chunkwise.images.server.encoded import EncodedArray, for_n5, template_for
@@ -46,14 +45,14 @@ def array_content(served: ServedArray, key: str) -> Content | None:
     if encoded is None:
         view = for_n5(served.view)
         template = template_for(view, _attributes(served), Compressor("gzip", 1))
-        encoded = served.made["n5"] = EncodedArray(view, template, "n5", FORMAT)
+        encoded = served.made["n5"] = EncodedArray(view, template, "n5", N5_FORMAT)
     return Document(encoded.document) if key == KEY else encoded.content(key)
 
 
 def is_passed(served: ServedArray) -> bool:
     """Return True if the stored blocks are sent as they are."""
     node = served.node
-    if node is None or node.rules.driver != FORMAT.driver or served.stored is None:
+    if node is None or node.rules.driver != N5_FORMAT.driver or served.stored is None:
         return False
     document = node.document
     return node.rules.compression(document)["type"] in COMPRESSIONS and document["dataType"] in ITEM_NBYTES

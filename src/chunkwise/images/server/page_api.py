@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from chunkwise.copying.summary import summarize
-from chunkwise.core.base.binding import dump_bytes, plain_json
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError, UnsupportedError
 from chunkwise.extension import JSON
+from chunkwise.extension.inside import dump_bytes, plain_json
 from chunkwise.images.multiscale.grey import PERCENTILES, contrast_level, contrast_of
 from chunkwise.images.multiscale.image_axes import unit_text
 from chunkwise.images.multiscale.ome_plates import Plate, Well

@@ -12,10 +12,10 @@ from math import prod
 import numpy as np
 
 from chunkwise import TensorStore
-from chunkwise.core.base.binding import dump_bytes
 from chunkwise.core.driver.neuroglancer_precomputed.chunk_keys import parse_chunk_name
 from chunkwise.core.driver.neuroglancer_precomputed.members import INFO_KEY, Encoding, Info, Scale, new_info
 from chunkwise.errors import UnsupportedError
+from chunkwise.extension.inside import dump_bytes
 from chunkwise.images.server.content import Computed, Content, Document
 from chunkwise.images.server.encoded import for_browsers, served_chunk_shape
 from chunkwise.images.server.image import ServedImage, shown_dims

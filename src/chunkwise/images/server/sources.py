@@ -14,15 +14,13 @@ import numpy as np
 from chunkwise import TensorStore
 from chunkwise import array as array_of
 from chunkwise.copying.source import find_source, open_view
-from chunkwise.core.arrays.chunked import ChunkedArray
-from chunkwise.core.specs.kvstore_spec import is_kvstore_object
 from chunkwise.errors import (
     ChunkwiseError,
     FailedPreconditionError,
     InvalidArgumentError,
 )
-from chunkwise.extension.inside import is_url
-from chunkwise.extension.trees import children, find_node, locate, nothing_at
+from chunkwise.extension.inside import is_kvstore_object, is_url
+from chunkwise.extension.trees import ChunkedArray, children, find_node, locate, nothing_at
 from chunkwise.groups.group import Group
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.open import open_multiscale

@@ -14,10 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise import TensorStore, downsample
-from chunkwise.core.arrays.chunked import ChunkedArray
-from chunkwise.core.grid.regular import RegularGrid
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, UnsupportedError
-from chunkwise.extension.trees import Location
+from chunkwise.extension.trees import ChunkedArray, Location
 from chunkwise.images.multiscale.grey import to_real
 from chunkwise.images.server.content import can_tell_size, stored_size
 
@@ -164,8 +162,8 @@ def chunks_in(view: TensorStore, plane: Plane) -> dict[str, Any]:
         return {"chunks": [], "note": f"{n:,} chunks are too many to show; zoom in"}
     rows = [_chunk(stored, location, cell, plane) for cell in product(*cells)]
     out: dict[str, Any] = {"chunks": rows}
-    if stored.shard is not None and isinstance(stored.shard.grid, RegularGrid):
-        inner = stored.shard.grid.chunk_shape
+    inner = None if stored.shard is None else stored.shard.grid.chunk_shape
+    if inner is not None:
         out["inner"] = [1 if dim is None else inner[dim] for dim in (plane.down, plane.across)]
     return out
 

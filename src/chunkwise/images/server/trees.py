@@ -14,14 +14,21 @@ from typing import Any, Literal, NamedTuple, Protocol
 from chunkwise import Context, TensorStore, d
 from chunkwise import open as open_spec
 from chunkwise.copying.summary import summarize
-from chunkwise.core.arrays.chunked import ChunkedArray
 from chunkwise.errors import (
     FailedPreconditionError,
     InvalidArgumentError,
 )
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import FileStore, cached_property, new_lock
-from chunkwise.extension.trees import DRIVERS, Location, Node, children, find_node, node_attributes
+from chunkwise.extension.trees import (
+    DRIVERS,
+    ChunkedArray,
+    Location,
+    Node,
+    children,
+    find_node,
+    node_attributes,
+)
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.server.confined import ConfinedStore
 

@@ -13,11 +13,10 @@ from typing import Any, cast
 from chunkwise.copying.array_template import inner_chain
 from chunkwise.copying.compressor import Compressor
 from chunkwise.copying.migrate import plan_migration
-from chunkwise.core.base.binding import dump_bytes
-from chunkwise.core.codec.chain import parse_codecs
-from chunkwise.core.driver.zarr3.format import FORMAT
 from chunkwise.errors import ChunkwiseError
 from chunkwise.extension import JSON
+from chunkwise.extension.formats import ZARR3_FORMAT, parse_codecs
+from chunkwise.extension.inside import dump_bytes
 from chunkwise.images.multiscale.image_axes import AxisKind, ImageAxis
 from chunkwise.images.multiscale.ome_versions import WITHOUT_SIZES
 from chunkwise.images.pyramid.kept import omero_of
@@ -57,7 +56,7 @@ def array_content(served: ServedArray, key: str) -> Content | None:
         encoded = served.made.get("zarr3")
         if encoded is None:
             template = template_for(served.view, served.attributes, _COMPRESSOR)
-            encoded = served.made["zarr3"] = EncodedArray(served.view, template, "zarr3", FORMAT)
+            encoded = served.made["zarr3"] = EncodedArray(served.view, template, "zarr3", ZARR3_FORMAT)
         return Document(encoded.document) if key == KEY else encoded.content(key)
     if key == KEY:
         return Document(dump_bytes(passed))

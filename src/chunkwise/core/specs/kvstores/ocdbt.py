@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Self
@@ -18,12 +19,14 @@ from chunkwise.core.base.binding import (
 from chunkwise.core.kvstore.adapter.ocdbt import OcdbtStore, Options
 from chunkwise.core.kvstore.adapter.ocdbt_commit import Storage
 from chunkwise.core.kvstore.adapter.ocdbt_database import Folder
+from chunkwise.core.kvstore.adapter.ocdbt_dump import dump_part, parse_location
 from chunkwise.core.kvstore.adapter.pending import PendingStore
 from chunkwise.core.kvstore.ocdbt.config import ConfigMembers, format_config, parse_config
 from chunkwise.core.kvstore.ocdbt.places import is_inside
 from chunkwise.core.kvstore.ocdbt.version_name import VersionName, parse_version
 from chunkwise.core.kvstore.protocol import KvStoreDriver
 from chunkwise.core.kvstore.request_limits import Coalescing
+from chunkwise.core.specs.context import Context, as_context
 from chunkwise.core.specs.kvstore_spec import KvStoreSpec
 from chunkwise.core.specs.kvstores.adapter import AdapterKvStoreSpec, expect_kvstore
 from chunkwise.core.specs.resources.kind import format_duration, parse_duration
@@ -128,6 +131,17 @@ class OcdbtKvStoreSpec(AdapterKvStoreSpec):
             cache_nbytes=self.live("cache_pool").total_bytes_limit,
         )
         return OcdbtStore(data, others[0] if others else data, options), self.path
+
+    def part_reader(self, location: str | None, context: Context | None) -> Callable[[], Any]:
+        """Return the function that reads a part of the database as JSON, the manifest for None."""
+        part = None if location is None else parse_location(location)
+
+        def read() -> Any:
+            store, _ = self.bind(as_context(context)).open_driver()
+            assert isinstance(store, OcdbtStore)
+            return dump_part(store.database, part)
+
+        return read
 
     def as_opened(self, store: KvStoreDriver) -> Self:
         """Return the spec with the configuration of the database, if it has been read."""
