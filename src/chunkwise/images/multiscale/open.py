@@ -15,6 +15,7 @@ from chunkwise import Context, TensorStore
 from chunkwise.copying.new_array import open_array
 from chunkwise.copying.pictures import natural
 from chunkwise.copying.source import open_source, open_view
+from chunkwise.core.base.habits import parameters_of_others
 from chunkwise.core.trees.location import inside_file
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError
 from chunkwise.extension import JSON
@@ -41,6 +42,7 @@ Multiscale: TypeAlias = MultiscaleImage | Plate | Well | ImageCollection
 _SHOWN = 10
 
 
+@parameters_of_others("open_multiscale")
 def open_multiscale(
     place: LocationLike | Group | TensorStore,
     *,
