@@ -67,8 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "source",
         metavar="SRC",
-        help="array to copy, file with one array or image, *.json with the spec of a view, or group "
-        "with -r",
+        help="array to copy, file with one array or image, *.json with the spec of a view, or group with -r",
     )
     parser.add_argument("destination", metavar="DST", help="location of the copy")
     parser.add_argument("-r", "--recursive", action="store_true", help="copy a group and everything in it")
