@@ -18,9 +18,9 @@ from chunkwise.copying.narrowing import Cast
 from chunkwise.copying.progress import check_progress, shown_progress
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.arguments import as_nbytes
-from chunkwise.core.base.habits import parameters_of_others
 from chunkwise.core.trees.location import LocationLike, locate, located
 from chunkwise.core.trees.new_location import suggested_format
+from chunkwise.extension.inside import parameters_of_others
 
 __all__ = ["ArrayCopyReport", "copy", "plan_copy"]
 

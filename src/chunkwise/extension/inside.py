@@ -14,6 +14,7 @@ from chunkwise.core.base.cached import cached_property
 from chunkwise.core.base.command import as_json
 from chunkwise.core.base.extras import MissingPackageError, is_of, load, needs
 from chunkwise.core.base.fork import new_lock
+from chunkwise.core.base.habits import parameters_of_others
 from chunkwise.core.base.processors import memory_limit, n_processors
 from chunkwise.core.base.public_names import name_members
 from chunkwise.core.base.stand_in import stand_in_for
@@ -79,6 +80,7 @@ __all__ = [
     "offers",
     "one_to_one",
     "open_size",
+    "parameters_of_others",
     "parse_attribute_path",
     "parse_fill_value_zarr3",
     "parse_unit",

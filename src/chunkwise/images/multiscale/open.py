@@ -15,11 +15,10 @@ from chunkwise import Context, TensorStore
 from chunkwise.copying.new_array import open_array
 from chunkwise.copying.pictures import natural
 from chunkwise.copying.source import open_source, open_view
-from chunkwise.core.base.habits import parameters_of_others
 from chunkwise.core.trees.location import inside_file
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError
 from chunkwise.extension import JSON
-from chunkwise.extension.inside import read_bounded, with_storage_options
+from chunkwise.extension.inside import parameters_of_others, read_bounded, with_storage_options
 from chunkwise.extension.trees import Location, LocationLike, find_node, locate, tree_format
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
