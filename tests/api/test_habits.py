@@ -15,6 +15,17 @@ from chunkwise.core.base.habits import HABITS, Instead
 
 PAGE = Path(__file__).parents[2] / "docs" / "coming-from.md"
 ROWS = [(owner, name) for owner, names in HABITS.items() for name in names]
+CLASSES = ("chunkwise", "Future", "TensorStore", "Group", "Attributes")
+FUNCTIONS = {
+    "create_group": [chunkwise.create_group],
+    "copy": [chunkwise.copy, chunkwise.plan_copy, chunkwise.copy_tree],
+    "open": [chunkwise.open],
+    "open_array": [chunkwise.open_array],
+    "open_group": [chunkwise.open_group],
+    "open_multiscale": [chunkwise.open_multiscale],
+    "read": [chunkwise.read],
+}
+"""By the owner of their rows; an argument that a row says to write is tried with the first."""
 VALUES = np.arange(48.0).reshape(8, 6)
 
 
@@ -63,7 +74,7 @@ def owner_of(owner: str, scope: dict[str, Any]) -> Any:
     return scope[found.get(owner, owner)]
 
 
-@pytest.mark.parametrize(("owner", "name"), [row for row in ROWS if row[0] not in ("create_array", "resize")])
+@pytest.mark.parametrize(("owner", "name"), [row for row in ROWS if row[0] in CLASSES])
 def test_an_attribute_of_others(owner: Any, name: str, tmp_path: Path) -> None:
     scope = named(tmp_path, owner, name)
     lacks = owner_of(owner, scope)
@@ -95,6 +106,47 @@ def test_an_argument_of_others(name: str, tmp_path: Path) -> None:
     dtype = "" if "dtype" in instead.code else "dtype='float64', "
     code = f"chunkwise.create_array(path, shape=(8, 8), {dtype}{instead.code})"
     exec(code, {"chunkwise": chunkwise, "path": tmp_path / "a.zarr"})
+
+
+@pytest.mark.parametrize(("owner", "name"), [row for row in ROWS if row[0] in FUNCTIONS])
+def test_an_argument_of_other_functions(owner: Any, name: str, tmp_path: Path) -> None:
+    instead = HABITS[owner][name]
+    group = chunkwise.create_group(tmp_path / "g.zarr", format="zarr2")
+    source = group.create_array("a", VALUES)
+    group.consolidate()
+    for function in FUNCTIONS[owner]:
+        two = (tmp_path / "b.zarr",) if owner == "copy" else ()
+        with pytest.raises(TypeError, match=f"unexpected argument '{name}'; {re.escape(str(instead))}"):
+            function(tmp_path / "g.zarr", *two, **{name: 1})
+    assert not (tmp_path / "b.zarr").exists()
+    scope = {"chunkwise": chunkwise, "name": "a", "mode": "r", "shape": (8, 8), "dtype": "float64"}
+    if instead.code.startswith("chunkwise.create_array"):
+        exec(instead.code, {**scope, "path": tmp_path / "n.zarr"})
+    elif instead.code.startswith("chunkwise.open_array"):
+        exec(instead.code, {**scope, "path": tmp_path / "g.zarr/a"})
+    elif instead.code.startswith("chunkwise."):
+        exec(instead.code, {**scope, "path": tmp_path / "g.zarr"})
+    elif instead.code and owner == "copy":
+        options = {"format": "zarr3", "chunks": (4, 3), **eval(f"dict({instead.code})")}
+        options |= {"chunks": (4, 4)} if "shards" in options else {}
+        chunkwise.copy(tmp_path / "g.zarr/a", tmp_path / "c.zarr", **options)
+    elif instead.code and owner == "open":
+        options = {"dtype": source.dtype, "shape": source.shape, **eval(f"dict({instead.code})")}
+        chunkwise.open(f"file://{tmp_path}/g.zarr/a/|zarr2:", **options).result()
+    elif instead.code:
+        mode = {"mode": "w"} if owner == "open_group" and "consolidated" not in instead.code else {}
+        place = tmp_path / ("n.zarr" if owner == "create_group" else "g.zarr")
+        FUNCTIONS[owner][0](place, **{**mode, **eval(f"dict({instead.code})")})
+
+
+@pytest.mark.parametrize("name", HABITS["group.create_group"])
+def test_an_argument_of_a_group_in_a_group(name: str, tmp_path: Path) -> None:
+    instead = HABITS["group.create_group"][name]
+    group = chunkwise.create_group(tmp_path / "g.zarr")
+    with pytest.raises(TypeError, match=re.escape(str(instead))):
+        group.create_group("a", **{name: "zarr2"})
+    assert list(group) == []
+    group.create_group("a", **eval(f"dict({instead.code})"))
 
 
 @pytest.mark.parametrize("name", HABITS["resize"])
@@ -135,7 +187,7 @@ def rows() -> list[str]:
     for (owner, instead), names in found.items():
         if owner == "Future":
             continue
-        if owner in ("create_array", "resize"):
+        if owner not in CLASSES:
             written = [f"`{owner}({name}=)`" for name in names]
         else:
             written = [f"`{called.get(owner, owner)}.{name}`" for name in names]

@@ -19,6 +19,7 @@ from zarr.storage import FsspecStore, LocalStore, MemoryStore, ObjectStore, ZipS
 
 import chunkwise as cw
 from chunkwise.cli.main import main
+from chunkwise.errors import UnsafeWriteError
 from chunkwise.images.server.image import first_image
 from chunkwise.images.server.sources import sources_of
 
@@ -141,3 +142,20 @@ def test_copies_of_stores_go_on(folder: Path, tmp_path: Path) -> None:
             cw.copy_tree(KINDS[kind](folder / "g"), out, format="zarr3", progress=stop)
         cw.copy_tree(KINDS[kind](folder / "g"), out, format="zarr3", resume=True, verify=True)
         np.testing.assert_array_equal(zarr.open_array(out / "v", mode="r")[...], VALUES)
+
+
+def test_work_that_needs_a_journal_is_refused_before_it_begins(folder: Path) -> None:
+    """By stores without conditional writes; a promised single writer is enough."""
+    files = fsspec.filesystem("memory")
+    calls: list[Callable[[Any], Any]] = [
+        lambda place: cw.copy(folder / "a", place),
+        lambda place: cw.copy_tree(folder / "g", place),
+        lambda place: cw.downsample_pyramid(folder / "a", place, levels=1, axes="yx").result(),
+    ]
+    for number, call in enumerate(calls):
+        place = {"driver": "object", "object": files, "path": f"journals/{number}/"}
+        with pytest.raises(UnsafeWriteError, match=r"conditional writes.*single_writer"):
+            call(place)
+        assert files.find(f"/journals/{number}") == []
+        call({**place, "single_writer": True})
+        assert files.find(f"/journals/{number}")

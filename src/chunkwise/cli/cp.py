@@ -26,13 +26,14 @@ from chunkwise.cli.template_options import (
 )
 from chunkwise.copying.array_copy import ArrayCopy
 from chunkwise.copying.copy_options import flags_of_copies
-from chunkwise.copying.copy_source import CopySource, stored_source, view_source
+from chunkwise.copying.copy_source import CopySource, source_at, stored_source, view_source
 from chunkwise.copying.losses import is_loss
 from chunkwise.copying.narrowing import MisfitError, measure
 from chunkwise.copying.prices import PRICES, Prices, parse_prices, price_json, price_lines
 from chunkwise.copying.quantities import format_duration, format_nbytes, format_pace, format_ratio
 from chunkwise.copying.source import find_array, find_source, what_is
 from chunkwise.copying.stored_node import occupancy, stored_array
+from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import is_url
 from chunkwise.extension.trees import Location, find_node, locate, require_node
@@ -64,7 +65,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.epilog = _EPILOG
     parser.add_argument(
-        "source", metavar="SRC", help="array to copy, *.json with the spec of a view, or group with -r"
+        "source",
+        metavar="SRC",
+        help="array to copy, file with one array or image, *.json with the spec of a view, or group with -r",
     )
     parser.add_argument("destination", metavar="DST", help="location of the copy")
     parser.add_argument("-r", "--recursive", action="store_true", help="copy a group and everything in it")
@@ -122,15 +125,14 @@ def run(arguments: argparse.Namespace) -> int:
         return run_copy_volume(arguments, find_source(arguments.source), destination)
     if view is None:
         location = find_source(arguments.source)
-        if require_node(location).kind == "group":
-            if not arguments.recursive:
-                raise UsageError(f"{arguments.source} is a group; -r copies it with all that is in it")
+        is_group = require_node(location).kind == "group"
+        if is_group and arguments.recursive:
             if is_converted(arguments, location, destination):
                 return run_conversion(arguments)
             return run_copy_tree(arguments, location, destination)
         if arguments.layout is not None:
             raise UsageError(f"{arguments.source} is an array; --layout takes the group of an OME-Zarr image")
-        source = stored_source(location)
+        source = _only_source(arguments.source) if is_group else stored_source(location)
     elif arguments.recursive:
         raise UsageError(f"{arguments.source} is {what_is(view)}; -r copies groups")
     else:
@@ -138,6 +140,18 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.region is not None:
         source = source.part(index_of(source.store, arguments.region))
     return _copy(arguments, source, destination)
+
+
+def _only_source(place: str) -> CopySource:
+    """Return the only array or image of a file; raise UsageError for a group, and for a file of several."""
+    try:
+        return source_at(place)
+    except InvalidArgumentError as e:
+        if find_source(place).text == locate(place).text:
+            what = f"{place} is a group"
+        else:
+            what = e.message
+        raise UsageError(f"{what}; -r copies it with all that is in it") from None
 
 
 def _inside_directory(source: str, destination: str) -> str:

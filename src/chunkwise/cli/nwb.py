@@ -55,7 +55,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_on(convert)
     add_memory(convert, "how much a process may use for large datasets, such as 2GB")
     convert.add_argument(
-        "--verify", action="store_true", help="read datasets of 1 MiB or more again and compare"
+        "--verify",
+        action="store_true",
+        help="read numeric datasets of 1 MiB or more again and compare; `chunkwise diff` compares all",
     )
     convert.add_argument(
         "--resume", action="store_true", help="continue an interrupted conversion, if there is one"
@@ -197,6 +199,11 @@ def run_conversion(arguments: argparse.Namespace, source: str, target: str, opti
             message(left[-1])
         else:
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    if arguments.verify:
+        message(
+            "numeric datasets of 1 MiB or more were read again and compared; "
+            f"`chunkwise diff {source} {target}` compares all"
+        )
     tell(arguments, {"written": target} | ({"left_out": left} if left else {}), f"written {target}")
     return INCOMPLETE if left else 0
 

@@ -20,6 +20,7 @@ from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.arguments import as_nbytes
 from chunkwise.core.trees.location import LocationLike, locate, located
 from chunkwise.core.trees.new_location import suggested_format
+from chunkwise.extension.inside import parameters_of_others
 
 __all__ = ["ArrayCopyReport", "copy", "plan_copy"]
 
@@ -52,6 +53,7 @@ class ArrayCopyReport(NamedTuple):
     notes: tuple[str, ...]
 
 
+@parameters_of_others("copy")
 def plan_copy(
     source: LocationLike,
     destination: LocationLike,
@@ -98,6 +100,7 @@ def plan_copy(
     return _prepare(source, destination, executor, format, options, how).plan
 
 
+@parameters_of_others("copy")
 def copy(
     source: LocationLike,
     destination: LocationLike,

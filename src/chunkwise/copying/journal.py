@@ -25,7 +25,7 @@ from chunkwise.core.kvstore.this_process import process_name
 from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.node import JOURNAL
-from chunkwise.errors import AbortedError, AlreadyExistsError, FailedPreconditionError
+from chunkwise.errors import AbortedError, AlreadyExistsError, FailedPreconditionError, UnsafeWriteError
 
 __all__ = ["Journal", "may_live"]
 
@@ -67,8 +67,21 @@ class Journal:
         self.owner = ":".join((process_name().host, str(os.getpid()), uuid4().hex))
         _here[self.owner] = self
 
+    def check_store(self) -> None:
+        """Raise UnsafeWriteError if the store can't hold a journal; call it before any change."""
+        traits = traits_of(self._kv)
+        if not traits.conditional_writes(self.key):
+            why = traits.why_unsafe()
+            raise UnsafeWriteError(
+                f"{self._where()}: the journal of unfinished work is changed by conditional writes, "
+                f"which this store does not promise{f', since {why}' if why else ''}; if nobody else "
+                'writes there, set "single_writer" in the kvstore, for fsspec {"driver": "object", "object": '
+                'fs, "path": path, "single_writer": true}; of a bucket give the URL, such as s3://…'
+            )
+
     def begin(self, *, owned: bool = True) -> None:
         """Write the journal of new work, as its owner or not; raise AlreadyExistsError if there is one."""
+        self.check_store()
         if not self._write(self.owner if owned else None):
             raise AlreadyExistsError(
                 "a copy to this destination was begun and not finished: --resume goes on with it, "

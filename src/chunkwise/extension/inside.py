@@ -16,6 +16,7 @@ from chunkwise.core.base.catalogue import hooks
 from chunkwise.core.base.command import as_json
 from chunkwise.core.base.extras import MissingPackageError, is_of, load, needs
 from chunkwise.core.base.fork import new_lock
+from chunkwise.core.base.habits import parameters_of_others
 from chunkwise.core.base.html import brief, panel, plate_drawing, table
 from chunkwise.core.base.processors import memory_limit, n_processors
 from chunkwise.core.base.public_names import name_members
@@ -117,6 +118,7 @@ __all__ = [
     "one_to_one",
     "open_size",
     "panel",
+    "parameters_of_others",
     "parse_attribute_path",
     "parse_fill_value_zarr3",
     "parse_unit",

@@ -18,6 +18,7 @@ from chunkwise.copying.progress import check_progress, shown_progress
 from chunkwise.copying.source import find_array, find_source, what_is
 from chunkwise.copying.tree_copy import TreeCopy
 from chunkwise.core.base.arguments import as_nbytes
+from chunkwise.core.base.habits import parameters_of_others
 from chunkwise.core.trees.consolidated_tree import is_consolidated
 from chunkwise.core.trees.location import Location, LocationLike, locate, located
 from chunkwise.core.trees.new_location import suggested_format
@@ -30,6 +31,7 @@ from chunkwise.groups.open_group import open_group
 __all__ = ["copy_tree", "prepare_tree_copy"]
 
 
+@parameters_of_others("copy")
 def copy_tree(
     source: LocationLike,
     destination: LocationLike,

@@ -136,6 +136,7 @@ def create_array(
     return open_at(location)
 
 
+@parameters_of_others("open_array")
 def open_array(
     place: LocationLike,
     mode: Literal["r", "r+"] = "r",
@@ -193,6 +194,7 @@ def open_array(
         raise nothing_at(location, "array") from None
 
 
+@parameters_of_others("read")
 def read(
     place: Place,
     *,

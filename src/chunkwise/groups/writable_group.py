@@ -26,6 +26,7 @@ class WritableGroup(ReadableGroup):
 
     __slots__ = ()
 
+    @parameters_of_others("group.create_group")
     def create_group(
         self, path: str, *, attributes: Mapping[str, Any] | None = None, overwrite: bool = False
     ) -> Self:

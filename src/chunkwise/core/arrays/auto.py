@@ -17,7 +17,7 @@ from chunkwise.core.driver.auto.spec import AutoSpec
 from chunkwise.core.driver.flow import run
 from chunkwise.core.engine.together import together
 from chunkwise.core.kvstore.protocol import ByteRange, KvStoreDriver, Stamped
-from chunkwise.core.kvstore.value_bound import read_bounded
+from chunkwise.core.kvstore.value_bound import PageInsteadError, read_bounded
 from chunkwise.core.specs.context import Context
 from chunkwise.core.specs.kvstore_spec import KvStoreSpec, kvstore_missing
 from chunkwise.core.specs.spec_members import SpecMembers
@@ -99,6 +99,8 @@ def _head(kvstore: KvStoreSpec) -> bytes:
             return bytes(read_bounded(store, key, byte_range=ByteRange(0, n)).value or b"")
         except OutOfRangeError:
             continue
+        except PageInsteadError:  # which lists a directory; a login takes the place of the documents too
+            break
     return b""
 
 

@@ -12,7 +12,21 @@ P = ParamSpec("P")
 T = TypeVar("T")
 C = TypeVar("C", bound=type)
 Owner: TypeAlias = Literal[
-    "chunkwise", "Future", "TensorStore", "Group", "Attributes", "create_array", "resize"
+    "chunkwise",
+    "Future",
+    "TensorStore",
+    "Group",
+    "Attributes",
+    "create_array",
+    "create_group",
+    "group.create_group",
+    "copy",
+    "open",
+    "open_array",
+    "open_group",
+    "open_multiscale",
+    "read",
+    "resize",
 ]
 
 
@@ -41,6 +55,15 @@ _RESIZABLE = Instead(why="every array can be resized: array.resize(exclusive_max
 _FILLED = "group.create_array(path, shape=shape, dtype=dtype, fill_value={})"
 _NEW_FILLED = "chunkwise.create_array(path, shape=shape, dtype=dtype, fill_value={})"
 _UPDATE = "attrs.update(attributes)"
+_FORMAT = Instead('format="zarr2"')
+_OF_GROUP = Instead(why="the format is that of the group")
+_DETECTED = Instead(why="the format is detected")
+_OPEN_ARRAY = Instead("chunkwise.open_array(path, mode)")
+_CREATE_ARRAY = Instead("chunkwise.create_array(path, shape=shape, dtype=dtype)")
+_ATTRIBUTES = Instead('attributes={"unit": "mV"}')
+_CONSOLIDATED = Instead("consolidated=True")
+_NO_LOCK = Instead(why="writers of parts of one chunk lose nothing")
+_IN_GROUP = Instead("chunkwise.open_group(path)[name]")
 _CODECS = Instead('codec=[{"name": "bytes"}, {"name": "gzip"}]', "all codecs of Zarr v3, in their order")
 
 HABITS: Mapping[Owner, Mapping[str, Instead]] = {
@@ -150,7 +173,7 @@ HABITS: Mapping[Owner, Mapping[str, Instead]] = {
         "update_attributes": Instead(_UPDATE),
     },
     "create_array": {
-        "attrs": Instead('attributes={"unit": "mV"}'),
+        "attrs": _ATTRIBUTES,
         "axes": Instead('dimension_names=["y", "x"]'),
         "chunk_key_encoding": Instead('metadata={"chunk_key_encoding": {"name": "v2"}}'),
         "chunk_shape": Instead("chunks=(4, 4)"),
@@ -168,11 +191,77 @@ HABITS: Mapping[Owner, Mapping[str, Instead]] = {
         "serializer": _CODECS,
         "shard_shape": Instead("shards=(8, 8)"),
         "shuffle": Instead('codec="blosc:zstd:5:shuffle"'),
-        "synchronizer": Instead(why="writers of parts of one chunk lose nothing"),
+        "synchronizer": _NO_LOCK,
         "unit": Instead('dimension_units=["4 nm", "4 nm"]'),
         "units": Instead('dimension_units=["4 nm", "4 nm"]'),
-        "zarr_format": Instead('format="zarr2"'),
-        "zarr_version": Instead('format="zarr2"'),
+        "zarr_format": _FORMAT,
+        "zarr_version": _FORMAT,
+    },
+    "create_group": {
+        "attrs": _ATTRIBUTES,
+        "mode": Instead('chunkwise.open_group(path, "a")'),
+        "synchronizer": _NO_LOCK,
+        "zarr_format": _FORMAT,
+        "zarr_version": _FORMAT,
+    },
+    "group.create_group": {
+        "attrs": _ATTRIBUTES,
+        "format": _OF_GROUP,
+        "zarr_format": _OF_GROUP,
+        "zarr_version": _OF_GROUP,
+    },
+    "copy": {
+        "chunk_shape": Instead("chunks=(4, 4)"),
+        "compression": Instead('codec="gzip"'),
+        "compressor": Instead('codec="zstd:5"'),
+        "compressors": Instead('codec="zstd:5"'),
+        "shard_shape": Instead("shards=(8, 8)"),
+        "zarr_format": _FORMAT,
+        "zarr_version": _FORMAT,
+    },
+    "open": {
+        "chunks": _CREATE_ARRAY,
+        "format": _DETECTED,
+        "mode": _OPEN_ARRAY,
+        "overwrite": Instead("delete_existing=True, create=True"),
+        "path": _IN_GROUP,
+        "synchronizer": _NO_LOCK,
+        "use_consolidated": Instead("chunkwise.open_group(path, consolidated=True)"),
+        "zarr_format": _DETECTED,
+        "zarr_version": _DETECTED,
+    },
+    "open_array": {
+        "chunks": _CREATE_ARRAY,
+        "dtype": _CREATE_ARRAY,
+        "fill_value": _CREATE_ARRAY,
+        "format": _DETECTED,
+        "overwrite": _CREATE_ARRAY,
+        "path": _IN_GROUP,
+        "shape": _CREATE_ARRAY,
+        "synchronizer": _NO_LOCK,
+        "zarr_format": _DETECTED,
+        "zarr_version": _DETECTED,
+    },
+    "open_group": {
+        "attrs": _ATTRIBUTES,
+        "overwrite": Instead('mode="w"'),
+        "path": _IN_GROUP,
+        "synchronizer": _NO_LOCK,
+        "use_consolidated": _CONSOLIDATED,
+        "use_zarr_format": _FORMAT,
+        "zarr_format": _FORMAT,
+        "zarr_version": _FORMAT,
+    },
+    "open_multiscale": {
+        "mode": Instead(why="images are opened for reading"),
+        "zarr_format": _DETECTED,
+        "zarr_version": _DETECTED,
+    },
+    "read": {
+        "format": _DETECTED,
+        "path": _IN_GROUP,
+        "zarr_format": _DETECTED,
+        "zarr_version": _DETECTED,
     },
     "resize": {
         "axis": Instead("array.resize(exclusive_max=[size, None])", "None leaves a size unchanged"),

@@ -39,6 +39,7 @@ from chunkwise.core.kvstore.public_headers import is_public_header
 from chunkwise.core.kvstore.request_limits import Attempts, Limits, Slots
 from chunkwise.core.kvstore.shard_index_cache import ShardIndexCache
 from chunkwise.core.kvstore.traits import DEFAULT_TRAITS, StoreTraits
+from chunkwise.core.kvstore.value_bound import PageInsteadError
 from chunkwise.errors import (
     ChunkwiseError,
     DeadlineExceededError,
@@ -186,7 +187,7 @@ class HttpStore:
         if is_page and not key.endswith((".html", ".htm")) and _PAGE.match(answer.body):
             title = _TITLE.search(answer.body[:20_000])
             shown = "" if title is None else f" {dump(title[1].decode('utf-8', 'replace').strip()[:80])}"
-            raise StorageError(
+            raise PageInsteadError(
                 f"Failed to read {answer.url}: the server sent an HTML page{shown} with status "
                 f"{answer.status} in place of the value, such as a login or error page; check the URL, "
                 "and whether it has to be signed in to"

@@ -14,12 +14,16 @@ from chunkwise.core.base.processors import memory_limit
 from chunkwise.core.kvstore.protocol import ByteRange, Readable, Stamped
 from chunkwise.errors import StorageError
 
-__all__ = ["LARGEST_DOCUMENT", "check_size", "largest_value", "read_bounded"]
+__all__ = ["LARGEST_DOCUMENT", "PageInsteadError", "check_size", "largest_value", "read_bounded"]
 
 LARGEST_DOCUMENT = 1 << 28  # bytes, see docs/remote.md
 
 _bound: ContextVar[int | None] = ContextVar("largest value", default=None)
 _memory = cache(memory_limit)
+
+
+class PageInsteadError(StorageError):
+    """A web server sent a page in place of a value: a login, what is missing, or a list of a directory."""
 
 
 def largest_value() -> int:

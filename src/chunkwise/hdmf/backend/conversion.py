@@ -106,7 +106,8 @@ def convert(
     memory : int or str, optional
         Bytes that a worker process may use for blocks, such as ``"2GB"``; as for `chunkwise.copy`.
     verify : bool
-        Whether the datasets that workers have copied are read again, with a plain reader, and compared.
+        Whether the datasets that workers have copied are read again, with a plain reader, and compared:
+        numeric ones of 1 MiB or more.  `chunkwise.diff` compares everything.
     resume : bool
         Continue an unfinished conversion, if there is one; another executor may have begun it.  One that was
         interrupted before the first block has to be started again, with `overwrite`.

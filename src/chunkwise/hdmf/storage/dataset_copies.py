@@ -71,6 +71,7 @@ class DatasetCopies:
         self._workers, self._memory = workers, memory
         self._task = dict(task)
         self._verify, self._progress = verify, progress
+        Journal(location, self._task, 0).check_store()
         begun = read_journal(location) if resume else None
         self.begun = begun is not None  # there is a journal, with which others can go on
         self._intermediate = intermediate_name(None if begun is None else begun["task"].get("intermediate"))

@@ -143,6 +143,7 @@ class PyramidWriter:
     def _check(self) -> bool:
         """Raise for what is in the way; return whether an unfinished pyramid is to be gone on with."""
         location = self._location
+        self._journal.check_store()
         self._group.check()
         if self._resume and location.store.read(location.path + JOURNAL).value is not None:
             return True
