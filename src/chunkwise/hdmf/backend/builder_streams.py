@@ -14,7 +14,7 @@ from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension.trees import tree_format
 from chunkwise.hdmf.backend.builder_values import element_of_builder, with_references
 from chunkwise.hdmf.backend.h5_source import H5Source
-from chunkwise.hdmf.conventions.base import NewArray
+from chunkwise.hdmf.conventions.base import NewDataset
 from chunkwise.hdmf.model.codecs import Settings, usable_settings
 from chunkwise.hdmf.model.element import Element
 from chunkwise.hdmf.model.reference import Reference
@@ -71,14 +71,14 @@ class BuilderStreams:
         if not tree_format(self.store.format).has_empty_arrays and 0 in shape:
             # An N5 dataset can't be empty; rows are added as they come.
             shape = tuple(max(1, n) for n in shape)
-        stream = self._open(NewArray(path, element, shape, settings, attributes), iterator)
+        stream = self._open(NewDataset(path, element, shape, settings, attributes), iterator)
         if self._exhaust:
             stream.run()
             self.store.changed(path)
         else:
             self._streams.append(stream)
 
-    def _open(self, new: NewArray, iterator: Any) -> ArrayStream:
+    def _open(self, new: NewDataset, iterator: Any) -> ArrayStream:
         array = self.writer.create(new)
         return ArrayStream(array, new.element, self.store.convention, iterator, self._options)
 
@@ -113,7 +113,7 @@ class BuilderStreams:
 
         height, nbytes = (source.chunks or (1,))[0], self._options.buffer_nbytes // 4
         pieces = RowPieces(read, shape, source.dtype.itemsize, height, nbytes)
-        stream = self._open(NewArray(path, element, shape, settings, attributes), pieces)
+        stream = self._open(NewDataset(path, element, shape, settings, attributes), pieces)
         # As a tree in Zarr v2, a file of HDF5 is read without h5py.
         if self._copies is None or not self._copies.take(stream.array, element, source.location(), "zarr2"):
             stream.run()

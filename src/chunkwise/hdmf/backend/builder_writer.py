@@ -25,7 +25,7 @@ from chunkwise.hdmf.backend.h5_builders import H5Builders, is_h5_io
 from chunkwise.hdmf.backend.h5_source import H5Source, attribute_of_h5, h5_dataset_of
 from chunkwise.hdmf.backend.lazy import LazyDataset
 from chunkwise.hdmf.backend.untyped import keep_untyped
-from chunkwise.hdmf.conventions.base import NewArray
+from chunkwise.hdmf.conventions.base import NewDataset
 from chunkwise.hdmf.model.attributes import ATTR_DTYPES, RESERVED, data_type_of, dump_attributes, is_typed
 from chunkwise.hdmf.model.codecs import Settings, usable_settings
 from chunkwise.hdmf.model.element import Element, number
@@ -340,7 +340,7 @@ class BuilderWriter:
         element = element_of_builder(data.dtype if builder.dtype is None else builder.dtype, None)
         shape = tuple(0 if n is None else int(n) for n in data.shape)
         self.writer.create(
-            NewArray(
+            NewDataset(
                 path,
                 element,
                 shape,

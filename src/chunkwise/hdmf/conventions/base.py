@@ -33,7 +33,7 @@ from chunkwise.hdmf.model.tree import Format, StoredNode, Tree
 
 __all__ = [
     "Convention",
-    "NewArray",
+    "NewDataset",
     "checked_chunks",
     "choose_shards",
     "dump_json",
@@ -53,8 +53,8 @@ _SMALL_DOCUMENT = 1 << 12
 
 
 @dataclass(frozen=True)
-class NewArray:
-    """Description of an array that is to be made."""
+class NewDataset:
+    """Description of a new dataset."""
 
     path: str
     element: Element
@@ -107,7 +107,7 @@ class Convention(ABC):
         """Return a node with other attributes."""
 
     @abstractmethod
-    def array(self, new: NewArray) -> StoredNode:
+    def array(self, new: NewDataset) -> StoredNode:
         """Return the node of a new array."""
 
     @abstractmethod
@@ -134,10 +134,10 @@ class Convention(ABC):
 
     # -- shared -----------------------------------------------------------------------------------
 
-    def _stored_shape(self, new: NewArray) -> tuple[int, ...]:
+    def _stored_shape(self, new: NewDataset) -> tuple[int, ...]:
         return self.scalar_shape if new.scalar else tuple(int(n) for n in new.shape)
 
-    def _chunks(self, new: NewArray) -> tuple[int, ...]:
+    def _chunks(self, new: NewDataset) -> tuple[int, ...]:
         shape, element = self._stored_shape(new), new.element
         if new.settings.chunks is not None and not new.scalar:
             return checked_chunks(new.settings.chunks, shape)

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from chunkwise.errors import DataCorruptionError, InvalidArgumentError, UnsupportedError
 from chunkwise.extension.n5 import ITEM_NBYTES, NUMERIC_VERSION
 from chunkwise.extension.trees import tree_format
-from chunkwise.hdmf.conventions.base import Convention, NewArray
+from chunkwise.hdmf.conventions.base import Convention, NewDataset
 from chunkwise.hdmf.conventions.zarr3 import text_of
 from chunkwise.hdmf.model.attributes import ATTR_DTYPES
 from chunkwise.hdmf.model.codecs import Settings
@@ -64,7 +64,7 @@ class N5Convention(Convention):
             document["hdmf_attributes"] = attributes
         return StoredNode(path, is_array, document, attributes)
 
-    def array(self, new: NewArray) -> StoredNode:
+    def array(self, new: NewDataset) -> StoredNode:
         if new.settings.shards is not None or new.settings.serializer is not None:
             raise UnsupportedError("N5 has neither shards nor serializers")
         if new.element.kind != "number":
@@ -127,7 +127,7 @@ class N5Convention(Convention):
             for name, column in (("data", data), ("offsets", offsets)):
                 if column.size:
                     node = self.array(
-                        NewArray(join_path(path, name), number(column.dtype), column.shape, plain, {})
+                        NewDataset(join_path(path, name), number(column.dtype), column.shape, plain, {})
                     )
                     out.append((node, column))
             return out
@@ -139,7 +139,7 @@ class N5Convention(Convention):
             column = np.asarray(values[m.name], m.element.memory_dtype).reshape(-1)
             if m.element.kind == "number" and column.size:
                 plain = Settings(compressor=settings.compressor)
-                node = self.array(NewArray(at, m.element, column.shape, plain, {}))
+                node = self.array(NewDataset(at, m.element, column.shape, plain, {}))
                 out.append((node, _store_number(column)))
             else:
                 out += self.encoded(at, m.element, column, False, settings, {})

@@ -14,7 +14,7 @@ from chunkwise import DataType
 from chunkwise.core.codec.json2 import Json2
 from chunkwise.errors import UnsupportedError
 from chunkwise.extension.formats import codec_to_json, fill_value_to_zarr2, to_zarr2
-from chunkwise.hdmf.conventions.base import Convention, NewArray, dump_json, fill_value
+from chunkwise.hdmf.conventions.base import Convention, NewDataset, dump_json, fill_value
 from chunkwise.hdmf.model.codecs import Settings
 from chunkwise.hdmf.model.element import Element, text
 from chunkwise.hdmf.model.logical import map_objects
@@ -50,7 +50,7 @@ class Zarr2Convention(Convention):
         return StoredNode(path, False, {"zarr_format": 2}, dict(attributes))
 
     def specification(self, path: str) -> StoredNode | None:
-        node = self.array(NewArray(path, text, (), Settings(compressor=False), {}, scalar=True))
+        node = self.array(NewDataset(path, text, (), Settings(compressor=False), {}, scalar=True))
         # A JSON list of one text, not compressed: what hdmf-zarr reads.
         node.document["filters"] = [JSON2]
         return node
@@ -58,7 +58,7 @@ class Zarr2Convention(Convention):
     def with_attributes(self, node: StoredNode, attributes: Mapping[str, Any]) -> StoredNode:
         return replace(node, attributes=dict(attributes))
 
-    def array(self, new: NewArray) -> StoredNode:
+    def array(self, new: NewDataset) -> StoredNode:
         if new.settings.shards is not None:
             raise UnsupportedError("Zarr v2 has no shards")
         if new.settings.serializer is not None:

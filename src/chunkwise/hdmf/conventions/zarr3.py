@@ -17,7 +17,7 @@ from chunkwise.extension.trees import EMPTY_CONSOLIDATED
 from chunkwise.hdmf.conventions.base import (
     OBJECT_NBYTES,
     Convention,
-    NewArray,
+    NewDataset,
     checked_chunks,
     choose_shards,
     dump_json,
@@ -53,13 +53,13 @@ class Zarr3Convention(Convention):
         )
 
     def specification(self, path: str) -> StoredNode | None:
-        return self.with_attributes(self.array(NewArray(path, text, (), Settings(), {}, scalar=True)), {})
+        return self.with_attributes(self.array(NewDataset(path, text, (), Settings(), {}, scalar=True)), {})
 
     def with_attributes(self, node: StoredNode, attributes: Mapping[str, Any]) -> StoredNode:
         attributes = dict(attributes)
         return replace(node, document={**node.document, "attributes": attributes}, attributes=attributes)
 
-    def array(self, new: NewArray) -> StoredNode:
+    def array(self, new: NewDataset) -> StoredNode:
         stored_shape = self._stored_shape(new)
         chunks = self._chunks(new)
         reserved: dict[str, Any] = {}
@@ -119,7 +119,7 @@ class Zarr3Convention(Convention):
         }
         return StoredNode(new.path, True, document, own)
 
-    def _shards(self, new: NewArray, chunks: tuple[int, ...]) -> tuple[int, ...] | None:
+    def _shards(self, new: NewDataset, chunks: tuple[int, ...]) -> tuple[int, ...] | None:
         """Return the shape of shards; None if there are none."""
         shards = new.settings.shards if not new.scalar else None
         if shards is None:

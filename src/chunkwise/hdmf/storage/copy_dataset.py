@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from chunkwise.errors import ChunkwiseError
 from chunkwise.extension.trees import tree_format
-from chunkwise.hdmf.conventions.base import NewArray
+from chunkwise.hdmf.conventions.base import NewDataset
 from chunkwise.hdmf.model.codecs import Settings, codec_document
 from chunkwise.hdmf.model.element import Element
 from chunkwise.hdmf.model.logical import map_objects
@@ -83,7 +83,7 @@ def copy_dataset(
             values = _converted(values, element, convert)
         writer.dataset(path, element, values, settings, attributes, scalar=source.scalar)
         return
-    array = writer.create(NewArray(path, element, source.shape, settings, attributes))
+    array = writer.create(NewDataset(path, element, source.shape, settings, attributes))
     at = source.store.location.child(source.path[1:])
     if copies is not None and copies.take(array, element, at, source.store.format):
         return

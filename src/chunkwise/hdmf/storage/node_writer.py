@@ -15,7 +15,7 @@ from chunkwise.errors import AlreadyExistsError, ChunkwiseError
 from chunkwise.extension import KvStoreDriver
 from chunkwise.extension.inside import traits_of
 from chunkwise.extension.trees import tree_format
-from chunkwise.hdmf.conventions.base import NewArray
+from chunkwise.hdmf.conventions.base import NewDataset
 from chunkwise.hdmf.conventions.n5 import N5Convention
 from chunkwise.hdmf.conventions.zarr3 import is_utf8, longest_text
 from chunkwise.hdmf.model.codecs import Settings
@@ -189,13 +189,13 @@ class NodeWriter:
             attributes = {**attributes, **extra}
             width = longest_text(values, element) if not element.is_plain else 0
         binary = element.kind == "bytes" and convention.has_binary and not is_utf8(values)
-        new = NewArray(path, element, values.shape, settings, attributes, scalar, width, binary)
+        new = NewDataset(path, element, values.shape, settings, attributes, scalar, width, binary)
         array = self.create(new)
         if values.size:
             stored = convention.to_stored(values, element, array)
             array.write(..., stored.reshape(array.shape)).result()
 
-    def create(self, new: NewArray) -> PhysicalArray:
+    def create(self, new: NewDataset) -> PhysicalArray:
         """Make an array without values."""
         if new.path in self.store.tree.nodes:
             raise AlreadyExistsError(f"there is an object {new.path} in {self.store.source} already")
