@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Mapping, Sequence
 
@@ -26,15 +27,23 @@ def array_left_out(why: str) -> str:
     return f"array is left out: {why}"
 
 
-def warn_of_losses(losses: Sequence[tuple[str, str]], *, stacklevel: int = 2) -> None:
-    """Warn of losses, if any: pairs of a path, which may be empty, and a note."""
+def warn_of_losses(losses: Sequence[tuple[str, str]]) -> None:
+    """Warn the caller of the library of losses, if any: pairs of a path, which may be empty, and a note."""
     if not losses:
         return
     named = [f"{path}: {note}" if path else note for path, note in losses[:_MOST_NAMED]]
     if len(losses) > _MOST_NAMED:
         named.append(f"and {len(losses) - _MOST_NAMED} more")
     text = f"the copy lacks something of its source: {'; '.join(named)}"
-    warnings.warn(LossWarning(text, losses), stacklevel=stacklevel + 1)
+    warnings.warn(LossWarning(text, losses), stacklevel=_level_of_caller())
+
+
+def _level_of_caller() -> int:
+    """Return the stack level, for the function that calls this, of the first frame outside this package."""
+    level, frame = 1, inspect.currentframe()
+    while (frame := frame and frame.f_back) and frame.f_globals.get("__name__", "").startswith("chunkwise."):
+        level += 1
+    return level
 
 
 def finite_attributes(attributes: Mapping[str, JSON], format: str) -> tuple[dict[str, JSON], list[str]]:
