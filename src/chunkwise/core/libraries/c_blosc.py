@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -9,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.core.base.extras import needs
+from chunkwise.core.libraries.direct import blosc
 from chunkwise.core.libraries.library import BloscLibrary, Buffer, Compress
 from chunkwise.errors import UnsupportedError
 
@@ -49,6 +52,9 @@ def imagecodecs_library(cname: str) -> BloscLibrary:
         imagecodecs = None
     if imagecodecs is None or not imagecodecs.BLOSC.available:
         raise UnsupportedError(needs(f'"blosc" codec with {cname!r}', "imagecodecs"))
+    direct = _linked_with_imagecodecs()
+    if direct is not None:
+        return direct
 
     def decompress(encoded: Buffer, out: memoryview) -> int:
         try:
@@ -67,6 +73,14 @@ def imagecodecs_library(cname: str) -> BloscLibrary:
         return compress
 
     return BloscLibrary(decompress, open_compressor)
+
+
+@cache
+def _linked_with_imagecodecs() -> BloscLibrary | None:
+    # Where NetCDF's plugins were loaded first, the package's own functions call the c-blosc of those.
+    with suppress(ImportError):
+        return blosc("imagecodecs", "_blosc")
+    return None
 
 
 def _items(decoded: Buffer, typesize: int) -> npt.NDArray[Any]:

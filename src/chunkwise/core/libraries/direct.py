@@ -1,9 +1,9 @@
 """Functions of C libraries that are called directly, by ctypes: libdeflate, c-blosc and libzstd.
 
-The functions are exported by extension modules of other packages (``deflate``, ``numcodecs``) on Linux and
-macOS. If they are not exported, or another library of the same name may be linked into them, `libdeflate`,
-`blosc` and `zstd` raise ImportError, and `chunkwise.core.libraries` uses other packages' functions.  All
-calls release the interpreter lock.
+The functions are exported by extension modules of other packages (``deflate``, ``numcodecs``), or by
+libraries that these are linked with (``imagecodecs``), on Linux and macOS. If they are not exported, or
+another library of the same name may be mixed with them, `libdeflate`, `blosc` and `zstd` raise ImportError,
+and `chunkwise.core.libraries` uses other packages' functions.  All calls release the interpreter lock.
 
 libdeflate
     encodes two to three times as fast as zlib at every level, to slightly fewer bytes.  It decodes a fifth to
@@ -84,13 +84,32 @@ def _open(path: str, symbol: str) -> Any:
     if other is None or _same_address(own, other):
         return library
     if hasattr(os, "RTLD_DEEPBIND") and hasattr(os, "memfd_create"):
-        return ctypes.CDLL(_copy_of(path), os.RTLD_DEEPBIND)
+        return ctypes.CDLL(_copy_of(_file_of(own) or path), os.RTLD_DEEPBIND)
     raise ImportError(f"{symbol} of {path} may be mixed with that of another library")
 
 
 def _same_address(one: Any, other: Any) -> bool:
     pointer = ctypes.c_void_p
     return ctypes.cast(one, pointer).value == ctypes.cast(other, pointer).value
+
+
+class _Location(ctypes.Structure):
+    """Dl_info of dlfcn.h."""
+
+    _fields_ = (
+        ("file", ctypes.c_char_p),
+        ("base", ctypes.c_void_p),
+        ("symbol", ctypes.c_char_p),
+        ("address", ctypes.c_void_p),
+    )
+
+
+def _file_of(function: Any) -> str | None:
+    """Return the path of the library that has `function`: the one opened, or one that it is linked with."""
+    found = _Location()
+    if not ctypes.CDLL(None).dladdr(function, ctypes.byref(found)) or not found.file:
+        return None
+    return os.fsdecode(found.file)
 
 
 def _copy_of(path: str) -> str:
@@ -208,9 +227,9 @@ def libdeflate() -> Libdeflate:
         raise ImportError(str(e)) from e
 
 
-def blosc() -> BloscLibrary:
-    """Return c-blosc's own functions."""
-    library = _load("numcodecs", "blosc", "blosc_decompress_ctx")
+def blosc(package: str = "numcodecs", module: str = "blosc") -> BloscLibrary:
+    """Return c-blosc's own functions, which an extension module of `package` exports or is linked with."""
+    library = _load(package, module, "blosc_decompress_ctx")
     try:
         decompress_ctx, compress_ctx = library.blosc_decompress_ctx, library.blosc_compress_ctx
         list_compressors = library.blosc_list_compressors
