@@ -7,13 +7,14 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
 import pytest
+from examples import ALL
 from h5_members import fill
 from nwb_content import ecephys, intervals, new_file, ophys, tables
 from peer_environment import PEERS, peer_python
@@ -230,21 +231,45 @@ def converted(source: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[st
     return {format: place / format for format in FORMATS}
 
 
-def _changed(source: Path, target: Path, change: str) -> Path:
+def _changed(source: Path, target: Path, *changes: str) -> Path:
     shutil.copy(source, target)
     with h5py.File(target, "r+") as file:
-        CHANGES[change][0](file)
+        for change in changes:
+            CHANGES[change][0](file)
     return target
 
 
-def _check(found: list[chunkwise.Difference], change: str) -> None:
-    _, name, what = CHANGES[change]
-    assert {difference.what for difference in found} == {what}, found
-    assert all(difference.name.startswith(name) for difference in found), found
-    if not name.startswith("specifications"):
-        assert len(found) == 1
-        assert found[0].name == name
+def _check(found: list[chunkwise.Difference], *changes: str) -> None:
+    left = list(found)
+    for change in changes:
+        _, name, what = CHANGES[change]
+        own = [difference for difference in left if _is_in(difference.name, name)]
+        assert {difference.what for difference in own} == {what}, (change, found)
+        if not name.startswith("specifications"):
+            assert len(own) == 1, (change, found)
+            assert own[0].name == name
+        left = [difference for difference in left if difference not in own]
+    assert left == []
     assert all("\n" not in str(difference) for difference in found)
+
+
+def _is_in(name: str, folder: str) -> bool:
+    return f"{name}/".startswith(f"{folder}/")
+
+
+def _apart(changes: Iterable[str]) -> list[tuple[str, ...]]:
+    """Return lists of changes that are told apart by their paths; single changes for all examples."""
+    lists: list[list[str]] = []
+    for change in changes:
+        path = CHANGES[change][1]
+        for together in [] if ALL else lists:
+            others = [CHANGES[other][1] for other in together]
+            if not any(_is_in(path, other) or _is_in(other, path) for other in others):
+                together.append(change)
+                break
+        else:
+            lists.append([change])
+    return [tuple(each) for each in lists]
 
 
 @pytest.mark.parametrize("format", FORMATS)
@@ -256,29 +281,29 @@ def test_a_conversion_has_no_differences(source: Path, converted: dict[str, Path
 
 
 @pytest.mark.each_once
-@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("changes", _apart(CHANGES), ids=",".join)
 @pytest.mark.parametrize("to", ["zarr3", "zarr2", "hdf5"])
 def test_each_change_of_a_file_is_one_difference(
-    source: Path, converted: dict[str, Path], tmp_path: Path, to: str, change: str
+    source: Path, converted: dict[str, Path], tmp_path: Path, to: str, changes: tuple[str, ...]
 ) -> None:
-    changed, place = _changed(source, tmp_path / "b.nwb", change), converted.get(to, source)
+    changed, place = _changed(source, tmp_path / "b.nwb", *changes), converted.get(to, source)
     there = chunkwise.diff(place, changed)
-    _check(there, change)
-    if change in FEW:
+    _check(there, *changes)
+    if set(changes) & set(FEW):
         back = chunkwise.diff(changed, place)
-        _check(back, change)
+        _check(back, *changes)
         assert [(d.left, d.right) for d in there] == [(d.right, d.left) for d in back]
 
 
 @pytest.mark.each_once
 @pytest.mark.parametrize("format", ["zarr2", "zarr3", "n5"])
-@pytest.mark.parametrize("change", FEW)
+@pytest.mark.parametrize("changes", _apart(FEW), ids=",".join)
 def test_each_change_of_a_store_is_one_difference(
-    source: Path, converted: dict[str, Path], tmp_path: Path, format: Any, change: str
+    source: Path, converted: dict[str, Path], tmp_path: Path, format: Any, changes: tuple[str, ...]
 ) -> None:
-    convert(_changed(source, tmp_path / "b.nwb", change), tmp_path / "b", format=format)
-    _check(chunkwise.diff(source, tmp_path / "b"), change)
-    _check(chunkwise.diff(tmp_path / "b", converted["zarr3"]), change)
+    convert(_changed(source, tmp_path / "b.nwb", *changes), tmp_path / "b", format=format)
+    _check(chunkwise.diff(source, tmp_path / "b"), *changes)
+    _check(chunkwise.diff(tmp_path / "b", converted["zarr3"]), *changes)
 
 
 def test_the_command_names_the_path(

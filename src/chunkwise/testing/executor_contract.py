@@ -104,12 +104,33 @@ class ExecutorContract:
             return ThreadPoolExecutor(1)
         return ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
 
-    @contextmanager
-    def executor(self) -> Iterator[Executor]:
-        """Yield an executor with two workers."""
+    _shared: ClassVar[Executor | None] = None
+
+    @pytest.fixture(autouse=True, scope="class")
+    @classmethod
+    def _end_shared(cls) -> Iterator[None]:
+        yield
+        if cls._shared is not None:
+            cls._shared.shutdown(wait=False)
+            cls._shared = None
+
+    def _new_executor(self) -> Executor:
         names: dict[str, Any] = {}
         exec(self.driver_code(), names)
         executor: Executor = names["executor"]
+        return executor
+
+    def executor(self) -> Executor:
+        """Return an executor with two workers, which the tests of the class share."""
+        cls = type(self)
+        if cls._shared is None:
+            cls._shared = self._new_executor()
+        return cls._shared
+
+    @contextmanager
+    def doomed_executor(self) -> Iterator[Executor]:
+        """Yield an executor of this test's own, whose workers are not to be trusted afterwards."""
+        executor = self._new_executor()
         try:
             yield executor
         finally:
@@ -163,13 +184,11 @@ class ExecutorContract:
         self, source: str, target: Path, around: Callable[..., Any], n_calls: int = 1, **options: Any
     ) -> None:
         """Copy by way of a function that is called in the workers with each task."""
-        with self.executor() as executor:
-            self.copied(source, target, Around(executor, around, n_calls), **options)
+        self.copied(source, target, Around(self.executor(), around, n_calls), **options)
 
     def test_a_copy(self, source: str, tmp_path: Path) -> None:
         """Two passes, verified."""
-        with self.executor() as executor:
-            self.copied(source, tmp_path / "b.zarr", executor)
+        self.copied(source, tmp_path / "b.zarr", self.executor())
 
     def test_tasks_that_are_done_twice(self, source: str, tmp_path: Path) -> None:
         """One after the other, and at the same time."""
@@ -179,13 +198,12 @@ class ExecutorContract:
     def test_tasks_that_are_done_again(self, source: str, tmp_path: Path) -> None:
         """After each step, and when the copy is an array that somebody has changed."""
         target = tmp_path / "b.zarr"
-        with self.executor() as executor:
-            kept = Kept(executor)
-            self.copied(source, target, kept)
-            array = cw.open(str(target)).result()
-            array[:, 1:7] = 1
-            for order in (1, -1):
-                kept.again(order)
+        kept = Kept(self.executor())
+        self.copied(source, target, kept)
+        array = cw.open(str(target)).result()
+        array[:, 1:7] = 1
+        for order in (1, -1):
+            kept.again(order)
         assert not list(target.glob(".chunkwise*"))
         assert np.array_equal(self.read(target)[:, 7:], _VALUES[:, 7:])
         assert (self.read(target)[:, 1:7] == 1).all()
@@ -205,8 +223,8 @@ class ExecutorContract:
         """What it does then changes nothing, and leaves nothing."""
         target = tmp_path / "b.zarr"
         stopping = Stopping(name, n, str(tmp_path / "stopped"), by_signal=not self.in_process)
-        with self.executor() as executor, self._other_worker() as other:
-            stopped = StoppingOne(executor, step, other, stopping)
+        with self._other_worker() as other:
+            stopped = StoppingOne(self.executor(), step, other, stopping)
             self.copied(source, target, stopped)
             cw.open(str(target)).result()[:12] = 1
             stopping.go()
@@ -217,8 +235,7 @@ class ExecutorContract:
 
     def test_results_in_another_order(self, source: str, tmp_path: Path) -> None:
         """The first submitted is heard of last."""
-        with self.executor() as executor:
-            self.copied(source, tmp_path / "b.zarr", Reversed(executor))
+        self.copied(source, tmp_path / "b.zarr", Reversed(self.executor()))
 
     def test_a_worker_that_is_slow(self, source: str, tmp_path: Path) -> None:
         """Some tasks take much longer than others."""
@@ -226,8 +243,7 @@ class ExecutorContract:
 
     def test_a_worker_that_comes_late(self, source: str, tmp_path: Path) -> None:
         """Nothing happens for a while."""
-        with self.executor() as executor:
-            self.copied(source, tmp_path / "b.zarr", Late(executor))
+        self.copied(source, tmp_path / "b.zarr", Late(self.executor()))
 
     @pytest.mark.parametrize("years", [3, -3])
     def test_a_worker_whose_clock_is_wrong(self, source: str, tmp_path: Path, years: int) -> None:
@@ -249,12 +265,11 @@ class ExecutorContract:
             done = self.drive(self.driver_code(), source, target, before=_FULL)
             assert done.returncode == 1 and "File too large" in done.stderr, done.stderr
         else:
-            with self.executor() as executor, pytest.raises(StorageError, match="File too large"):
+            with self.doomed_executor() as executor, pytest.raises(StorageError, match="File too large"):
                 self.copied(source, target, Around(executor, without_room))
         assert (tmp_path / "b.zarr" / JOURNAL).exists()
         assert not (tmp_path / "b.zarr/zarr.json").exists()
-        with self.executor() as executor:
-            self.copied(source, tmp_path / "b.zarr", executor, resume=True)
+        self.copied(source, tmp_path / "b.zarr", self.executor(), resume=True)
 
     @pytest.mark.parametrize("step", [2, 30, 150])
     def test_a_worker_killed_at_a_step(self, source: str, tmp_path: Path, step: int) -> None:
@@ -271,12 +286,11 @@ class ExecutorContract:
             self.copied(source, target, None, resume=True)
             return
         try:
-            with self.executor() as executor:
+            with self.doomed_executor() as executor:
                 self.copied(source, target, Around(executor, Dying(step, where)))
         except ValueError as e:
             assert "broken" in str(e)
-            with self.executor() as executor:
-                self.copied(source, target, executor, resume=True)
+            self.copied(source, target, self.executor(), resume=True)
         assert Path(where).exists() or step > 30
 
     @pytest.mark.parametrize("step", [10, 40, 120])
@@ -307,9 +321,8 @@ class ExecutorContract:
 
     def test_a_tree(self, tree: str, tmp_path: Path) -> None:
         """With all that can befall its tasks at the same time, verified."""
-        with self.executor() as executor:
-            several = Reversed(Around(executor, twice))
-            self.tree_copied(tree, tmp_path / "b.zarr", several, verify=True, keep_fingerprint=True)
+        several = Reversed(Around(self.executor(), twice))
+        self.tree_copied(tree, tmp_path / "b.zarr", several, verify=True, keep_fingerprint=True)
         found = [report.fingerprint for report in cw.verify(tmp_path / "b.zarr") if report.kind == "array"]
         assert found == [True] * 13
 
@@ -321,12 +334,11 @@ class ExecutorContract:
             return
         target, where = tmp_path / "b.zarr", str(tmp_path / "dead")
         try:
-            with self.executor() as executor:
+            with self.doomed_executor() as executor:
                 self.tree_copied(tree, target, Around(executor, Dying(step, where)))
         except ValueError as e:
             assert "broken" in str(e)
-            with self.executor() as executor:
-                self.tree_copied(tree, target, executor, resume=True)
+            self.tree_copied(tree, target, self.executor(), resume=True)
         assert Path(where).exists() or step > 30
 
     @pytest.mark.parametrize("step", [15, 80])
@@ -352,10 +364,10 @@ class ExecutorContract:
             if sum(seen) > _VALUES.nbytes // 2:
                 raise KeyboardInterrupt
 
-        with self.executor() as executor, pytest.raises(KeyboardInterrupt):
-            self.copied(source, target, executor, progress=stop)
+        with pytest.raises(KeyboardInterrupt):
+            self.copied(source, target, self.executor(), progress=stop)
         assert json.loads((target / JOURNAL).read_text())["done"][0]
-        with self.executor() as executor:
-            report = cw.copy(source, target, executor=executor, chunks=(24, 4, 4), sync=False, resume=True)
+        options = {"executor": self.executor(), "chunks": (24, 4, 4), "sync": False}
+        report = cw.copy(source, target, **options, resume=True)
         assert 0 < report.nbytes_copied < _VALUES.nbytes
         self.check(target)
