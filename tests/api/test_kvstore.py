@@ -161,6 +161,7 @@ SPECS = [
 ]
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("spec", SPECS, ids=str)
 @pytest.mark.parametrize(
     "expression",

@@ -93,6 +93,7 @@ def _check(act: Callable[[], object]) -> None:
     assert not isinstance(caught.value, UnicodeError)
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("text", LONE)
 @pytest.mark.parametrize("entry", KEYS)
 @pytest.mark.parametrize("place", ["file", "memory", "zip", "ocdbt", "http", "s3"])

@@ -254,6 +254,7 @@ CREATED: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("options", CREATED, ids=lambda options: ",".join(map(str, options))[:40])
 def test_creation(both: Any, options: dict[str, Any]) -> None:
     made = same(both, lambda f: described(f.create_dataset("g/d", **options)))

@@ -60,6 +60,7 @@ def test_a_store_in_memory_that_is_not_open_yet() -> None:
     assert sync(make())._known is not None
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("store", STORES)
 @pytest.mark.parametrize(("zarr_format", "stored"), STORED)
 def test_selections_as_numpy_has_them(store: str, zarr_format: Any, stored: Any, tmp_path: Path) -> None:

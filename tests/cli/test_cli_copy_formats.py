@@ -32,6 +32,7 @@ def sample(dtype: str, shape: tuple[int, ...] = (7, 9)) -> np.ndarray:
     return values.reshape(shape)
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize(("source", "target"), PAIRS)
 def test_every_pair_of_formats_keeps_every_bit(run: Run, tmp_path: Path, source: str, target: str) -> None:
     for dtype in N5_TYPES:
@@ -45,6 +46,7 @@ def test_every_pair_of_formats_keeps_every_bit(run: Run, tmp_path: Path, source:
         assert read(b).dtype == values.dtype
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("dtype", ["b1", "f2", "c8", "c16"])
 @pytest.mark.parametrize(("source", "target"), [(a, b) for a, b in PAIRS if "n5" not in (a, b)])
 def test_types_that_n5_lacks(run: Run, tmp_path: Path, source: str, target: str, dtype: str) -> None:

@@ -16,6 +16,7 @@ import chunkwise as cw
 from chunkwise.core.kvstore.file import FileStore
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("source", FORMATS)
 @pytest.mark.parametrize("target", FORMATS)
 def test_a_copy_in_any_format_is_no_different(run: Run, tmp_path: Path, source: str, target: str) -> None:

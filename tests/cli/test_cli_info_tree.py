@@ -201,6 +201,7 @@ def test_fill_values(run: Run, tmp_path: Path, text: str) -> None:
     assert value == expected
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize(
     "codec", ["none", "zstd:3", "gzip:1", "zlib:1", "lz4", "bz2:1", "xz:1", "blosc:lz4:1"]
 )

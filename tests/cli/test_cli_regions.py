@@ -57,6 +57,7 @@ def test_a_region_is_what_numpy_selects(region: tuple[str, tuple[object, ...]]) 
     np.testing.assert_array_equal(select(cw.array(IMAGE), text).read().result(), expected)
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("target", FORMATS)
 @pytest.mark.parametrize("source", FORMATS)
 @settings(

@@ -51,6 +51,7 @@ def in_terminal(command: list[str], n_columns: int, **environment: str) -> bytes
     return out
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("n_columns", [40, 80])
 @pytest.mark.parametrize("term", ["xterm-256color", "tmux-256color"])
 def test_a_line_that_is_drawn_over(source: Path, tmp_path: Path, term: str, n_columns: int) -> None:

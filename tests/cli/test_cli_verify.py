@@ -32,6 +32,7 @@ def test_sound_arrays(run: Run, tmp_path: Path, format: str) -> None:
     assert "all good" in run("verify", tmp_path / "a").out
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("format", list(DRIVERS))
 @pytest.mark.parametrize("damage", ["truncated", "empty", "flipped", "longer"])
 def test_damaged_chunks(run: Run, tmp_path: Path, format: str, damage: str) -> None:

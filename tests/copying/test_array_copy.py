@@ -45,6 +45,7 @@ def read_by_tensorstore(path: Any, driver: str = "zarr3") -> Any:
     return tensorstore.open(spec).result().read().result()
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("format", ["zarr3", "zarr2", "n5"])
 @pytest.mark.parametrize("verify", [False, True])
 def test_planes_to_columns_in_two_passes(planes: str, tmp_path: Path, format: str, verify: bool) -> None:

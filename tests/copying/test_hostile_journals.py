@@ -101,6 +101,7 @@ def mutated(draw: Any, text: bytes) -> bytes:
     return json.dumps(document, indent=draw(st.sampled_from([None, 2]))).encode()
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("part", [False, True])
 @pytest.mark.parametrize("tree", [False, True])
 def test_a_mutated_journal_is_used_or_refused(tree: bool, part: bool) -> None:

@@ -35,6 +35,7 @@ def test_the_option_is_named(tmp_path: Path, format: str, option: str) -> None:
     assert [name for name in ("--codec", "--chunk", "--dtype") if name in str(e.value)] in ([option], [])
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("format", ["zarr3", "zarr2", "n5"])
 @pytest.mark.parametrize("option", [*OTHER, "--cast", "--keep-fingerprint"])
 def test_the_option_of_a_tree_is_named(tmp_path: Path, format: str, option: str) -> None:

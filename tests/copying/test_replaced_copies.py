@@ -148,6 +148,7 @@ def test_an_error_at_any_call(
         assert not [key for key in store.list("to/", "to0") if ".chunkwise" in key], at
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("call", CALLS)
 def test_a_copy_is_gone_on_with_beside_what_it_replaces(call: Call, format: str, tmp_path: Path) -> None:

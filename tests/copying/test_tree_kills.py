@@ -167,6 +167,7 @@ def test_elements_that_change_are_found_by_verify() -> None:
     assert not list(cw.diff(source, target))
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("path", ["planes", "g/h1/a1"])
 @pytest.mark.parametrize("finished", [True, False])
 def test_what_was_copied_before_is_verified_too(tmp_path: Path, path: str, finished: bool) -> None:

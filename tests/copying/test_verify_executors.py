@@ -36,6 +36,7 @@ def chunks(path: Path) -> list[Path]:
     return sorted(p for p in path.rglob("*") if p.is_file() and p.name[0].isdigit())
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("kind", ["here", "threads", "processes"])
 def test_every_damaged_chunk_is_found(array: Path, kind: str, processes: Executor) -> None:
     with ThreadPoolExecutor(3) as threads:

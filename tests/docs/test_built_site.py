@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import sync_playwright
 
+pytestmark = pytest.mark.slow  # building the site takes as long as a hundred other tests
 ROOT = Path(__file__).resolve().parents[2]
 PHONE, DESK = 360, 1300
 

@@ -57,6 +57,7 @@ def _with_faults(store, *faults):
     return store
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("form", list(FORMS))
 @pytest.mark.parametrize("fault", list(FAULTS))
 def test_faults(form, fault):

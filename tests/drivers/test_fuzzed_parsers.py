@@ -256,6 +256,7 @@ TYPES = [
 ]
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("name", TYPES)
 @pytest.mark.parametrize(
     "parse", [parse_fill_value_zarr3, parse_fill_value_zarr2, fill_value_from_json], ids=["3", "2", "schema"]

@@ -71,6 +71,7 @@ def _store_by_hand(path, values, dtype, name, order, fill_value=None):
             (path / f"{i}.{j}").write_bytes(encode(chunk.tobytes(order)))
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("name", list(COMPRESSIONS))
 @pytest.mark.parametrize("order", "CF")

@@ -38,6 +38,7 @@ def test_other_names_of_the_core_types(name, same, tmp_path):
     assert again.dtype == same and again[1].read().result() == 2 - 3j
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("endian", ["little", "big"])
 @pytest.mark.parametrize("sharded", [False, True])

@@ -234,6 +234,7 @@ def _case(name: str, size: str) -> Any:
     return pytest.param(name, SIZES[size], id=f"{name} {size}", marks=[pytest.mark.slow] * large)
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize(
     ("name", "shape"),
     [
@@ -281,6 +282,7 @@ def test_inner_chunks_of_shards(codec: Any, shape: tuple[int, ...], tmp_path: Pa
     np.testing.assert_array_equal(_peer("zarr3", tmp_path / "a"), data)
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("shape", [SIZES["8K"], SIZES["512K"]], ids=["8K", "512K"])
 @pytest.mark.parametrize(
     "name", ["zarr3 gzip", "zarr3 zstd", "zarr2 blosc", "n5 gzip", "zarr3 raw", "zarr3 big"]

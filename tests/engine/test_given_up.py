@@ -208,6 +208,7 @@ def _stores(tmp_path: Any) -> dict[str, dict[str, Any]]:
     }
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("store", ["file", "memory", "shards"])
 @pytest.mark.parametrize("first", ["dropped", "timeout", "cancelled"])
 @pytest.mark.parametrize("part", [0, 3], ids=["whole", "part"])

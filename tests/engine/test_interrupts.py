@@ -213,6 +213,7 @@ assert len(os.listdir("/proc/self/fd")) <= descriptors + 1, os.listdir("/proc/se
 """
 
 
+@pytest.mark.each_once
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc to count open files")
 @pytest.mark.parametrize("locking", ["os", "lockfile"])
 @pytest.mark.parametrize("sync", ["sync", "no-sync"])

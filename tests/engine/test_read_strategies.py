@@ -73,6 +73,7 @@ def requests(draw: st.DrawFn, request_type: Any, output_map: Any) -> tuple[Any, 
     return request_type((0, 0, 0), tuple(sizes), tuple(maps)), (np.ix_(*index), tuple(order))
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("codecs", CODECS)
 @pytest.mark.parametrize("source", ["memory", "files", "cache", "shards", "shards in files"])
 @settings(

@@ -163,6 +163,7 @@ def test_pages_are_forgotten_with_the_result() -> None:
     assert pages_of(np.zeros(SHAPE, np.uint16)) is None
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("sharded", [False, True], ids=["chunks", "shards"])
 @pytest.mark.parametrize("how", ["all", "part", "reversed", "points"])
 def test_a_read_asks_for_the_pages_that_it_fills(

@@ -89,6 +89,7 @@ PLACES = st.tuples(
 ).filter(lambda where: all(not isinstance(x, slice) or (x.step or 1) > 0 for x in where))
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("n_threads", [1, 4])
 @pytest.mark.parametrize("inner", [None, (2, 4, 8)], ids=["chunks", "shards"])
 def test_each_gives_what_it_would_give_alone(made, request_of, inner, n_threads):

@@ -60,6 +60,7 @@ def _blot(encoded: bytes) -> bytes:
     return encoded[:20] + b"\xff" * 40 + encoded[60:]
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("key", ["c/0/0/0", "c/0/2/5", "c/0/2/79", "c/0/4/79"])
 @pytest.mark.parametrize("damage", [_cut, _blot])
 @pytest.mark.parametrize("compressor", [GZIP, ZSTD], ids=["gzip", "zstd"])

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
+from examples import ALL
 from hdmf.common import DynamicTable, VectorData
 from pynwb import NWBFile, TimeSeries
 from pynwb.base import Image, ImageReferences, Images
@@ -225,7 +226,12 @@ CONTENT: dict[str, Callable[[NWBFile], None]] = {
 }
 
 
+NAMES = tuple(CONTENT) if ALL else ("everything",)
+"""The files that are tried."""
+
+
 def file_of(name: str) -> NWBFile:
     nwb = new_file(name)
-    CONTENT[name](nwb)
+    for add in CONTENT.values() if name == "everything" else [CONTENT[name]]:
+        add(nwb)
     return nwb

@@ -221,6 +221,7 @@ def points(tmp_path_factory: pytest.TempPathFactory) -> TypeMap:
     return type_map
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("scalar", [True, False])
 @pytest.mark.parametrize("format", FORMATS)
 def test_a_class_whose_dataset_is_one_compound(

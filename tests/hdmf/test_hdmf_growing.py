@@ -117,6 +117,7 @@ assert before == [dict(vars(part)) for part in parts]
     subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("format", ["zarr2", "zarr3", "n5"])
 @pytest.mark.parametrize(
     ("before", "added", "dtype"), [([1, 2], 2.5, "f8"), (np.array([1], "i1"), 300, "i8")]

@@ -115,6 +115,7 @@ def test_gcs_is_another_name_of_gs() -> None:
     assert with_storage_options("gcs://bucket/a.zarr", {"anon": True}) == "gcs://bucket/a.zarr"
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("there", [False, True])
 @pytest.mark.parametrize("format", FORMATS)
 def test_a_conversion_that_fails_leaves_what_was_there(format: str, there: bool, tmp_path: Path) -> None:

@@ -200,6 +200,7 @@ def _fsspec_local(path: Path) -> Any:
     return zarr.storage.FsspecStore.from_url(f"file://{path}")
 
 
+@pytest.mark.each_once
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", ["memory", "fsspec", "fsspec-local", "mapping-2"])
 @pytest.mark.parametrize("format", ["zarr2", "zarr3", "n5"])

@@ -64,6 +64,7 @@ def builders(region: Any) -> GroupBuilder:
     )
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("kind", REGIONS)
 def test_checklist_regions_of_every_type_and_place(tmp_path: Path, kind: str, format: str) -> None:

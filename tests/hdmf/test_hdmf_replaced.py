@@ -76,6 +76,7 @@ def test_what_fails_leaves_the_old_store_as_it_was(store: tuple[Path, str], tmp_
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a", "broken"]
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("to", FORMATS)
 def test_files_of_others_stay_and_nothing_else_does(store: tuple[Path, str], tmp_path: Path, to: str) -> None:
     path, _ = store
@@ -107,6 +108,7 @@ def test_data_that_is_read_from_the_store_that_is_replaced(store: tuple[Path, st
         }
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("shared", [False, True])
 def test_containers_that_were_read_from_the_store_that_is_replaced(
     store: tuple[Path, str], shared: bool

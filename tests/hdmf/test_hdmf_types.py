@@ -49,6 +49,7 @@ def stored_word(path: Path, format: str) -> Any:
     return json.loads((path / "d" / "attributes.json").read_text())["hdmf_attributes"]["_DTYPE"]
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("word", SIZES)
 def test_a_word_of_a_schema_has_the_size_of_the_table(tmp_path: Path, word: str, format: str) -> None:
@@ -64,6 +65,7 @@ def test_a_word_of_a_schema_has_the_size_of_the_table(tmp_path: Path, word: str,
             assert stored_word(path, format) == SIZES[word]
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("word", SIZES)
 def test_a_word_in_a_compound_has_the_size_of_the_table(tmp_path: Path, word: str, format: str) -> None:
@@ -76,6 +78,7 @@ def test_a_word_in_a_compound_has_the_size_of_the_table(tmp_path: Path, word: st
     assert dataset.read()["a"].tolist() == [1, 0]
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("value", [[2**40, 1], [0.1, 1e300], 2**40, 0.1])
 def test_a_type_that_no_schema_gave_is_that_of_the_values(tmp_path: Path, value: Any, format: str) -> None:
@@ -192,6 +195,7 @@ MIXED: list[tuple[list[Any], str]] = [
 ]
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize(("values", "dtype"), MIXED, ids=repr)
 def test_a_list_of_several_types_keeps_its_values(

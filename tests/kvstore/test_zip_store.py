@@ -253,6 +253,7 @@ def test_a_member_that_claims_to_be_huge(base, kind):
     tracemalloc.stop()
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("kind", METHODS)
 @pytest.mark.parametrize("at", range(0, 300, 7))
 def test_any_damaged_byte_is_an_error_or_harmless(at, kind):
@@ -443,6 +444,7 @@ def test_no_view_of_a_closed_archive_is_left(tmp_path):
     assert type(make_archive([("k", b"1")])) is bytes  # what CPython 3.13 complains of is a view
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("n_front", [100, pytest.param(200_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("size", ["small", "large", "many"])
 @pytest.mark.parametrize("adjusted", [False, True], ids=["joined", "adjusted"])

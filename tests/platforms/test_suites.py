@@ -18,7 +18,6 @@ NOT_LINUX_ALONE = "not writers_at_the_same_time and not failures_leave_nothing"
 PARTS = {
     "platforms/contract_of_files.py": "",
     "drivers/test_driver_contract.py": "(Sharded or Cropped)",
-    "docs/test_readme.py": "",
     "cli/test_cli_attrs.py": f"{NOT_LINUX_ALONE} and not any_format and not zarr2",
     "cli/test_cli_zip.py": f"{NOT_LINUX_ALONE} and not any_format and not zarr2",
 }
@@ -26,6 +25,7 @@ PARTS = {
 
 SWEEP = {
     "drivers/test_driver_contract.py": "",
+    "docs/test_readme.py": "",
     **{
         f"cli/test_cli_{page}.py": NOT_LINUX_ALONE
         for page in ("attrs", "hierarchies", "info_tree", "verify", "zip")

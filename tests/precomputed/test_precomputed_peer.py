@@ -53,6 +53,7 @@ def files(directory):
     return {p.relative_to(directory).as_posix(): p.read_bytes() for p in directory.rglob("*") if p.is_file()}
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("sharding", [None, SHARDING, SCATTERED], ids=["files", "shards", "scattered"])
 @pytest.mark.parametrize(
     ("encoding", "dtype", "n_channels"),

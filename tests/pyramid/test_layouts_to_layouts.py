@@ -52,6 +52,7 @@ def described(path: Path) -> tuple[object, ...]:
     )
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("to", LAYOUTS)
 @pytest.mark.parametrize("of", LAYOUTS[:3])
 def test_every_layout_becomes_every_other(

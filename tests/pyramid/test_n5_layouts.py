@@ -59,6 +59,7 @@ def _ngff_places(path, names):
     return out
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("names", ["yx", "zyx", "czyx", "tzyx", "tczyx"])
 @pytest.mark.parametrize("method", ["mean", "stride"])
 def test_n5_viewer(tmp_path, names, method):
@@ -256,6 +257,7 @@ def test_other_refusals(tmp_path, capsys):
     assert not (tmp_path / "d.n5").exists() and not (tmp_path / "d.zarr").exists()
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("to", ["", "inside", ".."])
 @pytest.mark.parametrize("layout", [[], ["--layout", "n5-viewer"]])
 def test_a_source_is_never_deleted_to_make_room(tmp_path, to, layout):

@@ -26,6 +26,7 @@ def _copy(*arguments):
     return main(["cp", "-r", "--quiet", *map(str, arguments)])
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("convention", ["n5-viewer", "cosem"])
 @pytest.mark.parametrize("chosen", [[], ["--layout", "ome-zarr"]])
 def test_pyramids_of_n5(tmp_path, convention, chosen):
@@ -51,6 +52,7 @@ def test_pyramids_of_n5(tmp_path, convention, chosen):
     assert (back.scales, back.translations) == (source.scales, source.translations)
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("layout", ["n5-viewer", "paintera", "bdv"])
 @pytest.mark.parametrize("names", ["czyx", "tczyx"])
 def test_channels_and_times_are_axes_again(tmp_path, layout, names):

@@ -76,6 +76,7 @@ def test_another_value(tmp_path, beside, level):
     assert np.array_equal(made.levels[2].read().result(), again)
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("beside", [False, True])
 @pytest.mark.parametrize("kind", ["zarr", "n5"])
 def test_dry_run(tmp_path, capsys, beside, kind):

@@ -35,6 +35,7 @@ def levels_of(image: np.ndarray[Any, Any], n: int, method: str) -> list[np.ndarr
     return out
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("convention", ["ome-ngff-0.5", "ome-ngff-0.4", "n5-viewer", "cosem"])
 @pytest.mark.parametrize("kind", ["here", "processes"])
 @pytest.mark.parametrize("memory", [1, "1MB"])
@@ -54,6 +55,7 @@ def test_the_same_elements(
     assert not list(tmp_path.glob("**/.chunkwise*"))
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("method", ["mean", "min", "median", "mode", "stride"])
 @pytest.mark.parametrize("shards", [None, (16, 16)])
 def test_several_levels_from_one_read(tmp_path: Path, method: str, shards: Any) -> None:

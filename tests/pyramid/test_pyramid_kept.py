@@ -87,6 +87,7 @@ def test_a_pyramid_that_was_stopped_leaves_an_image(tmp_path):
     assert cw.open_multiscale(path).translations[1] == (0.0, 10.0, 20.25, 30.25)
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("version", ["0.4", "0.5"])
 @pytest.mark.parametrize("convention", ["ome-ngff-0.4", "ome-ngff-0.5"])
 @pytest.mark.parametrize("source", ["path", "array", "view"])

@@ -27,6 +27,7 @@ def _by_peer(convention, path):
     return tensorstore.open(spec, read=True).result()
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("convention", CONVENTIONS)
 @pytest.mark.parametrize("method", ["mean", "median", "max", "stride"])
 def test_each_level_is_the_one_before_downsampled(tmp_path, convention, method):

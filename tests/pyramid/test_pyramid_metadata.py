@@ -19,6 +19,7 @@ def _json(path):
     return json.loads(path.read_text())
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("convention", ["ome-ngff-0.5", "ome-ngff-0.4"])
 @pytest.mark.parametrize("rank", [2, 3, 4, 5])
 def test_ngff_is_valid(tmp_path, convention, rank):

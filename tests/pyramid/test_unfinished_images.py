@@ -66,6 +66,7 @@ def _killed(path: Path, kind: str, level: int) -> list[str]:
     return command
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("level", [0, 1])
 @pytest.mark.parametrize("kind", ["to OME-Zarr", "to N5", "pyramid"])
 def test_an_unfinished_image_is_told_and_gone_on_with(

@@ -129,6 +129,7 @@ def _forget(kvstore: dict[str, Any]) -> None:
     learned(driver.bucket).conditional = None
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("action", ["reset", "reset_after", "500", "503"])
 @pytest.mark.parametrize("kind", [*ARRAYS, "json", "attributes", "ocdbt"])
 def test_lost_answers_of_changes(kvstore: dict[str, Any], between: Any, kind: str, action: str) -> None:

@@ -33,6 +33,7 @@ def between(tmp_path: Path, run_server: Callable[..., str], proxy: Callable[[str
     return proxy(run_server("http_server.py", str(tmp_path)))
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize(
     "region", [np.s_[...], np.s_[:64], np.s_[3, 5], np.s_[::100, ::100], np.s_[130:, 20:60]]
 )
@@ -73,6 +74,7 @@ def test_command(between: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert "requests         4" in capsys.readouterr().out
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("name", ["a", "s"])
 @pytest.mark.parametrize("region", [np.s_[...], np.s_[:40, :40], np.s_[::100, ::100]])
 def test_cache_hits_are_told(between: Any, name: str, region: Any) -> None:

@@ -40,6 +40,7 @@ def _open(s3: ObjectStore, url: str, codecs: Any = ("bytes",)) -> ts.TensorStore
     ).result()
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("codec", [None, {"name": "zstd", "configuration": {"level": 1}}])
 @pytest.mark.parametrize("order", ["chunks", "reversed", "transposed"])
 def test_each_chunk_takes_one_request(s3: ObjectStore, between: Any, codec: Any, order: str) -> None:

@@ -20,7 +20,7 @@ import chunkwise
 
 @pytest.mark.each_once
 @pytest.mark.parametrize(
-    ("format", "dtype"), [(format, dtype) for format in FORMATS for dtype in DTYPES if has_dtype(format, dtype)]
+    ("format", "dtype"), [(f, dtype) for f in FORMATS for dtype in DTYPES if has_dtype(f, dtype)]
 )
 def test_peers_read_every_type_of_every_format(tmp_path: Path, format: str, dtype: str) -> None:
     values = values_of(dtype)

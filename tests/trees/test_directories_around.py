@@ -57,6 +57,7 @@ def make(tmp_path, driver, place):
     return path
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("driver", ["zarr", "zarr3", "n5"])

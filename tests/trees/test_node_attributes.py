@@ -115,6 +115,7 @@ VALUES = [
 ]
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("number", range(len(VALUES)))
 def test_values_that_are_taken(nodes, number):
     value, stored = VALUES[number]
@@ -150,6 +151,7 @@ REFUSED = [
 ]
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("number", range(len(REFUSED)))
 def test_values_that_are_refused(nodes, number):
     value, why = REFUSED[number]

@@ -112,6 +112,7 @@ def test_an_empty_container_can_be_a_dataset(tmp_path, capsys):
     assert np.array_equal(cw.open(str(tmp_path / "x.n5")).result().read().result(), IMAGE)
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("inner", FORMATS)
 @pytest.mark.parametrize("outer", (*FORMATS, "zarr1"))
 def test_nothing_is_made_inside_an_array(tmp_path, outer, inner, capsys):

@@ -108,6 +108,7 @@ def test_the_new_node_is_there_with_the_files_of_others(
     assert leftovers(place) == []
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize(
     ("format", "what"), [("zarr3", "full"), ("zarr3", "interrupt"), ("zarr2", "full"), ("n5", "full")]
 )

@@ -108,6 +108,7 @@ quietly = settings(
 )
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("format", ZARR)
 @pytest.mark.parametrize("consolidated", [False, True])
 @quietly

@@ -98,6 +98,7 @@ def test_making_an_array(trace, format):
     assert len(found) < 25, found
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("target", ["zarr3", "zarr2", "n5"])
 def test_a_copied_tree_of_small_arrays(tree, trace, format, target):
     """For each array, its documents and its chunk are read and written once, and that is all."""

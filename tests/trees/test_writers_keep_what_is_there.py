@@ -104,6 +104,7 @@ def _cases() -> Iterator[Any]:
                     )
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize(("writer", "kind", "format", "failure"), list(_cases()))
 def test_an_error_at_any_call(
     writer: str,
@@ -187,6 +188,7 @@ WRONG: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("format", DRIVERS)
 @pytest.mark.parametrize("wrong", WRONG)
 def test_a_wrong_option_changes_nothing(wrong: str, format: str) -> None:
@@ -333,6 +335,7 @@ MAKERS: dict[str, Callable[[KvStoreDriver, str], object]] = {
 }
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("format", DRIVERS)
 @pytest.mark.parametrize("maker", MAKERS)
 def test_a_new_node_is_whole_or_not_there(maker: str, format: str) -> None:

@@ -333,6 +333,7 @@ def test_one_cell_of_everything():
     assert peak < 40 << 20
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("dtype", ["int32", "uint64", "float32", "float64"])
 @pytest.mark.parametrize("method", ["median", "mode"])
 def test_one_cell_of_wide_elements(dtype, method):
@@ -355,6 +356,7 @@ def test_one_cell_of_wide_elements(dtype, method):
     assert peak < 16 << 20
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("name", [name for name in INTEGERS if name not in ("int2", "int4")])
 @pytest.mark.parametrize("factors", [[2, 2], [1, 3], [4, 1]], ids=str)
 def test_sums_near_the_bounds_of_a_type(name, factors):

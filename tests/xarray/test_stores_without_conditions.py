@@ -18,6 +18,7 @@ def _dataset(n: int) -> xr.Dataset:
     return xr.Dataset({"v": ("x", np.arange(float(n)))}, {"x": np.arange(n)}, {"title": "new"})
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("chunked", [False, True])
 @pytest.mark.parametrize("format", ["zarr3", "zarr2", "n5"])
 def test_a_dataset_is_made_and_replaced(format: str, chunked: bool, tmp_path: Path) -> None:

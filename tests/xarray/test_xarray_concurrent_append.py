@@ -36,7 +36,9 @@ for day in range(first, first + 5):
 """
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize(
+    "format", ["zarr3", *(pytest.param(f, marks=pytest.mark.slow) for f in ("zarr2", "n5"))]
+)
 def test_processes_append_at_the_same_time(tmp_path: Path, format: str) -> None:
     place = tmp_path / "a"
     write_dataset(days(0), place, format=format, encoding={"rain": {"chunks": (4, 3)}})

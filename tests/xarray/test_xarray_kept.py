@@ -57,6 +57,7 @@ MISTAKES: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("mode", ["w", "a", "w-"])
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_mistakes_in_an_encoding_change_nothing(tmp_path: Path, mistake: str, mode: str) -> None:
@@ -187,6 +188,7 @@ def test_what_replaces_its_source_is_right(
         xr.testing.assert_equal(read(path), expected)
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("lazy", [False, True])
 @pytest.mark.parametrize("format", FORMATS)
 def test_trees_can_replace_themselves(tmp_path: Path, format: str, lazy: bool) -> None:
@@ -214,6 +216,7 @@ IN_PLACE: dict[str, tuple[Callable[[xr.Dataset], xr.Dataset], dict[str, Any], bo
 }
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("engine", ["chunkwise", "zarr"])
 @pytest.mark.parametrize("case", IN_PLACE)
 def test_sources_of_writes_in_place(tmp_path: Path, case: str, engine: str) -> None:

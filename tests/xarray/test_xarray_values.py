@@ -150,6 +150,7 @@ TEXTS: dict[str, tuple[Any, Any]] = {
 }
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("how", ["append", "region", "r+"])
 @pytest.mark.parametrize("case", TEXTS)
 def test_text_is_not_cut_off(tmp_path: Path, case: str, how: str) -> None:

@@ -368,6 +368,7 @@ APPENDED_ALONE = {
 }
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("case", APPENDED_ALONE)
 @pytest.mark.parametrize("format", FORMATS)
 def test_variables_of_one_group_end_together(tmp_path: Path, format: str, case: str) -> None:
