@@ -14,7 +14,7 @@ import pytest
 import chunkwise as cw
 from chunkwise.cli.main import main
 from chunkwise.cli.progress import _Events
-from chunkwise.copying.executors import Tally, threads_here
+from chunkwise.copying.executors import TaskCounts, threads_here
 from chunkwise.copying.progress import Lines
 
 MEMBERS = {
@@ -105,10 +105,10 @@ def test_rate_and_time_left() -> None:
     now, stream = [0.0], io.StringIO()
     workers = threads_here(3)
     with _Events("copying", 1000, 200, stream, lambda: now[0], workers) as display:
-        workers.tally.n_expected = 8
+        workers.task_counts.n_expected = 8
         for _ in range(3):
             now[0] += 6
-            workers.tally.n_done += 2
+            workers.task_counts.n_done += 2
             display.advance(100)
     found = [json.loads(line) for line in stream.getvalue().splitlines()]
     assert [event["event"] for event in found] == ["begin", "progress", "end"]
@@ -129,9 +129,9 @@ def test_rate_and_time_left() -> None:
 def test_lines_say_tasks_and_workers() -> None:
     now, stream = [0.0], io.StringIO()
     workers = threads_here(2)
-    workers.tally.n_begun, workers.tally.n_done = 3, 1
+    workers.task_counts.n_begun, workers.task_counts.n_done = 3, 1
     with Lines("copying", 100, 0, stream, lambda: now[0], workers) as display:
         now[0] = 11
         display.advance(50)
     assert re.search("left  1 of 3 tasks, 2 workers", stream.getvalue().splitlines()[0])
-    assert Tally(2, 3, 7).n_tasks == 7 and Tally(2, 9, 7).n_tasks == 9
+    assert TaskCounts(2, 3, 7).n_tasks == 7 and TaskCounts(2, 9, 7).n_tasks == 9

@@ -58,14 +58,14 @@ class _Events(Lines):
         seconds, moved = self.seconds, self.done - self.before
         rate = moved / seconds if moved and seconds > 0 else None
         left = None if self.total is None or rate is None else max(0, self.total - self.done) / rate
-        tally = None if self.workers is None else self.workers.tally
+        counts = None if self.workers is None else self.workers.task_counts
         out = {
             "event": event,
             "what": self.what,
             "bytes": self.done,
             "total_bytes": self.total,
-            "tasks": None if tally is None else tally.n_done,
-            "total_tasks": None if tally is None else tally.n_tasks,
+            "tasks": None if counts is None else counts.n_done,
+            "total_tasks": None if counts is None else counts.n_tasks,
             "workers": None if self.workers is None else self.workers.n_workers,
             "seconds": round(seconds, 3),
             "bytes_per_second": None if rate is None else round(rate),

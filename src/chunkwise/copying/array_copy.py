@@ -40,7 +40,7 @@ from chunkwise.copying.new_array import open_array
 from chunkwise.copying.parts import PartJournals, n_parts
 from chunkwise.copying.sessions import is_session, journal_location
 from chunkwise.copying.task_stages import Stage
-from chunkwise.copying.work import Crew
+from chunkwise.copying.work import TaskRunner
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.binding import JSON
 from chunkwise.core.kvstore.key_range import KeyRange
@@ -222,11 +222,11 @@ class ArrayCopy:
             journal.mark(start, stop, at, result.fingerprint)
             advance(job.share(result.nbytes))
 
-        tally = self.workers.tally
-        tally.n_expected = tally.n_begun + sum(
+        counts = self.workers.task_counts
+        counts.n_expected = counts.n_begun + sum(
             stop - start for at in range(len(job.steps)) for start, stop in journal.missing(at)
         )
-        self._drive(lambda crew: job.copy_stages(crew, self._fence(), pending, done))
+        self._drive(lambda runner: job.copy_stages(runner, self._fence(), pending, done))
         journal.write()
         if self._part is None:
             self._check_passes()
@@ -234,11 +234,11 @@ class ArrayCopy:
     def _fence(self) -> Fence:
         return Fence(self._journal_at.store, self._journal.key, self._journal.owner)
 
-    def _drive(self, stages: Callable[[Crew], Iterator[Stage]]) -> None:
+    def _drive(self, stages: Callable[[TaskRunner], Iterator[Stage]]) -> None:
         """Run stages one after the other, and check their results."""
         try:
-            with Crew(self.workers) as crew:
-                crew.run_all([stages(crew)], (lambda: None) if self.complete else self._journal.beat)
+            with TaskRunner(self.workers) as runner:
+                runner.run_all([stages(runner)], (lambda: None) if self.complete else self._journal.beat)
         except BaseException as e:
             self._interrupted(e)
             raise
@@ -308,7 +308,7 @@ class ArrayCopy:
         """
         fence = None if self.complete else self._fence()
         try:
-            self._drive(lambda crew: self._job.verify_stages(crew, fence, advance))
+            self._drive(lambda runner: self._job.verify_stages(runner, fence, advance))
         except DataCorruptionError:
             if not self.complete:
                 self._start_again()

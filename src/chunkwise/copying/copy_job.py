@@ -22,7 +22,7 @@ from chunkwise.copying.narrowing import MisfitError, Narrowing, narrowing
 from chunkwise.copying.sessions import is_session
 from chunkwise.copying.target import Target, target_spec
 from chunkwise.copying.task_stages import Stage
-from chunkwise.copying.work import Crew, Work
+from chunkwise.copying.work import TaskRunner, Work
 from chunkwise.core.api.open import open as open_json
 from chunkwise.core.api.open import open_spec
 from chunkwise.core.api.tensorstore import TensorStore
@@ -106,7 +106,7 @@ class CopyJob:
 
     def copy_stages(
         self,
-        crew: Crew,
+        runner: TaskRunner,
         fence: Fence,
         pending: Callable[[int], Sequence[tuple[int, int]]],
         done: Done,
@@ -115,10 +115,10 @@ class CopyJob:
         """Yield the passes, each of the tasks that are `pending` when it begins."""
         if self.narrowing is not None:
             self.narrowing.n_changed = 0
-        yield from self._stages("copy", self.steps, crew, fence, pending, done, how)
+        yield from self._stages("copy", self.steps, runner, fence, pending, done, how)
 
     def verify_stages(
-        self, crew: Crew, fence: Fence | None, advance: Callable[[int], None], **how: Any
+        self, runner: TaskRunner, fence: Fence | None, advance: Callable[[int], None], **how: Any
     ) -> Iterator[Stage]:
         """Yield the stages that read source and copy again; raise DataCorruptionError if they differ.
 
@@ -134,7 +134,7 @@ class CopyJob:
 
         fence = None if fence is None else fence.reading()
         yield from self._stages(
-            "compare", steps, crew, fence, lambda at: [(0, steps[at].blocks.n_blocks)], done, how
+            "compare", steps, runner, fence, lambda at: [(0, steps[at].blocks.n_blocks)], done, how
         )
         if len(set(sums)) > 1:
             raise DataCorruptionError(
@@ -145,7 +145,7 @@ class CopyJob:
         self,
         what: str,
         steps: Sequence[CopyStep],
-        crew: Crew,
+        runner: TaskRunner,
         fence: Fence | None,
         pending: Callable[[int], Sequence[tuple[int, int]]],
         done: Done,
@@ -161,7 +161,7 @@ class CopyJob:
 
         for at, step in enumerate(steps):
             cost = prod(step.blocks.shape) * step.itemsize
-            yield crew.stage(work, at, pending(at), partial(count, at), kind=what, cost=cost, **how)
+            yield runner.stage(work, at, pending(at), partial(count, at), kind=what, cost=cost, **how)
 
     @staticmethod
     def check_passes(sums: Sequence[int]) -> None:

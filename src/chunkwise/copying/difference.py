@@ -19,7 +19,7 @@ from chunkwise.copying.executors import Workers, workers_of
 from chunkwise.copying.progress import check_progress, shown_progress
 from chunkwise.copying.source import find_array, find_source
 from chunkwise.copying.value_difference import as_json, compare_values, same_json
-from chunkwise.copying.work import Crew
+from chunkwise.copying.work import TaskRunner
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.binding import JSON, MISSING, dump
 from chunkwise.core.base.catalogue import hooks
@@ -141,11 +141,11 @@ def differences(
     progress: Progress,
 ) -> Iterator[Difference]:
     """Yield the differences of `diff` as they are found."""
-    with Crew(workers_of(executor)) as crew:
+    with TaskRunner(workers_of(executor)) as runner:
         places = [_found(place) for place in (left, right)]
         if not any(isinstance(place, CopySource) for place in places):
             compare = hooks.find("differences of HDMF files")
-            of_hdmf = compare(*places, attributes, values, layout, crew, progress)
+            of_hdmf = compare(*places, attributes, values, layout, runner, progress)
             if of_hdmf is not None:
                 yield from of_hdmf
                 return
@@ -155,7 +155,7 @@ def differences(
             if a is None or b is None or _kind(a) != _kind(b):
                 yield Difference(name, "structure", a and _kind(a), b and _kind(b))
             elif isinstance(a, CopySource) or isinstance(b, CopySource) or a.kind == "array":
-                yield from _arrays(name, a, b, attributes, values, layout, crew, progress)
+                yield from _arrays(name, a, b, attributes, values, layout, runner, progress)
             else:
                 if layout and a.format != b.format:
                     yield Difference(name, "format", a.format, b.format)
@@ -206,7 +206,7 @@ def _arrays(
     attributes: bool,
     values: bool,
     layout: bool,
-    crew: Crew,
+    runner: TaskRunner,
     progress: Progress,
 ) -> Iterator[Difference]:
     sources = [at if isinstance(at, CopySource) else stored_source(at.location) for at in (a, b)]
@@ -224,7 +224,7 @@ def _arrays(
     if layout:
         yield from layout_differences(name, x, y)
     if values and x.shape == y.shape and x.dtype == y.dtype:
-        yield from _values(name, sources[0].store, sources[1].store, crew, progress)
+        yield from _values(name, sources[0].store, sources[1].store, runner, progress)
 
 
 def layout_differences(name: str, x: ArrayTemplate, y: ArrayTemplate) -> Iterator[Difference]:
@@ -258,10 +258,10 @@ def attribute_differences(name: str, a: Mapping[str, JSON], b: Mapping[str, JSON
 
 
 def _values(
-    name: str, left: TensorStore, right: TensorStore, crew: Crew, progress: Progress
+    name: str, left: TensorStore, right: TensorStore, runner: TaskRunner, progress: Progress
 ) -> Iterator[Difference]:
     """Yield one difference if elements differ, with their number and the first of them."""
-    found = compare_values(left, right, crew, progress)
+    found = compare_values(left, right, runner, progress)
     if found.first is not None:
         where, x, y = found.first
         detail = f"({found.n_different:,} of {left.size:,} differ; the first at {where})"

@@ -21,7 +21,7 @@ from chunkwise.errors import InvalidArgumentError, UnavailableError
 __all__ = [
     "BlockThreads",
     "OpenExecutor",
-    "Tally",
+    "TaskCounts",
     "Workers",
     "kept_open",
     "named_workers",
@@ -85,7 +85,7 @@ class OpenExecutor(NamedTuple):
 
 
 @dataclass
-class Tally:
+class TaskCounts:
     """Number of tasks, for a display; that of later stages may be unknown yet."""
 
     n_done: int = 0
@@ -107,7 +107,7 @@ class Workers:
     n_at_once: int = 1  # tasks at the same time in one process
     memory: int | None = None  # of one process, where it is known
     batch_seconds: float = BATCH_SECONDS
-    tally: Tally = field(default_factory=Tally, compare=False)
+    task_counts: TaskCounts = field(default_factory=TaskCounts, compare=False)
     unasked: bool = False  # whether they are the default: threads of this process
 
 

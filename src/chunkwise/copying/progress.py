@@ -135,10 +135,10 @@ class Lines(Progress):
 
 def _tasks(workers: Workers | None) -> str:
     """Return how many tasks are done, and by how many workers."""
-    if workers is None or not workers.tally.n_tasks:
+    if workers is None or not workers.task_counts.n_tasks:
         return ""
-    tally = workers.tally
-    return f"{tally.n_done:,} of {plural(tally.n_tasks, 'task')}, {plural(workers.n_workers, 'worker')}"
+    counts = workers.task_counts
+    return f"{counts.n_done:,} of {plural(counts.n_tasks, 'task')}, {plural(workers.n_workers, 'worker')}"
 
 
 class _Bar(Progress):

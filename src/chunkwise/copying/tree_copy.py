@@ -37,7 +37,7 @@ from chunkwise.copying.task_stages import Chain, Stage
 from chunkwise.copying.tree_groups import Place, publish_groups
 from chunkwise.copying.tree_journal import LARGE, SMALL, TreePasses, journalled_room
 from chunkwise.copying.tree_plan import ArrayOptions, plan_tree
-from chunkwise.copying.work import Crew, Work
+from chunkwise.copying.work import TaskRunner, Work
 from chunkwise.core.engine.together import is_slow
 from chunkwise.core.trees.change import delete_below
 from chunkwise.core.trees.location import Location
@@ -182,16 +182,16 @@ class TreeCopy:
 
     def run(self, progress: Progress = lambda path, nbytes: None) -> CopyReport:
         """Copy what is left and make it a tree; `progress` gets the path of an array and bytes."""
-        self._progress, plan, tally = progress, self.plan, self.workers.tally
+        self._progress, plan, counts = progress, self.plan, self.workers.task_counts
         report = self._report
         if not self.complete:
             missing = (b - a for at in self._passes.copying() for a, b in self._journal.missing(at))
-            tally.n_expected = tally.n_begun + sum(missing)
+            counts.n_expected = counts.n_begun + sum(missing)
             try:
-                with Crew(self.workers) as crew:
-                    report.n_left = self._run_part(crew)
+                with TaskRunner(self.workers) as runner:
+                    report.n_left = self._run_part(runner)
                     if report.n_left is None:
-                        crew.run_all(self._chains(crew), self._journal.beat)
+                        runner.run_all(self._chains(runner), self._journal.beat)
                         self._journal.write()  # or another process may have finished it
                 if report.n_left is None and not self._session:
                     self._publish_groups()
@@ -210,20 +210,20 @@ class TreeCopy:
         consolidated = self._consolidated and not self._session
         publish_groups(self.plan, self._place, self._target, self._names, consolidated=consolidated)
 
-    def _run_part(self, crew: Crew) -> int | None:
+    def _run_part(self, runner: TaskRunner) -> int | None:
         """Do the share of a part, if it is one; return how many tasks are left, None to go on."""
         if self._part is None or self._parts is None:
             return None
         journal, beat = self._journal, self._journal.beat
         large = [(n, path, job) for n, (path, job) in enumerate(self.plan.large.items())]
-        first = (self._copying(crew, *each, passes=[0]) for each in large)
-        crew.run_all([*first, [self._small_stage(crew)]], beat)
+        first = (self._copying(runner, *each, passes=[0]) for each in large)
+        runner.run_all([*first, [self._small_stage(runner)]], beat)
         two_passes = [each for each in large if len(each[2].steps) > 1]
         if two_passes:
             journal.write()
             left = self._parts.n_missing()
             ready = [each for each in two_passes if not left[self._passes.first(each[0])]]
-            crew.run_all((self._copying(crew, *each, passes=[1]) for each in ready), beat)
+            runner.run_all((self._copying(runner, *each, passes=[1]) for each in ready), beat)
         journal.save()
         left = self._parts.n_missing()
         n_left = sum(left[at] for at in self._passes.copying())
@@ -238,7 +238,7 @@ class TreeCopy:
         return n_left
 
     def _copying(
-        self, crew: Crew, number: int, path: str, job: CopyJob, *, passes: Sequence[int]
+        self, runner: TaskRunner, number: int, path: str, job: CopyJob, *, passes: Sequence[int]
     ) -> Iterator[Stage]:
         """Yield some of the passes over one of the larger arrays."""
         journal, first = self._journal, self._passes.first(number)
@@ -260,19 +260,19 @@ class TreeCopy:
             name_array(error)
 
         name_array = self._naming("copying", path)
-        yield from job.copy_stages(crew, self._fence(first), pending, done, failed=failed)
+        yield from job.copy_stages(runner, self._fence(first), pending, done, failed=failed)
         self._note_changes(path, job.narrowing, 0 if job.narrowing is None else job.narrowing.n_changed)
 
-    def _chains(self, crew: Crew) -> Iterator[Chain]:
+    def _chains(self, runner: TaskRunner) -> Iterator[Chain]:
         for number, (path, job) in enumerate(self.plan.large.items()):
             if not self._journal.is_done(number, LARGE):
-                yield self._stages_of(crew, number, path, job)
-        yield [self._small_stage(crew)]
+                yield self._stages_of(runner, number, path, job)
+        yield [self._small_stage(runner)]
         if self._how.verify:  # the process that copied them may not have done it
             for at, number in self._done_before:
-                yield self._comparison(crew, at, number)
+                yield self._comparison(runner, at, number)
 
-    def _comparison(self, crew: Crew, at: int, number: int) -> Iterator[Stage]:
+    def _comparison(self, runner: TaskRunner, at: int, number: int) -> Iterator[Stage]:
         """Yield the stages that compare an array copied earlier with its source."""
         if at == SMALL:
             path, job = self.plan.small[number].path, self._small.job(self.plan.small[number])
@@ -281,9 +281,9 @@ class TreeCopy:
             path, job = list(self.plan.large.items())[number]
 
         failed = self._naming("verifying", path)
-        yield from job.verify_stages(crew, self._fence(SMALL), lambda nbytes: None, failed=failed)
+        yield from job.verify_stages(runner, self._fence(SMALL), lambda nbytes: None, failed=failed)
 
-    def _small_stage(self, crew: Crew) -> Stage:
+    def _small_stage(self, runner: TaskRunner) -> Stage:
         plan, journal = self.plan, self._journal
         work = Work("copy-arrays", [self._small], self._fence(SMALL))
 
@@ -293,7 +293,7 @@ class TreeCopy:
                 self._note_changes(array.path, array.narrowing, result.n_changed)
                 self._progress(array.path, result.nbytes)
 
-        return crew.stage(
+        return runner.stage(
             work,
             0,
             journal.missing(SMALL),
@@ -303,7 +303,7 @@ class TreeCopy:
             name=lambda number: f"the copy of {plan.small[number].path}",
         )
 
-    def _stages_of(self, crew: Crew, number: int, path: str, job: CopyJob) -> Iterator[Stage]:
+    def _stages_of(self, runner: TaskRunner, number: int, path: str, job: CopyJob) -> Iterator[Stage]:
         """Yield the passes over one of the larger arrays, then make it an array."""
         journal, first = self._journal, self._passes.first(number)
         passes = range(first, first + len(job.steps))
@@ -316,13 +316,13 @@ class TreeCopy:
 
         if self._session:
             job.publish()
-        yield from self._copying(crew, number, path, job, passes=range(len(job.steps)))
+        yield from self._copying(runner, number, path, job, passes=range(len(job.steps)))
         try:
             journal.write()
             job.check_passes([journal.fingerprint(at) for at in passes])
             if self._how.verify:
                 fence = self._fence(first)
-                yield from job.verify_stages(crew, fence, lambda nbytes: None, failed=distrust)
+                yield from job.verify_stages(runner, fence, lambda nbytes: None, failed=distrust)
             job.check_source()
             if not self._session or self._how.keep_fingerprint:
                 job.publish(journal.fingerprint(passes[-1]) if self._how.keep_fingerprint else None)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from chunkwise.copying.plain_read import read_plainly
 from chunkwise.copying.stored_node import check_array_visible
-from chunkwise.copying.work import Crew, Work
+from chunkwise.copying.work import TaskRunner, Work
 from chunkwise.core.api.copy import divide
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.binding import JSON
@@ -39,7 +39,7 @@ class ValueDifferences(NamedTuple):
 
 
 def compare_values(
-    left: TensorStore, right: TensorStore, crew: Crew, progress: Callable[[int], object]
+    left: TensorStore, right: TensorStore, runner: TaskRunner, progress: Callable[[int], object]
 ) -> ValueDifferences:
     """Return how many elements of two arrays of the same shape and type differ, and the first that do."""
     nbytes = n_different = 0
@@ -54,7 +54,7 @@ def compare_values(
         progress(found.nbytes)
 
     blocks = divide(left, right)
-    crew.run(Work("diff", [_DiffStep(left, right, blocks)]), 0, [(0, blocks.n_blocks)], done)
+    runner.run(Work("diff", [_DiffStep(left, right, blocks)]), 0, [(0, blocks.n_blocks)], done)
     return ValueDifferences(nbytes, n_different, firsts[0] if firsts else None)
 
 

@@ -22,7 +22,7 @@ from chunkwise.copying.executors import Workers, workers_of
 from chunkwise.copying.fingerprint import fill_fingerprint, kept_fingerprint
 from chunkwise.copying.part import Part
 from chunkwise.copying.verify_step import SHOWN, BadKey, Found, Some, VerifyStep
-from chunkwise.copying.work import Crew, Work
+from chunkwise.copying.work import TaskRunner, Work
 from chunkwise.core.engine.together import is_slow, together
 from chunkwise.core.trees.attributes import node_attributes
 from chunkwise.core.trees.consolidated_tree import check_consolidated
@@ -85,7 +85,7 @@ def verify_nodes(
     share = _Share(part or Part(1, 1))
     store = root.location.store
     workers = workers_of(workers)
-    with Crew(workers) as crew:
+    with TaskRunner(workers) as runner:
         # Where requests take long, those for many small arrays are made together, in this process.
         many = workers.unasked and share.is_all and is_slow(store)
         walked = walk(root)
@@ -93,7 +93,7 @@ def verify_nodes(
             begun = together(store, partial(_begin, whole=many), [node for _, node in some])
             for (name, node), array in zip(some, begun, strict=True):
                 if array is not None:
-                    found = _verify_array(array, crew, progress, share)
+                    found = _verify_array(array, runner, progress, share)
                 else:
                     found = _verify_group(node, share)
                 if found is not None:
@@ -161,7 +161,7 @@ class _Share:
 
 
 def _verify_array(
-    begun: _Begun, crew: Crew, advance: Callable[[int], object], share: _Share
+    begun: _Begun, runner: TaskRunner, advance: Callable[[int], object], share: _Share
 ) -> NodeReport | None:
     """Check the chunks of one array that are the part's, None if there are none."""
     node, step, kept, problem, ready = begun
@@ -198,7 +198,7 @@ def _verify_array(
         advance(found.nbytes)
 
     if ready is None:
-        crew.run(Work("verify", [step]), 0, [tasks], done)
+        runner.run(Work("verify", [step]), 0, [tasks], done)
     else:
         done(*tasks, ready)
     if outside.n:

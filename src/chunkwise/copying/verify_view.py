@@ -11,7 +11,7 @@ from chunkwise.copying.part import Part
 from chunkwise.copying.stored_node import check_array_visible
 from chunkwise.copying.verify import NodeReport
 from chunkwise.copying.verify_step import BadKey
-from chunkwise.copying.work import Crew, Work
+from chunkwise.copying.work import TaskRunner, Work
 from chunkwise.core.api.copy import divide
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.plan.blocks import Blocks
@@ -49,8 +49,8 @@ def verify_view(
         progress(found.nbytes)
 
     if start < stop:
-        with Crew(workers_of(workers)) as crew:
-            crew.run(Work("verify", [_ReadStep(store, blocks)]), 0, [(start, stop)], done)
+        with TaskRunner(workers_of(workers)) as runner:
+            runner.run(Work("verify", [_ReadStep(store, blocks)]), 0, [(start, stop)], done)
     report.bad.sort()
     return report
 

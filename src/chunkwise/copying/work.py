@@ -31,7 +31,7 @@ from chunkwise.core.engine.pool import work_here
 from chunkwise.errors import AbortedError, ChunkwiseError, FailedPreconditionError
 from chunkwise.version import __version__
 
-__all__ = ["Crew", "DivisibleStep", "Step", "Stop", "Work"]
+__all__ = ["DivisibleStep", "Step", "Stop", "TaskRunner", "Work"]
 
 _MOST_KEPT = 4
 
@@ -161,8 +161,8 @@ def _loaded(name: str, blob: bytes) -> Work:
     return work
 
 
-class Crew:
-    """Workers at work; a context manager."""
+class TaskRunner:
+    """Runs tasks with workers; a context manager."""
 
     def __init__(self, workers: Workers) -> None:
         self.workers = workers
@@ -192,8 +192,8 @@ class Crew:
             return self._opened.executor.submit(work.part(step, start, stop), step, start, stop)
 
         self._stops.add(work.stop)
-        ranges, tally = list(pending), self.workers.tally
-        tally.n_begun += sum(max(0, stop - start) for start, stop in ranges)
+        ranges, counts = list(pending), self.workers.task_counts
+        counts.n_begun += sum(max(0, stop - start) for start, stop in ranges)
 
         def counted(start: int, stop: int, result: object) -> None:
             if result is None:
@@ -201,7 +201,7 @@ class Crew:
                     f"the executor gave None for tasks {start} to {stop} of {work.what}: the future that its "
                     "submit() returns has to give what the function returns"
                 )
-            tally.n_done += stop - start
+            counts.n_done += stop - start
             done(start, stop, result)
 
         writes = work.fence is not None and work.fence.writes

@@ -22,7 +22,7 @@ from chunkwise.copying.difference import (
     layout_differences,
 )
 from chunkwise.copying.value_difference import FirstDifference, as_json, compare_values, different
-from chunkwise.copying.work import Crew
+from chunkwise.copying.work import TaskRunner
 from chunkwise.extension import JSON
 from chunkwise.extension.trees import Node
 from chunkwise.hdmf.model.element import Element
@@ -50,14 +50,14 @@ def differences_of_nodes(
     attributes: bool,
     values: bool,
     layout: bool,
-    crew: Crew,
+    runner: TaskRunner,
     progress: Progress,
 ) -> Iterator[Difference] | None:
     """Yield the differences of two HDMF files, or of parts of them; None if one of them isn't HDMF."""
     found = [enclosing_store(node) for node in (left, right)]
     if found[0] is None or found[1] is None:
         return None
-    comparison = _Comparison(found[0].store, found[1].store, attributes, values, layout, crew, progress)
+    comparison = _Comparison(found[0].store, found[1].store, attributes, values, layout, runner, progress)
     return comparison.run(found[0].path, found[1].path)
 
 
@@ -76,7 +76,7 @@ class _Comparison:
     attributes: bool
     values: bool
     layout: bool
-    crew: Crew
+    runner: TaskRunner
     progress: Progress
 
     def __post_init__(self) -> None:
@@ -164,7 +164,7 @@ class _Comparison:
     def _values(self, name: str, x: Dataset, y: Dataset) -> Iterator[Difference]:
         stores = [_large_array(dataset) for dataset in (x, y)]
         if stores[0] is not None and stores[1] is not None:
-            found = compare_values(stores[0], stores[1], self.crew, self.progress)
+            found = compare_values(stores[0], stores[1], self.runner, self.progress)
             n_different, first = found.n_different, found.first
         else:
             n_different, first = self._rows(x, y)

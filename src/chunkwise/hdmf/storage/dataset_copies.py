@@ -26,7 +26,7 @@ from chunkwise.copying.fence import Fence
 from chunkwise.copying.journal import Journal
 from chunkwise.copying.journal_document import read_journal
 from chunkwise.copying.new_array import open_array
-from chunkwise.copying.work import Crew, Work
+from chunkwise.copying.work import TaskRunner, Work
 from chunkwise.errors import (
     ChunkwiseError,
     DataCorruptionError,
@@ -131,14 +131,14 @@ class DatasetCopies:
             journal.begin()
         self.begun = True
         try:
-            with Crew(self._workers) as crew:
-                self._drive(crew, "convert", steps, journal.missing, journal.mark)
+            with TaskRunner(self._workers) as runner:
+                self._drive(runner, "convert", steps, journal.missing, journal.mark)
                 self._check(steps, journal.fingerprint, "intermediate array")
                 for each in self._datasets:
                     if each.plan.intermediate is not None:
                         delete_intermediates(self.location.child(each.path[1:]))
                 if self._verify:
-                    self._compare(crew)
+                    self._compare(runner)
         except BaseException as e:  # an interrupt too
             with suppress(ChunkwiseError):  # such as a full disk, which is why we are here
                 if isinstance(e, DataCorruptionError):
@@ -151,7 +151,7 @@ class DatasetCopies:
         if self._journal is not None:
             self._journal.delete()
 
-    def _compare(self, crew: Crew) -> None:
+    def _compare(self, runner: TaskRunner) -> None:
         """Read sources and copies again, with the plain reader."""
         steps = [each.arrays.verify_steps(each.plan, None) for each in self._datasets]
         sums = [0] * sum(map(len, steps))
@@ -163,12 +163,12 @@ class DatasetCopies:
             sums[at] = (sums[at] + fingerprint) & _MASK
 
         flat = [step for each in steps for step in each]
-        self._drive(crew, "verify", steps, everything, add)
+        self._drive(runner, "verify", steps, everything, add)
         self._check(steps, sums.__getitem__, "copy")
 
     def _drive(
         self,
-        crew: Crew,
+        runner: TaskRunner,
         what: str,
         steps: Sequence[Sequence[CopyStep]],  # of each dataset
         pending: Callable[[int], Sequence[tuple[int, int]]],
@@ -187,7 +187,7 @@ class DatasetCopies:
         for dataset, own in zip(self._datasets, steps, strict=True):
             for _ in own:
                 try:
-                    crew.run(work, at, pending(at), done, journal.beat)
+                    runner.run(work, at, pending(at), done, journal.beat)
                     journal.write()  # late tasks do nothing any more
                 except ChunkwiseError as e:
                     raise prefix(e, f"dataset {dataset.path}") from None

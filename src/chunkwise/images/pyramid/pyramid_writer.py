@@ -20,7 +20,7 @@ from chunkwise.copying.executors import Workers
 from chunkwise.copying.journal import Journal
 from chunkwise.copying.journal_document import read_journal
 from chunkwise.copying.new_array import open_array
-from chunkwise.copying.work import Crew, Work
+from chunkwise.copying.work import TaskRunner, Work
 from chunkwise.errors import AbortedError, ChunkwiseError, DataCorruptionError, prefix
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import (
@@ -168,7 +168,7 @@ class PyramidWriter:
     def _write(self, wanted: Callable[[], bool]) -> Pyramid | None:
         plan = self._plan
         arrays: list[TensorStore] = []
-        with Crew(self._workers) as crew:
+        with TaskRunner(self._workers) as runner:
             while (number := len(arrays)) < len(plan.levels):
                 if number < self._start:
                     arrays.append(open_array(self._location.child(plan.names[number]), read=True))
@@ -179,11 +179,11 @@ class PyramidWriter:
                     self._advance(number, self._writers[number].nbytes)
                     continue
                 source = self._source_of(number, arrays[-1] if arrays else None)
-                made = self._write_levels(crew, number, source, wanted)
+                made = self._write_levels(runner, number, source, wanted)
                 if not wanted():
                     return None
                 arrays += made
-            if self._verified and not self._verify(crew, arrays, wanted):
+            if self._verified and not self._verify(runner, arrays, wanted):
                 return None
         self._journal.write()  # or another process may have finished it
         arrays[self._start :] = [writer.commit() for writer in self._writers[self._start :]]
@@ -206,7 +206,7 @@ class PyramidWriter:
         )
 
     def _write_levels(
-        self, crew: Crew, number: int, source: TensorStore, wanted: Callable[[], bool]
+        self, runner: TaskRunner, number: int, source: TensorStore, wanted: Callable[[], bool]
     ) -> list[TensorStore]:
         """Write a level, and those that are made with it; return them, or none if they aren't wanted."""
         writers = self._writers[number:]
@@ -229,7 +229,7 @@ class PyramidWriter:
                 work.stop.set()
 
         try:
-            crew.run(work, 0, journal.missing(), done, tick)
+            runner.run(work, 0, journal.missing(), done, tick)
             journal.write()  # late tasks do nothing any more
         except BaseException as e:
             with suppress(ChunkwiseError):
@@ -244,7 +244,7 @@ class PyramidWriter:
         journal.delete()
         return made
 
-    def _verify(self, crew: Crew, arrays: list[TensorStore], wanted: Callable[[], bool]) -> bool:
+    def _verify(self, runner: TaskRunner, arrays: list[TensorStore], wanted: Callable[[], bool]) -> bool:
         """Compare each level with the one before, downsampled; return False if it isn't wanted any more."""
         steps = []
         for number in range(self._start, len(arrays)):
@@ -262,7 +262,7 @@ class PyramidWriter:
                     work.stop.set()
 
             try:
-                crew.run(work, at, [(0, step.blocks.n_blocks)], done, self._journal.beat)
+                runner.run(work, at, [(0, step.blocks.n_blocks)], done, self._journal.beat)
             except DataCorruptionError as e:
                 self._journal.restart()  # the levels below were made of it
                 raise prefix(e, f"Level {self._plan.names[number]}") from None
