@@ -5,15 +5,18 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import xarray as xr
 from failing_store import FailingStore, contents, place_in, replaced_or_not
 
 import chunkwise
+from chunkwise import create_n5_blocks
 from chunkwise.copying.array_template import ArrayTemplate
 from chunkwise.copying.new_array import create_array
 from chunkwise.copying.target import target_spec
@@ -23,6 +26,7 @@ from chunkwise.core.kvstore.file import FileStore
 from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.core.kvstore.protocol import KvStoreDriver
 from chunkwise.errors import AlreadyExistsError, StorageError
+from chunkwise.xarray import write_dataset, write_datatree
 
 OLD, NEW = np.arange(10), np.arange(7) * 3
 DRIVERS = {"zarr3": "zarr3", "zarr2": "zarr", "n5": "n5"}
@@ -320,6 +324,8 @@ def _broken(domain: Any, output: Any, parameters: Any) -> None:
     output[...] = 1
 
 
+DATASET = xr.Dataset({"a": ("x", NEW), "b": ("x", NEW * 2)})
+BLOCKS: dict[str, Any] = {"dimensions": [4], "block_size": [2], "data_type": "uint8"}
 MAKERS: dict[str, Callable[[KvStoreDriver, str], object]] = {
     "create_array": lambda store, format: chunkwise.create_array(
         place_in(store, "t/deep/far/away/"), NEW, chunks=(2,), format=format, attributes={"a": 1}
@@ -329,6 +335,17 @@ MAKERS: dict[str, Callable[[KvStoreDriver, str], object]] = {
         place_in(store, "t/far/away/"), format=format
     ),
     "Group.create_group": lambda store, _: _group(store).create_group("far/away", attributes={"a": 1}),
+    "write_dataset": lambda store, format: write_dataset(
+        DATASET, place_in(store, "t/far/away/"), format=format
+    ),
+    "write_datatree": lambda store, format: write_datatree(
+        xr.DataTree.from_dict({"/": DATASET, "/below": DATASET}),
+        place_in(store, "t/far/away/"),
+        format=format,
+    ),
+    "create_n5_blocks": lambda store, format: (
+        format == "n5" and create_n5_blocks(place_in(store, "t/far/away/"), **BLOCKS)
+    ),
     "array of a template": lambda store, format: create_array(
         place_in(store, "t/far/away/"), target_spec(ArrayTemplate((4,), DataType("int16")), format)
     ),
@@ -336,17 +353,20 @@ MAKERS: dict[str, Callable[[KvStoreDriver, str], object]] = {
 
 
 @pytest.mark.each_once
+@pytest.mark.parametrize("kind", ["memory", "file"])
 @pytest.mark.parametrize("format", DRIVERS)
 @pytest.mark.parametrize("maker", MAKERS)
-def test_a_new_node_is_whole_or_not_there(maker: str, format: str) -> None:
+def test_a_new_node_is_whole_or_not_there(
+    maker: str, format: str, kind: str, new_store: Callable[[str], Callable[[], KvStoreDriver]]
+) -> None:
     found = replaced_or_not(
-        MemoryStore,
+        new_store(kind),
         lambda store: _fill(store, format),
         lambda store: MAKERS[maker](store, format),
         _full,
         (StorageError,),
     )
-    assert "old" in found
+    assert "old" in found or (maker == "create_n5_blocks" and format != "n5")
 
 
 @pytest.mark.parametrize("format", DRIVERS)
@@ -385,3 +405,31 @@ def test_new_nodes_have_the_format_of_the_group_above(format: str, tmp_path: Pat
     assert chunkwise.open_group(tmp_path / "a" / "b" / "c" / "d", "a").format == format
     chunkwise.create_array(tmp_path / "a" / "b" / "x", NEW)
     assert chunkwise.open_group(tmp_path / "a")["b/x"].read().result().tolist() == NEW.tolist()
+
+
+@pytest.mark.parametrize("format", DRIVERS)
+@pytest.mark.parametrize("maker", MAKERS)
+def test_no_directory_is_left_after_a_failure(
+    maker: str, format: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In N5 an empty one is a group, and in all formats it would be in the way the next time."""
+    _fill(FileStore(tmp_path, sync=False), format)
+    before = sorted(tmp_path.rglob("*"))
+    written = os.write
+
+    def write(fd: int, value: Any, left: Iterator[int]) -> int:
+        if next(left) == 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return written(fd, value)
+
+    for n in range(0, 40, 3):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "write", partial(write, left=count(n, -1)))
+            try:
+                MAKERS[maker](FileStore(tmp_path, sync=False), format)
+            except StorageError:
+                found = [path for path in sorted(tmp_path.rglob("*")) if not path.name.endswith(".__lock")]
+                assert found == before
+            else:
+                return
+    raise AssertionError("it never ended")

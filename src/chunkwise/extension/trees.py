@@ -28,6 +28,8 @@ from chunkwise.core.trees.new_location import (
     check_outside_arrays,
     check_replaceable,
     create_parents,
+    parents_made,
+    remove_groups,
     suggested_format,
 )
 from chunkwise.core.trees.node import (
@@ -90,9 +92,11 @@ __all__ = [
     "node_attributes",
     "node_of",
     "nothing_at",
+    "parents_made",
     "parse_snapshot",
     "read_attributes",
     "read_document",
+    "remove_groups",
     "replacing",
     "require_node",
     "split_path",

@@ -24,6 +24,7 @@ from chunkwise.extension.trees import (
     check_outside_arrays,
     locate,
     located,
+    parents_made,
 )
 from chunkwise.n5.block_values import Kind
 from chunkwise.n5.blocks import N5Blocks
@@ -157,16 +158,15 @@ def create_n5_blocks(
     check_outside_arrays(location)
     check_free(location, "n5")
     key = location.path + ATTRIBUTES_KEY
-    while True:
-        stored = location.store.read(key)
-        existing: Any = {} if stored.value is None else load_document(stored.value)
-        if not is_marker(existing):
-            raise AlreadyExistsError(f"{location.store.describe(key)} is there already")
-        generation = MISSING_GENERATION if stored.value is None else stored.generation
-        if (
-            location.store.write(key, dump_document({**existing, **document}), if_equal=generation)
-            is not None
-        ):
-            break
-    mark_container(location, text=data_type == "string")
+    with parents_made(location, "n5", text=data_type == "string"):
+        while True:
+            stored = location.store.read(key)
+            existing: Any = {} if stored.value is None else load_document(stored.value)
+            if not is_marker(existing):
+                raise AlreadyExistsError(f"{location.store.describe(key)} is there already")
+            generation = MISSING_GENERATION if stored.value is None else stored.generation
+            whole = dump_document({**existing, **document})
+            if location.store.write(key, whole, if_equal=generation) is not None:
+                break
+        mark_container(location, text=data_type == "string")  # it may be the container itself
     return found

@@ -19,10 +19,10 @@ from chunkwise.extension.trees import (
     find_documented,
     find_node,
     locate,
+    remove_groups,
     split_path,
     suggested_format,
     tree_format,
-    update_consolidated,
 )
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
@@ -31,7 +31,6 @@ from chunkwise.xarray.members import Member, member_of, members_of
 __all__ = ["DatasetTarget"]
 
 _FORMATS = ("zarr3", "zarr2", "n5")
-_GROUP_DOCUMENTS = ("zarr.json", ".zmetadata", ".zgroup", ".zattrs", "attributes.json")
 
 
 class DatasetTarget:
@@ -203,7 +202,4 @@ class DatasetTarget:
         with suppress(ChunkwiseError):  # the store may have failed for good
             if self._replacement is not None:
                 self._replacement.discard()
-            for at in self._made:
-                for key in _GROUP_DOCUMENTS:
-                    at.store.delete(at.path + key)
-                update_consolidated(at.store, at.path)
+            remove_groups(self._made[::-1])

@@ -14,6 +14,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NamedTuple, TypeVar
 
 from chunkwise.core.kvstore.file_error import file_error
@@ -49,15 +50,20 @@ def replace_file(
     """Replace the file `path` by the output of ``fill(fd, value)``; return its generation."""
     # Returns None, writing nothing, if `if_equal` is neither empty nor the current generation.
     replace = _replace_in_place if how.locking == "non_atomic" else _replace_by_rename
-    for attempt in range(MOST_LOST):
-        try:
-            generation = replace(path, fill, value, if_equal, how)
-            break
-        except FileNotFoundError as e:
-            # The directory is missing, or was removed together with the lock file by delete_range.
-            if attempt == MOST_LOST - 1 or isinstance(e, ChunkwiseError):
-                raise
-            make_directories(os.path.dirname(path), sync=how.sync)
+    made: list[str] = []
+    try:
+        for attempt in range(MOST_LOST):
+            try:
+                generation = replace(path, fill, value, if_equal, how)
+                break
+            except FileNotFoundError as e:
+                # The directory is missing, or was removed together with the lock file by delete_range.
+                if attempt == MOST_LOST - 1 or isinstance(e, ChunkwiseError):
+                    raise
+                make_directories(os.path.dirname(path), made, sync=how.sync)
+    except BaseException:  # an interrupt too: in N5, an empty directory is a group
+        _remove_empty(made)
+        raise
     if how.sync and how.sync_directory and generation is not None:
         sync_directory(os.path.dirname(path))
     return generation
@@ -132,8 +138,15 @@ def _unlink(path: str) -> bool:
     return True
 
 
-def make_directories(directory: str, *, sync: bool, attempts: int = MOST_LOST) -> None:
-    """Create `directory` and missing parents; with `sync`, their names are on disk too."""
+def _remove_empty(directories: list[str]) -> None:
+    """Remove directories from the last on, as far as nothing is in them; other writers make them again."""
+    with suppress(OSError):
+        for directory in reversed(directories):
+            os.rmdir(directory)
+
+
+def make_directories(directory: str, made: list[str], *, sync: bool, attempts: int = MOST_LOST) -> None:
+    """Create `directory` and missing parents, and append them to `made`; with `sync`, names are on disk."""
     # Others may delete a new directory at once, hence `attempts`; but a file system that allows no new
     # directories, such as /proc, fails each time.
     try:
@@ -145,9 +158,10 @@ def make_directories(directory: str, *, sync: bool, attempts: int = MOST_LOST) -
     except FileNotFoundError:
         if not attempts:
             raise
-        make_directories(os.path.dirname(directory), sync=sync)
-        make_directories(directory, sync=sync, attempts=attempts - 1)
+        make_directories(os.path.dirname(directory), made, sync=sync)
+        make_directories(directory, made, sync=sync, attempts=attempts - 1)
         return
+    made.append(directory)
     if sync:
         sync_directory(os.path.dirname(directory))
 

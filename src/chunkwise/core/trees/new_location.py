@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
-from itertools import chain, pairwise
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import chain, pairwise, takewhile
 from pathlib import PurePath
 
 from chunkwise.core.base.binding import dump
 from chunkwise.core.driver.n5.document import is_marker
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import tree_format
-from chunkwise.core.kvstore.protocol import MISSING_GENERATION
+from chunkwise.core.kvstore.key_range import KeyRange
+from chunkwise.core.kvstore.protocol import MISSING_GENERATION, WithDirectories, offers
 from chunkwise.core.kvstore.staging import is_staging
 from chunkwise.core.trees.consolidated import update_consolidated
 from chunkwise.core.trees.container import CONTAINER_FORMAT, check_container, mark_container
@@ -36,6 +37,7 @@ __all__ = [
     "check_vacant",
     "create_parents",
     "format_of_new",
+    "parents_made",
     "remove_groups",
     "suggested_format",
 ]
@@ -143,9 +145,10 @@ def check_declared(node: Node) -> None:
 
 def create_parents(location: Location, format: str, *, text: bool = False) -> list[Location]:
     """Make the Zarr groups between an array and the nearest group above, or mark its N5 container."""
-    # Returns the new groups, from the top down.
+    # Returns the new groups, from the top down; in N5 the new directories, which are groups.
     made: list[Location] = []
     if format == CONTAINER_FORMAT:
+        made = _missing_directories(location)
         mark_container(location, text=text)
         return made
     rules = tree_format(format)
@@ -174,11 +177,33 @@ def create_parents(location: Location, format: str, *, text: bool = False) -> li
     return made
 
 
+def _missing_directories(location: Location) -> list[Location]:
+    """Return the places above `location` that become directories with it, from the top down."""
+    if not offers(location.store, WithDirectories):
+        return []
+    there = location.store.is_directory
+    return list(takewhile(lambda at: at.path and not there(at.path[:-1]), location.parents))[::-1]
+
+
+@contextmanager
+def parents_made(location: Location, format: str, *, text: bool = False) -> Iterator[list[Location]]:
+    """Make the groups above a new node, as `create_parents` does; remove them again if the block fails."""
+    # The block may append other groups that it makes.
+    made = create_parents(location, format, text=text)
+    try:
+        yield made
+    except BaseException:  # an interrupt too
+        with suppress(ChunkwiseError):  # the store may have failed permanently
+            remove_groups(made)
+        raise
+
+
 def remove_groups(made: Sequence[Location]) -> None:
     """Remove new groups, from the last, as long as they are empty."""
     for location in reversed(made):
-        below = location.store.list_children(location.path)
-        if below.prefixes or not all(key[len(location.path) :] in DOCUMENTS for key in below.keys):
+        keys = KeyRange.of_prefix(location.path)  # not its directories, some of which may be empty
+        below = location.store.list(keys.start, keys.stop)
+        if not all(key[len(location.path) :] in DOCUMENTS for key in below):
             return
         delete_own(location)
         update_consolidated(location.store, location.path)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from chunkwise import Attributes, create_container
 from chunkwise.errors import AlreadyExistsError
@@ -16,6 +17,7 @@ from chunkwise.extension.trees import (
     create_parents,
     dump_like,
     find_node,
+    parents_made,
     require_node,
     tree_format,
     update_consolidated,
@@ -68,14 +70,17 @@ class PyramidGroup:
         if not node.implicit and node.format != format:
             raise AlreadyExistsError(f"{location.text} is a {node.format} group, and the pyramid is {format}")
 
-    def create(self) -> None:
-        """Make the group, and those above it."""
+    @contextmanager
+    def created(self) -> Iterator[None]:
+        """Make the group, and those above it; remove them again if the block fails."""
         location, format = self._location, self._convention.format
         if tree_format(format).has_containers and container_root(location) is None:
             create_container(location)
-        create_parents(location, format)
-        if _write_group(location, format):
-            update_consolidated(location.store, location.path)
+        with parents_made(location, format) as made:
+            if _write_group(location, format):
+                made.append(location)
+                update_consolidated(location.store, location.path)
+            yield
 
     def clear(self) -> None:
         """Remove the attributes of a pyramid; a level that stays remains an image."""

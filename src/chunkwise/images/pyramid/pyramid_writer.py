@@ -137,8 +137,8 @@ class PyramidWriter:
             writer.clear()
         if self._overwrite:
             location.store.delete(location.path + JOURNAL)
-        self._group.create()
-        self._journal.begin()
+        with self._group.created():
+            self._journal.begin()
 
     def _check(self) -> bool:
         """Raise for what is in the way; return whether an unfinished pyramid is to be gone on with."""
