@@ -26,6 +26,7 @@ from chunkwise.errors import InvalidArgumentError
 __all__ = [
     "FINGERPRINT",
     "NAMES",
+    "TEMPLATE_OPTIONS",
     "UNITS",
     "ArrayTemplate",
     "compressor_of",
@@ -45,6 +46,9 @@ FINGERPRINT = "chunkwise_fingerprint"
 
 UNITS = "dimension_units"
 """Attribute in which TensorStore keeps the units of a Zarr v3 array."""
+
+TEMPLATE_OPTIONS = ("chunks", "shards", "codec", "checksum", "fill_value", "dtype", "names", "units")
+"""Options of a copy, which replace what the template has."""
 
 
 @dataclass(frozen=True)
@@ -120,10 +124,10 @@ def data_type(dtype: Any) -> DataType:
 
 def template_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of a copy as fields of a template; raise InvalidArgumentError for unknown ones."""
-    known = ("chunks", "shards", "codec", "checksum", "fill_value", "dtype", "names", "units")
     for name in options:
-        if name not in known:
-            raise InvalidArgumentError(f"options: expected some of {', '.join(known)}, not {name!r}")
+        if name not in TEMPLATE_OPTIONS:
+            known = ", ".join(TEMPLATE_OPTIONS)
+            raise InvalidArgumentError(f"options: expected some of {known}, not {name!r}")
     out = dict(options)
     if isinstance(out.get("codec"), str):
         out["codec"] = parse_compressor(out["codec"])

@@ -21,7 +21,7 @@ from chunkwise.copying.executors import Workers, workers_of
 from chunkwise.copying.journal_document import read_journal
 from chunkwise.core.kvstore.take_place import delete_all_below
 from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, NotFoundError
-from chunkwise.extension.inside import as_nbytes
+from chunkwise.extension.inside import as_nbytes, options_of
 from chunkwise.extension.trees import Replacement
 from chunkwise.hdmf.backend.io import ZarrIO
 from chunkwise.hdmf.model.place import Place, place_of, source_name
@@ -62,6 +62,7 @@ def open_source(path: Place, **options: Any) -> HDMFIO:
     return io
 
 
+@options_of(ZarrIO)
 def convert(
     source: Place,
     target: Place,

@@ -17,7 +17,7 @@ from chunkwise.copying.pictures import natural
 from chunkwise.copying.source import open_source, open_view
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError
 from chunkwise.extension import JSON
-from chunkwise.extension.inside import parameters_of_others, read_bounded, with_storage_options
+from chunkwise.extension.inside import read_bounded, with_storage_options
 from chunkwise.extension.trees import Location, LocationLike, find_node, inside_file, locate, tree_format
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
@@ -40,7 +40,6 @@ Multiscale: TypeAlias = MultiscaleImage | Plate | Well | ImageCollection
 _SHOWN = 10
 
 
-@parameters_of_others("open_multiscale")
 def open_multiscale(
     place: LocationLike | Group | TensorStore,
     *,
