@@ -69,7 +69,7 @@ class ArrayTemplate:
     lists_names: bool = False  # whether a scalar is said to have no names, without which xarray can't read it
     units: tuple[Unit | None, ...] = ()
     attributes: Mapping[str, JSON] = field(default_factory=dict)
-    format: str | None = None  # of the array that this was read off
+    format: str | None = None  # of the array that this was read off; None for files read by reference
     document: Mapping[str, JSON] = field(default_factory=dict)  # its metadata
 
     def subset(self, shape: Sequence[int], dims: Sequence[int], steps: Sequence[int]) -> ArrayTemplate:
@@ -175,7 +175,7 @@ def template_of(store: TensorStore, node: Node, attributes: Mapping[str, JSON]) 
             kept.pop(name, None)
     for name in rules.own_members("array"):
         kept.pop(name, None)
-    document, codec = node.document, compressor_of(node)
+    document, codec = ({}, None) if node.own_format is None else (node.document, compressor_of(node))
     may_be_filter = rules.codecs.has_filters and not rules.codecs.is_chain
     if may_be_filter and document.get("compressor") is None and document.get("filters"):
         document, codec = _without_byte_filters(document, codec)
@@ -191,7 +191,7 @@ def template_of(store: TensorStore, node: Node, attributes: Mapping[str, JSON]) 
         lists_names=lists_names,
         units=units,
         attributes=kept,
-        format=node.format,
+        format=node.own_format,
         document=document,
     )
 

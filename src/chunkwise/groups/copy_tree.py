@@ -163,7 +163,7 @@ def prepare_tree_copy(
     here, there = find_source(source), locate(destination)
     check_apart(here, there)
     root = _group_at(source, here)
-    wanted = check_format(format or suggested_format(there, root.format) or "zarr3", group=True)
+    wanted = check_format(format or suggested_format(there, root.own_format) or "zarr3", group=True)
     tree = open_group(here, "r")
     if not (how.overwrite or how.go_on) and begun_at(there) is not None:
         raise unfinished(there)
