@@ -69,7 +69,8 @@ class ArrayTemplate:
     lists_names: bool = False  # whether a scalar is said to have no names, without which xarray can't read it
     units: tuple[Unit | None, ...] = ()
     attributes: Mapping[str, JSON] = field(default_factory=dict)
-    format: str | None = None  # of the array that this was read off; None for files read by reference
+    format: str | None = None  # of the array that this was read off; None if `is_foreign`
+    is_foreign: bool = False  # whether that is in a file of another format, read by reference
     document: Mapping[str, JSON] = field(default_factory=dict)  # its metadata
 
     def subset(self, shape: Sequence[int], dims: Sequence[int], steps: Sequence[int]) -> ArrayTemplate:
@@ -192,6 +193,7 @@ def template_of(store: TensorStore, node: Node, attributes: Mapping[str, JSON]) 
         units=units,
         attributes=kept,
         format=node.own_format,
+        is_foreign=node.own_format is None,
         document=document,
     )
 
