@@ -62,10 +62,10 @@ def differences_of_nodes(
 
 
 def differences_of_copy(
-    source: HdmfStore, copy: HdmfStore, compared: Collection[str], crew: Crew
+    source: HdmfStore, copy: HdmfStore, compared: Collection[str], runner: TaskRunner
 ) -> Iterator[Difference]:
     """Yield the differences of a copy from its source; the values of `compared` are known to be equal."""
-    return _Comparison(source, copy, True, True, False, crew, lambda nbytes: None, compared).run("/", "/")
+    return _Comparison(source, copy, True, True, False, runner, lambda nbytes: None, compared).run("/", "/")
 
 
 def _open_other(source: str) -> HdmfStore:

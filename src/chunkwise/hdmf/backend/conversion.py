@@ -20,7 +20,7 @@ from hdmf.spec import NamespaceCatalog
 
 from chunkwise.copying.executors import Workers, workers_of
 from chunkwise.copying.journal_document import read_journal
-from chunkwise.copying.work import Crew
+from chunkwise.copying.work import TaskRunner
 from chunkwise.core.kvstore.take_place import delete_all_below
 from chunkwise.errors import (
     AlreadyExistsError,
@@ -243,11 +243,11 @@ def _export(
             raise
 
 
-def _compare(src: HDMFIO, target: Location, compared: Collection[str], crew: Crew) -> None:
+def _compare(src: HDMFIO, target: Location, compared: Collection[str], runner: TaskRunner) -> None:
     """Compare the new store with its source: other values are an error, anything else a `LossWarning`."""
     source = src.store if isinstance(src, ZarrIO) else open_store(f"{src.source}|hdf5:")
     source.source = src.source
-    for found in differences_of_copy(source, open_store(target), compared, crew):
+    for found in differences_of_copy(source, open_store(target), compared, runner):
         if found.what == "values":
             raise DataCorruptionError(f"dataset /{found} (source | copy): it was not read as it was written")
         warnings.warn(f"the copy differs from its source: {found}", LossWarning, stacklevel=4)

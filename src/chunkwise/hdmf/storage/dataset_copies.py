@@ -65,7 +65,7 @@ class DatasetCopies:
         memory: int | None = None,  # of a process that works on it
         resume: bool = False,
         verify: bool = False,
-        compare: Callable[[Location, Collection[str], Crew], None] | None = None,  # all but these paths
+        compare: Callable[[Location, Collection[str], TaskRunner], None] | None = None,  # all but these paths
         progress: Callable[[int], object] = lambda nbytes: None,
     ) -> None:
         self.location = location
@@ -150,8 +150,8 @@ class DatasetCopies:
     def finish(self) -> None:
         """Compare the rest if wanted, and delete the journal: the store is there."""
         if self._verify and self._compare_rest is not None:
-            with Crew(self._workers) as crew:
-                self._compare_rest(self.location, {each.path for each in self._datasets}, crew)
+            with TaskRunner(self._workers) as runner:
+                self._compare_rest(self.location, {each.path for each in self._datasets}, runner)
         if self._journal is not None:
             self._journal.delete()
 
