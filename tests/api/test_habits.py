@@ -208,12 +208,18 @@ def test_an_unknown_argument_of_any_function() -> None:
 
 
 def test_an_unknown_argument_of_any_class() -> None:
-    for cls in public(type):
-        if "__init__" not in vars(cls) or getattr(cls, "_is_protocol", False) or issubclass(cls, Exception):
-            continue  # Python's own message names a function and the argument
+    told = set()
+    for cls in [cls for cls in public(type) if not issubclass(cls, Exception)]:
         positional, named = required(cls)
-        with pytest.raises(TypeError, match=rf"^{cls.__name__} .*\bnonsense\b"):
+        with pytest.raises(TypeError) as caught:
             cls(*positional, **named, nonsense=1)
+        if str(caught.value).startswith(f"{cls.__name__} got an unexpected argument 'nonsense'; "):
+            told.add(cls.__name__)
+        else:  # Python's own message names the class that has the function, and the argument
+            own = [base.__name__ for base in cls.__mro__[:-1]]
+            assert "nonsense" in str(caught.value) or "no arguments" in str(caught.value)
+            assert any(name in str(caught.value) for name in own) or cls in (chunkwise.Schema,)
+    assert {"NWBZarrIO", "ZarrIO", "ZarrDataIO", "File", "Store", "MultiscaleImage"} <= told
 
 
 def test_options_of_another_function_are_known() -> None:

@@ -52,7 +52,8 @@ class Later:
 def name_members(module: dict[str, Any], names: Iterable[str]) -> None:
     """Make `module` the ``__module__`` of the classes and functions in `names`, and of inner classes.
 
-    From then on they refuse unknown arguments with an error that says what to write instead.
+    From then on functions, and classes outside the core, refuse unknown arguments with an error that says
+    what to write instead.
     """
     # A class with two names keeps the first.
     for name in names:
@@ -67,8 +68,9 @@ def name_members(module: dict[str, Any], names: Iterable[str]) -> None:
 def _name_class(value: type, module: str, path: str) -> None:
     if not value.__module__.startswith(module + "."):
         return
+    if not value.__module__.startswith("chunkwise.core."):  # whose classes are made often
+        checked_class(value)
     value.__module__, value.__qualname__ = module, path
-    checked_class(value)
     _show_record(value)
     for name, inner in vars(value).items():
         if isinstance(inner, type) and not name.startswith("_"):

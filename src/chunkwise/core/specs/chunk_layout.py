@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, TypeAlias, Unpack
 
 from chunkwise.core.base.binding import JSON, MISSING, plain_json
-from chunkwise.core.base.unknown_names import options_of
 from chunkwise.core.grid.rectilinear import Sizes
 from chunkwise.core.index_space import Dim, IndexDomain
 from chunkwise.core.index_space.interval import sized
@@ -83,7 +82,6 @@ class ChunkLayout(LayoutConstraints):
     __slots__ = ()
     __hash__ = None  # type: ignore[assignment]
 
-    @options_of(ChunkLayoutKeywords.__annotations__)
     def __init__(self, json: JSON = MISSING, **keywords: Unpack[ChunkLayoutKeywords]) -> None:
         self._rank = self._inner_order = None
         self._grid_origin = self._chunk_shapes = ()

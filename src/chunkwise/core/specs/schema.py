@@ -8,7 +8,6 @@ from typing import Any, Unpack
 import numpy.typing as npt
 
 from chunkwise.core.base.binding import JSON, MISSING, not_too_deep, plain_json
-from chunkwise.core.base.unknown_names import options_of
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.index_space import IndexDomain, IndexingMixin, IndexTransform
 from chunkwise.core.specs.chunk_layout import ChunkLayout
@@ -78,7 +77,6 @@ class Schema(SchemaConstraints, IndexingMixin):
     __slots__ = ()
 
     @not_too_deep
-    @options_of(SchemaKeywords.__annotations__)
     def __init__(self, json: JSON = MISSING, **keywords: Unpack[SchemaKeywords]) -> None:
         self._rank = self._dtype = self._domain = self._codec = self._fill = self._units = None
         self._layout = ChunkLayout()
