@@ -98,10 +98,8 @@ def test_plain_text_stays():
     assert repr(array).startswith("TensorStore({") and repr(array.spec()).startswith("Spec({")
 
 
-def test_records_are_shown_as_they_print_themselves(tmp_path):
+def test_records_are_shown_in_words(tmp_path):
     pyramid = cw.downsample_pyramid(cw.array(np.zeros((8, 8), "u1")), tmp_path / "p.zarr", levels=2).result()
     assert "TensorStore (2, 2) uint8" in _text(pyramid._repr_html_())
     plan = cw.plan_copy(tmp_path / "p.zarr/0", tmp_path / "b.zarr")
     assert "1 task of 8 x 8" in _text(plan._repr_html_())
-    found = cw.diff(tmp_path / "p.zarr/0", tmp_path / "p.zarr/1")
-    assert str(found[0]) in _text(found[0]._repr_html_())

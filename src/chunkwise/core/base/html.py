@@ -92,9 +92,9 @@ def record_text(record: object) -> str:
 
 
 def record_html(record: object) -> str:
-    """Return a named tuple or dataclass as it prints itself, or else its members as a table."""
+    """Return the members of a named tuple or dataclass as a table, or the lines that it prints."""
     kind = type(record)
-    if kind.__str__ is not object.__str__:
+    if kind.__str__ is not object.__str__ and "\n" in str(record):
         return panel(kind.__name__, text_block(str(record)))
     rows = []
     for name, value in (members(record) or {}).items():
