@@ -72,7 +72,7 @@ _NO_LOCK = Instead(why="writers of parts of one chunk lose nothing")
 _IN_GROUP = Instead("chunkwise.open_group(path)[name]")
 _CODECS = Instead('codec=[{"name": "bytes"}, {"name": "gzip"}]', "all codecs of Zarr v3, in their order")
 _TOLERANCE = Instead(
-    "numpy.allclose(left, right, atol=1e-6)", "values are equal here or not; left, right: as read"
+    "numpy.allclose(left, right, atol=1e-6)", "of the arrays as read; here values are equal or not"
 )
 _IN_PATH = Instead(why="it belongs to the path")
 _STORE = Instead("chunkwise.store(dask_array, array[selection])")
