@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from pynwb import NWBHDF5IO, H5DataIO, NWBFile, TimeSeries
 
-from chunkwise import KvStore
+from chunkwise import KvStore, open_group
 from chunkwise.cli.main import main
 from chunkwise.core.trees.node import JOURNAL
 from chunkwise.errors import (
@@ -214,6 +214,18 @@ def test_small_datasets_are_verified_too(source: Path, tmp_path: Path) -> None:
         convert(source, tmp_path / "b", verify=True, progress=lambda nbytes: chunk.unlink(missing_ok=True))
     convert(source, tmp_path / "b", verify=True, resume=True)
     check(tmp_path / "b")
+
+
+def test_specifications_are_added_to_a_verified_copy(tmp_path: Path) -> None:
+    write(tmp_path / "a.nwb", {"small": DATA["small"]})
+    convert(tmp_path / "a.nwb", tmp_path / "b")
+    group = open_group(tmp_path / "b", "r+")
+    del group[group.attrs[".specloc"]], group.attrs[".specloc"]
+    group.consolidate()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", LossWarning)
+        convert(tmp_path / "b", tmp_path / "c", verify=True)
+    assert ".specloc" in open_group(tmp_path / "c").attrs
 
 
 def test_verified_without_its_broken_links(tmp_path: Path) -> None:
