@@ -6,7 +6,7 @@ from typing import Any
 
 from chunkwise import Context, Future, KvStore
 from chunkwise.extension import Members, kvstores
-from chunkwise.extension.inside import in_background
+from chunkwise.extension.inside import in_background, name_members
 
 __all__ = ["dump"]
 
@@ -50,3 +50,6 @@ def dump(base: KvStore, node: str | None = None, *, context: Context | None = No
         raise TypeError(f"base: expected a KvStore, got {type(base).__name__}")
     spec: Any = kvstores.find("ocdbt").parse(Members({"base": base._bound_spec()}))
     return in_background(spec.part_reader(node, context))
+
+
+name_members(globals(), __all__)

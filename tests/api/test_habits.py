@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
+import pickle
 import re
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -26,6 +30,20 @@ FUNCTIONS = {
     "read": [chunkwise.read],
 }
 """By the owner of their rows; an argument that a row says to write is tried with the first."""
+OTHER_FUNCTIONS = {
+    "diff": [chunkwise.diff],
+    "downsample_pyramid": [chunkwise.downsample_pyramid],
+    "from_dask": [chunkwise.from_dask],
+    "migrate": [chunkwise.migrate],
+    "serve": [chunkwise.serve],
+    "stack": [chunkwise.stack, chunkwise.concat],
+    "store": [chunkwise.store],
+    "to_dask": [chunkwise.to_dask],
+    "verify": [chunkwise.verify],
+    "write_dataset": [chunkwise.xarray.write_dataset, chunkwise.xarray.write_datatree],
+}
+"""Those whose rows name parameters, which are not tried."""
+PUBLIC_MODULES = ["", ".dask", ".hdmf", ".ocdbt", ".xarray", ".z5py", ".zarr"]
 VALUES = np.arange(48.0).reshape(8, 6)
 
 
@@ -137,6 +155,79 @@ def test_an_argument_of_other_functions(owner: Any, name: str, tmp_path: Path) -
         mode = {"mode": "w"} if owner == "open_group" and "consolidated" not in instead.code else {}
         place = tmp_path / ("n.zarr" if owner == "create_group" else "g.zarr")
         FUNCTIONS[owner][0](place, **{**mode, **eval(f"dict({instead.code})")})
+
+
+@pytest.mark.parametrize("owner", OTHER_FUNCTIONS)
+def test_parameters_of_others(owner: Any) -> None:
+    for function in OTHER_FUNCTIONS[owner]:
+        own = inspect.signature(function).parameters
+        for name, instead in HABITS[owner].items():
+            refused = f"^{function.__name__} got an unexpected argument '{name}'; {re.escape(str(instead))}$"
+            with pytest.raises(TypeError, match=refused):
+                function(None, None, **{name: 1})
+            written = re.match(r"(\w+)=", instead.code)
+            assert written is None or written[1] in own or (function, name) == (chunkwise.concat, "out")
+
+
+def public(kind: type) -> list[Any]:
+    """Return the public functions or classes of all public modules."""
+    found: dict[int, Any] = {}
+    for name in PUBLIC_MODULES:
+        module = import_module(f"chunkwise{name}")
+        for member in map(lambda name, module=module: getattr(module, name), module.__all__):
+            if isinstance(member, kind):
+                found[id(member)] = member
+    return list(found.values())
+
+
+def required(callable: Any) -> tuple[list[None], dict[str, None]]:
+    """Return arguments for the parameters without defaults."""
+    parameters = [p for p in inspect.signature(callable).parameters.values() if p.default is p.empty]
+    by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    named = {p.name: None for p in parameters if p.kind is p.KEYWORD_ONLY}
+    return [None for p in parameters if p.kind in by_place], named
+
+
+def test_an_unknown_argument_of_any_function() -> None:
+    functions = public(FunctionType)
+    assert len(functions) > 45
+    for function in functions:
+        positional, named = required(function)
+        name = function.__name__
+        own = [p for p in inspect.signature(function).parameters.values() if p.kind != p.VAR_POSITIONAL]
+        if function is chunkwise.store:  # whose others are those of dask's schedulers
+            continue
+        with pytest.raises(TypeError, match=f"^{name} got an unexpected argument 'nonsense'; ") as caught:
+            function(*positional, **named, nonsense=1)
+        known = [p.name for p in own if p.kind not in (p.VAR_KEYWORD, p.POSITIONAL_ONLY)]
+        assert all(re.search(rf"\b{parameter}\b", str(caught.value)) for parameter in known)
+        if known:
+            with pytest.raises(TypeError, match=f'did you mean "{known[-1]}"'):
+                function(*positional, **{**named, f"{known[-1]}_": 1})
+        assert pickle.loads(pickle.dumps(function)) is function
+
+
+def test_an_unknown_argument_of_any_class() -> None:
+    told = set()
+    for cls in [cls for cls in public(type) if not issubclass(cls, Exception)]:
+        positional, named = required(cls)
+        with pytest.raises(TypeError) as caught:
+            cls(*positional, **named, nonsense=1)
+        if str(caught.value).startswith(f"{cls.__name__} got an unexpected argument 'nonsense'; "):
+            told.add(cls.__name__)
+        else:  # Python's own message names the class that has the function, and the argument
+            own = [base.__name__ for base in cls.__mro__[:-1]]
+            assert "nonsense" in str(caught.value) or "no arguments" in str(caught.value)
+            assert any(name in str(caught.value) for name in own) or cls in (chunkwise.Schema,)
+    assert {"NWBZarrIO", "ZarrIO", "ZarrDataIO", "File", "Store", "MultiscaleImage"} <= told
+
+
+def test_options_of_another_function_are_known() -> None:
+    with pytest.raises(TypeError, match=r'^concat got .* did you mean "fill_value"\? \(known: axis, .*write'):
+        chunkwise.concat([], 0, fillvalue=1)
+    with pytest.raises(TypeError, match=r"^copy got .* known: cast, checksum, chunks"):
+        chunkwise.copy("a", "b", nonsense=1)
+    assert chunkwise.concat([chunkwise.array([1])], 0, rank=1).rank == 1
 
 
 @pytest.mark.parametrize("name", HABITS["group.create_group"])

@@ -96,3 +96,10 @@ def test_plates_and_wells(tmp_path):
 def test_plain_text_stays():
     array = cw.array(np.zeros(3))
     assert repr(array).startswith("TensorStore({") and repr(array.spec()).startswith("Spec({")
+
+
+def test_records_are_shown_in_words(tmp_path):
+    pyramid = cw.downsample_pyramid(cw.array(np.zeros((8, 8), "u1")), tmp_path / "p.zarr", levels=2).result()
+    assert "TensorStore (2, 2) uint8" in _text(pyramid._repr_html_())
+    plan = cw.plan_copy(tmp_path / "p.zarr/0", tmp_path / "b.zarr")
+    assert "1 task of 8 x 8" in _text(plan._repr_html_())

@@ -13,7 +13,9 @@ import zarr
 from cli_arrays import DRIVERS, Run, make, read
 
 import chunkwise as cw
+from chunkwise.copying.journal import Journal
 from chunkwise.core.libraries import LIBRARIES
+from chunkwise.core.trees.location import locate
 
 VALUES = np.arange(35 * 20, dtype="u2").reshape(35, 20)
 
@@ -280,3 +282,11 @@ def test_shards_are_refused_where_there_are_none(run: Run, tmp_path: Path) -> No
         options = ["--shape", "8", "--dtype", "uint8", "--chunk", "2", "--shard", "4"]
         result = run("create", tmp_path / "a", "--format", format, *options)
         assert result.status == 1 and "no shards" in result.err
+
+
+def test_info_tells_of_an_unfinished_copy(run: Run, tmp_path: Path) -> None:
+    """A copy of an image is a group before it is an image."""
+    cw.create_group(tmp_path / "a.zarr")
+    Journal(locate(tmp_path / "a.zarr"), {"source": "b.n5"}, 2).begin()
+    assert "a copy to this place" in run("info", tmp_path / "a.zarr").out
+    assert run("info", tmp_path / "a.zarr", "--json").json["unfinished"] is True

@@ -82,6 +82,10 @@ def test_a_wrong_option_shows_its_command_and_the_nearest_option(run: Run, name:
         (["cp", "a", "b", "--format", "zar3"], '--format: there is no "zar3"; did you mean "zarr3"?'),
         (["cp", "a", "b", "c", "d"], "too many arguments: c d"),
         (["cp", "a", "b", "--chnk=4"], 'there is no option --chnk; did you mean "--chunk'),
+        (["cp", "a", "b", "--compressor", "zstd"], 'no option --compressor; did you mean "--codec"?'),
+        (["cp", "a", "b", "--threads=4"], 'no option --threads; did you mean "--on"?'),
+        (["pyramid", "a", "b", "--max_layer", "3"], 'no option --max_layer; did you mean "--levels"?'),
+        (["serve", "a", "--bind", "0.0.0.0"], 'no option --bind; did you mean "--host"?'),
         (["cp", "a", "b", "--zzz"], "there is no option --zzz\n"),
     ],
 )

@@ -12,11 +12,12 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 from pynwb import NWBHDF5IO, H5DataIO, NWBFile, TimeSeries
 
-from chunkwise import KvStore
+from chunkwise import KvStore, open_group
 from chunkwise.cli.main import main
 from chunkwise.core.trees.node import JOURNAL
 from chunkwise.errors import (
@@ -26,7 +27,7 @@ from chunkwise.errors import (
     InvalidArgumentError,
     NotFoundError,
 )
-from chunkwise.hdmf import convert, read_nwb
+from chunkwise.hdmf import LossWarning, convert, read_nwb
 
 SHAPE = (2048, 512)
 R = np.random.default_rng(0)
@@ -205,6 +206,36 @@ def test_an_element_that_differs_is_found_and_copied_again(source: Path, tmp_pat
         convert(source, target, verify=True, progress=damage)
     convert(source, target, verify=True, resume=True)
     check(target)
+
+
+def test_small_datasets_are_verified_too(source: Path, tmp_path: Path) -> None:
+    chunk = tmp_path / "b/acquisition/small/data/c/0"
+    with pytest.raises(DataCorruptionError, match=r"/acquisition/small/data: values .99 of 100 differ"):
+        convert(source, tmp_path / "b", verify=True, progress=lambda nbytes: chunk.unlink(missing_ok=True))
+    convert(source, tmp_path / "b", verify=True, resume=True)
+    check(tmp_path / "b")
+
+
+def test_specifications_are_added_to_a_verified_copy(tmp_path: Path) -> None:
+    write(tmp_path / "a.nwb", {"small": DATA["small"]})
+    convert(tmp_path / "a.nwb", tmp_path / "b")
+    group = open_group(tmp_path / "b", "r+")
+    del group[group.attrs[".specloc"]], group.attrs[".specloc"]
+    group.consolidate()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", LossWarning)
+        convert(tmp_path / "b", tmp_path / "c", verify=True)
+    assert ".specloc" in open_group(tmp_path / "c").attrs
+
+
+def test_verified_without_its_broken_links(tmp_path: Path) -> None:
+    write(tmp_path / "a.nwb", {"small": DATA["small"]})
+    with h5py.File(tmp_path / "a.nwb", "a") as f:
+        f["acquisition/broken"] = h5py.SoftLink("/nowhere")
+    with pytest.warns(
+        LossWarning, match="the copy differs from its source: acquisition/broken: structure|link"
+    ):
+        convert(tmp_path / "a.nwb", tmp_path / "b", verify=True, drop_broken_links=True)
 
 
 _KILLED = """

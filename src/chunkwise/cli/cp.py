@@ -42,7 +42,8 @@ __all__ = ["add_arguments", "run"]
 
 _EPILOG = """\
 Options you leave out are copied from the source, as far as the new format can hold them.  The format too,
-unless DST's name or group decides it.  Memory use doesn't depend on the size of the array.
+unless DST's name or group decides it.  A copy of a file that is neither Zarr nor N5, such as TIFF or HDF5,
+keeps its chunks; format and codec are those of a new array.  Memory use doesn't depend on the size.
 
 If DST ends in a slash and is a directory that is neither an array nor a group, the copy is DST/NAME, with the
 name of SRC.
@@ -166,7 +167,7 @@ def _inside_directory(source: str, destination: str) -> str:
 
 def _copy(arguments: argparse.Namespace, source: CopySource, destination: Location) -> int:
     """Copy one array."""
-    format = choose_format(arguments, destination, source.template.format)
+    format = choose_format(arguments, destination, source.template.format or "zarr3")
     options = template_options(arguments, source.store.dtype)
     check_ranks(options, source.store.rank)
     extent = None

@@ -35,7 +35,7 @@ def run_copy_tree(arguments: argparse.Namespace, source: Location, destination: 
     """Copy the group at `source` and everything in it; return `INCOMPLETE` if something was left out."""
     root = require_node(source)
     for_viewer = arguments.layout not in (None, "ome-zarr")
-    format = "n5" if for_viewer else choose_format(arguments, destination, root.format)
+    format = "n5" if for_viewer else choose_format(arguments, destination, root.own_format or "zarr3")
     to_ngff = _is_to_ngff(arguments, root.location, root.format, format)
     _check_options(arguments)
     if to_ngff or arguments.layout is not None:
@@ -62,7 +62,7 @@ def run_copy_tree(arguments: argparse.Namespace, source: Location, destination: 
 
 def run_copy_volume(arguments: argparse.Namespace, source: Location, destination: Location) -> int:
     """Copy the precomputed volume at `source` with all its scales, as an image of OME-Zarr."""
-    format = choose_format(arguments, destination, None)
+    format = choose_format(arguments, destination, "zarr3")
     if format not in ("zarr3", "zarr2") or arguments.layout not in (None, "ome-zarr"):
         raise UsageError(
             f"{arguments.source} is a precomputed volume; -r copies its scales to OME-Zarr, and without -r "

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from chunkwise.cli.command import UsageError, message, rows_as_lines, show
 from chunkwise.cli.system_info import show_system
+from chunkwise.copying.journal_document import read_journal
 from chunkwise.copying.quantities import format_chunks, format_nbytes, format_ratio, format_shape, plural
 from chunkwise.copying.source import find_source, open_source
 from chunkwise.copying.stack_report import is_stack, report_stack
@@ -157,6 +158,9 @@ def _group(node: Node, arguments: argparse.Namespace) -> int:
         ("contains", contents),
         ("attributes", str(len(attributes))),
     ]
+    if read_journal(node.location) is not None:
+        out["unfinished"] = True
+        rows.append(("unfinished", "a copy to this place; `chunkwise status` shows how far it is"))
     show(arguments, out, *rows_as_lines(rows + image))
     return 0
 

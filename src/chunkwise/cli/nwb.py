@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     convert.add_argument(
         "--verify",
         action="store_true",
-        help="read numeric datasets of 1 MiB or more again and compare; `chunkwise diff` compares all",
+        help="read everything again and compare it with the source, as `chunkwise diff` does",
     )
     convert.add_argument(
         "--resume", action="store_true", help="continue an interrupted conversion, if there is one"
@@ -200,10 +200,7 @@ def run_conversion(arguments: argparse.Namespace, source: str, target: str, opti
         else:
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     if arguments.verify:
-        message(
-            "numeric datasets of 1 MiB or more were read again and compared; "
-            f"`chunkwise diff {source} {target}` compares all"
-        )
+        message("everything was read again and compared with the source")
     tell(arguments, {"written": target} | ({"left_out": left} if left else {}), f"written {target}")
     return INCOMPLETE if left else 0
 

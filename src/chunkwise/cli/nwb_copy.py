@@ -42,7 +42,10 @@ def is_converted(arguments: argparse.Namespace, source: Location, destination: L
     attributes = root.document.get("hdmf_attributes") if root.format == "n5" else node_attributes(root)
     if not isinstance(attributes, dict) or not _MARKS & set(attributes):
         return False
-    return _is_hdf5(root.location) or choose_format(arguments, destination, root.format) != root.format
+    return (
+        _is_hdf5(root.location)
+        or choose_format(arguments, destination, root.own_format or "zarr3") != root.format
+    )
 
 
 def _is_hdf5(location: Location) -> bool:

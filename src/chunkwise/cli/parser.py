@@ -15,6 +15,29 @@ __all__ = ["CommandParser", "grouped"]
 # Aliases of options, in every command that has them; Python's functions say `chunks` and `shards`.
 _FURTHER = {"--chunk": "--chunks", "--shard": "--shards", "--codec": "--codecs", "--quiet": "-q"}
 
+# Options of other programs, and what they are called here.
+_OTHERS = {
+    "--bind": "--host",
+    "--chunk-shape": "--chunk",
+    "--chunk-size": "--chunk",
+    "--compression": "--codec",
+    "--compressor": "--codec",
+    "--clobber": "--overwrite",
+    "--downscale": "--factors",
+    "--force": "--overwrite",
+    "--jobs": "--on",
+    "--max_layer": "--levels",
+    "--n-levels": "--levels",
+    "--processes": "--on",
+    "--scale-factors": "--factors",
+    "--shard-shape": "--shard",
+    "--threads": "--on",
+    "--workers": "--on",
+    "--zarr-format": "--format",
+    "--zarr-version": "--format",
+    "--zarr_version": "--format",
+}
+
 
 class CommandParser(argparse.ArgumentParser):
     """A parser whose errors have the usage of their own command, and suggest the nearest name."""
@@ -53,7 +76,9 @@ class CommandParser(argparse.ArgumentParser):
         option = next((word.partition("=")[0] for word in words if word.startswith("-")), None)
         if option is None:
             return f"too many arguments: {' '.join(words)}"
-        near = nearest(option, self._option_string_actions)
+        own = _OTHERS.get(option)
+        known = self._option_string_actions
+        near = f'did you mean "{own}"?' if own in known else nearest(option, known)
         return f"there is no option {option}" + (f"; {near}" if near else "")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:

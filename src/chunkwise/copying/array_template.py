@@ -26,6 +26,7 @@ from chunkwise.errors import InvalidArgumentError
 __all__ = [
     "FINGERPRINT",
     "NAMES",
+    "TEMPLATE_OPTIONS",
     "UNITS",
     "ArrayTemplate",
     "compressor_of",
@@ -46,6 +47,9 @@ FINGERPRINT = "chunkwise_fingerprint"
 UNITS = "dimension_units"
 """Attribute in which TensorStore keeps the units of a Zarr v3 array."""
 
+TEMPLATE_OPTIONS = ("chunks", "shards", "codec", "checksum", "fill_value", "dtype", "names", "units")
+"""Options of a copy, which replace what the template has."""
+
 
 @dataclass(frozen=True)
 class ArrayTemplate:
@@ -65,7 +69,8 @@ class ArrayTemplate:
     lists_names: bool = False  # whether a scalar is said to have no names, without which xarray can't read it
     units: tuple[Unit | None, ...] = ()
     attributes: Mapping[str, JSON] = field(default_factory=dict)
-    format: str | None = None  # of the array that this was read off
+    format: str | None = None  # of the array that this was read off; None if `is_foreign`
+    is_foreign: bool = False  # whether that is in a file of another format, read by reference
     document: Mapping[str, JSON] = field(default_factory=dict)  # its metadata
 
     def subset(self, shape: Sequence[int], dims: Sequence[int], steps: Sequence[int]) -> ArrayTemplate:
@@ -120,10 +125,10 @@ def data_type(dtype: Any) -> DataType:
 
 def template_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of a copy as fields of a template; raise InvalidArgumentError for unknown ones."""
-    known = ("chunks", "shards", "codec", "checksum", "fill_value", "dtype", "names", "units")
     for name in options:
-        if name not in known:
-            raise InvalidArgumentError(f"options: expected some of {', '.join(known)}, not {name!r}")
+        if name not in TEMPLATE_OPTIONS:
+            known = ", ".join(TEMPLATE_OPTIONS)
+            raise InvalidArgumentError(f"options: expected some of {known}, not {name!r}")
     out = dict(options)
     if isinstance(out.get("codec"), str):
         out["codec"] = parse_compressor(out["codec"])
@@ -171,7 +176,7 @@ def template_of(store: TensorStore, node: Node, attributes: Mapping[str, JSON]) 
             kept.pop(name, None)
     for name in rules.own_members("array"):
         kept.pop(name, None)
-    document, codec = node.document, compressor_of(node)
+    document, codec = ({}, None) if node.own_format is None else (node.document, compressor_of(node))
     may_be_filter = rules.codecs.has_filters and not rules.codecs.is_chain
     if may_be_filter and document.get("compressor") is None and document.get("filters"):
         document, codec = _without_byte_filters(document, codec)
@@ -187,7 +192,8 @@ def template_of(store: TensorStore, node: Node, attributes: Mapping[str, JSON]) 
         lists_names=lists_names,
         units=units,
         attributes=kept,
-        format=node.format,
+        format=node.own_format,
+        is_foreign=node.own_format is None,
         document=document,
     )
 

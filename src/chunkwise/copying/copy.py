@@ -8,7 +8,7 @@ from concurrent.futures import Executor
 from typing import Any, NamedTuple
 
 from chunkwise.copying.array_copy import ArrayCopy
-from chunkwise.copying.array_template import template_options
+from chunkwise.copying.array_template import TEMPLATE_OPTIONS, template_options
 from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_plan import CopyPlan
 from chunkwise.copying.copy_source import source_at
@@ -20,7 +20,7 @@ from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.arguments import as_nbytes
 from chunkwise.core.trees.location import LocationLike, locate, located
 from chunkwise.core.trees.new_location import suggested_format
-from chunkwise.extension.inside import parameters_of_others
+from chunkwise.extension.inside import options_of
 
 __all__ = ["ArrayCopyReport", "copy", "plan_copy"]
 
@@ -53,7 +53,7 @@ class ArrayCopyReport(NamedTuple):
     notes: tuple[str, ...]
 
 
-@parameters_of_others("copy")
+@options_of(TEMPLATE_OPTIONS)
 def plan_copy(
     source: LocationLike,
     destination: LocationLike,
@@ -100,7 +100,7 @@ def plan_copy(
     return _prepare(source, destination, executor, format, options, how).plan
 
 
-@parameters_of_others("copy")
+@options_of(TEMPLATE_OPTIONS)
 def copy(
     source: LocationLike,
     destination: LocationLike,

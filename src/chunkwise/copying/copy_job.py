@@ -10,6 +10,7 @@ from math import prod
 from typing import Any, TypeAlias
 
 from chunkwise.copying.array_template import FINGERPRINT, ArrayTemplate
+from chunkwise.copying.compressor import parse_compressor
 from chunkwise.copying.copy_arrays import copy_arrays, delete_intermediates
 from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_plan import CopyPlan
@@ -29,6 +30,7 @@ from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.arrays.open_chunked import create_document
 from chunkwise.core.base.cached import json_key, put_bounded
 from chunkwise.core.driver.chunked.spec import ChunkedSpec
+from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.dtypes.conversion import converter
 from chunkwise.core.dtypes.convert_number import Convert
 from chunkwise.core.specs.context import Context
@@ -241,16 +243,21 @@ def planned_job(
     options = resolved_sizes(source.template, options)
     dtype = options.get("dtype")
     convert = None if dtype is None else narrowing(source.store, dtype, how.cast, extent)
-    template = _with_options(source.template, options, convert)
+    template = _with_options(source.template, format, options, convert)
     target = target_spec(template, format, list(options))
     return CopyJob(source.store, destination, format, target, convert, node=source.node, how=how)
 
 
-def _with_options(template: ArrayTemplate, options: dict[str, Any], convert: Convert | None) -> ArrayTemplate:
+def _with_options(
+    template: ArrayTemplate, format: str, options: dict[str, Any], convert: Convert | None
+) -> ArrayTemplate:
     if "dtype" in options and template.fill_value is not None and "fill_value" not in options:
         convert = convert or converter(template.dtype, options["dtype"])
         try:
             options = {**options, "fill_value": convert(template.fill_value)}
         except MisfitError as e:
             raise prefix(e, "The fill value can't be kept, give another one") from None
+    usual = tree_format(format).codecs.new_compressor
+    if usual and template.codec is None:  # what is read by reference, and pictures
+        template = replace(template, codec=parse_compressor(usual))
     return template.replaced(options)

@@ -1,8 +1,9 @@
 """Differences of two trees or arrays, whatever their formats: nodes, links, metadata, attributes, values.
 
 Metadata is compared by meaning: names and units of dimensions don't count as attributes, in any format, nor
-does the version of an N5 container.  Chunks, compression and the format itself are compared on request.
-Values are compared block by block; NaN equals NaN.
+does the version of an N5 container.  Two images in different formats are compared level by level, whatever
+the levels are called, and HDMF files by what HDMF means.  Chunks, compression and the format itself are
+compared on request.  Values are compared block by block; NaN equals NaN.
 """
 
 from __future__ import annotations
@@ -31,7 +32,14 @@ from chunkwise.core.trees.node import Node, require_node
 from chunkwise.core.trees.walk import walk
 from chunkwise.errors import FailedPreconditionError
 
-__all__ = ["Difference", "attribute_differences", "diff", "differences", "layout_differences"]
+__all__ = [
+    "Difference",
+    "array_differences",
+    "attribute_differences",
+    "diff",
+    "differences",
+    "layout_differences",
+]
 
 Progress: TypeAlias = Callable[[int], object]
 
@@ -144,18 +152,19 @@ def differences(
     with TaskRunner(workers_of(executor)) as runner:
         places = [_found(place) for place in (left, right)]
         if not any(isinstance(place, CopySource) for place in places):
-            compare = hooks.find("differences of HDMF files")
-            of_hdmf = compare(*places, attributes, values, layout, runner, progress)
-            if of_hdmf is not None:
-                yield from of_hdmf
-                return
+            for kind in ("HDMF files", "images"):
+                compare = hooks.find(f"differences of {kind}")
+                by_meaning = compare(*places, attributes, values, layout, runner, progress)
+                if by_meaning is not None:
+                    yield from by_meaning
+                    return
         nodes = list(map(_nodes, places))
         for name in sorted({*nodes[0], *nodes[1]}, key=lambda name: name.split("/")):
             a, b = nodes[0].get(name), nodes[1].get(name)
             if a is None or b is None or _kind(a) != _kind(b):
                 yield Difference(name, "structure", a and _kind(a), b and _kind(b))
             elif isinstance(a, CopySource) or isinstance(b, CopySource) or a.kind == "array":
-                yield from _arrays(name, a, b, attributes, values, layout, runner, progress)
+                yield from array_differences(name, a, b, attributes, values, layout, runner, progress)
             else:
                 if layout and a.format != b.format:
                     yield Difference(name, "format", a.format, b.format)
@@ -199,7 +208,7 @@ def _links(name: str, a: Mapping[str, Link], b: Mapping[str, Link]) -> Iterator[
             yield Difference(f"{name}/{link}" if name else link, "link", left, right)
 
 
-def _arrays(
+def array_differences(
     name: str,
     a: Node | CopySource,
     b: Node | CopySource,
@@ -209,6 +218,7 @@ def _arrays(
     runner: TaskRunner,
     progress: Progress,
 ) -> Iterator[Difference]:
+    """Yield the differences of two arrays."""
     sources = [at if isinstance(at, CopySource) else stored_source(at.location) for at in (a, b)]
     x, y = (source.template for source in sources)
     if x.shape != y.shape:

@@ -85,7 +85,7 @@ def _zarr2(template: ArrayTemplate, rules: TreeFormat, given: Sequence[str], not
         if fill_value is None:
             fill_value = template.dtype.zero()
         is_variable = template.marker is not None or any(template.names) or _is_named_scalar(template)
-        is_free = template.format is not None and not source.fill_value_is_marker
+        is_free = template.is_foreign or (template.format is not None and not source.fill_value_is_marker)
         if is_variable and rules.fill_value_can_be_null and is_free and "fill_value" not in given:
             fill_value = template.marker  # which it is taken for
         metadata["fill_value"] = fill_value_to_zarr2(fill_value, template.dtype, stored_dtype(template.dtype))

@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from uuid import uuid4
 
 from chunkwise import ChunkLayout, Spec, TensorStore
+from chunkwise import open as open_array
 from chunkwise.copying.overlap import places
 from chunkwise.dask.box_writes import BoxWrites
 from chunkwise.dask.in_place import Written, check_sources, ranges_of
 from chunkwise.dask.indexable import Indexable
 from chunkwise.dask.new_target import create_and_write
 from chunkwise.errors import InvalidArgumentError
-from chunkwise.extension.inside import SpecLike, load, url_with_storage_options
+from chunkwise.extension.inside import SpecLike, load, options_of, url_with_storage_options
 from chunkwise.extension.trees import DRIVERS, locate
 
 if TYPE_CHECKING:
@@ -246,6 +247,7 @@ def from_dask(
 ) -> TensorStore | tuple[TensorStore, Delayed]: ...
 
 
+@options_of(open_array)
 def from_dask(
     source: Array,
     spec: SpecLike,

@@ -16,12 +16,12 @@ from chunkwise.core.base.catalogue import hooks
 from chunkwise.core.base.command import as_json
 from chunkwise.core.base.extras import MissingPackageError, is_of, load, needs
 from chunkwise.core.base.fork import new_lock
-from chunkwise.core.base.habits import parameters_of_others
 from chunkwise.core.base.html import brief, panel, plate_drawing, table
 from chunkwise.core.base.processors import memory_limit, n_processors
 from chunkwise.core.base.public_names import name_members
 from chunkwise.core.base.stand_in import stand_in_for
 from chunkwise.core.base.thread import start_thread
+from chunkwise.core.base.unknown_names import options_of
 from chunkwise.core.driver.n5.attribute_path import get_attribute, parse_attribute_path
 from chunkwise.core.driver.n5.members import DATASET_MEMBERS
 from chunkwise.core.driver.stored_array import StoredArray
@@ -117,8 +117,8 @@ __all__ = [
     "offers",
     "one_to_one",
     "open_size",
+    "options_of",
     "panel",
-    "parameters_of_others",
     "parse_attribute_path",
     "parse_fill_value_zarr3",
     "parse_unit",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from typing import Any
 
+from chunkwise.copying.array_template import TEMPLATE_OPTIONS
 from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_report import CopyReport
 from chunkwise.copying.copy_source import check_apart
@@ -18,7 +19,7 @@ from chunkwise.copying.progress import check_progress, shown_progress
 from chunkwise.copying.source import find_array, find_source, what_is
 from chunkwise.copying.tree_copy import TreeCopy
 from chunkwise.core.base.arguments import as_nbytes
-from chunkwise.core.base.habits import parameters_of_others
+from chunkwise.core.base.unknown_names import options_of
 from chunkwise.core.trees.consolidated_tree import is_consolidated
 from chunkwise.core.trees.location import Location, LocationLike, locate, located
 from chunkwise.core.trees.new_location import suggested_format
@@ -31,7 +32,7 @@ from chunkwise.groups.open_group import open_group
 __all__ = ["copy_tree", "prepare_tree_copy"]
 
 
-@parameters_of_others("copy")
+@options_of(TEMPLATE_OPTIONS)
 def copy_tree(
     source: LocationLike,
     destination: LocationLike,
@@ -162,7 +163,7 @@ def prepare_tree_copy(
     here, there = find_source(source), locate(destination)
     check_apart(here, there)
     root = _group_at(source, here)
-    wanted = check_format(format or suggested_format(there, root.format) or "zarr3", group=True)
+    wanted = check_format(format or suggested_format(there, root.own_format) or "zarr3", group=True)
     tree = open_group(here, "r")
     if not (how.overwrite or how.go_on) and begun_at(there) is not None:
         raise unfinished(there)

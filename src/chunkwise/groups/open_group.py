@@ -9,7 +9,6 @@ from typing import Any, Literal, TypeAlias
 from chunkwise.copying.source import find_array, find_source, what_is
 from chunkwise.core.base.arguments import check_choice
 from chunkwise.core.base.binding import load_json, not_too_deep
-from chunkwise.core.base.habits import parameters_of_others
 from chunkwise.core.driver.auto.found_instead import database_instead, interrupted_instead
 from chunkwise.core.driver.n5.document import check_version
 from chunkwise.core.driver.tree_format import FormatName
@@ -50,7 +49,6 @@ Mode: TypeAlias = Literal["r", "r+", "a", "w", "w-"]
 _MODES = ("r", "r+", "a", "w", "w-")
 
 
-@parameters_of_others("open_group")
 def open_group(
     place: LocationLike,
     mode: Mode = "r",
@@ -250,7 +248,6 @@ def _from_snapshot(location: Location, wanted: FormatName | None, options: dict[
     return None
 
 
-@parameters_of_others("create_group")
 def create_group(
     place: LocationLike,
     *,

@@ -12,7 +12,7 @@ from chunkwise.copying.new_array import open_array as open_at
 from chunkwise.copying.source import Place, open_source
 from chunkwise.core.api.open import open as open_spec
 from chunkwise.core.api.tensorstore import TensorStore
-from chunkwise.core.base.habits import parameters_of_others
+from chunkwise.core.base.unknown_names import options_of
 from chunkwise.core.driver.auto.detect import NoFormatError
 from chunkwise.core.driver.auto.found_instead import group_instead
 from chunkwise.core.specs.context import Context
@@ -33,7 +33,7 @@ from chunkwise.groups.new_array import new_array
 __all__ = ["create_array", "open_array", "read"]
 
 
-@parameters_of_others("create_array")
+@options_of(("schema", "domain", "rank", "chunk_layout"))
 def create_array(
     place: LocationLike,
     data: Any = None,
@@ -136,7 +136,6 @@ def create_array(
     return open_at(location)
 
 
-@parameters_of_others("open_array")
 def open_array(
     place: LocationLike,
     mode: Literal["r", "r+"] = "r",
@@ -194,7 +193,6 @@ def open_array(
         raise nothing_at(location, "array") from None
 
 
-@parameters_of_others("read")
 def read(
     place: Place,
     *,

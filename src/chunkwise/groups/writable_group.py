@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from chunkwise.copying.array_template import data_type
 from chunkwise.core.api.tensorstore import TensorStore
-from chunkwise.core.base.habits import parameters_of_others
+from chunkwise.core.base.unknown_names import checks_arguments
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.trees.change import delete_node
 from chunkwise.core.trees.create import check_names, make_group, make_groups
@@ -26,7 +26,7 @@ class WritableGroup(ReadableGroup):
 
     __slots__ = ()
 
-    @parameters_of_others("group.create_group")
+    @checks_arguments("group.create_group")
     def create_group(
         self, path: str, *, attributes: Mapping[str, Any] | None = None, overwrite: bool = False
     ) -> Self:
@@ -66,7 +66,7 @@ class WritableGroup(ReadableGroup):
     def _known(self, names: Sequence[str]) -> int:
         return len(self._names) if tuple(names[: len(self._names)]) == self._names else 0
 
-    @parameters_of_others("create_array")
+    @checks_arguments("create_array")
     def create_array(
         self,
         path: str,
@@ -174,7 +174,7 @@ class WritableGroup(ReadableGroup):
         assert node is not None
         return TensorStore._make(store._array, store._transform, None, self._tree.array_node(names, node))
 
-    @parameters_of_others("create_array")
+    @checks_arguments("create_array")
     def require_array(
         self, path: str, *, shape: Sequence[int] | int | None = None, dtype: Any = None, **options: Any
     ) -> TensorStore:
@@ -207,7 +207,7 @@ class WritableGroup(ReadableGroup):
             )
         return member
 
-    @parameters_of_others("create_array")
+    @checks_arguments("create_array")
     def create_dataset(
         self,
         name: str,
@@ -250,7 +250,7 @@ class WritableGroup(ReadableGroup):
         chosen = "auto" if chunks is None or chunks is True else chunks
         return self.create_array(name, data, shape=shape, dtype=dtype, chunks=chosen, **options)
 
-    @parameters_of_others("create_array")
+    @checks_arguments("create_array")
     def require_dataset(
         self, name: str, shape: Sequence[int] | int, dtype: Any, **options: Any
     ) -> TensorStore:

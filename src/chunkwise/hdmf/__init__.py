@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from chunkwise.errors import LossWarning
-from chunkwise.extension.inside import needs
+from chunkwise.extension.inside import name_members, needs
 
 if TYPE_CHECKING:
     from chunkwise.hdmf.backend.builder_references import RegionReference
@@ -63,9 +63,11 @@ def __getattr__(name: str) -> Any:
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        return getattr(import_module(f"{__name__}.{module}"), name)
+        globals()[name] = getattr(import_module(f"{__name__}.{module}"), name)
     except ModuleNotFoundError as e:
         package = (e.name or "").partition(".")[0]
         if package in ("hdmf", "pynwb"):
             raise ImportError(needs(f"chunkwise.hdmf.{name}", package)) from e
         raise
+    name_members(globals(), [name])
+    return globals()[name]

@@ -7,7 +7,7 @@ attributes, the form of references, links and scalars, text of fixed or variable
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,7 +32,7 @@ from chunkwise.hdmf.storage.meaning import Meaning, kind_of
 from chunkwise.hdmf.storage.resolve import StoreSet, Target
 from chunkwise.hdmf.storage.store import Dataset, HdmfStore
 
-__all__ = ["differences_of_nodes"]
+__all__ = ["differences_of_copy", "differences_of_nodes"]
 
 _NAMES = "_ARRAY_DIMENSIONS"
 _SCALES = "DIMENSION_LIST"
@@ -61,6 +61,13 @@ def differences_of_nodes(
     return comparison.run(found[0].path, found[1].path)
 
 
+def differences_of_copy(
+    source: HdmfStore, copy: HdmfStore, compared: Collection[str], runner: TaskRunner
+) -> Iterator[Difference]:
+    """Yield the differences of a copy from its source; the values of `compared` are known to be equal."""
+    return _Comparison(source, copy, True, True, False, runner, lambda nbytes: None, compared).run("/", "/")
+
+
 def _open_other(source: str) -> HdmfStore:
     store = open_store(f"{source}|hdf5:" if is_hdf5(source) else source)
     store.source = source
@@ -78,6 +85,7 @@ class _Comparison:
     layout: bool
     runner: TaskRunner
     progress: Progress
+    compared: Collection[str] = ()  # paths, on the right, of datasets whose values are known to be equal
 
     def __post_init__(self) -> None:
         self.meanings = [Meaning(StoreSet(store, _open_other)) for store in (self.left, self.right)]
@@ -158,7 +166,7 @@ class _Comparison:
             yield Difference(name, "dimension_names", *names)
         if self.layout and x.is_array and y.is_array:
             yield from layout_differences(name, *(_stored(dataset).template for dataset in (x, y)))
-        if self.values and x.shape == y.shape and kinds[0] == kinds[1]:
+        if self.values and x.shape == y.shape and kinds[0] == kinds[1] and y.path not in self.compared:
             yield from self._values(name, x, y)
 
     def _values(self, name: str, x: Dataset, y: Dataset) -> Iterator[Difference]:

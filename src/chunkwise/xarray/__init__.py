@@ -3,6 +3,9 @@
 ``xarray.open_dataset(path, engine="chunkwise")`` reads them, `write_dataset` writes them.
 """
 
+from chunkwise.extension.inside import name_members
 from chunkwise.xarray.write import write_dataset, write_datatree
 
 __all__ = ["write_dataset", "write_datatree"]
+
+name_members(globals(), __all__)

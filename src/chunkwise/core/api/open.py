@@ -18,7 +18,6 @@ from chunkwise.core.api.transaction import Transaction, check_transaction, not_o
 from chunkwise.core.base.arguments import as_sequence
 from chunkwise.core.base.binding import JSON, not_too_deep
 from chunkwise.core.base.catalogue import arrays
-from chunkwise.core.base.habits import parameters_of_others
 from chunkwise.core.dtypes.data_type import DTypeLike
 from chunkwise.core.engine.background import in_background
 from chunkwise.core.engine.batch import Batch, check_batch
@@ -98,7 +97,6 @@ def _is_adapter(text: str) -> bool:
     )
 
 
-@parameters_of_others("open")
 def open(
     spec: SpecLike,
     *,

@@ -19,6 +19,7 @@ from chunkwise.core.arrays.stack import StackArray
 from chunkwise.core.arrays.stack_layer import Layer, StackLayers
 from chunkwise.core.base.arguments import as_flag, as_text, is_text
 from chunkwise.core.base.binding import JSON
+from chunkwise.core.base.unknown_names import options_of
 from chunkwise.core.driver.stack.combine import combine_layers, final_domain
 from chunkwise.core.driver.stack.spec import StackSpec, check_options
 from chunkwise.core.dtypes.as_array import as_array
@@ -99,6 +100,7 @@ def overlay(
     return _overlay(_opened(layers, context), read, write, context, transaction, options, fill_value)
 
 
+@options_of(overlay)
 def stack(layers: Iterable[LayerLike], axis: int = 0, **options: Any) -> TensorStore:
     """Return one array from several, joined along a new dimension.
 
@@ -137,6 +139,7 @@ def stack(layers: Iterable[LayerLike], axis: int = 0, **options: Any) -> TensorS
     return overlay(moved, **options)
 
 
+@options_of(overlay)
 def concat(layers: Iterable[LayerLike], axis: int | str, **options: Any) -> TensorStore:
     """Return one array from several, joined along an existing dimension.
 

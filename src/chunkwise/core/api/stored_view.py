@@ -13,7 +13,8 @@ from chunkwise.core.api.transaction import check_open, not_open
 from chunkwise.core.arrays import protocol
 from chunkwise.core.arrays.protocol import ResizeRequest
 from chunkwise.core.base.arguments import as_flag
-from chunkwise.core.base.habits import instead_of, parameters_of_others
+from chunkwise.core.base.habits import instead_of
+from chunkwise.core.base.unknown_names import checks_arguments
 from chunkwise.core.engine.background import in_background
 from chunkwise.core.engine.batch import Batch, check_batch
 from chunkwise.core.engine.combine import map_future
@@ -72,7 +73,7 @@ class StoredView(ArrayView):
             remote = self._array.spec().is_remote
         return in_background(lambda: work().result(), writes=writes) if remote else work()
 
-    @parameters_of_others("resize")
+    @checks_arguments("resize")
     def resize(
         self,
         inclusive_min: Iterable[int | None] | None = None,

@@ -24,8 +24,8 @@ from chunkwise.core.arrays.protocol import OpenArray
 from chunkwise.core.base import catalogue
 from chunkwise.core.base.arguments import as_flag
 from chunkwise.core.base.extras import load
-from chunkwise.core.base.habits import with_habits
 from chunkwise.core.base.metrics import Counter
+from chunkwise.core.base.unknown_names import with_habits
 from chunkwise.core.dtypes.as_array import as_array
 from chunkwise.core.dtypes.data_type import DataType, DTypeLike
 from chunkwise.core.engine.batch import Batch, check_batch

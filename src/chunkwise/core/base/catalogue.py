@@ -284,6 +284,7 @@ METADATA_OBSERVERS: dict[str, Entry] = {
 
 HOOKS: dict[str, Entry] = {
     "differences of HDMF files": Entry("chunkwise.hdmf.difference:differences_of_nodes"),
+    "differences of images": Entry("chunkwise.images.pyramid.difference:differences_of_images"),
     "dask token": Entry("chunkwise.dask.convert:token_of"),
     "notebook widget": Entry("chunkwise.notebook.widget:SliceWidget"),
 }

@@ -1,16 +1,12 @@
-"""Names that users of zarr-python, h5py and z5py write, and what to write instead, as errors say it."""
+"""Names that users of other libraries write, and what to write instead, as errors say it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import wraps
-from typing import Any, Literal, NamedTuple, NoReturn, ParamSpec, TypeAlias, TypeVar
+from collections.abc import Mapping
+from typing import Literal, NamedTuple, TypeAlias
 
-__all__ = ["HABITS", "Instead", "Owner", "instead_of", "parameters_of_others", "with_habits"]
+__all__ = ["HABITS", "Instead", "Owner", "instead_of"]
 
-P = ParamSpec("P")
-T = TypeVar("T")
-C = TypeVar("C", bound=type)
 Owner: TypeAlias = Literal[
     "chunkwise",
     "Future",
@@ -21,12 +17,22 @@ Owner: TypeAlias = Literal[
     "create_group",
     "group.create_group",
     "copy",
+    "diff",
+    "downsample_pyramid",
+    "from_dask",
+    "migrate",
     "open",
     "open_array",
     "open_group",
     "open_multiscale",
     "read",
     "resize",
+    "serve",
+    "stack",
+    "store",
+    "to_dask",
+    "verify",
+    "write_dataset",
 ]
 
 
@@ -65,6 +71,11 @@ _CONSOLIDATED = Instead("consolidated=True")
 _NO_LOCK = Instead(why="writers of parts of one chunk lose nothing")
 _IN_GROUP = Instead("chunkwise.open_group(path)[name]")
 _CODECS = Instead('codec=[{"name": "bytes"}, {"name": "gzip"}]', "all codecs of Zarr v3, in their order")
+_TOLERANCE = Instead(
+    "numpy.allclose(left, right, atol=1e-6)", "of the arrays as read; here values are equal or not"
+)
+_IN_PATH = Instead(why="it belongs to the path")
+_STORE = Instead("chunkwise.store(dask_array, array[selection])")
 
 HABITS: Mapping[Owner, Mapping[str, Instead]] = {
     "chunkwise": {
@@ -219,6 +230,40 @@ HABITS: Mapping[Owner, Mapping[str, Instead]] = {
         "zarr_format": _FORMAT,
         "zarr_version": _FORMAT,
     },
+    "diff": {
+        "atol": _TOLERANCE,
+        "format": _DETECTED,
+        "rtol": _TOLERANCE,
+        "zarr_format": _DETECTED,
+        "zarr_version": _DETECTED,
+    },
+    "downsample_pyramid": {
+        "chunk_shape": Instead("chunks=(4, 4)"),
+        "compression": Instead('codec="gzip"'),
+        "compressor": Instead('codec="zstd:5"'),
+        "compressors": Instead('codec="zstd:5"'),
+        "coordinate_transformations": Instead('units=["4 nm", "4 nm"]'),
+        "max_layer": Instead("levels=3"),
+        "n_levels": Instead("levels=3"),
+        "output_chunks": Instead("chunks=(4, 4)"),
+        "scale": Instead('units=["4 nm", "4 nm"]'),
+        "scale_factors": Instead("factors=(2, 2)"),
+        "scaler": Instead('method="mean"'),
+        "zarr_format": Instead('convention="ome-ngff-0.4"', "that is Zarr v2; 0.5 is Zarr v3"),
+    },
+    "from_dask": {
+        "component": _IN_PATH,
+        "compressor": Instead('spec={"driver": "zarr3", "kvstore": path, "metadata": {"codecs": codecs}}'),
+        "lock": _NO_LOCK,
+        "overwrite": Instead("delete_existing=True"),
+        "region": _STORE,
+        "regions": _STORE,
+        "zarr_format": Instead('spec={"driver": "zarr", "kvstore": path}', "the driver is the format"),
+    },
+    "migrate": {
+        "dry_run": Instead("apply=False"),
+        "zarr_format": Instead(why="Zarr v1 and v2 become v3"),
+    },
     "open": {
         "chunks": _CREATE_ARRAY,
         "format": _DETECTED,
@@ -269,6 +314,42 @@ HABITS: Mapping[Owner, Mapping[str, Instead]] = {
         "shape": Instead("array.resize(exclusive_max=shape)"),
         "size": Instead("array.resize(exclusive_max=[size, None])", "None leaves a size unchanged"),
     },
+    "serve": {
+        "address": Instead('host="0.0.0.0"'),
+        "bind": Instead('host="0.0.0.0"'),
+        "bind_address": Instead('host="0.0.0.0"'),
+        "cors": Instead(why="any page may read what is served"),
+    },
+    "stack": {
+        "concat_dim": Instead("axis=0"),
+        "dim": Instead("axis=0"),
+        "out": Instead("chunkwise.stack(layers).read(out=out).result()"),
+    },
+    "store": {
+        "lock": _NO_LOCK,
+        "region": _STORE,
+        "regions": _STORE,
+    },
+    "to_dask": {
+        "asarray": Instead(why="blocks are NumPy arrays"),
+        "component": _IN_GROUP,
+        "fancy": Instead(why="blocks are read by slices"),
+        "lock": Instead(why="any number of threads can read"),
+        "meta": Instead(why="blocks are NumPy arrays"),
+        "storage_options": Instead("chunkwise.open(path, storage_options=options).result()"),
+    },
+    "verify": {
+        "format": _DETECTED,
+        "zarr_format": _DETECTED,
+        "zarr_version": _DETECTED,
+    },
+    "write_dataset": {
+        "safe_chunks": Instead(why="writers of parts of one chunk lose nothing"),
+        "store": Instead("target=path"),
+        "synchronizer": _NO_LOCK,
+        "zarr_format": _FORMAT,
+        "zarr_version": _FORMAT,
+    },
 }  # fmt: skip
 """By owner, sorted by name; the names of functions are those of their arguments."""
 
@@ -277,54 +358,3 @@ def instead_of(owner: Owner, name: str) -> str:
     """Return what to write instead of `name`, as the end of a message; the empty string if unknown."""
     found = HABITS[owner].get(name)
     return "" if found is None else f"; {found}"
-
-
-class _Missing:
-    """An attribute that a class does not have, whose error says what to write instead."""
-
-    # A method `__getattr__` would make looking up every other attribute slower.
-
-    def __init__(self, owner: str, name: str, instead: Instead) -> None:
-        self._owner, self._name, self._instead = owner, name, instead
-
-    def __get__(self, instance: object, owner: type | None = None) -> NoReturn:
-        text = f"{self._owner!r} object has no attribute {self._name!r}; {self._instead}"
-        raise AttributeError(text, name=self._name, obj=instance)
-
-
-def with_habits(owner: Owner) -> Callable[[C], C]:
-    """Return a class decorator that makes errors about names in `HABITS` say what to write instead."""
-
-    def decorate(cls: C) -> C:
-        names = HABITS[owner]
-        for name, instead in names.items():
-            if not hasattr(cls, name):
-                setattr(cls, name, _Missing(owner, name, instead))
-        listed: Any = cls.__dir__
-        setattr(cls, "__dir__", lambda self: [name for name in listed(self) if name not in names])  # noqa: B010
-        return cls
-
-    return decorate
-
-
-def parameters_of_others(owner: Owner) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Return a function decorator that refuses arguments in `HABITS`, saying what to write instead."""
-
-    def decorate(function: Callable[P, T]) -> Callable[P, T]:
-        known: Any = function
-        code = known.__code__
-        taken = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-        refused = {name: instead for name, instead in HABITS[owner].items() if name not in taken}
-
-        @wraps(function)
-        def call(*arguments: P.args, **keywords: P.kwargs) -> T:
-            for name in keywords:
-                if name in refused:
-                    raise TypeError(
-                        f"{function.__name__} got an unexpected argument {name!r}; {refused[name]}"
-                    )
-            return function(*arguments, **keywords)
-
-        return call
-
-    return decorate

@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 _LONGEST, _SHORTEST = 150, 14  # pixels of the longest and shortest side
-_WORDS = 60  # characters of a value in a line
+_WORDS, _MORE_WORDS = 60, 240  # characters of a value in a line, and in a table
 _DENSEST = 4  # pixels between lines
 _VALUE = "text-align:left;max-width:56ch;white-space:normal;overflow-wrap:anywhere"
 _SLANT = 0.45  # slope of the third axis
@@ -54,7 +54,7 @@ def text_block(text: str) -> str:
     return f'<pre style="background:none;color:inherit;margin:.3em 0">{html.escape(text)}</pre>'
 
 
-def brief(value: object, most: int = 3) -> str:
+def brief(value: object, most: int = 3, words: int = _WORDS) -> str:
     """Return a value in a few words: an array as shape and data type, a long list as its length.
 
     >>> brief("a" * 100), brief([1, 2]), brief(list(range(100)))
@@ -75,7 +75,7 @@ def brief(value: object, most: int = 3) -> str:
         parts = ", ".join(map(brief, value))
         return f"[{parts}]" if isinstance(value, list) else f"({parts}{',' * (len(value) == 1)})"
     text = repr(value)
-    return text if len(text) <= _WORDS and "\n" not in text else name
+    return text if len(text) <= words and "\n" not in text else name
 
 
 def members(record: object) -> dict[str, Any] | None:
@@ -92,12 +92,16 @@ def record_text(record: object) -> str:
 
 
 def record_html(record: object) -> str:
-    """Return the members of a named tuple or dataclass as a table."""
+    """Return the members of a named tuple or dataclass as a table, or the lines that it prints."""
+    kind = type(record)
+    if kind.__str__ is not object.__str__ and "\n" in str(record):
+        return panel(kind.__name__, text_block(str(record)))
     rows = []
     for name, value in (members(record) or {}).items():
-        text = f"{value:,}" if type(value) is int else value if isinstance(value, str) else brief(value, 12)
+        shown = value if isinstance(value, str) else brief(value, 12, _MORE_WORDS)
+        text = f"{value:,}" if type(value) is int else shown
         rows.append((name.removeprefix("n_").replace("_", " "), text))
-    return panel(type(record).__name__, table(rows))
+    return panel(kind.__name__, table(rows))
 
 
 def chunk_drawing(

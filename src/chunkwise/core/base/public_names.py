@@ -1,4 +1,4 @@
-"""Public classes and functions name the module that users import; public records have a short repr."""
+"""Public classes and functions name the module that users import, and refuse unknown arguments."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 from chunkwise.core.base.habits import instead_of
 from chunkwise.core.base.html import record_html, record_text
+from chunkwise.core.base.unknown_names import checked_class, checked_function
 
 __all__ = ["Later", "name_members"]
 
@@ -42,18 +43,24 @@ class Later:
         for home, names in self._names.items():
             defined = vars(sys.modules[home]) if home in sys.modules else {}
             if all(name in defined for name in names):  # else another thread is importing the module
-                self._module.update({name: defined[name] for name in names})
-                name_members(self._module, names)
+                new = [name for name in names if name not in self._module]
+                self._module.update({name: defined[name] for name in new})
+                name_members(self._module, new)
         return self._module[name]
 
 
 def name_members(module: dict[str, Any], names: Iterable[str]) -> None:
-    """Make `module` the ``__module__`` of the classes and functions in `names`, and of inner classes."""
+    """Make `module` the ``__module__`` of the classes and functions in `names`, and of inner classes.
+
+    From then on functions, and classes outside the core, refuse unknown arguments with an error that says
+    what to write instead.
+    """
     # A class with two names keeps the first.
     for name in names:
         value = module[name]
         if isinstance(value, FunctionType):
-            value.__module__ = module["__name__"]
+            module[name] = checked_function(value)
+            module[name].__module__ = module["__name__"]
         elif isinstance(value, type):
             _name_class(value, module["__name__"], name)
 
@@ -61,6 +68,8 @@ def name_members(module: dict[str, Any], names: Iterable[str]) -> None:
 def _name_class(value: type, module: str, path: str) -> None:
     if not value.__module__.startswith(module + "."):
         return
+    if not value.__module__.startswith("chunkwise.core."):  # whose classes are made often
+        checked_class(value)
     value.__module__, value.__qualname__ = module, path
     _show_record(value)
     for name, inner in vars(value).items():

@@ -16,8 +16,8 @@ from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast
 
 from chunkwise.core.base.fork import in_child
-from chunkwise.core.base.habits import with_habits
 from chunkwise.core.base.html import brief
+from chunkwise.core.base.unknown_names import with_habits
 from chunkwise.core.engine.waiting import seconds_left, wait
 from chunkwise.errors import ChunkwiseError
 

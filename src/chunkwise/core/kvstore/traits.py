@@ -93,6 +93,8 @@ class StoreTraits(NamedTuple):
     current_readers : bool
         True if a reader of any age returns the values that are stored when it is called; False if it may keep
         using the version of the store from its start.
+    by_reference : bool
+        True if the values are parts of files in other formats, and the metadata is made up to describe them.
     """
 
     request_concurrency: int | None = None
@@ -108,6 +110,7 @@ class StoreTraits(NamedTuple):
     open_writer: OpenWriter | None = None
     open_into_reader: OpenIntoReader | None = None
     current_readers: bool = False
+    by_reference: bool = False
 
     def adapted(
         self,

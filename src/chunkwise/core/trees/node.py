@@ -20,6 +20,7 @@ from chunkwise.core.driver.tree_formats import TREE_FORMATS, tree_format
 from chunkwise.core.engine.together import is_slow, together
 from chunkwise.core.kvstore.protocol import Children, KvStoreDriver, Stamped, WithDirectories, offers
 from chunkwise.core.kvstore.staging import JOURNAL, is_staging
+from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.core.kvstore.value_bound import read_bounded
 from chunkwise.core.trees.container import CONTAINER_FORMAT, container_root
 from chunkwise.core.trees.location import Location, inside_file
@@ -78,6 +79,11 @@ class Node:
     def rules(self) -> TreeFormat:
         """How the node's format stores trees."""
         return tree_format(self.format)
+
+    @property
+    def own_format(self) -> FormatName | None:
+        """The format; None for what is read by reference, whose metadata is made up."""
+        return None if traits_of(self.location.store).by_reference else self.format
 
     @property
     def is_container(self) -> bool:

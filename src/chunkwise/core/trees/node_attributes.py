@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMappin
 from typing import Any
 
 from chunkwise.core.base.binding import JSON, MISSING, dump
-from chunkwise.core.base.habits import with_habits
+from chunkwise.core.base.unknown_names import with_habits
 from chunkwise.core.driver.n5.attribute_path import (
     get_attribute,
     parse_attribute_path,

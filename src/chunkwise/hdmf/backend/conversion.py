@@ -7,9 +7,10 @@ import json
 import math
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import Executor
 from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,14 +20,22 @@ from hdmf.spec import NamespaceCatalog
 
 from chunkwise.copying.executors import Workers, workers_of
 from chunkwise.copying.journal_document import read_journal
+from chunkwise.copying.work import TaskRunner
 from chunkwise.core.kvstore.take_place import delete_all_below
-from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, NotFoundError
-from chunkwise.extension.inside import as_nbytes
-from chunkwise.extension.trees import Replacement
+from chunkwise.errors import (
+    AlreadyExistsError,
+    DataCorruptionError,
+    InvalidArgumentError,
+    LossWarning,
+    NotFoundError,
+)
+from chunkwise.extension.inside import as_nbytes, options_of
+from chunkwise.extension.trees import Location, Replacement
 from chunkwise.hdmf.backend.io import ZarrIO
+from chunkwise.hdmf.difference import differences_of_copy
 from chunkwise.hdmf.model.place import Place, place_of, source_name
 from chunkwise.hdmf.model.tree import detect_format
-from chunkwise.hdmf.opening import is_hdf5, no_store
+from chunkwise.hdmf.opening import is_hdf5, no_store, open_store
 from chunkwise.hdmf.storage.dataset_copies import DatasetCopies
 from chunkwise.hdmf.storage.resolve import BrokenLinkError, BrokenLinkWarning
 
@@ -62,6 +71,7 @@ def open_source(path: Place, **options: Any) -> HDMFIO:
     return io
 
 
+@options_of(ZarrIO)
 def convert(
     source: Place,
     target: Place,
@@ -106,8 +116,9 @@ def convert(
     memory : int or str, optional
         Bytes that a worker process may use for blocks, such as ``"2GB"``; as for `chunkwise.copy`.
     verify : bool
-        Whether the datasets that workers have copied are read again, with a plain reader, and compared:
-        numeric ones of 1 MiB or more.  `chunkwise.diff` compares everything.
+        Whether the copy is read again and compared with the source, as by `chunkwise.diff`: all datasets,
+        attributes, links and references.  Datasets that workers have copied are read with a plain reader.
+        Other values are an error, other differences a `LossWarning`.
     resume : bool
         Continue an unfinished conversion, if there is one; another executor may have begun it.  One that was
         interrupted before the first block has to be started again, with `overwrite`.
@@ -168,6 +179,7 @@ def convert(
                 memory=as_nbytes(memory),
                 resume=resume,
                 verify=verify,
+                compare=partial(_compare, src),
                 progress=progress or (lambda nbytes: None),
             )
         mode = "w" if overwrite or (copies is not None and copies.begun) else "w-"
@@ -229,6 +241,18 @@ def _export(
             if copies is None or not copies.begun:
                 out.discard()
             raise
+
+
+def _compare(src: HDMFIO, target: Location, compared: Collection[str], runner: TaskRunner) -> None:
+    """Compare the new store with its source: other values are an error, anything else a `LossWarning`."""
+    source = src.store if isinstance(src, ZarrIO) else open_store(f"{src.source}|hdf5:")
+    source.source = src.source
+    for found in differences_of_copy(source, open_store(target), compared, runner):
+        if found.name.startswith("specifications") and found.left is None:
+            continue  # which a conversion adds
+        if found.what == "values":
+            raise DataCorruptionError(f"dataset /{found} (source | copy): it was not read as it was written")
+        warnings.warn(f"the copy differs from its source: {found}", LossWarning, stacklevel=4)
 
 
 def _identity(src: HDMFIO) -> list[Any]:

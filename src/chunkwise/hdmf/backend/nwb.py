@@ -8,7 +8,7 @@ import numpy as np
 from hdmf.build import BuildManager, DatasetBuilder, TypeMap
 
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
-from chunkwise.extension.inside import check_choice
+from chunkwise.extension.inside import check_choice, options_of
 from chunkwise.hdmf.backend.io import MODES, ZarrIO
 from chunkwise.hdmf.backend.manager import StoreBuildManager, StoreTypeMap
 from chunkwise.hdmf.backend.spec_cache import cached_versions
@@ -40,6 +40,7 @@ class NWBZarrIO(ZarrIO):
         Others of `ZarrIO`.
     """
 
+    @options_of(ZarrIO)
     def __init__(
         self,
         path: Place,
@@ -159,6 +160,7 @@ def _shared_type_map() -> TypeMap:
         return pynwb.get_type_map()
 
 
+@options_of(NWBZarrIO)
 def read_nwb(path: Place, **options: Any) -> Any:
     """Return the NWB file in a store.
 
@@ -177,6 +179,7 @@ def read_nwb(path: Place, **options: Any) -> Any:
     return NWBZarrIO(path, mode="r", **options).read()
 
 
+@options_of(NWBZarrIO)
 def validate(path: Place, **options: Any) -> list[Any]:
     """Return the errors that pynwb finds in an NWB file, and its broken links.
 

@@ -6,7 +6,7 @@ at the root of the store, whose documents are not there yet: an unfinished copy 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -65,12 +65,13 @@ class DatasetCopies:
         memory: int | None = None,  # of a process that works on it
         resume: bool = False,
         verify: bool = False,
+        compare: Callable[[Location, Collection[str], TaskRunner], None] | None = None,  # all but these paths
         progress: Callable[[int], object] = lambda nbytes: None,
     ) -> None:
         self.location = location
         self._workers, self._memory = workers, memory
         self._task = dict(task)
-        self._verify, self._progress = verify, progress
+        self._verify, self._compare_rest, self._progress = verify, compare, progress
         Journal(location, self._task, 0).check_store()
         begun = read_journal(location) if resume else None
         self.begun = begun is not None  # there is a journal, with which others can go on
@@ -147,7 +148,10 @@ class DatasetCopies:
             raise
 
     def finish(self) -> None:
-        """Delete the journal: the store is there."""
+        """Compare the rest if wanted, and delete the journal: the store is there."""
+        if self._verify and self._compare_rest is not None:
+            with TaskRunner(self._workers) as runner:
+                self._compare_rest(self.location, {each.path for each in self._datasets}, runner)
         if self._journal is not None:
             self._journal.delete()
 

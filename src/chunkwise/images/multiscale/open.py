@@ -5,6 +5,7 @@ For arrays without image metadata, only labels and units are known.
 
 from __future__ import annotations
 
+import os
 import posixpath
 import warnings
 from collections.abc import Mapping
@@ -17,7 +18,7 @@ from chunkwise.copying.pictures import natural
 from chunkwise.copying.source import open_source, open_view
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError
 from chunkwise.extension import JSON
-from chunkwise.extension.inside import parameters_of_others, read_bounded, with_storage_options
+from chunkwise.extension.inside import read_bounded, with_storage_options
 from chunkwise.extension.trees import Location, LocationLike, find_node, inside_file, locate, tree_format
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
@@ -40,7 +41,6 @@ Multiscale: TypeAlias = MultiscaleImage | Plate | Well | ImageCollection
 _SHOWN = 10
 
 
-@parameters_of_others("open_multiscale")
 def open_multiscale(
     place: LocationLike | Group | TensorStore,
     *,
@@ -110,7 +110,7 @@ def open_multiscale(
     place = with_storage_options(place, storage_options)
     view = None if isinstance(place, Group) else open_view(place, context)
     if view is not None:
-        return single_array(view)
+        return single_array(view, os.fspath(place) if isinstance(place, str | os.PathLike) else "")
     if isinstance(place, Group):
         group = place
     elif not isinstance(place, TensorStore):
@@ -133,7 +133,7 @@ def open_multiscale(
                     archive, name=name, strict=strict, drafts=drafts, format=format, context=context
                 )
             try:
-                return single_array(open_source(location, context))
+                return single_array(open_source(location, context), location.text)
             except NotFoundError:
                 raise e from None
     try:
@@ -222,11 +222,12 @@ def _is_known(group: Group) -> bool:
         return True  # of an image that can't be read
 
 
-def single_array(store: TensorStore) -> MultiscaleImage:
-    """Return an array as an image of one level."""
+def single_array(store: TensorStore, place: str = "") -> MultiscaleImage:
+    """Return an array, of several files at `place` if it isn't stored by itself, as an image of one level."""
     kvstore = store.kvstore
     if kvstore is None:
-        return _image_of_arrays({"": store}, "", "memory")
+        name = place.rstrip("/").rpartition("/")[2]
+        return _image_of_arrays({"": store}, name, place or "memory")
     try:
         location = store.url
     except NotImplementedError:  # a store of another library

@@ -113,6 +113,7 @@ class ReferenceStore:
                 io_limit=base.io_limit,
                 coalescing=base.coalescing,
                 conditional_writes=lambda key: True,
+                by_reference=True,
             )
             if known is None:
                 return traits

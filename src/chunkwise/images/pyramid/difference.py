@@ -1,0 +1,138 @@
+"""Differences of two images in different formats: compared by what their metadata mean.
+
+A copy in another format has other names of levels, another order of axes, and other attributes for the same
+sizes and positions of voxels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import isclose
+from typing import Any
+
+from chunkwise.copying.copy_source import CopySource
+from chunkwise.copying.difference import Difference, Progress, array_differences, attribute_differences
+from chunkwise.copying.work import TaskRunner
+from chunkwise.errors import ChunkwiseError
+from chunkwise.extension import JSON
+from chunkwise.extension.trees import Node
+from chunkwise.images.pyramid.image_sources import is_whole_image, read_image
+from chunkwise.images.pyramid.ngff_image import ImageLevel, NgffImage
+
+__all__ = ["differences_of_images"]
+
+_DISPLAY = "omero"
+"""Attribute of OME-NGFF with names, colours and contrast of channels."""
+
+
+def differences_of_images(
+    left: Node,
+    right: Node,
+    attributes: bool,
+    values: bool,
+    layout: bool,
+    runner: TaskRunner,
+    progress: Progress,
+) -> Iterator[Difference] | None:
+    """Yield the differences of two images; None unless both groups are images of different formats."""
+    groups = (left, right)
+    if left.own_format == right.own_format or any(node.kind != "group" for node in groups):
+        return None
+    if not all(is_whole_image(node.location) for node in groups):
+        return None
+    try:
+        a, b = (read_image(node.location) for node in groups)
+    except (ChunkwiseError, NotImplementedError):
+        return None
+    named = not any(node.rules.has_containers for node in groups)  # a name is not part of those
+    return _differences(a, b, named, attributes, values, layout, runner, progress)
+
+
+def _differences(
+    a: NgffImage,
+    b: NgffImage,
+    named: bool,
+    attributes: bool,
+    values: bool,
+    layout: bool,
+    runner: TaskRunner,
+    progress: Progress,
+) -> Iterator[Difference]:
+    kept = [_axes(a, b), _axes(b, a)]
+    names = [{image.axes[dim].name: dim for dim in dims} for image, dims in zip((a, b), kept, strict=True)]
+    if names[0].keys() != names[1].keys():
+        yield Difference("", "axes", list(names[0]), list(names[1]))
+        return
+    kept[1] = [names[1][name] for name in names[0]]
+    if attributes:
+        axes = [[image.axes[dim] for dim in dims] for image, dims in zip((a, b), kept, strict=True)]
+        for what in ("kind", "unit"):
+            left, right = ([getattr(axis, what) for axis in of] for of in axes)
+            if left != right:
+                yield Difference("", f"{what}s of axes", left, right)
+        if named and a.name != b.name:
+            yield Difference("", "name", a.name, b.name)
+        if a.labels != b.labels:
+            yield Difference("", "labels", a.labels, b.labels)
+        yield from attribute_differences("", *_others(a, b))
+    for x, y in zip(a.levels, b.levels, strict=False):
+        if attributes:
+            yield from _places(x, y, kept)
+        of_a, of_b = _arranged(x.source, kept[0]), _arranged(y.source, kept[1])
+        yield from array_differences(x.path, of_a, of_b, attributes, values, layout, runner, progress)
+    for level in a.levels[len(b.levels) :]:
+        yield Difference(level.path, "structure", "array", None)
+    for level in b.levels[len(a.levels) :]:
+        yield Difference(level.path, "structure", None, "array")
+
+
+def _axes(image: NgffImage, other: NgffImage) -> list[int]:
+    """Return the dimensions of an image without those of size 1 that the other lacks."""
+    names = {axis.name for axis in other.axes}
+    shapes = [level.source.store.shape for level in image.levels]
+    return [
+        dim
+        for dim, axis in enumerate(image.axes)
+        if axis.name in names or any(shape[dim] != 1 for shape in shapes)
+    ]
+
+
+def _arranged(source: CopySource, dims: Sequence[int]) -> CopySource:
+    rank = source.store.rank
+    if len(dims) < rank:
+        source = source.part(tuple(slice(None) if dim in dims else 0 for dim in range(rank)))
+        dims = [sorted(dims).index(dim) for dim in dims]
+    found = source.arranged(dims)
+    return found._replace(template=found.template.replaced({"names": (), "units": ()}))  # those of the axes
+
+
+def _places(x: ImageLevel, y: ImageLevel, kept: Sequence[Sequence[int]]) -> Iterator[Difference]:
+    for what in ("scale", "translation"):
+        left, right = (
+            [getattr(level, what)[dim] for dim in dims] for level, dims in zip((x, y), kept, strict=True)
+        )
+        if not all(isclose(m, n, rel_tol=1e-9, abs_tol=1e-12) for m, n in zip(left, right, strict=True)):
+            yield Difference(x.path, what, left, right)
+
+
+def _others(a: NgffImage, b: NgffImage) -> list[dict[str, Any]]:
+    """Return the other attributes of two images, wherever a version of OME-NGFF puts them."""
+    found: list[dict[str, Any]] = []
+    for image in (a, b):
+        own = {name: value for name, value in image.attributes.items() if name != "ome"}
+        ome = image.attributes.get("ome")
+        found.append(own | {n: v for n, v in ome.items() if n != "version"} if isinstance(ome, dict) else own)
+    shown = [others.get(_DISPLAY) for others in found]
+    if _is_part(shown[0], shown[1]) or _is_part(shown[1], shown[0]):  # a copy has the defaults, too
+        for others in found:
+            others.pop(_DISPLAY, None)
+    return found
+
+
+def _is_part(a: JSON, b: JSON) -> bool:
+    """Return True if `b` says all that `a` says."""
+    if isinstance(a, dict) and isinstance(b, dict):
+        return all(name in b and _is_part(value, b[name]) for name, value in a.items())
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(_is_part, a, b))
+    return bool(a == b)
