@@ -36,6 +36,7 @@ class TestProcesses(ReadByTensorStore):
     )
 
 
+@pytest.mark.slow  # as the pool of the standard library
 class TestLoky(ReadByTensorStore):
     code = "from loky import ProcessPoolExecutor; executor = ProcessPoolExecutor(2)"
 

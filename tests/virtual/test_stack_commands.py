@@ -96,10 +96,16 @@ def test_a_stack_with_gaps_is_no_copy(mosaic: Any, capsys: pytest.CaptureFixture
 
 
 def test_wrong_use(mosaic: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    """A spec is of one array, and says no format."""
+    """A spec is of one array."""
     assert run(capsys, "cp", "-r", "mosaic.json", "out.zarr")[0] == 2
-    assert run(capsys, "cp", "mosaic.json", "out")[0] == 2
     assert run(capsys, "cp", "mosaic.json", "out.zarr", "--chunk", "3")[0] == 2
+
+
+def test_a_copy_of_a_spec_has_the_format_of_new_arrays(
+    mosaic: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(capsys, "cp", "mosaic.json", "out")[0] == 0
+    assert ts.open("out").result().spec().to_json()["driver"] == "zarr3"
 
 
 def test_requests_of_a_stack_are_those_of_its_layers(mosaic: Any) -> None:
