@@ -11,6 +11,7 @@ from chunkwise.cli.cp_tree import (
     copy_options,
     run_copy_tree,
     run_copy_volume,
+    run_shown,
     show_copy,
     show_left,
 )
@@ -26,8 +27,8 @@ from chunkwise.cli.template_options import (
 )
 from chunkwise.copying.array_copy import ArrayCopy
 from chunkwise.copying.copy_options import flags_of_copies
+from chunkwise.copying.copy_report import CopyReport
 from chunkwise.copying.copy_source import CopySource, source_at, stored_source, view_source
-from chunkwise.copying.losses import is_loss
 from chunkwise.copying.narrowing import MisfitError, measure
 from chunkwise.copying.prices import PRICES, Prices, parse_prices, price_json, price_lines
 from chunkwise.copying.quantities import format_duration, format_nbytes, format_pace, format_ratio
@@ -189,34 +190,24 @@ def _copy(arguments: argparse.Namespace, source: CopySource, destination: Locati
         _show_plan(arguments, copy, source.location, destination)
         return 0
     copy.begin()
-    for note in copy.notes:
+    known = copy.plan.notes
+    for _, note in known:
         message(note)
     if copy.complete:
         message("nothing to do: the copy is there already")
-    seconds = 0.0
-    if not copy.complete:
-        if copy.nbytes_done:
-            message(f"going on after {format_nbytes(copy.nbytes_done)}")
-        try:
-            with progress_of(arguments, "copying", copy.nbytes, copy.nbytes_done, workers) as progress:
-                copy.run(progress.advance)
-            seconds = progress.seconds
-        except MisfitError as e:
-            raise MisfitError(f"{e.message}; --cast says what is to become of such values") from None
-        changed = "" if copy.narrowing is None else str(copy.narrowing)
-        if changed:
-            message(changed)
-    if not copy.join():
-        show_left(arguments, copy.n_missing())
+    elif copy.nbytes_done:
+        message(f"going on after {format_nbytes(copy.nbytes_done)}")
+    try:
+        report, seconds = run_shown(arguments, copy)
+    except MisfitError as e:
+        raise MisfitError(f"{e.message}; --cast says what is to become of such values") from None
+    for _, note in report.notes[len(known) :]:
+        message(note)
+    if report.left is not None:
+        show_left(arguments, report.left)
         return 0
-    verify_seconds = None
-    if arguments.verify:
-        with progress_of(arguments, "verifying", copy.nbytes, 0, workers) as progress:
-            copy.verify(progress.advance)
-        verify_seconds = progress.seconds
-    copy.finish()
-    _report(arguments, copy, destination, format, seconds, verify_seconds)
-    return INCOMPLETE if any(map(is_loss, copy.notes)) else 0
+    _report(arguments, copy, report, destination, format, seconds)
+    return INCOMPLETE if report.losses else 0
 
 
 def _show_plan(arguments: argparse.Namespace, copy: ArrayCopy, source: JSON, destination: Location) -> None:
@@ -228,18 +219,18 @@ def _show_plan(arguments: argparse.Namespace, copy: ArrayCopy, source: JSON, des
         drivers = source.get("driver") if isinstance(source, dict) else None, destination.base.get("driver")
         prices = PRICES.get(str(drivers[0])), PRICES.get(str(drivers[1]))
     sharded = copy.target.chunk_layout.read_chunk.shape != copy.target.chunk_layout.write_chunk.shape
-    n_chunks = None if sharded else copy.plan.n_puts[-1]
-    out = {**copy.plan.to_json(), "requests": price_json(copy.plan, *prices)}
-    show(arguments, out, copy.plan, *price_lines(copy.plan, *prices, n_chunks))
+    n_chunks = None if sharded else copy.passes.n_puts[-1]
+    out = {**copy.passes.to_json(), "requests": price_json(copy.passes, *prices)}
+    show(arguments, out, copy.passes, *price_lines(copy.passes, *prices, n_chunks))
 
 
 def _report(
     arguments: argparse.Namespace,
     copy: ArrayCopy,
+    report: CopyReport,
     destination: Location,
     format: str,
     seconds: float,
-    verify_seconds: float | None,
 ) -> None:
     node = require_node(destination)
     stored = occupancy(node, stored_array(node), inside=False)
@@ -250,13 +241,13 @@ def _report(
         "bytes": copy.nbytes,
         "stored_bytes": stored.stored_nbytes,
         "copied_bytes": copied,
-        "seconds": seconds,
-        "verified": verify_seconds is not None,
-        "notes": copy.notes,
+        "seconds": seconds - copy.seconds_compared,
+        "verified": arguments.verify,
+        "notes": [note for _, note in copy.plan.notes],
     }
-    text = format_pace(copied, seconds) if copied else format_nbytes(copied)
+    text = format_pace(copied, seconds - copy.seconds_compared) if copied else format_nbytes(copied)
     if stored.ratio is not None:
         text += f", stored in {format_nbytes(stored.stored_nbytes)} ({format_ratio(stored.ratio)})"
-    if verify_seconds is not None:
-        text += f"; every element compared in {format_duration(verify_seconds)}: equal"
+    if arguments.verify:
+        text += f"; every element compared in {format_duration(copy.seconds_compared)}: equal"
     show_copy(arguments, format, out, text)

@@ -14,13 +14,14 @@ from chunkwise.copying.copy_plan import CopyPlan
 from chunkwise.copying.copy_report import CopyReport
 from chunkwise.copying.losses import array_left_out, is_loss
 from chunkwise.copying.part import parse_part
+from chunkwise.copying.planned_copy import PlannedCopy
 from chunkwise.copying.quantities import format_nbytes, format_pace, plural
 from chunkwise.copying.tree_plan import TreePlan
 from chunkwise.extension import JSON
 from chunkwise.extension.trees import Location, require_node
 from chunkwise.groups.copy_tree import prepare_tree_copy
 
-__all__ = ["copy_options", "run_copy_tree", "run_copy_volume", "show_copy", "show_left"]
+__all__ = ["copy_options", "run_copy_tree", "run_copy_volume", "run_shown", "show_copy", "show_left"]
 
 _ONE_ARRAY = {
     "region": "--region",
@@ -50,14 +51,24 @@ def run_copy_tree(arguments: argparse.Namespace, source: Location, destination: 
         _show_plan(arguments, format, work.plan)
         return 0
     work.begin()
-    with progress_of(arguments, "copying", work.nbytes, work.nbytes_done, workers) as progress:
-        report = work.run(lambda _, nbytes: progress.advance(nbytes))
+    report, seconds = run_shown(arguments, work)
     if work.complete:
         message("nothing to do: the copy is there already")
     if report.n_left is not None:
         show_left(arguments, [report.n_left])
         return 0
-    return _report(arguments, format, report, progress.seconds)
+    return _report(arguments, format, report, seconds)
+
+
+def run_shown(arguments: argparse.Namespace, work: PlannedCopy) -> tuple[CopyReport, float]:
+    """Run a copy that has begun, showing its progress; return its report and the seconds it took."""
+    what, times = ("copying and comparing", 2) if arguments.verify else ("copying", 1)
+    with progress_of(arguments, what, times * work.nbytes, work.nbytes_done, work.workers) as progress:
+
+        def advance(path: str, nbytes: int) -> None:
+            progress.advance(nbytes)
+
+        return work.run(advance, advance), progress.seconds
 
 
 def run_copy_volume(arguments: argparse.Namespace, source: Location, destination: Location) -> int:

@@ -13,7 +13,7 @@ from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_plan import CopyPlan
 from chunkwise.copying.copy_source import source_at
 from chunkwise.copying.executors import workers_of
-from chunkwise.copying.losses import is_loss, warn_of_losses
+from chunkwise.copying.losses import warn_of_losses
 from chunkwise.copying.narrowing import Cast
 from chunkwise.copying.progress import check_progress, shown_progress
 from chunkwise.core.api.tensorstore import TensorStore
@@ -97,7 +97,7 @@ def plan_copy(
     """
     source, destination = located(storage_options, source, destination)
     how = CopyOptions(memory=as_nbytes(memory), cast=cast)
-    return _prepare(source, destination, executor, format, options, how).plan
+    return _prepare(source, destination, executor, format, options, how).passes
 
 
 @options_of(TEMPLATE_OPTIONS)
@@ -210,17 +210,12 @@ def copy(
     )
     work = _prepare(source, destination, executor, format, options, how, plan)
     work.begin()
-    if not work.complete:
-        with shown_progress(progress, "copying", work.nbytes, work.nbytes_done, work.workers) as told:
-            work.run(told)
-    if verify:
-        work.verify()
-    array = work.finish()
-    changed = "" if work.narrowing is None else str(work.narrowing)
-    notes = (*work.notes, *filter(None, [changed]))
-    warn_of_losses([("", note) for note in work.notes if is_loss(note)])
+    with shown_progress(progress, "copying", work.nbytes, work.nbytes_done, work.workers) as told:
+        report = work.run(lambda _, nbytes: told(nbytes))
+    array, notes = work.open(), tuple(note for _, note in report.notes)
+    warn_of_losses(report.losses)
     copied, seconds = work.nbytes - work.nbytes_done, time.monotonic() - started
-    return ArrayCopyReport(array, work.plan, work.nbytes, copied, seconds, verify, notes)
+    return ArrayCopyReport(array, work.passes, work.nbytes, copied, seconds, verify, notes)
 
 
 def _prepare(

@@ -10,7 +10,7 @@ from chunkwise.copying.journal import may_live
 from chunkwise.copying.journal_document import JournalDocument, Ranges, read_journal
 from chunkwise.copying.part import Part
 from chunkwise.copying.parts import PartJournals, n_parts
-from chunkwise.copying.tree_journal import LARGE, SMALL, is_tree_journal
+from chunkwise.copying.tree_journal import LARGE, SMALL, is_array_journal, is_tree_journal
 from chunkwise.core.base.binding import JSON
 from chunkwise.core.trees.location import Location
 
@@ -54,19 +54,24 @@ def copy_status(location: Location) -> CopyStatus | None:
     n = n_parts(journal)
     parts = {} if n is None else dict(PartJournals(location, {}, journal["tasks"], n).read())
     passes = list(_passes(journal, *parts.values()))
-    arrays = None
+    arrays, first = None, 0
     if is_tree_journal(journal):
         arrays = _sum(passes[SMALL], passes[LARGE])
         passes = [_sum(passes[SMALL], *passes[LARGE + 1 :])]
     elif isinstance(journal["task"].get("levels"), dict):
         arrays, passes = passes[0], _level_passes(location, journal)
+    elif is_array_journal(journal):
+        first = LARGE + 1
     return CopyStatus(
         journal["task"].get("source"),
         journal["owner"],
         _has_ended(journal),
-        passes,
+        passes[first:],
         arrays,
-        [PartStatus(part, list(_passes(own)), own["owner"], _has_ended(own)) for part, own in parts.items()],
+        [
+            PartStatus(part, list(_passes(own))[first:], own["owner"], _has_ended(own))
+            for part, own in parts.items()
+        ],
         _command(journal),
     )
 
@@ -76,7 +81,7 @@ def _level_passes(location: Location, journal: JournalDocument) -> list[TaskCoun
     for path in journal["task"]["levels"]:
         level = read_journal(location.child(path))
         if level is not None:
-            return list(_passes(level))
+            return list(_passes(level))[LARGE + 1 if is_array_journal(level) else 0 :]
     return []
 
 

@@ -1,4 +1,4 @@
-"""The passes of a tree's journal: small arrays, larger ones that are whole, then the passes over these.
+"""The passes of a copy's journal: small arrays, larger ones that are whole, then the passes over these.
 
 In a copy in parts, each part does a share of every pass but the second; the process that puts the parts
 together does that.
@@ -14,17 +14,18 @@ from chunkwise.copying.journal_document import JournalDocument
 from chunkwise.copying.part import Part
 from chunkwise.copying.tree_plan import TreePlan
 
-__all__ = ["LARGE", "SMALL", "TreePasses", "is_tree_journal", "journalled_room"]
+__all__ = ["LARGE", "SMALL", "TreePasses", "is_array_journal", "is_tree_journal", "journalled_room"]
 
 SMALL, LARGE = 0, 1
 
 
 class TreePasses:
-    """The passes of the journal of a tree, and what they copy."""
+    """The passes of the journal of an array or a tree, and what they copy."""
 
     def __init__(self, plan: TreePlan) -> None:
         self._plan = plan
-        self.n_tasks = [len(plan.small), len(plan.large)]
+        self.n_arrays = [len(plan.small), len(plan.large)]
+        self.n_tasks = [*self.n_arrays]
         self._first = []
         for job in plan.large.values():
             self._first.append(len(self.n_tasks))
@@ -36,7 +37,8 @@ class TreePasses:
 
     def copying(self) -> Iterator[int]:
         """Yield the passes that copy elements."""
-        yield SMALL
+        if self._plan.small:
+            yield SMALL
         yield from range(LARGE + 1, len(self.n_tasks))
 
     def nbytes_of(self, part: Part) -> int:
@@ -58,6 +60,11 @@ class TreePasses:
                 sizes = (step.blocks.block(n).size for start, stop in ranges for n in range(start, stop))
                 total += job.share(sum(map(int, sizes)) * step.itemsize)
         return total
+
+
+def is_array_journal(journal: JournalDocument) -> bool:
+    """Return True for a journal of a single array."""
+    return "plan" in journal["task"] and len(journal["tasks"]) > LARGE
 
 
 def is_tree_journal(journal: JournalDocument) -> bool:

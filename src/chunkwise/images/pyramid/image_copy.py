@@ -22,8 +22,8 @@ from chunkwise.copying.destination import Destination
 from chunkwise.copying.executors import Workers, kept_open
 from chunkwise.copying.losses import fitting_attributes
 from chunkwise.copying.named_sizes import check_named, resolved_sizes
+from chunkwise.copying.planned_copy import Progress
 from chunkwise.copying.target import target_spec
-from chunkwise.copying.tree_copy import Progress
 from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, UnsupportedError, prefix
 from chunkwise.extension import JSON
 from chunkwise.extension.n5 import array_data_type, load_document
@@ -112,7 +112,7 @@ class ImageCopy:
     def plans(self, how: CopyOptions, workers: Workers) -> dict[str, CopyPlan]:
         """Return how each array is copied."""
         return {
-            path: work.plan for stack in self._stacks() for path, work in self.arrays(stack, how, workers)
+            path: work.passes for stack in self._stacks() for path, work in self.arrays(stack, how, workers)
         }
 
     def run(self, how: CopyOptions, *, workers: Workers, progress: Progress) -> CopyReport:
@@ -127,8 +127,7 @@ class ImageCopy:
         with kept_open(workers) as opened:
             for stack in self._stacks():
                 for path, work in self.arrays(stack, how, opened):
-                    work.begin()
-                    copy_array(report, path, work, how.verify, progress)
+                    copy_array(report, path, work, progress)
                     self._journal.mark(report.n_arrays - 1)
                 made = self._layout.group_attributes(
                     stack, self._axes, named, data_type=self._data_type, labels=self._image.labels
@@ -280,17 +279,13 @@ def array_options(how: CopyOptions) -> CopyOptions:
     return replace(how, overwrite=False)
 
 
-def copy_array(report: CopyReport, path: str, work: ArrayCopy, verify: bool, progress: Progress) -> None:
+def copy_array(report: CopyReport, path: str, work: ArrayCopy, progress: Progress) -> None:
     """Do the work of one array, wait for it and count it."""
-    if not work.complete:
-        work.run(lambda nbytes: progress(path, nbytes))
-    changed = "" if work.narrowing is None else str(work.narrowing)
-    if verify:
-        work.verify()
-    work.finish()
+    work.begin()
+    made = work.run(lambda _, nbytes: progress(path, nbytes))
     report.n_arrays += 1
-    report.nbytes += work.nbytes
-    report.notes += [(path, note) for note in (*work.notes, *filter(None, [changed]))]
+    report.nbytes += made.nbytes
+    report.notes += [(path, note) for _, note in made.notes]
 
 
 def _only(image: NgffImage, kind: str) -> int | None:

@@ -12,8 +12,8 @@ from contextlib import contextmanager, suppress
 from chunkwise.copying.destination import Destination, begun_at, unfinished
 from chunkwise.copying.journal import Journal
 from chunkwise.copying.journal_document import read_journal
+from chunkwise.copying.planned_copy import Progress
 from chunkwise.copying.sessions import journal_location
-from chunkwise.copying.tree_copy import Progress
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError
 from chunkwise.extension import JSON
 from chunkwise.extension.trees import Location, find_node

@@ -20,8 +20,8 @@ from chunkwise.copying.copy_source import CopySource, check_apart
 from chunkwise.copying.destination import Destination
 from chunkwise.copying.executors import Workers, kept_open
 from chunkwise.copying.named_sizes import check_named, resolved_sizes
+from chunkwise.copying.planned_copy import Progress
 from chunkwise.copying.target import target_spec
-from chunkwise.copying.tree_copy import Progress
 from chunkwise.errors import InvalidArgumentError, prefix
 from chunkwise.extension import JSON
 from chunkwise.extension.trees import Location, require_node, tree_format
@@ -89,7 +89,7 @@ class NgffCopy:
 
     def plans(self, how: CopyOptions, workers: Workers) -> dict[str, CopyPlan]:
         """Return how each array is copied."""
-        return {path: work.plan for part in self._parts for path, work in self._arrays(part, how, workers)}
+        return {path: work.passes for part in self._parts for path, work in self._arrays(part, how, workers)}
 
     def run(self, how: CopyOptions, *, workers: Workers, progress: Progress) -> CopyReport:
         """Copy everything into the group that `begin` has made."""
@@ -101,8 +101,7 @@ class NgffCopy:
         with kept_open(workers) as opened:
             for part in self._parts:
                 for path, work in self._arrays(part, how, opened):
-                    work.begin()
-                    copy_array(report, path, work, how.verify, progress)
+                    copy_array(report, path, work, progress)
                     self._journal.mark(report.n_arrays - 1)
                 attributes = Attributes(require_node(self._group(part.path)))
                 attributes.update(self._attributes(part))

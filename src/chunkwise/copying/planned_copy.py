@@ -1,0 +1,382 @@
+"""``PlannedCopy``: the arrays of a plan, copied by tasks, and what goes with them.
+
+1. A journal at the top of the copy says what is done, and who is at work.  In a copy in parts each part has
+   its own (`chunkwise.copying.parts`), and the part that finishes last continues with 3.
+2. The tasks of all arrays form one stream: first the blocks of larger arrays, then small arrays as wholes.
+   After two passes over an array, their fingerprints have to be equal: the second has read what the first
+   has written.
+3. Each array becomes one when it is complete and, if asked for, compared with the source: an unfinished copy
+   never looks like an array, since the metadata document is written last.
+4. What is around the arrays follows; then the journal is deleted.
+
+All this happens beside the data that the copy replaces, which stays until the end
+(`chunkwise.copying.destination`).
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from copy import copy
+from typing import ClassVar
+
+from chunkwise.copying.copy_job import CopyJob
+from chunkwise.copying.copy_options import CopyOptions
+from chunkwise.copying.copy_report import CopyReport
+from chunkwise.copying.copy_work import LostBlockError, StepResult
+from chunkwise.copying.destination import Destination, unfinished
+from chunkwise.copying.executors import Workers, workers_of
+from chunkwise.copying.fence import Fence
+from chunkwise.copying.journal import Journal
+from chunkwise.copying.journal_document import JournalDocument, read_journal
+from chunkwise.copying.narrowing import MisfitError, Narrowing
+from chunkwise.copying.part import Part
+from chunkwise.copying.parts import PartJournals, n_parts
+from chunkwise.copying.sessions import is_session, journal_location
+from chunkwise.copying.small_arrays import SmallArrays
+from chunkwise.copying.task_stages import Chain, Stage
+from chunkwise.copying.tree_journal import LARGE, SMALL, TreePasses
+from chunkwise.copying.tree_plan import TreePlan
+from chunkwise.copying.work import TaskRunner, Work
+from chunkwise.core.base.binding import JSON
+from chunkwise.errors import (
+    AlreadyExistsError,
+    ChunkwiseError,
+    DataCorruptionError,
+    FailedPreconditionError,
+    prefix,
+)
+
+__all__ = ["PlannedCopy", "Progress"]
+
+Progress = Callable[[str, int], object]
+
+
+class PlannedCopy(ABC):
+    """A copy made by `begin` and `run`; subclasses say what is copied, and what surrounds the arrays."""
+
+    plan: TreePlan
+    command: ClassVar[str]  # that continues the copy
+
+    def __init__(self, destination: Destination, how: CopyOptions, workers: Workers | None) -> None:
+        self._destination, self._top = destination, destination.place
+        self._journal_at = journal_location(self._top)
+        self._session = is_session(self._top.store)
+        self._how, self._part = how, how.part
+        self.workers = workers_of(workers)  # by default threads of this process
+        # An unfinished copy in its place is deleted when this one begins.
+        self._begun = None if how.overwrite else read_journal(self._top)
+        self._done_before: list[tuple[int, int]] = []  # pass and number of arrays
+        self._report = CopyReport()
+        self._progress: Progress = lambda path, nbytes: None
+        self._compared: Progress = self._progress
+        self.nbytes_done = 0  # before
+        self.seconds_compared = 0.0  # how long it took to read larger arrays again
+        self.complete = False  # True if an equal copy is there already
+        self._follow()
+
+    @abstractmethod
+    def _make_plan(self, begun: JournalDocument | None) -> tuple[TreePlan, SmallArrays, dict[str, JSON]]:
+        """Return the plan, as it was begun if it was, its small arrays, and the task for the journal."""
+
+    @abstractmethod
+    def _is_there(self) -> bool:
+        """Return True if an equal copy is there already; only asked if that is no error."""
+
+    @abstractmethod
+    def _check_free(self) -> list[tuple[int, int]]:
+        """Raise AlreadyExistsError if something is in the way; return the arrays that are there already.
+
+        They are pairs, as the journal has them: of a pass, and of a number.
+        """
+
+    @abstractmethod
+    def _delete_own(self) -> bool:
+        """Delete what this copy has written, unless others may have written there; return whether it did."""
+
+    @abstractmethod
+    def _surround_first(self) -> None:
+        """Make what has to be there before an array is."""
+
+    @abstractmethod
+    def _surround(self) -> None:
+        """Make what comes when all arrays are there."""
+
+    @abstractmethod
+    def _commit(self) -> None:
+        """Let the copy, whose journal is deleted, take its place."""
+
+    def _name_of(self, path: str) -> str:
+        """Return what an array is called in errors, or nothing."""
+        return path or self._top.text
+
+    def _follow(self) -> None:
+        """Plan the copy."""
+        self.plan, self._small, task = self._make_plan(self._begun)
+        self._passes = TreePasses(self.plan)
+        part = self._part
+        parts = part.n if part is not None else n_parts(self._begun) if self._begun is not None else None
+        task |= {} if parts is None else {"number of parts": parts}
+        at, n_tasks, command = self._journal_at, self._passes.n_tasks, self.command
+        self._whole = self._journal = Journal(at, task, n_tasks, command=command)
+        self._parts = None if parts is None else PartJournals(at, task, n_tasks, parts, command=command)
+        self._report.notes, self._report.left_out = list(self.plan.notes), list(self.plan.left_out)
+        self.nbytes = self.plan.nbytes if part is None else self._passes.nbytes_of(part)
+
+    def begin(self) -> None:
+        """Write the journal of a new copy, or take over that of an unfinished one; see `complete`."""
+        if self._begun is not None and not self._how.go_on:
+            raise unfinished(self._top)
+        if self._how.overwrite:
+            self._destination.clear()
+        if self._part is not None:
+            self._begin_part(self._part)
+        elif self._begun is not None:
+            self._journal.resume()
+            if self._parts is not None:
+                self._parts.join(self._journal)
+            self._done_before = [
+                (at, number)
+                for at in (SMALL, LARGE)
+                for start, stop in self._journal.done(at)
+                for number in range(start, stop)
+            ]
+        elif not (self._how.resume and self._found_complete()):
+            self._done_before = done = self._check_free()
+            self._journal.begin()
+            if self._session:
+                self._surround_first()
+                self._surround()
+            for at, number in done:
+                self._journal.mark(number, at=at)
+        self.nbytes_done = self.nbytes if self.complete else self._passes.nbytes_done(self._journal)
+
+    def _begin_part(self, part: Part) -> None:
+        if self._begun is None:
+            if self._found_complete():
+                return
+            try:
+                self._check_free()
+                self._whole.begin(owned=False)
+            except AlreadyExistsError:
+                self._begun = read_journal(self._top)
+                if self._begun is None:
+                    raise
+                self._follow()  # another part was faster: its plan counts
+        assert self._parts is not None, "there are parts"
+        self._journal, _ = self._parts.begin(part, self._whole)
+
+    def _found_complete(self) -> bool:
+        """Return True if the copy was made before, which a killed process may have left beside its place."""
+        self.complete = self._is_there()
+        if self.complete:
+            self._done_before = [
+                (at, number) for at, n in enumerate(self._passes.n_arrays) for number in range(n)
+            ]
+            if self._destination.is_made:
+                self._destination.commit()
+        return self.complete
+
+    def run(
+        self,
+        progress: Progress = lambda path, nbytes: None,
+        compared: Progress = lambda path, nbytes: None,
+    ) -> CopyReport:
+        """Do what is left; both functions get the path of an array and bytes, copied or compared.
+
+        An error about elements that differ names the first one; after two passes it says only that some do.
+        """
+        self._progress, self._compared = progress, compared
+        plan, report, counts = self.plan, self._report, self.workers.task_counts
+        if self.complete:
+            if self._how.verify and self._part is None:
+                with TaskRunner(self.workers) as runner:
+                    runner.run_all(self._comparison(runner, *array, None) for array in self._done_before)
+        else:
+            missing = (b - a for at in self._passes.copying() for a, b in self._journal.missing(at))
+            counts.n_expected = counts.n_begun + sum(missing)
+            try:
+                with TaskRunner(self.workers) as runner:
+                    report.left = self._run_part(runner)
+                    if report.left is None:
+                        runner.run_all(self._chains(runner), self._journal.beat)
+                        self._journal.write()  # or another process may have finished it
+                if report.left is None and not self._session:
+                    self._surround()
+            except BaseException as e:
+                self._interrupted(e)
+                raise
+            if report.left is None:
+                self._journal.delete()
+                self._commit()
+        report.n_groups, report.n_links = len(plan.groups), len(plan.links)
+        report.n_arrays, report.nbytes = len(plan.small) + len(plan.large), self.nbytes
+        return report
+
+    def _run_part(self, runner: TaskRunner) -> list[int] | None:
+        """Do the share of a part, if it is one; return how many tasks are left, None to go on."""
+        if self._part is None or self._parts is None:
+            return None
+        journal, beat = self._journal, self._journal.beat
+        large = [(n, path, job) for n, (path, job) in enumerate(self.plan.large.items())]
+        first = (self._copying(runner, *each, passes=[0]) for each in large)
+        runner.run_all([*first, [self._small_stage(runner)]], beat)
+        two_passes = [each for each in large if len(each[2].steps) > 1]
+        if two_passes:
+            journal.write()
+            left = self._parts.n_missing()
+            ready = [each for each in two_passes if not left[self._passes.first(each[0])]]
+            runner.run_all((self._copying(runner, *each, passes=[1]) for each in ready), beat)
+        journal.save()
+        missing = self._parts.n_missing()
+        left = [missing[at] for at in self._passes.copying()]
+        if any(left):
+            return left
+        try:
+            self._whole.resume()
+            self._parts.join(self._whole)
+        except FailedPreconditionError:  # another process does it
+            return left
+        self._journal, self._part = self._whole, None
+        return None
+
+    def _copying(
+        self, runner: TaskRunner, number: int, path: str, job: CopyJob, *, passes: Sequence[int]
+    ) -> Iterator[Stage]:
+        """Yield some of the passes over one of the larger arrays."""
+        journal, first = self._journal, self._passes.first(number)
+
+        def done(at: int, start: int, stop: int, result: StepResult) -> None:
+            journal.mark(start, stop, first + at, result.fingerprint)
+            self._progress(path, job.share(result.nbytes))
+
+        def pending(at: int) -> Sequence[tuple[int, int]]:
+            if at not in passes:
+                return ()
+            if at:
+                journal.write()  # late tasks of the first pass then do nothing
+            return journal.missing(first + at)
+
+        def failed(error: BaseException) -> None:
+            if isinstance(error, LostBlockError):
+                journal.restart(range(first, first + len(job.steps)))
+            name_array(error)
+
+        name_array = self._naming("copying", path)
+        yield from job.copy_stages(runner, self._fence(first), pending, done, failed=failed)
+        self._note_changes(path, job.narrowing, 0 if job.narrowing is None else job.narrowing.n_changed)
+
+    def _chains(self, runner: TaskRunner) -> Iterator[Chain]:
+        for number, (path, job) in enumerate(self.plan.large.items()):
+            if not self._journal.is_done(number, LARGE):
+                yield self._stages_of(runner, number, path, job)
+        yield [self._small_stage(runner)]
+        if self._how.verify:  # the process that copied them may not have done it
+            for array in self._done_before:
+                yield self._comparison(runner, *array, self._fence(SMALL))
+
+    def _comparison(self, runner: TaskRunner, at: int, number: int, fence: Fence | None) -> Iterator[Stage]:
+        """Yield the stages that compare an array copied earlier with its source."""
+        if at == SMALL:
+            path, job = self.plan.small[number].path, self._small.job(self.plan.small[number])
+            job.follow(job.arrays.plan_whole(), summed=False, intermediate="")
+        else:
+            path, job = list(self.plan.large.items())[number]
+        yield from self._comparing(runner, path, job, fence, self._naming("verifying", path))
+
+    def _comparing(
+        self,
+        runner: TaskRunner,
+        path: str,
+        job: CopyJob,
+        fence: Fence | None,
+        failed: Callable[[BaseException], None],
+    ) -> Iterator[Stage]:
+        started = time.monotonic()
+
+        def advance(nbytes: int) -> None:
+            self._compared(path, nbytes)
+
+        yield from job.verify_stages(runner, fence, advance, failed=failed)
+        self.seconds_compared += time.monotonic() - started
+
+    def _small_stage(self, runner: TaskRunner) -> Stage:
+        plan, journal = self.plan, self._journal
+        work = Work("copy-arrays", [self._small], self._fence(SMALL))
+
+        def done(start: int, stop: int, results: list[StepResult]) -> None:
+            journal.mark(start, stop, SMALL)
+            for array, result in zip(plan.small[start:stop], results, strict=True):
+                self._note_changes(array.path, array.narrowing, result.n_changed)
+                self._progress(array.path, result.nbytes)
+                if self._how.verify:
+                    self._compared(array.path, result.nbytes)
+
+        return runner.stage(
+            work,
+            0,
+            journal.missing(SMALL),
+            done,
+            kind="small",
+            n_together=self._small.n_together,
+            name=lambda number: f"the copy of {plan.small[number].path}",
+        )
+
+    def _stages_of(self, runner: TaskRunner, number: int, path: str, job: CopyJob) -> Iterator[Stage]:
+        """Yield the passes over one of the larger arrays, then make it an array."""
+        journal, first = self._journal, self._passes.first(number)
+        passes = range(first, first + len(job.steps))
+        name_array = self._naming("copying", path)
+
+        def distrust(error: BaseException) -> None:
+            if isinstance(error, DataCorruptionError):
+                journal.restart(passes)
+            name_array(error)
+
+        if self._session:
+            job.publish()
+        yield from self._copying(runner, number, path, job, passes=range(len(job.steps)))
+        try:
+            journal.write()
+            job.check_passes([journal.fingerprint(at) for at in passes])
+            if self._how.verify:
+                yield from self._comparing(runner, path, job, self._fence(first), distrust)
+                journal.write()  # or another process may have finished it
+            job.check_source()
+            if not self._session:
+                self._surround_first()
+            if not self._session or self._how.keep_fingerprint:
+                job.publish(journal.fingerprint(passes[-1]) if self._how.keep_fingerprint else None)
+        except Exception as e:
+            distrust(e)
+            raise
+        journal.mark(number, at=LARGE)
+
+    def _naming(self, doing: str, path: str) -> Callable[[BaseException], None]:
+        """Return a function that puts the name of an array in front of an error."""
+
+        def failed(error: BaseException) -> None:
+            if isinstance(error, Exception) and (name := self._name_of(path)):
+                prefix(error, f"Error {doing} {name}")
+
+        return failed
+
+    def _fence(self, first: int) -> Fence:
+        return Fence(self._journal_at.store, self._journal.key, self._journal.owner, first=first)
+
+    def _note_changes(self, path: str, narrowing: Narrowing | None, n_changed: int) -> None:
+        """Note what became of values that the new type doesn't hold."""
+        if narrowing is not None:
+            own = copy(narrowing)
+            own.n_changed = n_changed
+            if text := str(own):
+                self._report.notes.append((path, text))
+
+    def _interrupted(self, error: BaseException) -> None:
+        # A copy with values that don't fit could only be resumed with another rule, so nothing of it is kept.
+        if (isinstance(error, MisfitError) or self._session) and self._delete_own():
+            return
+        with suppress(ChunkwiseError):  # such as a full disk, which may be the first error
+            self._journal.save()
