@@ -19,7 +19,7 @@ from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.engine.together import together
 from chunkwise.core.trees.attributes import change_attributes
 from chunkwise.core.trees.change import make_link
-from chunkwise.core.trees.consolidated import move_consolidated
+from chunkwise.core.trees.consolidated import move_consolidated, update_consolidated
 from chunkwise.core.trees.consolidated_tree import consolidate, subtree_copies
 from chunkwise.core.trees.container import check_container, container_root, create_container, mark_container
 from chunkwise.core.trees.create import write_group
@@ -172,8 +172,10 @@ def publish_groups(
     for path in linked:
         _make_link(target, (*names, *path.split("/")), plan.links[path])
     if is_consolidated(top.store, top.path):
-        for location in [top] if names else [top.child(name) for name in plan.top_names()]:
+        moved = [top.child(name) for name in plan.top_names()] if "" in place.groups else [top]
+        for location in moved:
             move_consolidated(location.store, location.path, cache(partial(subtree_copies, location)))
+        update_consolidated(top.store, top.path)  # attributes of a group that was there before, and its own
     if consolidated:
         consolidate(top, alone=True)
 
