@@ -14,8 +14,9 @@ from chunkwise.cli.main import main
 from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.executors import workers_of
 from chunkwise.core.trees.location import locate
-from chunkwise.images.pyramid.image_copy import ImageCopy
-from chunkwise.images.pyramid.ngff_copy import NgffCopy
+from chunkwise.images.pyramid.image_plan import ImagePlan, image_copy
+from chunkwise.images.pyramid.n5_image_plan import N5ImagePlan
+from chunkwise.images.pyramid.ngff_image_plan import NgffImagePlan
 
 VALUES = np.random.default_rng(0).integers(0, 60000, (8, 64, 64)).astype("u2")
 
@@ -42,11 +43,13 @@ def _killed(path: Path, kind: str, level: int) -> list[str]:
     """Begin a copy and stop while a level is made; return the command."""
     if kind == "to OME-Zarr":
         _image(path, name="a.n5", convention="n5-viewer")
-        copy: Any = NgffCopy(locate(path / "a.n5"), locate(path / "b"), "zarr3", {"codec": "zstd:3"})
+        image: ImagePlan = NgffImagePlan(
+            locate(path / "a.n5"), locate(path / "b"), "zarr3", {"codec": "zstd:3"}
+        )
         at, command = str(level), ["cp", "-r", str(path / "a.n5"), str(path / "b"), "--format", "zarr3"]
     elif kind == "to N5":
         _image(path, name="a.zarr")
-        copy = ImageCopy(locate(path / "a.zarr"), locate(path / "b"), "n5-viewer", {"codec": "gzip:3"})
+        image = N5ImagePlan(locate(path / "a.zarr"), locate(path / "b"), "n5-viewer", {"codec": "gzip:3"})
         at = f"s{level}"
         command = ["cp", "-r", str(path / "a.zarr"), str(path / "b"), "--layout", "n5-viewer"]
     else:
@@ -60,9 +63,10 @@ def _killed(path: Path, kind: str, level: int) -> list[str]:
         with pytest.raises(Killed):
             cw.downsample_pyramid(path / "a.zarr/0", path / "b", **options).result()
         return ["pyramid", str(path / "a.zarr/0"), str(path / "b"), "--levels", "2"]
-    copy.begin(CopyOptions())
+    copy = image_copy(image, CopyOptions(), workers_of(None))
+    copy.begin()
     with pytest.raises(Killed):
-        copy.run(CopyOptions(), workers=workers_of(None), progress=_stop_at(at))
+        copy.run(_stop_at(at))
     return command
 
 
@@ -98,10 +102,11 @@ def test_an_image_that_replaces_another_is_told_too(
     """It is made beside the old one, which stays until all is there."""
     _image(tmp_path, name="a.n5", convention="n5-viewer")
     cw.create_group(tmp_path / "b", format="zarr3").create_array("old", [1, 2])
-    copy = NgffCopy(locate(tmp_path / "a.n5"), locate(tmp_path / "b"), "zarr3", {})
-    copy.begin(CopyOptions(overwrite=True))
+    image = NgffImagePlan(locate(tmp_path / "a.n5"), locate(tmp_path / "b"), "zarr3", {})
+    copy = image_copy(image, CopyOptions(overwrite=True), workers_of(None))
+    copy.begin()
     with pytest.raises(Killed):
-        copy.run(CopyOptions(), workers=workers_of(None), progress=_stop_at("1"))
+        copy.run(_stop_at("1"))
     command = ["cp", "-r", str(tmp_path / "a.n5"), str(tmp_path / "b"), "--format", "zarr3", "--quiet"]
     assert main(["status", str(tmp_path / "b")]) == 1
     assert main(command) == 1

@@ -10,12 +10,12 @@ from chunkwise.cli.options import workers_of
 from chunkwise.cli.progress import progress_of
 from chunkwise.cli.template_options import choose_format, template_options
 from chunkwise.copying.copy_options import CopyOptions, flags_of_copies
-from chunkwise.copying.copy_plan import CopyPlan
 from chunkwise.copying.copy_report import CopyReport
 from chunkwise.copying.losses import array_left_out, is_loss
 from chunkwise.copying.part import parse_part
 from chunkwise.copying.planned_copy import PlannedCopy
 from chunkwise.copying.quantities import format_nbytes, format_pace, plural
+from chunkwise.copying.tree_copy import TreeCopy
 from chunkwise.copying.tree_plan import TreePlan
 from chunkwise.extension import JSON
 from chunkwise.extension.trees import Location, require_node
@@ -47,17 +47,7 @@ def run_copy_tree(arguments: argparse.Namespace, source: Location, destination: 
     work = prepare_tree_copy(
         source, destination, format, template_options(arguments), copy_options(arguments), workers
     )
-    if arguments.dry_run:
-        _show_plan(arguments, format, work.plan)
-        return 0
-    work.begin()
-    report, seconds = run_shown(arguments, work)
-    if work.complete:
-        message("nothing to do: the copy is there already")
-    if report.n_left is not None:
-        show_left(arguments, [report.n_left])
-        return 0
-    return _report(arguments, format, report, seconds)
+    return _run(arguments, format, work)
 
 
 def run_shown(arguments: argparse.Namespace, work: PlannedCopy) -> tuple[CopyReport, float]:
@@ -139,36 +129,31 @@ def _copy_image(arguments: argparse.Namespace, source: Location, destination: Lo
         raise UsageError(
             "--strict is for trees; of an image, the levels are copied, and other arrays are named"
         )
-    from chunkwise.images.pyramid.image_copy import ImageCopy  # which not every copy needs
-    from chunkwise.images.pyramid.ngff_copy import NgffCopy
+    from chunkwise.images.pyramid.image_plan import ImagePlan, image_copy  # which not every copy needs
+    from chunkwise.images.pyramid.n5_image_plan import N5ImagePlan
+    from chunkwise.images.pyramid.ngff_image_plan import NgffImagePlan
 
-    image: ImageCopy | NgffCopy
+    image: ImagePlan
     if format == "n5":
-        image = ImageCopy(source, destination, arguments.layout, template_options(arguments))
+        image = N5ImagePlan(source, destination, arguments.layout, template_options(arguments))
     else:
-        image = NgffCopy(source, destination, format, template_options(arguments))
-    workers = workers_of(arguments)
-    how = copy_options(arguments)
+        image = NgffImagePlan(source, destination, format, template_options(arguments))
+    return _run(arguments, format, image_copy(image, copy_options(arguments), workers_of(arguments)))
+
+
+def _run(arguments: argparse.Namespace, format: str, work: TreeCopy) -> int:
+    """Make a copy, or show its plan."""
     if arguments.dry_run:
-        _show_image_plan(arguments, format, image.nbytes, image.plans(how, workers))
+        _show_plan(arguments, format, work.plan)
         return 0
-    image.begin(how)
-    with progress_of(arguments, "copying", image.nbytes, workers=workers) as progress:
-        report = image.run(how, workers=workers, progress=lambda _, nbytes: progress.advance(nbytes))
-    return _report(arguments, format, report, progress.seconds)
-
-
-def _show_image_plan(
-    arguments: argparse.Namespace, format: str, nbytes: int, plans: dict[str, CopyPlan]
-) -> None:
-    """Print how the levels of an image would be copied."""
-    out = {
-        "arrays": len(plans),
-        "bytes": nbytes,
-        "larger_arrays": {path: plan.to_json() for path, plan in plans.items()},
-    }
-    size = f"{plural(len(plans), 'array')}, {format_nbytes(nbytes)}"
-    show_copy(arguments, format, out, size, *(f"{path}: {plan}" for path, plan in plans.items()))
+    work.begin()
+    report, seconds = run_shown(arguments, work)
+    if work.complete:
+        message("nothing to do: the copy is there already")
+    if report.n_left is not None:
+        show_left(arguments, [report.n_left])
+        return 0
+    return _report(arguments, format, report, seconds)
 
 
 def _show_plan(arguments: argparse.Namespace, format: str, plan: TreePlan) -> None:

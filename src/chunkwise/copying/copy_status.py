@@ -77,11 +77,11 @@ def copy_status(location: Location) -> CopyStatus | None:
 
 
 def _level_passes(location: Location, journal: JournalDocument) -> list[TaskCount]:
-    """Return the passes of the level of an image that is being written; none between two levels."""
+    """Return the passes of the level of a pyramid that is being written; none between two levels."""
     for path in journal["task"]["levels"]:
         level = read_journal(location.child(path))
         if level is not None:
-            return list(_passes(level))[LARGE + 1 if is_array_journal(level) else 0 :]
+            return list(_passes(level))
     return []
 
 
@@ -89,7 +89,7 @@ def _command(journal: JournalDocument) -> str:
     task = journal["task"]
     if "steps" in task:
         return "chunkwise pyramid"
-    if is_tree_journal(journal) or "levels" in task:
+    if is_tree_journal(journal):
         return "chunkwise cp -r"
     return "chunkwise cp"
 

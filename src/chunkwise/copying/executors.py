@@ -7,7 +7,7 @@ import queue
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
 from chunkwise.copying.task_driver import BATCH_SECONDS
@@ -23,7 +23,6 @@ __all__ = [
     "OpenExecutor",
     "TaskCounts",
     "Workers",
-    "kept_open",
     "named_workers",
     "processes_here",
     "threads_here",
@@ -164,25 +163,6 @@ def _end_with_parent() -> None:
 
     if parent is not None:
         start_thread(wait)
-
-
-@contextmanager
-def kept_open(workers: Workers) -> Iterator[Workers]:
-    """Use the same workers for several pieces of work."""
-    with workers.open() as opened:
-        current = [opened.executor]
-        renew = opened.renew
-
-        def renewed() -> Executor:
-            assert renew is not None
-            current[:] = [renew()]
-            return current[0]
-
-        @contextmanager
-        def reuse() -> Iterator[OpenExecutor]:
-            yield OpenExecutor(current[0], None if renew is None else renewed)
-
-        yield replace(workers, open=reuse)
 
 
 def workers_of(executor: Executor | Workers | None) -> Workers:

@@ -211,7 +211,7 @@ class PlannedCopy(ABC):
             if report.left is None:
                 self._journal.delete()
                 self._commit()
-        report.n_groups, report.n_links = len(plan.groups), len(plan.links)
+        report.n_groups, report.n_links = plan.n_groups, len(plan.links)
         report.n_arrays, report.nbytes = len(plan.small) + len(plan.large), self.nbytes
         return report
 

@@ -8,30 +8,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import NoReturn
 
-from chunkwise.copying.array_template import template_options
 from chunkwise.copying.copy_arrays import intermediate_name, room_of
 from chunkwise.copying.copy_options import CopyOptions
-from chunkwise.copying.destination import Destination
+from chunkwise.copying.destination import Destination, begun_at, unfinished
 from chunkwise.copying.executors import Workers
-from chunkwise.copying.journal_difference import INFORMATIVE, told_options
 from chunkwise.copying.journal_document import JournalDocument
 from chunkwise.copying.planned_copy import PlannedCopy
 from chunkwise.copying.small_arrays import SmallArrays, n_together
 from chunkwise.copying.tree_groups import Place, publish_groups
 from chunkwise.copying.tree_journal import journalled_room
-from chunkwise.copying.tree_plan import ArrayOptions, TreePlan, plan_tree
+from chunkwise.copying.tree_plan import TreePlan
+from chunkwise.copying.tree_source import CopyRoom, TreeSource
 from chunkwise.core.base.binding import JSON
+from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.engine.together import is_slow
 from chunkwise.core.trees.change import delete_below
 from chunkwise.core.trees.location import Location
-from chunkwise.core.trees.resolve import ResolvedNode
+from chunkwise.core.trees.node import find_node
 from chunkwise.core.trees.tree import Tree
-from chunkwise.errors import InvalidArgumentError
+from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, UnsupportedError
 
-__all__ = ["TreeCopy"]
+__all__ = ["TreeCopy", "tree_copy_to"]
 
 
 class TreeCopy(PlannedCopy):
@@ -41,10 +41,9 @@ class TreeCopy(PlannedCopy):
 
     def __init__(
         self,
-        source: ResolvedNode,
+        source: TreeSource,
         target: Tree,
         names: Sequence[str],
-        fields: Mapping[str, Any],
         how: CopyOptions,
         *,
         destination: Destination | None = None,  # by default the destination must be empty
@@ -53,35 +52,33 @@ class TreeCopy(PlannedCopy):
     ) -> None:
         target.check_writable()
         self._source, self._target, self._names = source, target, tuple(names)
-        top, here = target.location(names), source.node.location
+        top, here = target.location(names), source.location
         if here.store.identity == top.store.identity and top.path.startswith(here.path):
             raise InvalidArgumentError(f"{here.text} can't be copied to {top.text}, which is inside it")
-        self._consolidated, self._fields = consolidated, template_options(fields)
+        self._consolidated = consolidated
         self._own: list[Location] = []  # what nobody else has anything in
         destination = destination or Destination(top, top)
         self._place = Place(top, target.format, destination.location)
         super().__init__(destination, how, workers)
 
     def _make_plan(self, begun: JournalDocument | None) -> tuple[TreePlan, SmallArrays, dict[str, JSON]]:
-        how, here, top = self._how, self._source.node.location, self._top
+        how, here, top = self._how, self._source.location, self._top
         # A process that resumes may have other memory and processors.
         room = journalled_room(begun, how.memory) or room_of(self.workers, how.memory)
         between = intermediate_name(None if begun is None else begun["task"].get("intermediate"))
-        options = ArrayOptions(self._fields, how, room, between)
         root = None if self._names else self._destination.location
-        plan = plan_tree(self._source, self._target, self._names, options, root=root)
+        plan = self._source.plan(CopyRoom(self._target, self._names, root, how, room, between))
         small = SmallArrays(here, top, self._target.format, plan.small, how)
         if is_slow(here.store) or is_slow(top.store):
             small.n_together = n_together(plan.small, room)
         task = {
             "source": here.journal_json(),
-            "source metadata": plan.digest,
+            **self._source.task(plan),
             "format": self._target.format,
             "room": list(room),
             "intermediate": between,
             **({"cast": how.cast} if how.cast != "error" else {}),
             **({"fingerprint": "kept"} if how.keep_fingerprint else {}),
-            INFORMATIVE: told_options(self._fields),
         }
         return plan, small, task
 
@@ -109,7 +106,34 @@ class TreeCopy(PlannedCopy):
     def _surround(self) -> None:
         consolidated = self._consolidated and not self._session
         publish_groups(self.plan, self._place, self._target, self._names, consolidated=consolidated)
+        self._source.finish()
 
     def _commit(self) -> None:
         if self._destination.replacement is not None:
             self._destination.commit()
+
+
+def tree_copy_to(
+    source: TreeSource,
+    there: Location,
+    format: FormatName,
+    how: CopyOptions,
+    *,
+    workers: Workers | None = None,
+    consolidated: bool = False,
+) -> TreeCopy:
+    """Return the copy to a location; raise AlreadyExistsError for what `how` doesn't replace."""
+    if not (how.overwrite or how.go_on):
+        if begun_at(there) is not None:
+            raise unfinished(there)
+        found = find_node(there)
+        if found is not None:
+            what = f"an array already ({found.format})" if found.kind == "array" else "there already"
+            raise AlreadyExistsError(f"{there.text} is {what}; overwrite=True, or --overwrite, replaces it")
+    to = Destination.choose(there, overwrite=how.overwrite, go_on=how.go_on, tree=True)
+    target = Tree(root=to.place, format=format, writable=True, non_finite="literal", open_other=_no_other)
+    return TreeCopy(source, target, (), how, destination=to, workers=workers, consolidated=consolidated)
+
+
+def _no_other(location: Location, tree: Tree) -> NoReturn:
+    raise UnsupportedError("links out of a copy aren't followed while it is made")

@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, NamedTuple
@@ -73,10 +73,17 @@ class TreePlan:
         """Size of all elements of the arrays, in bytes."""
         return sum(array.nbytes for array in self.small) + sum(job.nbytes for job in self.large.values())
 
+    @property
+    def n_groups(self) -> int:
+        """Number of groups, with those of N5 that are only directories."""
+        arrays = (*self.large, *(array.path for array in self.small))
+        above = (path.rpartition("/")[0] for path in arrays if path)
+        return len({at for path in (*self.groups, *above) for at in _with_above(path)})
+
     def to_json(self) -> dict[str, JSON]:
         """Return the amount of work, and the plans of the larger arrays."""
         return {
-            "groups": len(self.groups),
+            "groups": self.n_groups,
             "arrays": len(self.small) + len(self.large),
             "links": len(self.links),
             "bytes": self.nbytes,
@@ -267,6 +274,14 @@ class _Planning:
                 made.notes.append((path, f"link to {link} leads out of what is copied; it is external now"))
         made.links[path] = new
         self._note(path, list(new))
+
+
+def _with_above(path: str) -> Iterator[str]:
+    """Yield a path and those above it, up to the top."""
+    while path:
+        yield path
+        path = path.rpartition("/")[0]
+    yield ""
 
 
 def _left_out(node: Node) -> list[str]:

@@ -10,23 +10,24 @@ from chunkwise.copying.array_template import TEMPLATE_OPTIONS
 from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_report import CopyReport
 from chunkwise.copying.copy_source import check_apart
-from chunkwise.copying.destination import Destination, begun_at, unfinished
 from chunkwise.copying.executors import Workers, workers_of
 from chunkwise.copying.losses import warn_of_losses
 from chunkwise.copying.narrowing import Cast
 from chunkwise.copying.part import parse_part
 from chunkwise.copying.progress import check_progress, shown_progress
 from chunkwise.copying.source import find_array, find_source, what_is
-from chunkwise.copying.tree_copy import TreeCopy
+from chunkwise.copying.tree_copy import TreeCopy, tree_copy_to
+from chunkwise.copying.tree_source import NodeSource
 from chunkwise.core.base.arguments import as_nbytes
 from chunkwise.core.base.unknown_names import options_of
+from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.trees.consolidated_tree import is_consolidated
 from chunkwise.core.trees.location import Location, LocationLike, locate, located
 from chunkwise.core.trees.new_location import suggested_format
 from chunkwise.core.trees.node import Node, find_node, require_node
 from chunkwise.core.trees.resolve import ResolvedNode
-from chunkwise.core.trees.tree import Tree, check_format
-from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, UnsupportedError
+from chunkwise.core.trees.tree import check_format
+from chunkwise.errors import InvalidArgumentError
 from chunkwise.groups.open_group import open_group
 
 __all__ = ["copy_tree", "prepare_tree_copy"]
@@ -165,23 +166,13 @@ def prepare_tree_copy(
     root = _group_at(source, here)
     wanted = check_format(format or suggested_format(there, root.own_format) or "zarr3", group=True)
     tree = open_group(here, "r")
-    if not (how.overwrite or how.go_on) and begun_at(there) is not None:
-        raise unfinished(there)
-    found = find_node(there)
-    if found is not None and not (how.overwrite or how.go_on):
-        what = f"an array already ({found.format})" if found.kind == "array" else "there already"
-        raise AlreadyExistsError(f"{there.text} is {what}; overwrite=True, or --overwrite, replaces it")
-    to = Destination.choose(there, overwrite=how.overwrite, go_on=how.go_on, tree=True)
-    target = Tree(root=to.place, format=wanted, writable=True, non_finite="literal", open_other=_no_other)
-    return TreeCopy(
-        ResolvedNode(tree._tree, (), tree._node),
-        target,
-        (),
-        fields,
+    return tree_copy_to(
+        NodeSource(ResolvedNode(tree._tree, (), tree._node), fields),
+        there,
+        wanted,
         how,
-        destination=to,
         workers=workers_of(executor),
-        consolidated=bool(target.rules.consolidated_key) and is_consolidated(root),
+        consolidated=bool(tree_format(wanted).consolidated_key) and is_consolidated(root),
     )
 
 
@@ -194,7 +185,3 @@ def _group_at(place: LocationLike, location: Location) -> Node:
         return root
     what = what_is(array) if array is not None else "an array"
     raise InvalidArgumentError(f"{location.text} is {what}, not a group; chunkwise.copy copies arrays")
-
-
-def _no_other(location: Location, tree: Tree) -> Tree:
-    raise UnsupportedError("links out of a copy aren't followed while it is made")

@@ -168,6 +168,7 @@ class Group(WritableGroup):
         """
         from chunkwise.copying.copy_options import CopyOptions
         from chunkwise.copying.tree_copy import TreeCopy  # many modules, which only copies need
+        from chunkwise.copying.tree_source import NodeSource
 
         check_progress(progress)
         found = self._find(source) if isinstance(source, str) else _resolved(source)
@@ -183,7 +184,8 @@ class Group(WritableGroup):
             sync=sync,
             keep_fingerprint=keep_fingerprint,
         )
-        work = TreeCopy(found, self._tree, names, options or {}, how, workers=workers_of(executor))
+        of = NodeSource(found, options or {})
+        work = TreeCopy(of, self._tree, names, how, workers=workers_of(executor))
         work.begin()
         with shown_progress(progress, "copying", work.nbytes, work.nbytes_done, work.workers) as told:
             report = work.run(told)

@@ -1,57 +1,46 @@
 """Copies of images to N5 containers in the layout of a viewer: axes reversed, levels as they are.
 
-Everything is checked first (`ImageCopy`), so that an image that can't be copied is refused before anything is
-written.  Then each stack of each level is copied like any array; the attributes of groups, by which viewers
-recognise an image, come last, and the XML file of BigDataViewer after them.
+Each stack of each level becomes an array.  The XML file of BigDataViewer comes after everything else.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 from chunkwise import Unit
-from chunkwise.copying.array_copy import ArrayCopy
-from chunkwise.copying.array_template import template_options
 from chunkwise.copying.copy_options import CopyOptions
-from chunkwise.copying.copy_plan import CopyPlan
-from chunkwise.copying.copy_report import CopyReport
-from chunkwise.copying.copy_source import CopySource, check_apart
-from chunkwise.copying.destination import Destination
-from chunkwise.copying.executors import Workers, kept_open
+from chunkwise.copying.copy_source import CopySource
 from chunkwise.copying.losses import fitting_attributes
-from chunkwise.copying.named_sizes import check_named, resolved_sizes
-from chunkwise.copying.planned_copy import Progress
-from chunkwise.copying.target import target_spec
-from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, UnsupportedError, prefix
+from chunkwise.copying.named_sizes import check_named
+from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, UnsupportedError
 from chunkwise.extension import JSON
-from chunkwise.extension.n5 import array_data_type, load_document
-from chunkwise.extension.trees import Location, change_document, container_root, require_node
+from chunkwise.extension.n5 import array_data_type
+from chunkwise.extension.trees import FormatName, Location, container_root, require_node
 from chunkwise.groups.open_group import open_group
 from chunkwise.images.multiscale.image_axes import ImageAxis, slowest_first
 from chunkwise.images.pyramid.bdv_xml import bdv_xml
 from chunkwise.images.pyramid.geometry import Level
-from chunkwise.images.pyramid.image_journal import beating, begin_image, check_nothing_begun, saved
+from chunkwise.images.pyramid.image_plan import ImagePlan, LevelSource
 from chunkwise.images.pyramid.image_sources import names_beside, read_image
 from chunkwise.images.pyramid.n5_layouts import LAYOUTS, Stack
 from chunkwise.images.pyramid.ngff_image import ImageLevel, NgffImage
 
-__all__ = ["ImageCopy", "copy_array"]
+__all__ = ["N5ImagePlan"]
 
 _NEARLY = 1e-6
 
 
-class ImageCopy:
-    """A copy of an image, planned and then made by `run`."""
+class N5ImagePlan(ImagePlan):
+    """An image to copy to N5."""
+
+    format: FormatName = "n5"
 
     def __init__(
         self, source: Location, destination: Location, layout: str, options: Mapping[str, Any]
     ) -> None:
-        check_apart(source, destination)
-        self._source, self._where, self._layout = source, destination, LAYOUTS[layout]
-        self._to = Destination(destination, destination)
-        self._options = template_options(options)
+        super().__init__(source, destination, options)
+        self._layout = LAYOUTS[layout]
         self._image = image = read_image(source)
         first = image.levels[0]
         order = slowest_first(first.source.store, image.axes)[::-1]
@@ -69,88 +58,36 @@ class ImageCopy:
             )
         self._levels = [self._level(level) for level in image.levels]
         self._xml = self._xml_location() if layout == "bdv" else None
-        self.nbytes, self._targets = 0, dict[str, JSON]()
-        for number, level in enumerate(image.levels):
-            template = self._stack_source(number, next(iter(self._stacks()))).template
-            check_named(self._options, template.names, "the image")
-            chosen = resolved_sizes(template, self._options)
-            try:
-                target = target_spec(template.replaced(chosen), "n5", list(chosen))
-            except InvalidArgumentError as e:
-                raise prefix(e, f"{source.text}: level {level.path}") from None
-            self._targets[f"s{number}"] = dict(target.spec)
-            self.nbytes += level.source.store.size * level.source.store.dtype.memory_dtype.itemsize
-        self._data_type = array_data_type(self._options.get("dtype", first.source.store.dtype))
 
-    def begin(self, how: CopyOptions) -> None:
-        """Make the group, beside what it replaces; raise AlreadyExistsError if something is in the way."""
-        where = self._where
-        if not (how.overwrite or how.resume):
-            if self._xml is not None and self._xml[0].store.read(self._xml[1]).value is not None:
-                raise AlreadyExistsError(f"{self._xml[0].store.describe(self._xml[1])} is there already")
-            check_nothing_begun(where)
-        self._to = Destination.choose(where, overwrite=how.overwrite, go_on=how.resume, tree=True)
-        if how.overwrite:
-            self._to.clear()
-        self._to.create_parents("n5")
-        open_group(self._to.place, "a", format="n5")
-        n_arrays = len(self._levels) * len(list(self._stacks()))
-        self._journal = begin_image(self._to, self._source, self._layout.name, self._targets, n_arrays)
+    def check_free(self, how: CopyOptions) -> None:
+        """Raise AlreadyExistsError if the XML file is there already, unless it may be replaced."""
+        if self._xml is not None and not (how.overwrite or how.resume):
+            at, key = self._xml
+            if at.store.read(key).value is not None:
+                raise AlreadyExistsError(f"{at.store.describe(key)} is there already")
 
-    def arrays(
-        self, stack: Stack, how: CopyOptions, workers: Workers | None
-    ) -> Iterator[tuple[str, ArrayCopy]]:
-        """Yield the path and the copy of each level of a stack."""
-        for number in range(len(self._levels)):
-            path = f"{stack.path}/s{number}".lstrip("/")
-            source, where = self._stack_source(number, stack), self._to.place.child(path)
-            yield (
-                path,
-                ArrayCopy(source, where, "n5", dict(self._options), array_options(how), workers=workers),
-            )
+    def levels(self) -> Iterator[LevelSource]:
+        """Yield the arrays."""
+        for stack in self._stacks():
+            for number, level in enumerate(self._image.levels):
+                source = self._stack_source(number, stack)
+                check_named(self.options, source.template.names, "the image")
+                yield LevelSource(f"{stack.path}/s{number}".lstrip("/"), level.path, source, self.options)
 
-    def plans(self, how: CopyOptions, workers: Workers) -> dict[str, CopyPlan]:
-        """Return how each array is copied."""
-        return {
-            path: work.passes for stack in self._stacks() for path, work in self.arrays(stack, how, workers)
-        }
-
-    def run(self, how: CopyOptions, *, workers: Workers, progress: Progress) -> CopyReport:
-        """Copy everything into the group that `begin` has made."""
-        with saved(self._journal):
-            return self._run(how, workers, beating(self._journal, progress))
-
-    def _run(self, how: CopyOptions, workers: Workers, progress: Progress) -> CopyReport:
-        report = CopyReport()
-        groups: dict[str, dict[str, JSON]] = {"": {}}
+    def groups(self) -> dict[str, dict[str, JSON]]:
+        """Return the attributes of the groups, by path from the top; those above need none."""
+        found: dict[str, dict[str, JSON]] = {}
+        data_type = array_data_type(self.options.get("dtype", self._image.levels[0].source.store.dtype))
         named = [(f"s{number}", level) for number, level in enumerate(self._levels)]
-        with kept_open(workers) as opened:
-            for stack in self._stacks():
-                for path, work in self.arrays(stack, how, opened):
-                    copy_array(report, path, work, progress)
-                    self._journal.mark(report.n_arrays - 1)
-                made = self._layout.group_attributes(
-                    stack, self._axes, named, data_type=self._data_type, labels=self._image.labels
-                )
-                for path, attributes in made.items():
-                    groups.setdefault(path, {}).update(attributes)
-        kept, notes = fitting_attributes(self._image.attributes, "n5")
-        report.notes += [("", note) for note in (*notes, *self._notes())]
-        report.notes += [
-            (name, "is left out: it is no level of the image; copy it by itself") for name in self._others()
-        ]
+        for stack in self._stacks():
+            made = self._layout.group_attributes(
+                stack, self._axes, named, data_type=data_type, labels=self._image.labels
+            )
+            for path, attributes in made.items():
+                found.setdefault(path, {}).update(attributes)
+        kept, _ = fitting_attributes(self._image.attributes, "n5")
         title = {"name": self._image.name} if self._image.name else {}
-        groups[""] = {**title, **kept, **groups[""]}
-        for path, attributes in groups.items():
-            self._write_attributes(path, attributes)
-        report.n_groups = len({"", *(above for path in groups for above in _with_groups_above(path))})
-        if self._to.replacement is not None:
-            self._journal.delete()
-            self._to.commit()
-        self._write_xml()
-        if self._to.replacement is None:
-            self._journal.delete()
-        return report
+        return {**found, "": {**title, **kept, **found.get("", {})}}
 
     def _stacks(self) -> Iterable[Stack]:
         sizes = self._image.levels[0].source.store.shape
@@ -161,7 +98,7 @@ class ImageCopy:
     def _level(self, level: ImageLevel) -> Level:
         """Return the factors of a level relative to the first, along x, y and z."""
         first, image = self._image.levels[0], self._image
-        where = f"{self._source.text}: level {level.path}"
+        where = f"{self.location.text}: level {level.path}"
         factors = []
         for dim, axis in enumerate(image.axes):
             ratio = level.scale[dim] / first.scale[dim]
@@ -214,7 +151,16 @@ class ImageCopy:
         )
         return part._replace(template=template)
 
-    def _notes(self) -> list[str]:
+    def notes(self) -> list[tuple[str, str]]:
+        """Return paths, and what the copy lacks or has in another form there."""
+        _, notes = fitting_attributes(self._image.attributes, "n5")
+        others = "is left out: it is no level of the image; copy it by itself"
+        return [
+            *(("", note) for note in (*notes, *self._own_notes())),
+            *((name, others) for name in self._others()),
+        ]
+
+    def _own_notes(self) -> list[str]:
         image, viewer = self._image, self._layout.viewer
         out = []
         if self._layout.name != "n5-viewer":
@@ -235,57 +181,36 @@ class ImageCopy:
 
     def _others(self) -> list[str]:
         """Return the groups and arrays beside the levels."""
-        if require_node(self._source).rules.has_containers:
-            return names_beside(self._source) or []
+        if require_node(self.location).rules.has_containers:
+            return names_beside(self.location) or []
         levels = {level.path.strip("/").partition("/")[0] for level in self._image.levels}
-        return [name for name in open_group(self._source, "r") if name not in levels]
-
-    def _write_attributes(self, path: str, attributes: Mapping[str, JSON]) -> None:
-        group = self._to.place.child(path) if path else self._to.place
-
-        def change(document: JSON) -> Any:
-            return {**(document or {}), **attributes}
-
-        change_document(group.store, group.path + "attributes.json", change, load=load_document)
+        return [name for name in open_group(self.location, "r") if name not in levels]
 
     def _xml_location(self) -> tuple[Location, str]:
         """Return the directory of the XML file, and its key."""
-        above = self._where.parent
+        above = self.destination.parent
         if above is None or container_root(above) is not None:
             raise InvalidArgumentError(
-                f"{self._where.text}: BigDataViewer takes a whole container, with its XML file "
+                f"{self.destination.text}: BigDataViewer takes a whole container, with its XML file "
                 "beside it, not a group in one"
             )
-        return above, above.path + self._where.name.removesuffix(".n5") + ".xml"
+        return above, above.path + self.destination.name.removesuffix(".n5") + ".xml"
 
-    def _write_xml(self) -> None:
+    def finish(self) -> None:
+        """Write the XML file of BigDataViewer."""
         if self._xml is None:
             return
         sizes = self._image.levels[0].source.store.shape
         channels, times = (1 if dim is None else sizes[dim] for dim in (self._channel, self._time))
         document = bdv_xml(
-            self._where.name,
-            self._image.name or self._where.name.removesuffix(".n5"),
+            self.destination.name,
+            self._image.name or self.destination.name.removesuffix(".n5"),
             self._axes,
             self._levels[0],
             n_channels=channels,
             n_times=times,
         )
         self._xml[0].store.write(self._xml[1], document)
-
-
-def array_options(how: CopyOptions) -> CopyOptions:
-    """Return the options for an array of an image, without those about replacing the image."""
-    return replace(how, overwrite=False)
-
-
-def copy_array(report: CopyReport, path: str, work: ArrayCopy, progress: Progress) -> None:
-    """Do the work of one array, wait for it and count it."""
-    work.begin()
-    made = work.run(lambda _, nbytes: progress(path, nbytes))
-    report.n_arrays += 1
-    report.nbytes += made.nbytes
-    report.notes += [(path, note) for _, note in made.notes]
 
 
 def _only(image: NgffImage, kind: str) -> int | None:
@@ -295,8 +220,3 @@ def _only(image: NgffImage, kind: str) -> int | None:
         names = ", ".join(image.axes[dim].name for dim in dims)
         raise UnsupportedError(f"the image has several axes of {kind}: {names}")
     return dims[0] if dims else None
-
-
-def _with_groups_above(path: str) -> list[str]:
-    parts = path.split("/")
-    return ["/".join(parts[: n + 1]) for n in range(len(parts))]

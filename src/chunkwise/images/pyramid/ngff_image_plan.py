@@ -10,34 +10,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from chunkwise import Attributes, Unit
-from chunkwise.copying.array_copy import ArrayCopy
-from chunkwise.copying.array_template import template_options
+from chunkwise import Unit
 from chunkwise.copying.copy_options import CopyOptions
-from chunkwise.copying.copy_plan import CopyPlan
-from chunkwise.copying.copy_report import CopyReport
-from chunkwise.copying.copy_source import CopySource, check_apart
-from chunkwise.copying.destination import Destination
-from chunkwise.copying.executors import Workers, kept_open
+from chunkwise.copying.copy_source import CopySource
 from chunkwise.copying.named_sizes import check_named, resolved_sizes
-from chunkwise.copying.planned_copy import Progress
-from chunkwise.copying.target import target_spec
-from chunkwise.errors import InvalidArgumentError, prefix
+from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension import JSON
-from chunkwise.extension.trees import Location, require_node, tree_format
-from chunkwise.groups.open_group import open_group
+from chunkwise.extension.trees import Location, tree_format
 from chunkwise.images.multiscale.array_axes import ArrayImage
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.image_axes import AXIS_KINDS, ImageAxis, slowest_first
 from chunkwise.images.multiscale.label_votes import most_voted
 from chunkwise.images.multiscale.open import open_multiscale
-from chunkwise.images.pyramid.image_copy import array_options, copy_array
-from chunkwise.images.pyramid.image_journal import beating, begin_image, check_nothing_begun, saved
+from chunkwise.images.pyramid.image_plan import ImagePlan, LevelSource
 from chunkwise.images.pyramid.image_sources import OF_VIEWERS, images_of, level_source
 from chunkwise.images.pyramid.kept import Kept, kept_attributes
 from chunkwise.images.pyramid.ngff import check_ngff_axes, ngff_image
 
-__all__ = ["NgffCopy"]
+__all__ = ["NgffImagePlan"]
 
 
 class _Part(NamedTuple):
@@ -51,86 +41,53 @@ class _Part(NamedTuple):
     kept: Kept
 
 
-class NgffCopy:
-    """A copy of an image, or of several, planned and then made by `run`."""
+class NgffImagePlan(ImagePlan):
+    """An image, or several, to copy to OME-Zarr."""
 
     def __init__(
         self, source: Location, destination: Location, format: str, options: Mapping[str, Any]
     ) -> None:
-        check_apart(source, destination)
+        super().__init__(source, destination, options)
         rules = tree_format(format)
         if not rules.ngff_version:
             raise InvalidArgumentError(f"OME-Zarr is Zarr v3 or v2, not {format}")
-        self._where, self._version, self._format = destination, rules.ngff_version, rules.name
-        self._to = Destination(destination, destination)
-        self._options, self._source = template_options(options), source
-        self._targets: dict[str, JSON] = {}
+        self._version, self.format = rules.ngff_version, rules.name
         found = open_multiscale(source, drafts=True)
         self._problems = list(found.problems) if not isinstance(found, MultiscaleImage) else []
         self._parts = [self._part(*one) for one in images_of(found, source)]
-        self.nbytes = sum(
-            one.store.size * one.store.dtype.memory_dtype.itemsize
-            for part in self._parts
-            for one in part.sources
-        )
 
-    def begin(self, how: CopyOptions) -> None:
-        """Make the group, beside what it replaces; raise AlreadyExistsError if something is in the way."""
-        if not (how.overwrite or how.resume):
-            check_nothing_begun(self._where)
-        self._to = Destination.choose(self._where, overwrite=how.overwrite, go_on=how.resume, tree=True)
-        if how.overwrite:
-            self._to.clear()
-        self._to.create_parents(self._format)
-        for path in ("", *(part.path for part in self._parts if part.path)):
-            open_group(self._group(path), "a", format=self._format)
-        n_arrays = sum(len(part.sources) for part in self._parts)
-        self._journal = begin_image(self._to, self._source, self._format, self._targets, n_arrays)
+    def levels(self) -> Iterator[LevelSource]:
+        """Yield the arrays."""
+        for part in self._parts:
+            for number, source in enumerate(part.sources):
+                path = f"{part.path}/{number}".lstrip("/")
+                yield LevelSource(path, part.image.paths[number], source, self._options_of(source))
 
-    def plans(self, how: CopyOptions, workers: Workers) -> dict[str, CopyPlan]:
-        """Return how each array is copied."""
-        return {path: work.passes for part in self._parts for path, work in self._arrays(part, how, workers)}
+    def groups(self) -> dict[str, dict[str, JSON]]:
+        """Return the attributes of the groups, by path from the top; those above need none."""
+        return {"": {}, **{part.path: self._attributes(part) for part in self._parts}}
 
-    def run(self, how: CopyOptions, *, workers: Workers, progress: Progress) -> CopyReport:
-        """Copy everything into the group that `begin` has made."""
-        with saved(self._journal):
-            return self._run(how, workers, beating(self._journal, progress))
-
-    def _run(self, how: CopyOptions, workers: Workers, progress: Progress) -> CopyReport:
-        report = CopyReport()
-        with kept_open(workers) as opened:
-            for part in self._parts:
-                for path, work in self._arrays(part, how, opened):
-                    copy_array(report, path, work, progress)
-                    self._journal.mark(report.n_arrays - 1)
-                attributes = Attributes(require_node(self._group(part.path)))
-                attributes.update(self._attributes(part))
-        report.n_groups = len({"", *(part.path for part in self._parts)})
-        report.notes += [("", f"is left out: {problem}") for problem in self._problems]
-        report.notes += [
-            (part.path, note if "left out" in note else f"is left out: {note}")
-            for part in self._parts
-            for note in part.kept.left_out
+    def notes(self) -> list[tuple[str, str]]:
+        """Return paths, and what the copy lacks or has in another form there."""
+        return [
+            *(("", f"is left out: {problem}") for problem in self._problems),
+            *(
+                (part.path, note if "left out" in note else f"is left out: {note}")
+                for part in self._parts
+                for note in part.kept.left_out
+            ),
         ]
-        self._journal.delete()
-        if self._to.replacement is not None:
-            self._to.commit()
-        return report
 
-    def _group(self, path: str) -> Location:
-        return self._to.place.child(path) if path else self._to.place
+    def check_free(self, how: CopyOptions) -> None:
+        """Do nothing: there is nothing beside the group."""
 
-    def _arrays(self, part: _Part, how: CopyOptions, workers: Workers) -> Iterator[tuple[str, ArrayCopy]]:
-        for number, source in enumerate(part.sources):
-            path = f"{part.path}/{number}".lstrip("/")
-            where = self._to.place.child(path)
-            fields = self._options_of(source)
-            yield path, ArrayCopy(source, where, self._format, fields, array_options(how), workers=workers)
+    def finish(self) -> None:
+        """Do nothing."""
 
     def _options_of(self, source: CopySource) -> dict[str, Any]:
         """Return the options for an array; shapes for axes of space only have 1 in front of them."""
         rank = source.store.rank
-        out = dict(self._options)
+        out = dict(self.options)
         for name in ("chunks", "shards"):
             sizes = out.get(name)
             if sizes is not None and not isinstance(sizes, Mapping):
@@ -139,7 +96,7 @@ class NgffCopy:
         return resolved_sizes(source.template, out)
 
     def _part(self, path: str, image: MultiscaleImage) -> _Part:
-        kept = kept_attributes(ArrayImage((), image.available()), self._format)
+        kept = kept_attributes(ArrayImage((), image.available()), self.format)
         image = image.available()
         named = [
             ImageAxis(
@@ -163,7 +120,7 @@ class NgffCopy:
             inner = source.template.chunks
             if number == 0:
                 first = inner
-            elif self._options.get("shards") is not None:  # lower levels may have been cut to their own size
+            elif self.options.get("shards") is not None:  # lower levels may have been cut to their own size
                 inner = first
             template = source.template.replaced(
                 {
@@ -177,14 +134,7 @@ class NgffCopy:
                     },
                 }
             )
-            source = source._replace(template=template)
-            options = self._options_of(source)
-            try:
-                target = target_spec(template.replaced(options), self._format, list(options))
-            except InvalidArgumentError as e:
-                raise prefix(e, f"{image.location}: level {image.paths[number]}") from None
-            self._targets[f"{path}/{number}".lstrip("/")] = dict(target.spec)
-            sources.append(source)
+            sources.append(source._replace(template=template))
         return _Part(path, image, axes, order, tuple(sources), kept)
 
     def _attributes(self, part: _Part) -> dict[str, JSON]:
@@ -194,7 +144,9 @@ class NgffCopy:
             for number, (scale, at) in enumerate(zip(image.scales, image.translations, strict=True))
         ]
         name = (
-            image._metadata.name or part.path or self._where.name.removesuffix(".zarr").removesuffix(".ome")
+            image._metadata.name
+            or part.path
+            or self.destination.name.removesuffix(".zarr").removesuffix(".ome")
         )
         entry = ngff_image(name, part.axes, levels)
         own: dict[str, JSON] = {"multiscales": [entry]}

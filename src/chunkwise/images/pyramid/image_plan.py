@@ -1,0 +1,95 @@
+"""``ImagePlan``: an image as the source of a tree copy: its levels, and the groups that make them an image.
+
+Everything is checked when a plan is made, so that an image that can't be copied is refused before anything is
+written.  The attributes of groups, by which viewers recognise an image, come after the levels.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from chunkwise.copying.array_template import template_options
+from chunkwise.copying.copy_job import planned_job
+from chunkwise.copying.copy_options import CopyOptions
+from chunkwise.copying.copy_source import CopySource, check_apart
+from chunkwise.copying.executors import Workers
+from chunkwise.copying.small_arrays import location_below
+from chunkwise.copying.tree_copy import TreeCopy, tree_copy_to
+from chunkwise.copying.tree_plan import TreePlan
+from chunkwise.copying.tree_source import CopyRoom
+from chunkwise.errors import InvalidArgumentError, prefix
+from chunkwise.extension import JSON
+from chunkwise.extension.trees import FormatName, Location
+
+__all__ = ["ImagePlan", "LevelSource", "image_copy"]
+
+
+class LevelSource(NamedTuple):
+    """An array of the copy."""
+
+    path: str  # from the top of the copy
+    name: str  # of the level in the source, for errors
+    source: CopySource
+    options: Mapping[str, Any]  # in which the copy differs
+
+
+class ImagePlan(ABC):
+    """An image to copy into the group at `destination`; subclasses know the layout."""
+
+    format: FormatName  # of the copy
+
+    def __init__(self, source: Location, destination: Location, options: Mapping[str, Any]) -> None:
+        check_apart(source, destination)
+        self.location, self.destination = source, destination
+        self.options = template_options(options)
+        self._specs: dict[str, JSON] = {}
+
+    @abstractmethod
+    def levels(self) -> Iterator[LevelSource]:
+        """Yield the arrays."""
+
+    @abstractmethod
+    def groups(self) -> dict[str, dict[str, JSON]]:
+        """Return the attributes of the groups, by path from the top; those above need none."""
+
+    @abstractmethod
+    def notes(self) -> list[tuple[str, str]]:
+        """Return paths, and what the copy lacks or has in another form there."""
+
+    @abstractmethod
+    def check_free(self, how: CopyOptions) -> None:
+        """Raise AlreadyExistsError if what `finish` writes is there already, unless it may be replaced."""
+
+    @abstractmethod
+    def finish(self) -> None:
+        """Write what lies beside the group."""
+
+    def plan(self, room: CopyRoom) -> TreePlan:
+        """Return the plan of the copy."""
+        made = TreePlan()
+        for path, name, source, options in self.levels():
+            where = location_below(room.top, path)
+            try:
+                job = planned_job(source, where, room.format, dict(options), room.how)
+            except InvalidArgumentError as e:
+                raise prefix(e, f"{self.location.text}: level {name}") from None
+            plan = job.arrays.plan(room.room)
+            job.follow(plan, summed=room.how.keep_fingerprint, intermediate=room.intermediate)
+            made.large[path] = job
+            made.notes += [(path, note) for note in job.target_spec.notes]
+            self._specs[path] = dict(job.target_spec.spec)
+        made.groups = self.groups()
+        made.notes += self.notes()
+        return made
+
+    def task(self, plan: TreePlan) -> dict[str, JSON]:
+        """Return what the journal of the copy is to say."""
+        return {"levels": self._specs}
+
+
+def image_copy(image: ImagePlan, how: CopyOptions, workers: Workers | None = None) -> TreeCopy:
+    """Return the copy of an image; raise AlreadyExistsError for what `how` doesn't replace."""
+    image.check_free(how)
+    return tree_copy_to(image, image.destination, image.format, how, workers=workers)
