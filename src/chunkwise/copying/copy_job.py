@@ -70,7 +70,7 @@ class CopyJob:
         node: Node | None,  # of the source; None if that is made of other arrays
         how: CopyOptions,
     ) -> None:
-        self.source, self.location, self.format, self._node = source, destination, format, node
+        self.source, self.location, self.format, self.node = source, destination, format, node
         self.narrowing, self.target_spec = narrowing, target
         kvstore = destination.kvstore()
         if not how.sync:  # one that is bound already would not look at the context
@@ -176,11 +176,11 @@ class CopyJob:
 
     def check_source(self) -> None:
         """Raise FailedPreconditionError if the metadata of the source has changed since the beginning."""
-        if self._node is None or self._node.found is None:  # or it comes from consolidated metadata
+        if self.node is None or self.node.found is None:  # or it comes from consolidated metadata
             return
-        location, key = self._node.location, self._node.key
+        location, key = self.node.location, self.node.key
         found = location.store.read(location.path + key)
-        if found.value is None or node_of(location, key, found).document != self._node.document:
+        if found.value is None or node_of(location, key, found).document != self.node.document:
             raise FailedPreconditionError(
                 f"the source has changed while it was copied: {location.describe(key)} is another, or gone"
             )

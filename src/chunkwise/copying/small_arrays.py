@@ -1,6 +1,7 @@
 """Small arrays of a tree: a task copies one as a whole, by a read, a write, and the metadata.
 
-A worker is sent everything: the metadata of the source, which has been read already, and that of the copy.
+A worker is sent everything: the metadata of the source, which has been read already, or a view of it, and the
+metadata of the copy.
 So an array costs a request for each of its chunks and one for the metadata of the copy.
 """
 
@@ -22,17 +23,20 @@ from chunkwise.copying.narrowing import Narrowing
 from chunkwise.copying.new_array import open_node
 from chunkwise.copying.plan_blocks import COPIES
 from chunkwise.copying.sessions import is_session
-from chunkwise.copying.stored_node import check_node_visible
+from chunkwise.copying.stored_node import check_array_visible, check_node_visible
 from chunkwise.copying.target import Target
+from chunkwise.core.api.tensorstore import TensorStore
+from chunkwise.core.base.binding import JSON
 from chunkwise.core.base.cached import cached_property
 from chunkwise.core.driver.tree_format import FormatName
+from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.engine.together import is_slow, together
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.node import Node
 from chunkwise.core.trees.tree import Tree
 from chunkwise.errors import prefix
 
-__all__ = ["SmallArray", "SmallArrays", "location_below", "n_together", "small_array"]
+__all__ = ["SmallArray", "SmallArrays", "location_below", "n_together", "small_array", "small_view"]
 
 _MOST_TOGETHER = 16
 
@@ -46,6 +50,7 @@ class SmallArray(NamedTuple):
     narrowing: Narrowing | None
     nbytes: int
     text: bytes  # compressed JSON: the document, and what is to be made; there may be very many
+    view: tuple[TensorStore, Node | None] | None = None  # what is copied, if it isn't a node of the tree
 
     def node(self, top: Location) -> Node:
         """Return the node of the source."""
@@ -70,16 +75,21 @@ class SmallArray(NamedTuple):
 def small_array(path: str, node: Node, job: CopyJob) -> SmallArray:
     """Return what is to be known of an array that a job is about."""
     assert node.format is not None, "it is an array"
+    text = _text(job, document=dict(node.document))
+    return SmallArray(path, node.format, node.key, job.narrowing, job.nbytes, text)
+
+
+def small_view(path: str, job: CopyJob) -> SmallArray:
+    """Return what is to be known of a view that a job is about."""
+    view = job.source, None if job.node is None else replace(job.node, found=None)
+    format = tree_format(job.format).name
+    return SmallArray(path, format, "", job.narrowing, job.nbytes, _text(job), view)
+
+
+def _text(job: CopyJob, **more: JSON) -> bytes:
     target = job.target_spec
-    text = {"document": dict(node.document), "spec": target.spec, "attributes": target.attributes}
-    return SmallArray(
-        path,
-        node.format,
-        node.key,
-        job.narrowing,
-        job.nbytes,
-        compress(json.dumps(text, separators=(",", ":")).encode(), 1),
-    )
+    text = {**more, "spec": target.spec, "attributes": target.attributes}
+    return compress(json.dumps(text, separators=(",", ":")).encode(), 1)
 
 
 @dataclass
@@ -105,7 +115,11 @@ class SmallArrays:
 
     def check_visible(self) -> None:
         """Raise FailedPreconditionError unless the first array is here as it is where the copy was begun."""
-        check_node_visible(self.arrays[0].node(self.source), "the source")
+        first = self.arrays[0]
+        if first.view is not None:
+            check_array_visible(first.view[0], "the source")
+        else:
+            check_node_visible(first.node(self.source), "the source")
 
     def run(self, tasks: Iterable[int]) -> list[StepResult]:
         """Copy arrays; return what became of each."""
@@ -124,9 +138,13 @@ class SmallArrays:
 
     def job(self, array: SmallArray) -> CopyJob:
         """Return the copy of an array."""
-        node = array.node(self.source)
+        if array.view is not None:
+            store, node = array.view
+        else:
+            node = array.node(self.source)
+            store = open_node(self._tree, array.path.split("/"), node)
         return CopyJob(
-            open_node(self._tree, array.path.split("/"), node),
+            store,
             location_below(self.target, array.path),
             self.format,
             array.target(),

@@ -15,7 +15,7 @@ from chunkwise.copying.copy_job import planned_job
 from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_source import CopySource, check_apart
 from chunkwise.copying.executors import Workers
-from chunkwise.copying.small_arrays import location_below
+from chunkwise.copying.small_arrays import location_below, small_view
 from chunkwise.copying.tree_copy import TreeCopy, tree_copy_to
 from chunkwise.copying.tree_plan import TreePlan
 from chunkwise.copying.tree_source import CopyRoom
@@ -75,11 +75,16 @@ class ImagePlan(ABC):
                 job = planned_job(source, where, room.format, dict(options), room.how)
             except InvalidArgumentError as e:
                 raise prefix(e, f"{self.location.text}: level {name}") from None
-            plan = job.arrays.plan(room.room)
-            job.follow(plan, summed=room.how.keep_fingerprint, intermediate=room.intermediate)
-            made.large[path] = job
+            if job.arrays.is_small(room.room):
+                made.small.append(small_view(path, job))
+            else:
+                plan = job.arrays.plan(room.room)
+                job.follow(plan, summed=room.how.keep_fingerprint, intermediate=room.intermediate)
+                made.large[path] = job
             made.notes += [(path, note) for note in job.target_spec.notes]
-            self._specs[path] = dict(job.target_spec.spec)
+            spec = dict(job.target_spec.spec)
+            if self._specs.setdefault(name, spec) != spec:  # stacks of a level are all alike
+                self._specs[path] = spec
         made.groups = self.groups()
         made.notes += self.notes()
         return made
