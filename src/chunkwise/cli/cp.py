@@ -203,8 +203,8 @@ def _copy(arguments: argparse.Namespace, source: CopySource, destination: Locati
         raise MisfitError(f"{e.message}; --cast says what is to become of such values") from None
     for _, note in report.notes[len(known) :]:
         message(note)
-    if report.left is not None:
-        show_left(arguments, report.left)
+    if copy.left is not None:
+        show_left(arguments, copy.left)
         return 0
     _report(arguments, copy, report, destination, format, seconds)
     return INCOMPLETE if report.losses else 0

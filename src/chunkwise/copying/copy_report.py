@@ -22,8 +22,8 @@ class CopyReport:
         Path from the top of the copy, and what the target stores in another way there, or not at all.
     left_out : list of (str, str)
         Path of each array that the target can't hold, and why.
-    left : list of int or None
-        In a copy in parts that isn't complete yet, how many tasks of each pass are left for other parts.
+    n_left : int or None
+        In a copy in parts, how many tasks are left for other parts, if the tree isn't complete yet.
     """
 
     n_groups: int = 0
@@ -32,12 +32,7 @@ class CopyReport:
     nbytes: int = 0
     notes: list[tuple[str, str]] = field(default_factory=list)
     left_out: list[tuple[str, str]] = field(default_factory=list)
-    left: list[int] | None = None
-
-    @property
-    def n_left(self) -> int | None:
-        """In a copy in parts that isn't complete yet, how many tasks are left for other parts."""
-        return None if self.left is None else sum(self.left)
+    n_left: int | None = None
 
     @property
     def losses(self) -> list[tuple[str, str]]:

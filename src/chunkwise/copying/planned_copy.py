@@ -74,6 +74,7 @@ class PlannedCopy(ABC):
         self._compared: Progress = self._progress
         self.nbytes_done = 0  # before
         self.seconds_compared = 0.0  # how long it took to read larger arrays again
+        self.left: list[int] | None = None  # tasks of each pass that are left for other parts
         self.complete = False  # True if an equal copy is there already
         self._follow()
 
@@ -199,18 +200,19 @@ class PlannedCopy(ABC):
             counts.n_expected = counts.n_begun + sum(missing)
             try:
                 with TaskRunner(self.workers) as runner:
-                    report.left = self._run_part(runner)
-                    if report.left is None:
+                    self.left = self._run_part(runner)
+                    if self.left is None:
                         runner.run_all(self._chains(runner), self._journal.beat)
                         self._journal.write()  # or another process may have finished it
-                if report.left is None and not self._session:
+                if self.left is None and not self._session:
                     self._surround()
             except BaseException as e:
                 self._interrupted(e)
                 raise
-            if report.left is None:
+            if self.left is None:
                 self._journal.delete()
                 self._commit()
+        report.n_left = None if self.left is None else sum(self.left)
         report.n_groups, report.n_links = plan.n_groups, len(plan.links)
         report.n_arrays, report.nbytes = len(plan.small) + len(plan.large), self.nbytes
         return report
