@@ -14,6 +14,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Three workers for two processors: some tests wait.  They start hundreds of processes; where this is set, each of them compiles what it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
+# Files run in the order of their names: xdist would put those of few tests last, and wait for the longest.
 # Of the folders in docs/architecture.md, those that everything else is built on.
 CORE := api chunk_key codec drivers dtypes engine grid image index_space interop kvstore ocdbt parity \
         plan precomputed specs trees virtual
@@ -24,10 +25,10 @@ demo: $(READY)
 	$(BIN)/python demo/demo.py
 
 test: $(TESTED)
-	$(BIN)/python -m pytest -n 3 --dist loadfile -m "not slow"
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not slow"
 
 test-core: $(TESTED)
-	$(BIN)/python -m pytest -n 3 --dist loadfile -m "not slow" $(addprefix tests/,$(CORE))
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not slow" $(addprefix tests/,$(CORE))
 
 test-all: $(TESTED)
 	$(PIP) -r requirements-test-all.txt

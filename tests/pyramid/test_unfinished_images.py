@@ -96,6 +96,18 @@ def test_an_unfinished_image_is_told_and_gone_on_with(
     assert not list(tmp_path.glob("**/.chunkwise-copy*"))
 
 
+@pytest.mark.parametrize("kind", ["to OME-Zarr", "to N5"])
+def test_another_source_is_not_mixed_in(
+    tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = _killed(tmp_path, kind, 1)
+    source = Path(command[2])
+    level = next(path for path in (source / "0", source / "s0") if path.exists())
+    cw.copy(level, level, codec="gzip:1", overwrite=True)  # it could have other elements now
+    assert main([*command, "--codec", "gzip:3" if kind == "to N5" else "zstd:3", "--quiet", "--resume"]) == 1
+    assert "its source metadata is another one" in capsys.readouterr().err
+
+
 def test_an_image_that_replaces_another_is_told_too(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from chunkwise.copying.copy_passes import LARGE, SMALL, is_array_journal, is_tree_journal
 from chunkwise.copying.destination import begun_at
 from chunkwise.copying.journal import may_live
 from chunkwise.copying.journal_document import JournalDocument, Ranges, read_journal
 from chunkwise.copying.part import Part
 from chunkwise.copying.parts import PartJournals, n_parts
-from chunkwise.copying.tree_journal import LARGE, SMALL, is_array_journal, is_tree_journal
 from chunkwise.core.base.binding import JSON
 from chunkwise.core.trees.location import Location
 

@@ -24,6 +24,7 @@ from typing import ClassVar
 
 from chunkwise.copying.copy_job import CopyJob
 from chunkwise.copying.copy_options import CopyOptions
+from chunkwise.copying.copy_passes import LARGE, SMALL, CopyPasses
 from chunkwise.copying.copy_report import CopyReport
 from chunkwise.copying.copy_work import LostBlockError, StepResult
 from chunkwise.copying.destination import Destination, unfinished
@@ -37,7 +38,6 @@ from chunkwise.copying.parts import PartJournals, n_parts
 from chunkwise.copying.sessions import is_session, journal_location
 from chunkwise.copying.small_arrays import SmallArrays
 from chunkwise.copying.task_stages import Chain, Stage
-from chunkwise.copying.tree_journal import LARGE, SMALL, TreePasses
 from chunkwise.copying.tree_plan import TreePlan
 from chunkwise.copying.work import TaskRunner, Work
 from chunkwise.core.base.binding import JSON
@@ -116,7 +116,7 @@ class PlannedCopy(ABC):
     def _follow(self) -> None:
         """Plan the copy."""
         self.plan, self._small, task = self._make_plan(self._begun)
-        self._passes = TreePasses(self.plan)
+        self._passes = CopyPasses(self.plan)
         part = self._part
         parts = part.n if part is not None else n_parts(self._begun) if self._begun is not None else None
         task |= {} if parts is None else {"number of parts": parts}

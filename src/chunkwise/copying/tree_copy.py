@@ -13,15 +13,15 @@ from typing import NoReturn
 
 from chunkwise.copying.copy_arrays import intermediate_name, room_of
 from chunkwise.copying.copy_options import CopyOptions
+from chunkwise.copying.copy_passes import journalled_room
 from chunkwise.copying.destination import Destination, begun_at, unfinished
 from chunkwise.copying.executors import Workers
 from chunkwise.copying.journal_document import JournalDocument
 from chunkwise.copying.planned_copy import PlannedCopy
 from chunkwise.copying.small_arrays import SmallArrays, n_together
 from chunkwise.copying.tree_groups import Place, publish_groups
-from chunkwise.copying.tree_journal import journalled_room
-from chunkwise.copying.tree_plan import TreePlan
-from chunkwise.copying.tree_source import CopyRoom, TreeSource
+from chunkwise.copying.tree_plan import CopyRoom, TreePlan
+from chunkwise.copying.tree_source import TreeSource
 from chunkwise.core.base.binding import JSON
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.engine.together import is_slow

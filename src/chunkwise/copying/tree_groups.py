@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, partial
 
 from chunkwise.copying.copy_job import CopyJob
+from chunkwise.copying.copy_passes import LARGE, SMALL
 from chunkwise.copying.small_arrays import SmallArrays, location_below
-from chunkwise.copying.tree_journal import LARGE, SMALL
 from chunkwise.copying.tree_plan import TreePlan
 from chunkwise.core.arrays.metadata_observers import is_consolidated
 from chunkwise.core.base.binding import JSON

@@ -40,20 +40,35 @@ from chunkwise.core.trees.tree import Tree
 from chunkwise.core.trees.walk import UNREADABLE
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, UnsupportedError, prefix
 
-__all__ = ["ArrayOptions", "TreePlan", "plan_tree"]
+__all__ = ["CopyRoom", "TreePlan", "plan_tree"]
 
-"""Number of documents that are requested from a server at the same time."""
-
-_N_LOOKED_AT = 1024
+_N_LOOKED_AT = 1024  # documents that are requested from a server at the same time
 
 
-class ArrayOptions(NamedTuple):
-    """Properties that replace those of all arrays, and how the copies are made."""
+class CopyRoom(NamedTuple):
+    """Where and how a tree is to be copied."""
 
-    fields: Mapping[str, JSON]
+    target: Tree
+    names: tuple[str, ...]  # of the top of the copy
+    root: Location | None  # where the root of the target will be
     how: CopyOptions
     room: Room
     intermediate: str  # name of the array between two passes over an array
+
+    @property
+    def top(self) -> Location:
+        """The place of the copy."""
+        return self.target.location(self.names)
+
+    @property
+    def format(self) -> FormatName:
+        """The format of the copy."""
+        return self.target.format
+
+    def follow(self, job: CopyJob) -> None:
+        """Plan the blocks of an array; raise InvalidArgumentError if there is too little memory."""
+        plan = job.arrays.plan(self.room)
+        job.follow(plan, summed=self.how.keep_fingerprint, intermediate=self.intermediate)
 
 
 @dataclass
@@ -98,23 +113,16 @@ class TreePlan:
         return sorted({path.partition("/")[0] for path in paths if path})
 
 
-def plan_tree(
-    source: ResolvedNode,
-    target: Tree,
-    names: tuple[str, ...],
-    options: ArrayOptions,
-    *,
-    root: Location | None = None,
-) -> TreePlan:
-    """Return what a copy of a node, and of everything below it, to `names` in a tree consists of.
+def plan_tree(source: ResolvedNode, fields: Mapping[str, JSON], room: CopyRoom) -> TreePlan:
+    """Return what a copy of a node, and of everything below it, consists of.
 
-    `root` is where the root of the tree will be; links say how other trees lie from there.
+    `fields` replace those of all arrays.  Links say how other trees lie from the root of the target.
     """
-    if options.fields.get("shards") is not None and not target.rules.has_shards:
-        raise InvalidArgumentError(f"{target.format} has no shards; Zarr v3 (zarr3) has")
-    if isinstance(codec := options.fields.get("codec"), Compressor):
-        compressor_to_json(codec, target.format)  # otherwise every array would be left out
-    return _Planning(source, target, names, options, root or target.root).plan()
+    if fields.get("shards") is not None and not room.target.rules.has_shards:
+        raise InvalidArgumentError(f"{room.format} has no shards; Zarr v3 (zarr3) has")
+    if isinstance(codec := fields.get("codec"), Compressor):
+        compressor_to_json(codec, room.format)  # otherwise every array would be left out
+    return _Planning(source, fields, room).plan()
 
 
 class _Found(NamedTuple):
@@ -131,17 +139,10 @@ class _Found(NamedTuple):
 
 
 class _Planning:
-    def __init__(
-        self,
-        source: ResolvedNode,
-        target: Tree,
-        names: tuple[str, ...],
-        options: ArrayOptions,
-        root: Location,
-    ) -> None:
-        self._root = root
-        self._source, self._target, self._names, self._options = source, target, names, options
-        self._top = target.location(names)
+    def __init__(self, source: ResolvedNode, fields: Mapping[str, JSON], room: CopyRoom) -> None:
+        self._source, self._fields, self._room = source, fields, room
+        self._target, self._names, self._top = room.target, room.names, room.top
+        self._root = room.root or room.target.root
         self._made = TreePlan()
         self._digest = hashlib.sha256()
         self._dimensions: set[str | None] = set()  # names of those of all arrays
@@ -160,7 +161,7 @@ class _Planning:
                         self._add(found)
                         groups += [found] * bool(found.children)
             level = groups
-        check_named(self._options.fields, self._dimensions, "the tree")
+        check_named(self._fields, self._dimensions, "the tree")
         self._made.digest = self._digest.hexdigest()
         return self._made
 
@@ -169,7 +170,7 @@ class _Planning:
         try:
             node = tree.find(names, inside)
         except UNREADABLE as e:
-            if self._options.how.strict:
+            if self._room.how.strict:
                 raise
             return _Found(names, Node(tree.location(names), inside, "array"), why_not=e.message)
         return None if node is None else self._look(names, node)
@@ -185,27 +186,24 @@ class _Planning:
         try:
             job = self._job(names, node)
         except ChunkwiseError as e:
-            if self._options.how.strict or isinstance(e, SizesError) or not isinstance(e, UNREADABLE):
+            if self._room.how.strict or isinstance(e, SizesError) or not isinstance(e, UNREADABLE):
                 raise prefix(e, f"Error copying {node.location.text}") from None
             return found._replace(why_not=e.message)
-        is_small = job.arrays.is_small(self._options.room)
+        is_small = job.arrays.is_small(self._room.room)
         if not is_small:
             try:
-                options = self._options
-                plan = job.arrays.plan(options.room)
-                job.follow(plan, summed=options.how.keep_fingerprint, intermediate=options.intermediate)
+                self._room.follow(job)
             except InvalidArgumentError as e:  # there is too little memory
                 raise prefix(e, f"Error copying {node.location.text}") from None
         array = small_array(self._below(names), node, job) if is_small else job
         return found._replace(array=array, notes=(*job.target_spec.notes, *_left_out(node)))
 
     def _job(self, names: tuple[str, ...], node: Node) -> CopyJob:
-        options = self._options
         where = location_below(self._top, self._below(names))
         check_new_names(list(names[len(self._source.names) :]), self._target.format)
         source = tree_source(self._source.tree, names, node)
         self._dimensions.update(source.template.names)
-        fields = dict(options.fields)
+        fields = dict(self._fields)
         if source.store.dtype.memory_dtype.hasobject and not isinstance(fields.get("codec"), Compressor):
             fields.pop("codec", None)  # codecs in JSON may be for numbers only
         return planned_job(
@@ -213,7 +211,7 @@ class _Planning:
             where,
             self._target.format,
             resolved_sizes(source.template, fields),
-            options.how,
+            self._room.how,
         )
 
     def _below(self, names: Sequence[str]) -> str:

@@ -6,6 +6,7 @@ written.  The attributes of groups, by which viewers recognise an image, come af
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -17,8 +18,7 @@ from chunkwise.copying.copy_source import CopySource, check_apart
 from chunkwise.copying.executors import Workers
 from chunkwise.copying.small_arrays import location_below, small_view
 from chunkwise.copying.tree_copy import TreeCopy, tree_copy_to
-from chunkwise.copying.tree_plan import TreePlan
-from chunkwise.copying.tree_source import CopyRoom
+from chunkwise.copying.tree_plan import CopyRoom, TreePlan
 from chunkwise.errors import InvalidArgumentError, prefix
 from chunkwise.extension import JSON
 from chunkwise.extension.trees import FormatName, Location
@@ -68,7 +68,7 @@ class ImagePlan(ABC):
 
     def plan(self, room: CopyRoom) -> TreePlan:
         """Return the plan of the copy."""
-        made = TreePlan()
+        made, digest = TreePlan(), hashlib.sha256()
         for path, name, source, options in self.levels():
             where = location_below(room.top, path)
             try:
@@ -78,20 +78,21 @@ class ImagePlan(ABC):
             if job.arrays.is_small(room.room):
                 made.small.append(small_view(path, job))
             else:
-                plan = job.arrays.plan(room.room)
-                job.follow(plan, summed=room.how.keep_fingerprint, intermediate=room.intermediate)
+                room.follow(job)
                 made.large[path] = job
             made.notes += [(path, note) for note in job.target_spec.notes]
+            digest.update(source.digest.encode())
             spec = dict(job.target_spec.spec)
             if self._specs.setdefault(name, spec) != spec:  # stacks of a level are all alike
                 self._specs[path] = spec
+        made.digest = digest.hexdigest()
         made.groups = self.groups()
         made.notes += self.notes()
         return made
 
     def task(self, plan: TreePlan) -> dict[str, JSON]:
         """Return what the journal of the copy is to say."""
-        return {"levels": self._specs}
+        return {"levels": self._specs, "source metadata": plan.digest}
 
 
 def image_copy(image: ImagePlan, how: CopyOptions, workers: Workers | None = None) -> TreeCopy:

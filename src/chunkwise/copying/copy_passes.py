@@ -14,12 +14,12 @@ from chunkwise.copying.journal_document import JournalDocument
 from chunkwise.copying.part import Part
 from chunkwise.copying.tree_plan import TreePlan
 
-__all__ = ["LARGE", "SMALL", "TreePasses", "is_array_journal", "is_tree_journal", "journalled_room"]
+__all__ = ["LARGE", "SMALL", "CopyPasses", "is_array_journal", "is_tree_journal", "journalled_room"]
 
 SMALL, LARGE = 0, 1
 
 
-class TreePasses:
+class CopyPasses:
     """The passes of the journal of an array or a tree, and what they copy."""
 
     def __init__(self, plan: TreePlan) -> None:
