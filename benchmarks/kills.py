@@ -30,7 +30,7 @@ from chunkwise.copying.executors import named_workers
 
 if __name__ == "__main__":
     source, target, on = map(json.loads, sys.argv[1:])
-    cw.copy(source, target, chunks=(64, 8, 8), memory=100_000, executor=named_workers(on), resume=True)
+    cw.copy(source, target, chunks=(64, 8, 8), memory=300_000, executor=named_workers(on), resume=True)
 """
 _RESUMED_ON = ("threads:2", "processes:2")
 _KILLS_A_ROUND = 5
