@@ -78,6 +78,21 @@ def test_other_types_are_converted_in_the_first_pass(planes: str, tmp_path: Path
     assert f"{int((VALUES > 255).sum()):,} values" in report.notes[-1]
 
 
+@pytest.mark.parametrize("format", ["zarr3", "zarr2", "n5"])
+@pytest.mark.parametrize("others", [False, True])
+def test_nothing_is_left_of_a_copy_with_values_that_do_not_fit(
+    planes: str, tmp_path: Path, format: str, others: bool
+) -> None:
+    target = tmp_path / "b"
+    if others:
+        target.mkdir()
+        (target / "mine.txt").write_text("mine")
+    with pytest.raises(ValueError, match="don't fit uint8"):
+        cw.copy(planes, target, format=format, dtype="u1", overwrite=others)
+    left = [str(path.relative_to(target)) for path in target.rglob("*") if not path.name.endswith("__lock")]
+    assert target.exists() == others and left == ["mine.txt"] * others
+
+
 def test_a_part_whose_chunks_begin_elsewhere(planes: str, tmp_path: Path, run_cp: Any) -> None:
     options = ["--chunk", "43,4,4", "--memory", str(MEMORY), "--region", "5:,1:,:", "--verify"]
     assert run_cp(planes, tmp_path / "b.zarr", *options) == 0

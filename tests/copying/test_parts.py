@@ -73,6 +73,24 @@ def test_the_last_part_makes_the_array(
     assert run("diff", planes, target, "--no-attributes").status == 0
 
 
+@pytest.mark.parametrize("recursive", [[], ["-r"]])
+def test_a_part_that_finds_the_copy_compares_it(
+    run: Cp, planes: Path, tmp_path: Path, recursive: list[str]
+) -> None:
+    """It says that every element was compared."""
+    source, target = planes, tmp_path / "b"
+    if recursive:
+        source = tmp_path / "tree.zarr"
+        cw.create_group(source, format="zarr3").copy(cw.open_array(planes), "planes")
+    options = ["cp", *recursive, source, target, "--part", "1/1", "--verify", "--quiet", "--json"]
+    assert run(*options).status == 0
+    again = run(*options)
+    assert again.status == 0 and "nothing to do" in again.err and json.loads(again.out)["verified"]
+    cw.open_array(target / "planes" if recursive else target, mode="r+")[3, 4, 5] = 7
+    again = run(*options)
+    assert again.status == 1 and "the copy differs from the source at [3, 4, 5]" in again.err
+
+
 def test_resume_does_what_parts_have_left(run: Cp, planes: Path, tmp_path: Path) -> None:
     target = tmp_path / "b"
     options = ["cp", planes, target, *TWO_PASSES, "--quiet", "--no-sync"]

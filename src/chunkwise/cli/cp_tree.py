@@ -52,8 +52,16 @@ def run_copy_tree(arguments: argparse.Namespace, source: Location, destination: 
 
 def run_shown(arguments: argparse.Namespace, work: PlannedCopy) -> tuple[CopyReport, float]:
     """Run a copy that has begun, showing its progress; return its report and the seconds it took."""
-    what, times = ("copying and comparing", 2) if arguments.verify else ("copying", 1)
-    with progress_of(arguments, what, times * work.nbytes, work.nbytes_done, work.workers) as progress:
+    what, done = "copying", work.nbytes_done
+    total: int | None = work.nbytes
+    if work.complete:
+        if not arguments.verify:
+            return work.run(), 0.0
+        what, done = "comparing", 0
+    elif arguments.verify:
+        what = "copying and comparing"
+        total = None if arguments.part else 2 * work.nbytes  # the part that finishes last compares much
+    with progress_of(arguments, what, total, done, work.workers) as progress:
 
         def advance(path: str, nbytes: int) -> None:
             progress.advance(nbytes)

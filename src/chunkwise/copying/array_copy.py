@@ -126,6 +126,9 @@ class ArrayCopy(PlannedCopy):
         if self._before is None:
             return False
         self._destination.clear()
+        if not self._before:
+            delete_below(self._top)
+            return True
         for key in self._keys():
             if key not in self._before:
                 self._top.store.delete(key)

@@ -192,7 +192,7 @@ class PlannedCopy(ABC):
         self._progress, self._compared = progress, compared
         plan, report, counts = self.plan, self._report, self.workers.task_counts
         if self.complete:
-            if self._how.verify and self._part is None:
+            if self._how.verify:
                 with TaskRunner(self.workers) as runner:
                     runner.run_all(self._comparison(runner, *array, None) for array in self._done_before)
         else:
