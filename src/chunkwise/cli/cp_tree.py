@@ -53,14 +53,15 @@ def run_copy_tree(arguments: argparse.Namespace, source: Location, destination: 
 def run_shown(arguments: argparse.Namespace, work: PlannedCopy) -> tuple[CopyReport, float]:
     """Run a copy that has begun, showing its progress; return its report and the seconds it took."""
     what, done = "copying", work.nbytes_done
-    total: int | None = work.nbytes
+    total: int | None = work.nbytes * (1 if work.complete or not arguments.verify else 2)
     if work.complete:
         if not arguments.verify:
             return work.run(), 0.0
         what, done = "comparing", 0
     elif arguments.verify:
         what = "copying and comparing"
-        total = None if arguments.part else 2 * work.nbytes  # the part that finishes last compares much
+    if arguments.verify and arguments.part:
+        total = None  # the part that finishes last compares the share of others too
     with progress_of(arguments, what, total, done, work.workers) as progress:
 
         def advance(path: str, nbytes: int) -> None:
