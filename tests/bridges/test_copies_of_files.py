@@ -6,8 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
+import tifffile
 
 import chunkwise
 from chunkwise.cli.main import main
@@ -16,13 +18,11 @@ VALUES = (np.arange(4096) % 251).astype("u2").reshape(64, 64)
 
 
 def a_tiff(path: Path) -> str:
-    tifffile = pytest.importorskip("tifffile")
     tifffile.imwrite(path / "a.tif", VALUES, compression="zlib", tile=(32, 32))
     return f"{path}/a.tif"
 
 
 def an_hdf5_dataset(path: Path) -> str:
-    h5py = pytest.importorskip("h5py")
     with h5py.File(path / "a.h5", "w") as f:
         f.create_dataset("g/x", data=VALUES, chunks=(32, 32), compression="gzip", shuffle=True)
     return f"{path}/a.h5|hdf5:g/x"

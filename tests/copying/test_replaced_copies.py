@@ -17,12 +17,19 @@ from failing_store import FailingStore, place_in
 
 import chunkwise as cw
 from chunkwise.copying.copy_status import copy_status
+from chunkwise.copying.destination import Destination
 from chunkwise.core.kvstore.file import FileStore
 from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.core.kvstore.protocol import KvStoreDriver
-from chunkwise.core.trees.location import Location
+from chunkwise.core.trees.location import Location, locate
 from chunkwise.core.trees.node import JOURNAL
-from chunkwise.errors import ChunkwiseError, FailedPreconditionError, InvalidArgumentError, StorageError
+from chunkwise.errors import (
+    ChunkwiseError,
+    DataCorruptionError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    StorageError,
+)
 
 OLD = np.arange(240, dtype="u2").reshape(4, 6, 10)
 NEW = np.random.default_rng(0).integers(1, 1 << 16, (6, 8, 10), "u2")
@@ -172,6 +179,35 @@ def test_a_copy_is_gone_on_with_beside_what_it_replaces(call: Call, format: str,
     assert _elements(target) == _elements(again)
     assert (tmp_path / target.path / "notes.txt").exists()
     assert not [path for path in (tmp_path / "to").rglob(".*") if "chunkwise" in path.name]
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_copy_killed_before_it_takes_its_place_is_compared_there(
+    format: str, damaged: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values, old = np.arange(1, 9, dtype="u2"), np.zeros(8, "u2")
+    source, target = tmp_path / "a.zarr", tmp_path / "b"
+    cw.create_array(source, values, chunks=(8,))
+    cw.create_array(target, old, chunks=(8,), format=format)
+
+    def stop(self: Destination) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Destination, "commit", stop)
+        with pytest.raises(KeyboardInterrupt):
+            cw.copy(source, target, format=format, overwrite=True)
+    made = Destination.choose(locate(target), overwrite=False, go_on=True)
+    assert made.is_made and cw.read(target).tolist() == old.tolist()
+    if damaged:
+        cw.open(made.place.kvstore(), open=True).result().write(old + 1).result()
+        with pytest.raises(DataCorruptionError, match="the copy differs from the source"):
+            cw.copy(source, target, format=format, resume=True, verify=True)
+        assert cw.read(target).tolist() == old.tolist()
+    else:
+        assert cw.copy(source, target, format=format, resume=True, verify=True).verified
+        assert cw.read(target).tolist() == values.tolist()
 
 
 _KILLED = """

@@ -138,7 +138,7 @@ class ArrayCopy(PlannedCopy):
         self._destination.create_parents(self._format)
 
     def _surround(self) -> None:
-        pass
+        """Do nothing: an array is all."""
 
     def _commit(self) -> None:
         self._destination.commit()

@@ -170,14 +170,12 @@ class PlannedCopy(ABC):
         self._journal, _ = self._parts.begin(part, self._whole)
 
     def _found_complete(self) -> bool:
-        """Return True if the copy was made before, which a killed process may have left beside its place."""
+        """Return True if the copy was made before."""
         self.complete = self._is_there()
         if self.complete:
             self._done_before = [
                 (at, number) for at, n in enumerate(self._passes.n_arrays) for number in range(n)
             ]
-            if self._destination.is_made:
-                self._destination.commit()
         return self.complete
 
     def run(
@@ -195,6 +193,8 @@ class PlannedCopy(ABC):
             if self._how.verify:
                 with TaskRunner(self.workers) as runner:
                     runner.run_all(self._comparison(runner, *array, None) for array in self._done_before)
+            if self._destination.is_made:  # a process was killed before it could take its place
+                self._destination.commit()
         else:
             missing = (b - a for at in self._passes.copying() for a, b in self._journal.missing(at))
             counts.n_expected = counts.n_begun + sum(missing)

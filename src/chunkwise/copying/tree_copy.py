@@ -101,7 +101,7 @@ class TreeCopy(PlannedCopy):
         return bool(self._own)
 
     def _surround_first(self) -> None:
-        pass  # the groups above the arrays come last
+        """Do nothing: the groups above the arrays come last."""
 
     def _surround(self) -> None:
         consolidated = self._consolidated and not self._session
