@@ -50,6 +50,7 @@ class AzureContainer:
     lists_in_order = False
     refused_characters = "\\"
     keeps_buffers = False
+    over_obstore = True
     retries_itself = False
     by_version = False
     credential_services = ("http://169.254.169.254/", "https://login.microsoftonline.com/")

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Hashable, Mapping
 from datetime import timedelta
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -21,7 +20,7 @@ from chunkwise.core.kvstore.request_limits import ANSWER_TIMEOUT, Retries
 from chunkwise.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
-    import obstore.store
+    pass
 
 __all__ = [
     "Access",
@@ -115,6 +114,11 @@ class Bucket(Protocol):
         ...
 
     @property
+    def over_obstore(self) -> bool:
+        """True if `connect` returns a store of obstore, False for a `RestBucket`."""
+        ...
+
+    @property
     def by_version(self) -> bool:
         """True if conditional writes compare the version of an object, not its ETag."""
         ...
@@ -136,8 +140,8 @@ class Bucket(Protocol):
         """Return another access that is worth trying after this failure of `access`, or None."""
         ...
 
-    def connect(self, library: ModuleType, access: Access, retries: Retries) -> obstore.store.ObjectStore:
-        """Return obstore's store, which makes `retries` itself."""
+    def connect(self, library: Any, access: Access, retries: Retries) -> Any:
+        """Return obstore's store, or a `RestBucket`, which makes `retries` for parts of a value itself."""
         ...
 
     def advice(self, failure: Failure) -> str:

@@ -41,6 +41,7 @@ class GcsBucket:
     lists_in_order = True
     refused_characters = ""
     keeps_buffers = False
+    over_obstore = True
     retries_itself = False
     by_version = True
     credential_services = (

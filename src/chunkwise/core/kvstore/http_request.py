@@ -1,12 +1,13 @@
 """Requests over HTTP, with limits on what a server may do, and one rule for redirects.
 
-Only `chunkwise.core.kvstore.request_limits.Attempts` repeats requests.  A web server's redirects are followed, but
-with harmless headers only if they lead to another origin; a bucket's never are, since a request is signed for
-one server.
+Only `chunkwise.core.kvstore.request_limits.Attempts` repeats requests.  The redirects of a web server are
+followed, with harmless headers only if they lead to another origin.  Those of a bucket never are, since a
+request is signed for one server.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 import time
@@ -36,6 +37,11 @@ __all__ = ["Answer", "Bounds", "NoAnswerError", "digits_in", "link_local_address
 
 _DIGITS = re.compile("[0-9]{1,18}")
 _MOST_REDIRECTS = 10  # as docs/remote.md says
+_PROXIES = [
+    name
+    for lower in ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
+    for name in (lower, lower.upper())
+]
 REDIRECTS = (301, 302, 303, 307, 308)
 _LARGEST_MESSAGE = 1 << 16  # bytes of an error text; beyond that, the connection is closed
 # A part may come with bytes around it, but not more than would be read to join two parts.
@@ -169,7 +175,7 @@ def _route(url: str, proxies: bool) -> Route:
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("expected a URL of http or https with a host")
     place = host_of(url)
-    proxy = _proxy(parts.scheme, place) if proxies else ""
+    proxy = _proxy(parts.scheme, place, tuple(map(os.environ.get, _PROXIES))) if proxies else ""
     port = parts.port or (443 if parts.scheme == "https" else 80)
     host = urlsplit(f"//{place}").hostname or ""
     encrypted = parts.scheme == "https" or proxy.startswith("https:")
@@ -203,8 +209,8 @@ def _body(response: Response, url: str, bounds: Bounds, part: int | None, retrie
 
 
 @cache
-def _proxy(scheme: str, place: str) -> str:
-    """Return the proxy that the environment names for a server, empty for none."""
+def _proxy(scheme: str, place: str, environment: tuple[str | None, ...]) -> str:
+    """Return the proxy that the `environment` names for a server, empty for none."""
     found = getproxies()
     proxy = found.get(scheme) or found.get("all")
     if not proxy or proxy_bypass(place):

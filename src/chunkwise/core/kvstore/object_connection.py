@@ -14,8 +14,8 @@ import os
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from types import ModuleType
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from contextlib import nullcontext
+from typing import Any, TypeAlias, TypeVar
 
 from chunkwise.core.base.fork import new_lock
 from chunkwise.core.kvstore.bucket import Access, Bucket
@@ -24,16 +24,14 @@ from chunkwise.core.kvstore.object_failure import failure_of
 from chunkwise.core.kvstore.object_library import object_library
 from chunkwise.core.kvstore.object_probe import ConditionalWrites
 from chunkwise.core.kvstore.request_limits import Retries
+from chunkwise.core.kvstore.rest_bucket import RestBucket
 from chunkwise.errors import CredentialsError
-
-if TYPE_CHECKING:
-    import obstore.store
 
 __all__ = ["Connection", "Learned", "Request", "learned"]
 
 T = TypeVar("T")
-Request: TypeAlias = "Callable[[ModuleType, obstore.store.ObjectStore], T]"
-"""A request, called with obstore's module and one of its stores."""
+Request: TypeAlias = "Callable[[Any, Any], T]"
+"""A request, called with obstore's module, or functions like its, and a store."""
 
 # Failures of a request that was not denied.
 _ANSWERS = ("missing", "mismatch", "exists", "unchanged", "range")
@@ -46,8 +44,8 @@ class Learned:
 
     def __init__(self) -> None:
         self.access: Access | None = None  # the access that worked
-        # obstore's stores, which keep connections open, by process, access and retries.
-        self.stores: dict[tuple[int, Access, Retries], obstore.store.ObjectStore] = {}
+        # Stores, by process, access and retries.
+        self.stores: dict[tuple[int, Access, Retries], Any] = {}
         self.exists = False  # the bucket is known to exist
         self.conditional: ConditionalWrites | None = None
         self.lock = new_lock()
@@ -94,24 +92,22 @@ class Connection:
     def run(self, request: Request[T]) -> T:
         """Make a request, ``request(library, store)``; its exceptions are passed on."""
         # If both accesses are denied, the exception has a note about the first.
-        library, known = object_library(), self.facts
+        known = self.facts
         access = known.access or self.bucket.accesses()[0]
         try:
-            return self._request(request, library, access)
+            return self._request(request, access)
         except Exception as e:
             failure = failure_of(e)
             other = None if failure.kind in _ANSWERS else self.bucket.other_access(access, failure)
             if other is not None:
-                return self._other_way(request, library, other, f"{_way(access)}: {failure.detail}", e)
+                return self._other_way(request, other, f"{_way(access)}: {failure.detail}", e)
             if failure.kind in ("denied", "credentials"):
                 known.forget_access()
             raise
 
-    def _other_way(
-        self, request: Request[T], library: ModuleType, access: Access, first: str, refusal: Exception
-    ) -> T:
+    def _other_way(self, request: Request[T], access: Access, first: str, refusal: Exception) -> T:
         try:
-            return self._request(request, library, access)
+            return self._request(request, access)
         except Exception as e:
             failure = failure_of(e)
             if failure.kind in _ANSWERS:
@@ -123,9 +119,9 @@ class Connection:
                 raise
             raise refusal from None
 
-    def _request(self, request: Request[T], library: ModuleType, access: Access) -> T:
+    def _request(self, request: Request[T], access: Access) -> T:
         try:
-            result = request(library, self._store(library, access))
+            result = request(*self._store(access))
         except Exception as e:
             said = str(e).partition("\n\nDebug source")[0]
             asked = _ASKED.search(said)
@@ -137,14 +133,16 @@ class Connection:
         self.facts.access = access
         return result
 
-    def _store(self, library: ModuleType, access: Access) -> obstore.store.ObjectStore:
+    def _store(self, access: Access) -> tuple[Any, Any]:
+        """Return the functions for requests, which are obstore's or those of `RestBucket`, and the store."""
         key = os.getpid(), access, self.retries
         stores = self.facts.stores
         found = stores.get(key)
+        library = object_library() if self.bucket.over_obstore else RestBucket
         if found is None:
-            with trusted_by_obstore():
+            with trusted_by_obstore() if self.bucket.over_obstore else nullcontext():
                 found = stores[key] = self.bucket.connect(library, access, self.retries)
-        return found
+        return library, found
 
 
 def _way(access: Access) -> str:

@@ -85,9 +85,9 @@ class Attempts:
     def again(self, why: str, *, connected: bool = True, at_least: float = 0.0) -> bool:
         """Wait before the next attempt and return True, or return False if there is none."""
         # `why` is the last failure, `connected` tells if there was a connection, `at_least` is the server's
-        # requested delay.
+        # requested delay, which counts up to ``max_delay``.
         retries, now = self._retries, time.monotonic()
-        delay = max(retries.delay(self.failed), at_least)
+        delay = max(retries.delay(self.failed), min(at_least, retries.max_delay))
         self.failed += 1
         if self.failed > retries.max_retries:
             return False

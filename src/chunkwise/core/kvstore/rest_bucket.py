@@ -1,0 +1,408 @@
+"""Requests to a bucket over HTTP, by the names and with the results that obstore has.
+
+S3 and Google Cloud Storage share paths, listings in XML, and most headers.  What differs is in a `Dialect`.
+No redirect is followed: a request is signed for one server, and another one's answer is not the bucket's.
+A listing is whole or an error, so each page must be one: a login page is not the end of a listing.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol
+from urllib.parse import urlsplit
+from xml.etree import ElementTree
+from xml.sax.saxutils import escape
+
+from chunkwise.core.base.binding import dump
+from chunkwise.core.kvstore.aws_signature import aws_quote, query_of
+from chunkwise.core.kvstore.http_connection import shown_url
+from chunkwise.core.kvstore.http_request import REDIRECTS, Answer, NoAnswerError, digits_in, send
+from chunkwise.core.kvstore.http_value import cut, decoded, range_header
+from chunkwise.core.kvstore.key_range import encode_key
+from chunkwise.core.kvstore.object_failure import (
+    Failure,
+    RequestFailedError,
+    failure_of_answer,
+    failure_of_code,
+)
+from chunkwise.core.kvstore.protocol import Buffer
+from chunkwise.core.kvstore.request_limits import Attempts, Retries
+from chunkwise.core.kvstore.value_bound import largest_value
+
+__all__ = ["Dialect", "RestBucket"]
+
+Pairs = Sequence[tuple[str, str]]
+Query = Sequence[tuple[str, "str | None"]]
+
+_AT_ONCE = 8  # ranges or parts of one value, and deletions, that are requested at the same time
+_NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Dialect(Protocol):
+    """What differs between providers."""
+
+    url: str  # of the bucket, without a slash at the end
+    version_header: str  # header of the version of a value, empty without one
+    deletes_many: bool  # one request deletes many keys
+
+    def signed(self, method: str, url: str, headers: Pairs, body: Buffer | None) -> tuple[Pairs, object]:
+        """Return the headers of a request with those of its signature, and the credentials used."""
+        ...
+
+    def renewed(self, refused: object) -> bool:
+        """Return True if the source of credentials has others than those that a server refused."""
+        ...
+
+    def condition(self, mode: str | Mapping[str, str]) -> Pairs:
+        """Return the headers of a write that creates, or that replaces one version only."""
+        ...
+
+
+class _Got(NamedTuple):
+    """obstore's result of a read."""
+
+    value: Buffer
+    meta: Mapping[str, Any]
+    range: tuple[int, int]
+
+    def bytes(self) -> Buffer:
+        return self.value
+
+
+class RestBucket:
+    """One bucket; the methods are obstore's functions."""
+
+    def __init__(self, dialect: Dialect, retries: Retries, config: Mapping[str, str] | None = None) -> None:
+        self.dialect = dialect
+        self.config = config or {}  # what may be shown, such as the region
+        self._retries = retries  # for parts of a value; other requests are made once
+
+    # -- requests -------------------------------------------------------------------------------------
+
+    def _ask(
+        self,
+        method: str,
+        key: str | None,
+        expected: Sequence[int],
+        headers: Pairs = (),
+        query: Query = (),
+        body: Buffer | None = None,
+        part: int | None = None,
+    ) -> Answer:
+        """Make a request and return an answer with an expected status; raise RequestFailedError otherwise."""
+        url = self.dialect.url + ("" if key is None else f"/{aws_quote(key)}")
+        url += f"?{query_of(query)}" if query else ""
+        own = [("Accept-Encoding", "identity"), ("User-Agent", "chunkwise"), *headers]
+        for last in (False, True):
+            sent, credentials = self.dialect.signed(method, url, own, body)
+            try:
+                answer = send(method, url, sent, self._retries, part=part, body=body, redirects=0)
+            except NoAnswerError as e:
+                raise RequestFailedError(_no_answer(url, e)) from e
+            if answer.status in expected:
+                return answer
+            failure = _failure(answer)
+            if last or failure.kind != "credentials" or not self.dialect.renewed(credentials):
+                break
+        raise RequestFailedError(failure)
+
+    def _each(self, work: Any, *arguments: Sequence[Any]) -> list[Any]:
+        """Return the results of requests that are made at the same time."""
+        if len(arguments[0]) == 1:
+            return [work(*(a[0] for a in arguments))]
+        with ThreadPoolExecutor(min(_AT_ONCE, len(arguments[0]))) as pool:
+            return list(pool.map(work, *arguments))
+
+    # -- reading --------------------------------------------------------------------------------------
+
+    def get(self, key: str, options: Mapping[str, Any] = _NO_OPTIONS) -> _Got:
+        """Return a value, or a part."""
+        headers = [(n, options[k]) for k, n in _CONDITIONS if k in options]
+        wanted = options.get("range")
+        if wanted is None:
+            answer = decoded(self._ask("GET", key, (200,), headers), key, largest_value())
+            return _Got(answer.body, self._meta(answer, len(answer.body)), (0, len(answer.body)))
+        start, stop = wanted if isinstance(wanted, tuple) else _open_range(wanted)
+        headers.append(("Range", range_header(start, stop)))
+        length = -start if start < 0 else None if stop is None else stop - start
+        answer = decoded(self._ask("GET", key, (200, 206), headers, part=length), key, largest_value())
+        if answer.status == 200:
+            raise RequestFailedError(Failure("other", "the server sent the whole value in place of a part"))
+        value, size = cut(answer, start, stop)
+        begin = max(0, size + start) if start < 0 else start
+        return _Got(value, self._meta(answer, size), (begin, begin + len(value)))
+
+    def head(self, key: str) -> dict[str, Any]:
+        """Return size, ETag, version and date of a value."""
+        answer = self._ask("HEAD", key, (200,))
+        size = digits_in(answer.headers.get("Content-Length", ""))
+        if size is None:
+            raise RequestFailedError(Failure("other", "the server doesn't tell the size of the value"))
+        return self._meta(answer, size)
+
+    def _meta(self, answer: Answer, size: int) -> dict[str, Any]:
+        get, version = answer.headers.get, self.dialect.version_header
+        meta = {"size": size, "e_tag": get("ETag"), "version": get(version) if version else None}
+        meta["last_modified"] = _date(get("Last-Modified", "")) if meta["e_tag"] is None else None
+        return meta
+
+    def get_ranges(
+        self, key: str, *, starts: Sequence[int], ends: Sequence[int], coalesce: int
+    ) -> list[Buffer]:
+        """Return ranges of a value; close ones share a request."""
+        order = sorted(range(len(starts)), key=starts.__getitem__)
+        joined: list[list[int]] = []
+        for i in order:
+            if joined and starts[i] - joined[-1][1] <= coalesce:
+                joined[-1][1] = max(joined[-1][1], ends[i])
+            else:
+                joined.append([starts[i], ends[i]])
+        found = self._each(lambda a, b: self.get(key, {"range": (a, b)}).value, *zip(*joined, strict=True))
+        out: list[Buffer] = [b""] * len(starts)
+        for i in order:
+            n, (first, _) = next(
+                (n, r) for n, r in enumerate(joined) if r[0] <= starts[i] and ends[i] <= r[1]
+            )
+            out[i] = memoryview(found[n])[starts[i] - first : ends[i] - first]
+        return out
+
+    # -- writing --------------------------------------------------------------------------------------
+
+    def put(
+        self,
+        key: str,
+        value: Buffer,
+        *,
+        mode: str | Mapping[str, str],
+        use_multipart: bool,
+        chunk_size: int = 1 << 23,
+    ) -> dict[str, Any]:
+        """Store a value; with `use_multipart`, in parts of `chunk_size` bytes."""
+        if use_multipart:
+            return self._put_in_parts(key, memoryview(value).cast("B"), chunk_size)
+        headers = [] if mode == "overwrite" else list(self.dialect.condition(mode))
+        try:
+            answer = self._ask("PUT", key, (200, 201, 204), headers, body=value)
+        except RequestFailedError as e:
+            kind = e.failure.kind
+            if headers and kind == "missing":
+                kind = "mismatch"
+            if mode == "create" and kind == "mismatch":
+                kind = "exists"
+            raise RequestFailedError(replace(e.failure, kind=kind)) from e
+        if bytes(answer.body[:1]) == b"<":  # a login page, or an error that comes with status 200
+            _document(answer, "an answer without a body")
+        return self._meta(answer, 0)
+
+    def _put_in_parts(self, key: str, value: memoryview, size: int) -> dict[str, Any]:
+        def ask(*arguments: Any, **options: Any) -> Answer:
+            attempts = Attempts(self._retries, f"write a part of {key}")
+            while True:
+                try:
+                    return self._ask(*arguments, **options)
+                except RequestFailedError as e:
+                    f = e.failure
+                    if f.again == "never" or not attempts.again(
+                        f.detail, connected=f.connected, at_least=f.at_least
+                    ):
+                        raise
+
+        root = _document(ask("POST", key, (200,), query=[("uploads", None)]), "InitiateMultipartUploadResult")
+        upload = ("uploadId", _text(root, "UploadId"))
+
+        def part(number: int) -> str:
+            piece = value[(number - 1) * size : number * size]
+            answer = ask("PUT", key, (200, 201), query=[("partNumber", str(number)), upload], body=piece)
+            return str(answer.headers.get("ETag", ""))
+
+        try:
+            numbers = range(1, -(-len(value) // size) + 1)
+            tags = self._each(part, numbers)
+            body = "".join(
+                f"<Part><PartNumber>{n}</PartNumber><ETag>{escape(tag)}</ETag></Part>"
+                for n, tag in zip(numbers, tags, strict=True)
+            )
+            body = f"<CompleteMultipartUpload>{body}</CompleteMultipartUpload>"
+            answer = ask("POST", key, (200,), query=[upload], body=body.encode())
+            root = _document(answer, "CompleteMultipartUploadResult")
+        except BaseException:
+            with suppress(Exception):  # what is left is deleted by the rules of the bucket
+                self._ask("DELETE", key, (200, 204), query=[upload])
+            raise
+        return {"e_tag": _text(root, "ETag") or None, "version": None}
+
+    def delete(self, keys: str | Sequence[str]) -> None:
+        """Delete values; missing ones are fine."""
+        keys = [keys] if isinstance(keys, str) else keys
+        if len(keys) == 1 or not self.dialect.deletes_many:
+            self._each(self._delete, keys)
+            return
+        named = "".join(f"<Object><Key>{escape(key)}</Key></Object>" for key in keys)
+        body = f"<Delete>{named}</Delete>".encode()
+        digest = base64.b64encode(hashlib.md5(body, usedforsecurity=False).digest()).decode()
+        headers = [("Content-MD5", digest), ("Content-Type", "application/xml")]
+        answer = self._ask("POST", None, (200,), headers, [("delete", None)], body)
+        root = _document(answer, "DeleteResult")
+        left = set(keys)
+        for item in root:
+            name = _name(item)
+            if name == "Deleted":
+                left.discard(_text(item, "Key"))
+            elif name == "Error" and _text(item, "Code") not in ("NoSuchKey", "NoSuchVersion"):
+                found = failure_of_code(_text(item, "Code"))
+                raise RequestFailedError(replace(found, detail=f"{found.detail}: {dump(_text(item, 'Key'))}"))
+            elif name == "Error":
+                left.discard(_text(item, "Key"))
+        if left:
+            raise RequestFailedError(
+                Failure(
+                    "other",
+                    f"the server doesn't say that it deleted {dump(min(left))}"
+                    + (f" and {len(left) - 1} other keys" if len(left) > 1 else ""),
+                )
+            )
+
+    def _delete(self, key: str) -> None:
+        try:
+            self._ask("DELETE", key, (200, 202, 204))
+        except RequestFailedError as e:
+            if e.failure.kind != "missing":
+                raise
+
+    # -- listing --------------------------------------------------------------------------------------
+
+    def list(
+        self, prefix: str | None = None, *, offset: str | None = None, chunk_size: int = 1000
+    ) -> Iterator[list[dict[str, Any]]]:
+        """Yield pages of the keys below a directory; keys that end in "/" are among them."""
+        for entries, _ in self._pages(prefix, offset=offset):
+            yield entries
+
+    def list_with_delimiter(self, prefix: str | None = None) -> dict[str, Any]:
+        """Return the keys and directories one level below a directory."""
+        objects, directories, own = [], [], f"{prefix}/" if prefix else ""
+        for entries, prefixes in self._pages(prefix, [("delimiter", "/")]):
+            objects += [entry for entry in entries if entry["path"] != own]
+            directories += [name.rstrip("/") for name in prefixes]
+        return {"objects": objects, "common_prefixes": directories}
+
+    def _pages(
+        self, prefix: str | None, query: Query = (), offset: str | None = None
+    ) -> Iterator[tuple[list[dict[str, Any]], list[str]]]:
+        below, token, seen, last = f"{prefix}/" if prefix else "", "", set(), b""
+        while True:
+            wanted: list[tuple[str, str | None]] = [("list-type", "2"), *query]
+            wanted += [("prefix", below)] if below else []
+            wanted += [("continuation-token", token)] if token else []
+            wanted += [("start-after", offset)] if offset is not None and not token else []
+            answer = self._ask("GET", None, (200,), query=wanted)
+            root = _document(answer, "ListBucketResult")
+            entries = [_entry(item, answer) for item in root if _name(item) == "Contents"]
+            prefixes = [_text(item, "Prefix") for item in root if _name(item) == "CommonPrefixes"]
+            for name in (*(entry["path"] for entry in entries), *prefixes):
+                if not name.startswith(below):
+                    raise _bad_page(answer, f"the key {dump(name)} is not below {dump(below)}")
+            if entries and encode_key(entries[0]["path"]) <= last:
+                raise _bad_page(answer, f"the key {dump(entries[0]['path'])} comes again")
+            truncated, token = _text(root, "IsTruncated").lower(), _text(root, "NextContinuationToken")
+            if truncated not in ("true", "false", ""):
+                raise _bad_page(answer, f"IsTruncated is {dump(truncated)}")
+            if truncated == "true" and (not token or token in seen):
+                what = f"again the token {dump(token)}" if token else "no NextContinuationToken"
+                raise _bad_page(answer, f"there are more keys, and {what}")
+            if truncated != "true" and token:
+                raise _bad_page(answer, "there is a NextContinuationToken, but IsTruncated isn't true")
+            yield entries, prefixes
+            if truncated != "true":
+                return
+            seen.add(token)
+            last = encode_key(entries[-1]["path"]) if entries else last
+
+
+_CONDITIONS = (("if_match", "If-Match"), ("if_none_match", "If-None-Match"))
+
+
+def _open_range(wanted: Mapping[str, int]) -> tuple[int, None]:
+    return (-wanted["suffix"], None) if "suffix" in wanted else (wanted["offset"], None)
+
+
+def _date(text: str) -> datetime:
+    try:
+        return parsedate_to_datetime(text)
+    except ValueError:
+        return _EPOCH
+
+
+def _no_answer(url: str, error: NoAnswerError) -> Failure:
+    parts = urlsplit(shown_url(url))
+    return Failure(
+        "timeout" if error.timed_out else "unreachable",
+        f"{parts.scheme}://{parts.netloc}: {error}",
+        again="unless conditional" if error.connected else "always",
+        connected=error.connected,
+    )
+
+
+def _failure(answer: Answer) -> Failure:
+    """Return the failure that an answer means."""
+    get = answer.headers.get
+    found = failure_of_answer(answer.status, bytes(answer.body[:4000]).decode("utf-8", "replace"))
+    if answer.status in REDIRECTS:
+        told = get("Location")
+        where = f"; the server redirects to {shown_url(told)}, which is not followed" if told else ""
+        found = replace(
+            found,
+            kind="region",
+            detail=found.detail + where,
+            region=found.region or get("x-amz-bucket-region", ""),
+        )
+    seconds = digits_in(get("Retry-After", ""))
+    return found if seconds is None else replace(found, at_least=float(seconds))
+
+
+# -- XML ----------------------------------------------------------------------------------------------
+
+
+def _name(element: ElementTree.Element) -> str:
+    return element.tag.rpartition("}")[2]
+
+
+def _text(element: ElementTree.Element, name: str) -> str:
+    return next((item.text or "" for item in element if _name(item) == name), "")
+
+
+def _bad_page(answer: Answer, why: str) -> RequestFailedError:
+    return RequestFailedError(Failure("other", f"the server's answer is not whole: {why}"))
+
+
+def _document(answer: Answer, name: str) -> ElementTree.Element:
+    """Return the root of an answer in XML; raise RequestFailedError if it is anything else."""
+    answer = decoded(answer, "", largest_value())  # an HTML page is an error that has its title
+    try:
+        root = ElementTree.fromstring(bytes(answer.body))
+    except (ElementTree.ParseError, ValueError) as e:
+        start = dump(bytes(answer.body[:60]).decode("utf-8", "replace"))
+        raise RequestFailedError(
+            Failure("other", f"expected {name} in XML, got {start} in {len(answer.body)} bytes: {e}")
+        ) from e
+    if _name(root) == "Error":
+        raise RequestFailedError(failure_of_code(_text(root, "Code")))
+    if _name(root) != name:
+        raise RequestFailedError(Failure("other", f"expected {name} in XML, got {_name(root)}"))
+    return root
+
+
+def _entry(item: ElementTree.Element, answer: Answer) -> dict[str, Any]:
+    key, size = _text(item, "Key"), digits_in(_text(item, "Size"))
+    if not key or size is None:
+        raise _bad_page(answer, f"an entry has the key {dump(key)} and the size {dump(_text(item, 'Size'))}")
+    return {"path": key, "size": size, "e_tag": _text(item, "ETag") or None}
