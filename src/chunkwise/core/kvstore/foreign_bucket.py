@@ -35,7 +35,6 @@ class ForeignBucket:
     refused_characters = ""
     retries_itself = True
     over_obstore = True
-    credential_services = ()
 
     def __init__(self, store: obstore.store.ObjectStore) -> None:
         self.store = store

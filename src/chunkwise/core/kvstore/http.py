@@ -241,7 +241,7 @@ class HttpStore:
         raise AssertionError
 
 
-def _generation(headers: Mapping[str, str], size: int, whole: bytes | None = None) -> bytes:
+def _generation(headers: Mapping[str, str], size: int, whole: Buffer | None = None) -> bytes:
     e_tag, date = headers.get("ETag"), headers.get("Last-Modified")
     if e_tag is not None:
         return b"\0" + e_tag.encode("latin-1", "replace")

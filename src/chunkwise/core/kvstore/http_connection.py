@@ -18,7 +18,7 @@ from functools import cache
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote, urlsplit
 
-from chunkwise.core.kvstore.certificates import ADVICE, verifying_context
+from chunkwise.core.kvstore.certificates import certificate_advice, verifying_context
 from chunkwise.core.kvstore.protocol import Buffer
 from chunkwise.core.kvstore.request_limits import DEFAULT_CONCURRENCY
 from chunkwise.errors import StorageError, UnsupportedError
@@ -317,7 +317,7 @@ def _connected(route: Route, timeout: float) -> Any:
     except ssl.SSLError as e:
         connection.close()
         if isinstance(e, ssl.SSLCertVerificationError):
-            raise StorageError(f"{e.verify_message}; {ADVICE}") from e
+            raise StorageError(f"{e.verify_message}; {certificate_advice()}") from e
         raise NoAnswerError(str(e), connected=False) from e
     except OSError as e:
         connection.close()

@@ -31,7 +31,8 @@ def range_header(start: int, stop: int | None) -> str:
 def cut(answer: Answer, start: int, stop: int | None) -> tuple[Buffer, int]:
     """Return the requested bytes of an answer with status 206, and the size of the whole value."""
     found = CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", ""))
-    if found is None or found[1] is None or not int(found[1]) <= int(found[2]) < int(found[3]):
+    # An empty part may be told as ``bytes 5-4/5``.
+    if found is None or found[1] is None or not int(found[1]) - 1 <= int(found[2]) < int(found[3]):
         raise UnavailableError(
             f"Failed to read {answer.url}: HTTP status 206 without a valid Content-Range: "
             f"{answer.headers.get('Content-Range')!r}"

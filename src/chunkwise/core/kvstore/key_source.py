@@ -1,4 +1,4 @@
-"""Where keys for S3 come from: they are kept until they expire or are refused, and then looked for again.
+"""Credentials for object stores are kept until they expire or are refused, and then looked for again.
 
 Services are asked directly, never through a proxy, and their redirects are not followed.
 """
@@ -6,52 +6,40 @@ Services are asked directly, never through a proxy, and their redirects are not 
 from __future__ import annotations
 
 import json
-import os
 import time
-from collections.abc import Callable
-from datetime import datetime
-from typing import Any, NamedTuple
-from urllib.parse import urlencode
-from xml.etree import ElementTree
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from chunkwise.core.base.fork import new_lock
-from chunkwise.core.kvstore.aws_signature import Keys
-from chunkwise.core.kvstore.bucket import Provider
 from chunkwise.core.kvstore.http_request import Answer, NoAnswerError, send
 from chunkwise.core.kvstore.request_limits import Retries
 from chunkwise.errors import ChunkwiseError, CredentialsError
 
-__all__ = [
-    "KeySource",
-    "Lease",
-    "container_keys",
-    "environment_keys",
-    "instance_keys",
-    "provided_keys",
-    "web_identity_keys",
-]
+__all__ = ["KeySource", "Lease", "answered_json", "ask_service", "expiry", "token_lease"]
+
+K = TypeVar("K")
 
 _MARGIN = 60.0  # seconds before keys expire in which others are looked for
 _TIMES = 3  # a service is asked, if it fails
 _PATIENCE = Retries(max_retries=0, request_timeout=5.0)
 
 
-class Lease(NamedTuple):
-    """Keys, and the time at which they expire."""
+class Lease(NamedTuple, Generic[K]):
+    """Credentials, and the time at which they expire."""
 
-    keys: Keys
+    keys: K
     until: float | None = None  # seconds since 1970; None for keys that last
 
 
-class KeySource:
-    """Keys from `fetch`, which is told whether the last ones were refused."""
+class KeySource(Generic[K]):
+    """Credentials from `fetch`, which is told whether the last ones were refused."""
 
-    def __init__(self, fetch: Callable[[bool], Lease]) -> None:
+    def __init__(self, fetch: Callable[[bool], Lease[K]]) -> None:
         self._fetch = fetch
-        self._lease: Lease | None = None
+        self._lease: Lease[K] | None = None
         self._lock = new_lock()
 
-    def keys(self) -> Keys:
+    def keys(self) -> K:
         """Return keys that are valid now."""
         lease = self._lease
         if lease is None or (lease.until is not None and lease.until - _MARGIN < time.time()):
@@ -62,7 +50,7 @@ class KeySource:
         assert lease is not None
         return lease.keys
 
-    def renewed(self, refused: Keys) -> bool:
+    def renewed(self, refused: K) -> bool:
         """Look for keys in place of refused ones; return True if there are any."""
         with self._lock:
             if self._lease is None or self._lease.keys == refused:
@@ -70,101 +58,7 @@ class KeySource:
             return self._lease.keys != refused
 
 
-def environment_keys(refused: bool) -> Lease:
-    """Return the keys of the environment, which are looked at for each request."""
-    get = os.environ.get
-    access, secret = get("AWS_ACCESS_KEY_ID"), get("AWS_SECRET_ACCESS_KEY")
-    if not access or not secret:
-        raise CredentialsError("No credentials: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are not set")
-    return Lease(Keys(access, secret, get("AWS_SESSION_TOKEN", "")), 0.0)
-
-
-def provided_keys(provider: Provider) -> Callable[[bool], Lease]:
-    """Return a source over a function of the caller, with obstore's names."""
-
-    def fetch(refused: bool) -> Lease:
-        found = provider()
-        until = found.get("expires_at")
-        keys = Keys(found["access_key_id"], found["secret_access_key"], found.get("token") or "")
-        return Lease(keys, None if until is None else until.timestamp())
-
-    return fetch
-
-
-def container_keys(url: str, token_file: str) -> Lease:
-    """Return the keys of a container from its endpoint."""
-    headers = []
-    if token_file:
-        try:
-            with open(token_file, encoding="utf-8") as file:
-                headers.append(("Authorization", file.read()))
-        except (OSError, UnicodeDecodeError) as e:
-            raise CredentialsError(f"No credentials: {e}") from e
-    return _lease(_ask("GET", url, headers))
-
-
-def instance_keys(service: str) -> Lease:
-    """Return the keys of the role of an instance, from its metadata service."""
-    token = _ask("PUT", f"{service}/latest/api/token", [("X-aws-ec2-metadata-token-ttl-seconds", "600")])
-    headers = [("X-aws-ec2-metadata-token", _text(token).strip())]
-    roles = f"{service}/latest/meta-data/iam/security-credentials/"
-    role = _text(_ask("GET", roles, headers)).split("\n")[0].strip()
-    return _lease(_ask("GET", roles + role, headers))
-
-
-def web_identity_keys(refused: bool) -> Lease:
-    """Return keys of a role for the token of a web identity."""
-    get = os.environ.get
-    try:
-        with open(os.environ["AWS_WEB_IDENTITY_TOKEN_FILE"], encoding="utf-8") as file:
-            token = file.read().strip()
-    except (OSError, UnicodeDecodeError) as e:
-        raise CredentialsError(f"No credentials: {e}") from e
-    region = get("AWS_REGION") or get("AWS_DEFAULT_REGION") or "us-east-1"
-    service = get("AWS_ENDPOINT_URL_STS") or f"https://sts.{region}.amazonaws.com"
-    wanted = {
-        "Action": "AssumeRoleWithWebIdentity",
-        "DurationSeconds": "3600",
-        "RoleArn": os.environ["AWS_ROLE_ARN"],
-        "RoleSessionName": get("AWS_ROLE_SESSION_NAME") or "chunkwise",
-        "Version": "2011-06-15",
-        "WebIdentityToken": token,
-    }
-    headers = [("Content-Type", "application/x-www-form-urlencoded")]
-    answer = _ask("POST", service, headers, urlencode(wanted).encode(), proxies=True)
-    try:
-        root = ElementTree.fromstring(bytes(answer.body))
-    except ElementTree.ParseError as e:
-        raise CredentialsError(f"No credentials: {answer.url}: {e}") from e
-    found = {item.tag.rpartition("}")[2]: item.text or "" for item in root.iter()}
-    found["Token"] = found.get("SessionToken", "")
-    return _lease_of(found, answer.url)
-
-
-def _lease(answer: Answer) -> Lease:
-    try:
-        found = json.loads(bytes(answer.body))
-    except ValueError:
-        found = None
-    if not isinstance(found, dict):
-        raise CredentialsError(f"No credentials: {answer.url}: expected a JSON object")
-    return _lease_of(found, answer.url)
-
-
-def _lease_of(found: dict[str, Any], url: str) -> Lease:
-    try:
-        keys = Keys(found["AccessKeyId"], found["SecretAccessKey"], found.get("Token") or "")
-        until = found.get("Expiration")
-        return Lease(keys, datetime.fromisoformat(until).timestamp() if until else None)
-    except (KeyError, ValueError, TypeError, AttributeError) as e:
-        raise CredentialsError(f"No credentials: {url}: the answer has no keys: {e!r}") from e
-
-
-def _text(answer: Answer) -> str:
-    return bytes(answer.body).decode("utf-8", "replace")
-
-
-def _ask(
+def ask_service(
     method: str,
     url: str,
     headers: list[tuple[str, str]],
@@ -192,3 +86,29 @@ def _ask(
         if answer.status < 500:
             break
     raise CredentialsError(f"No credentials: {url}: {why}")
+
+
+def answered_json(answer: Answer) -> dict[str, Any]:
+    """Return the JSON object that a service has answered with."""
+    try:
+        found = json.loads(bytes(answer.body))
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise CredentialsError(f"No credentials: {answer.url}: expected a JSON object")
+    return found
+
+
+def token_lease(answer: Answer) -> Lease[str]:
+    """Return the bearer token that a service has answered with."""
+    found = answered_json(answer)
+    try:
+        return Lease(str(found["access_token"]), time.time() + float(found["expires_in"]))
+    except (KeyError, ValueError, TypeError) as e:
+        raise CredentialsError(f"No credentials: {answer.url}: the answer has no token: {e!r}") from e
+
+
+def expiry(found: Mapping[str, Any]) -> float | None:
+    """Return the time at which credentials of the caller's expire, None if they last."""
+    until = found.get("expires_at")
+    return None if until is None else float(until.timestamp())

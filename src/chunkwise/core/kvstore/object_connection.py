@@ -11,21 +11,18 @@
 from __future__ import annotations
 
 import os
-import re
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from contextlib import nullcontext
 from typing import Any, TypeAlias, TypeVar
 
 from chunkwise.core.base.fork import new_lock
 from chunkwise.core.kvstore.bucket import Access, Bucket
-from chunkwise.core.kvstore.certificates import trusted_by_obstore
-from chunkwise.core.kvstore.object_failure import failure_of
+from chunkwise.core.kvstore.object_failure import Failure, RequestFailedError, failure_of
 from chunkwise.core.kvstore.object_library import object_library
 from chunkwise.core.kvstore.object_probe import ConditionalWrites
 from chunkwise.core.kvstore.request_limits import Retries
 from chunkwise.core.kvstore.rest_bucket import RestBucket
-from chunkwise.errors import CredentialsError
+from chunkwise.errors import UnsupportedError
 
 __all__ = ["Connection", "Learned", "Request", "learned"]
 
@@ -36,7 +33,6 @@ Request: TypeAlias = "Callable[[Any, Any], T]"
 # Failures of a request that was not denied.
 _ANSWERS = ("missing", "mismatch", "exists", "unchanged", "range")
 _MOST = 1000  # buckets whose connections are kept; limited for servers of many users' data
-_ASKED = re.compile(r"Error performing \w+ (\S+) in ")
 
 
 class Learned:
@@ -96,6 +92,8 @@ class Connection:
         access = known.access or self.bucket.accesses()[0]
         try:
             return self._request(request, access)
+        except UnsupportedError:  # a package is missing that credentials need
+            raise
         except Exception as e:
             failure = failure_of(e)
             other = None if failure.kind in _ANSWERS else self.bucket.other_access(access, failure)
@@ -123,12 +121,12 @@ class Connection:
         try:
             result = request(*self._store(access))
         except Exception as e:
-            said = str(e).partition("\n\nDebug source")[0]
-            asked = _ASKED.search(said)
-            if asked is not None and asked[1].startswith(self.bucket.credential_services):
-                raise CredentialsError(f"No credentials: {said}") from e
             if failure_of(e).kind in _ANSWERS:
                 self.facts.access = access
+            raise
+        except BaseException as e:
+            if type(e).__name__ == "PanicException":  # of obstore; it is no `Exception`
+                raise RequestFailedError(Failure("other", f"obstore failed: {e}")) from e
             raise
         self.facts.access = access
         return result
@@ -140,8 +138,7 @@ class Connection:
         found = stores.get(key)
         library = object_library() if self.bucket.over_obstore else RestBucket
         if found is None:
-            with trusted_by_obstore() if self.bucket.over_obstore else nullcontext():
-                found = stores[key] = self.bucket.connect(library, access, self.retries)
+            found = stores[key] = self.bucket.connect(library, access, self.retries)
         return library, found
 
 

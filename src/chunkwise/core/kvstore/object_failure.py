@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from chunkwise.core.kvstore.certificates import ADVICE
+from chunkwise.core.kvstore.certificates import certificate_advice
 from chunkwise.errors import (
     BucketNotFoundError,
     ChunkwiseError,
@@ -138,7 +138,7 @@ def _error(failure: Failure, text: str, advice: str) -> ChunkwiseError:
         case "server":
             return UnavailableError(say("the server failed; try again later"))
         case "certificate":
-            return StorageError(say(ADVICE))
+            return StorageError(say(certificate_advice()))
         case "key":
             return InvalidArgumentError(say(""))
         case _:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from datetime import timedelta
 from queue import SimpleQueue
 from typing import Any, NamedTuple, TypeVar
 
@@ -56,20 +55,6 @@ class Retries(NamedTuple):
     def delay(self, attempt: int) -> float:
         """Return the seconds to wait after the failure of attempt number `attempt`, which counts from 0."""
         return min(self.max_delay, self.initial_delay * 2.0 ** min(attempt, 60))
-
-    def config(self) -> dict[str, Any]:
-        """Return the configuration for obstore."""
-        # obstore's default of 180 s for the requests, and the delays, each doubled for random jitter.
-        total = sum(self.delay(n) for n in range(min(self.max_retries, 1000)))
-        return {
-            "max_retries": self.max_retries,
-            "retry_timeout": timedelta(seconds=180 + 2 * total),
-            "backoff": {
-                "init_backoff": timedelta(seconds=self.initial_delay),
-                "max_backoff": timedelta(seconds=self.max_delay),
-                "base": 2,
-            },
-        }
 
 
 class Attempts:

@@ -37,9 +37,14 @@ from chunkwise.core.kvstore.protocol import Buffer
 from chunkwise.core.kvstore.request_limits import Attempts, Retries
 from chunkwise.core.kvstore.value_bound import largest_value
 
-__all__ = ["Dialect", "RestBucket"]
+__all__ = [
+    *("Dialect", "Names", "Page", "Pairs", "Query", "RestBucket"),
+    *("bad_page", "check_below", "document", "name_of", "text_in"),
+]
 
 Pairs = Sequence[tuple[str, str]]
+Page = list[dict[str, Any]]
+Names = list[str]
 Query = Sequence[tuple[str, "str | None"]]
 
 _AT_ONCE = 8  # ranges or parts of one value, and deletions, that are requested at the same time
@@ -54,11 +59,11 @@ class Dialect(Protocol):
     version_header: str  # header of the version of a value, empty without one
     deletes_many: bool  # one request deletes many keys
 
-    def signed(self, method: str, url: str, headers: Pairs, body: Buffer | None) -> tuple[Pairs, object]:
-        """Return the headers of a request with those of its signature, and the credentials used."""
+    def signed(self, method: str, url: str, headers: Pairs, body: Buffer | None) -> tuple[str, Pairs, object]:
+        """Return the URL and the headers of a request with its signature, and the credentials used."""
         ...
 
-    def renewed(self, refused: object) -> bool:
+    def renewed(self, refused: Any) -> bool:
         """Return True if the source of credentials has others than those that a server refused."""
         ...
 
@@ -81,8 +86,18 @@ class _Got(NamedTuple):
 class RestBucket:
     """One bucket; the methods are obstore's functions."""
 
-    def __init__(self, dialect: Dialect, retries: Retries, config: Mapping[str, str] | None = None) -> None:
+    written: Pairs = ()  # headers of each write
+
+    def __init__(
+        self,
+        dialect: Dialect,
+        retries: Retries,
+        config: Mapping[str, str] | None = None,
+        *,
+        in_order: bool = True,
+    ) -> None:
         self.dialect = dialect
+        self._in_order = in_order  # listings are in the byte order of keys
         self.config = config or {}  # what may be shown, such as the region
         self._retries = retries  # for parts of a value; other requests are made once
 
@@ -103,9 +118,9 @@ class RestBucket:
         url += f"?{query_of(query)}" if query else ""
         own = [("Accept-Encoding", "identity"), ("User-Agent", "chunkwise"), *headers]
         for last in (False, True):
-            sent, credentials = self.dialect.signed(method, url, own, body)
+            place, sent, credentials = self.dialect.signed(method, url, own, body)
             try:
-                answer = send(method, url, sent, self._retries, part=part, body=body, redirects=0)
+                answer = send(method, place, sent, self._retries, part=part, body=body, redirects=0)
             except NoAnswerError as e:
                 raise RequestFailedError(_no_answer(url, e)) from e
             if answer.status in expected:
@@ -151,7 +166,11 @@ class RestBucket:
 
     def _meta(self, answer: Answer, size: int) -> dict[str, Any]:
         get, version = answer.headers.get, self.dialect.version_header
-        meta = {"size": size, "e_tag": get("ETag"), "version": get(version) if version else None}
+        meta: dict[str, Any] = {
+            "size": size,
+            "e_tag": get("ETag"),
+            "version": get(version) if version else None,
+        }
         meta["last_modified"] = _date(get("Last-Modified", "")) if meta["e_tag"] is None else None
         return meta
 
@@ -191,7 +210,7 @@ class RestBucket:
             return self._put_in_parts(key, memoryview(value).cast("B"), chunk_size)
         headers = [] if mode == "overwrite" else list(self.dialect.condition(mode))
         try:
-            answer = self._ask("PUT", key, (200, 201, 204), headers, body=value)
+            answer = self._ask("PUT", key, (200, 201, 204), [*self.written, *headers], body=value)
         except RequestFailedError as e:
             kind = e.failure.kind
             if headers and kind == "missing":
@@ -200,29 +219,19 @@ class RestBucket:
                 kind = "exists"
             raise RequestFailedError(replace(e.failure, kind=kind)) from e
         if bytes(answer.body[:1]) == b"<":  # a login page, or an error that comes with status 200
-            _document(answer, "an answer without a body")
+            document(answer, "an answer without a body")
         return self._meta(answer, 0)
 
     def _put_in_parts(self, key: str, value: memoryview, size: int) -> dict[str, Any]:
-        def ask(*arguments: Any, **options: Any) -> Answer:
-            attempts = Attempts(self._retries, f"write a part of {key}")
-            while True:
-                try:
-                    return self._ask(*arguments, **options)
-                except RequestFailedError as e:
-                    f = e.failure
-                    if f.again == "never" or not attempts.again(
-                        f.detail, connected=f.connected, at_least=f.at_least
-                    ):
-                        raise
-
-        root = _document(ask("POST", key, (200,), query=[("uploads", None)]), "InitiateMultipartUploadResult")
-        upload = ("uploadId", _text(root, "UploadId"))
+        root = document(
+            self._insist("POST", key, (200,), query=[("uploads", None)]), "InitiateMultipartUploadResult"
+        )
+        upload = ("uploadId", text_in(root, "UploadId"))
 
         def part(number: int) -> str:
             piece = value[(number - 1) * size : number * size]
-            answer = ask("PUT", key, (200, 201), query=[("partNumber", str(number)), upload], body=piece)
-            return str(answer.headers.get("ETag", ""))
+            query = [("partNumber", str(number)), upload]
+            return str(self._insist("PUT", key, (200, 201), query=query, body=piece).headers.get("ETag", ""))
 
         try:
             numbers = range(1, -(-len(value) // size) + 1)
@@ -232,13 +241,26 @@ class RestBucket:
                 for n, tag in zip(numbers, tags, strict=True)
             )
             body = f"<CompleteMultipartUpload>{body}</CompleteMultipartUpload>"
-            answer = ask("POST", key, (200,), query=[upload], body=body.encode())
-            root = _document(answer, "CompleteMultipartUploadResult")
+            answer = self._insist("POST", key, (200,), query=[upload], body=body.encode())
+            root = document(answer, "CompleteMultipartUploadResult")
         except BaseException:
             with suppress(Exception):  # what is left is deleted by the rules of the bucket
                 self._ask("DELETE", key, (200, 204), query=[upload])
             raise
-        return {"e_tag": _text(root, "ETag") or None, "version": None}
+        return {"e_tag": text_in(root, "ETag") or None, "version": None}
+
+    def _insist(self, method: str, key: str, *arguments: Any, **options: Any) -> Answer:
+        """Make a request for a part of a value, and repeat it after a failure that may be temporary."""
+        attempts = Attempts(self._retries, f"write a part of {key}")
+        while True:
+            try:
+                return self._ask(method, key, *arguments, **options)
+            except RequestFailedError as e:
+                f = e.failure
+                if f.again == "never" or not attempts.again(
+                    f.detail, connected=f.connected, at_least=f.at_least
+                ):
+                    raise
 
     def delete(self, keys: str | Sequence[str]) -> None:
         """Delete values; missing ones are fine."""
@@ -251,17 +273,19 @@ class RestBucket:
         digest = base64.b64encode(hashlib.md5(body, usedforsecurity=False).digest()).decode()
         headers = [("Content-MD5", digest), ("Content-Type", "application/xml")]
         answer = self._ask("POST", None, (200,), headers, [("delete", None)], body)
-        root = _document(answer, "DeleteResult")
+        root = document(answer, "DeleteResult")
         left = set(keys)
         for item in root:
-            name = _name(item)
+            name = name_of(item)
             if name == "Deleted":
-                left.discard(_text(item, "Key"))
-            elif name == "Error" and _text(item, "Code") not in ("NoSuchKey", "NoSuchVersion"):
-                found = failure_of_code(_text(item, "Code"))
-                raise RequestFailedError(replace(found, detail=f"{found.detail}: {dump(_text(item, 'Key'))}"))
+                left.discard(text_in(item, "Key"))
+            elif name == "Error" and text_in(item, "Code") not in ("NoSuchKey", "NoSuchVersion"):
+                found = failure_of_code(text_in(item, "Code"))
+                raise RequestFailedError(
+                    replace(found, detail=f"{found.detail}: {dump(text_in(item, 'Key'))}")
+                )
             elif name == "Error":
-                left.discard(_text(item, "Key"))
+                left.discard(text_in(item, "Key"))
         if left:
             raise RequestFailedError(
                 Failure(
@@ -282,7 +306,7 @@ class RestBucket:
 
     def list(
         self, prefix: str | None = None, *, offset: str | None = None, chunk_size: int = 1000
-    ) -> Iterator[list[dict[str, Any]]]:
+    ) -> Iterator[Page]:
         """Yield pages of the keys below a directory; keys that end in "/" are among them."""
         for entries, _ in self._pages(prefix, offset=offset):
             yield entries
@@ -297,7 +321,7 @@ class RestBucket:
 
     def _pages(
         self, prefix: str | None, query: Query = (), offset: str | None = None
-    ) -> Iterator[tuple[list[dict[str, Any]], list[str]]]:
+    ) -> Iterator[tuple[Page, Names]]:
         below, token, seen, last = f"{prefix}/" if prefix else "", "", set(), b""
         while True:
             wanted: list[tuple[str, str | None]] = [("list-type", "2"), *query]
@@ -305,22 +329,20 @@ class RestBucket:
             wanted += [("continuation-token", token)] if token else []
             wanted += [("start-after", offset)] if offset is not None and not token else []
             answer = self._ask("GET", None, (200,), query=wanted)
-            root = _document(answer, "ListBucketResult")
-            entries = [_entry(item, answer) for item in root if _name(item) == "Contents"]
-            prefixes = [_text(item, "Prefix") for item in root if _name(item) == "CommonPrefixes"]
-            for name in (*(entry["path"] for entry in entries), *prefixes):
-                if not name.startswith(below):
-                    raise _bad_page(answer, f"the key {dump(name)} is not below {dump(below)}")
-            if entries and encode_key(entries[0]["path"]) <= last:
-                raise _bad_page(answer, f"the key {dump(entries[0]['path'])} comes again")
-            truncated, token = _text(root, "IsTruncated").lower(), _text(root, "NextContinuationToken")
+            root = document(answer, "ListBucketResult")
+            entries = [_entry(item) for item in root if name_of(item) == "Contents"]
+            prefixes = [text_in(item, "Prefix") for item in root if name_of(item) == "CommonPrefixes"]
+            check_below(below, entries, prefixes)
+            if self._in_order and entries and encode_key(entries[0]["path"]) <= last:
+                raise bad_page(f"the key {dump(entries[0]['path'])} comes again")
+            truncated, token = text_in(root, "IsTruncated").lower(), text_in(root, "NextContinuationToken")
             if truncated not in ("true", "false", ""):
-                raise _bad_page(answer, f"IsTruncated is {dump(truncated)}")
+                raise bad_page(f"IsTruncated is {dump(truncated)}")
             if truncated == "true" and (not token or token in seen):
                 what = f"again the token {dump(token)}" if token else "no NextContinuationToken"
-                raise _bad_page(answer, f"there are more keys, and {what}")
+                raise bad_page(f"there are more keys, and {what}")
             if truncated != "true" and token:
-                raise _bad_page(answer, "there is a NextContinuationToken, but IsTruncated isn't true")
+                raise bad_page("there is a NextContinuationToken, but IsTruncated isn't true")
             yield entries, prefixes
             if truncated != "true":
                 return
@@ -352,13 +374,23 @@ def _no_answer(url: str, error: NoAnswerError) -> Failure:
     )
 
 
+def _shown(location: str) -> str:
+    try:
+        return shown_url(location)
+    except ValueError:  # an invalid URL
+        return dump(location)
+
+
 def _failure(answer: Answer) -> Failure:
     """Return the failure that an answer means."""
     get = answer.headers.get
-    found = failure_of_answer(answer.status, bytes(answer.body[:4000]).decode("utf-8", "replace"))
+    said = bytes(answer.body[:4000]).decode("utf-8", "replace")
+    if not said and (code := get("x-ms-error-code")):  # of an answer to HEAD
+        said = f"<Code>{code}</Code>"
+    found = failure_of_answer(answer.status, said)
     if answer.status in REDIRECTS:
-        told = get("Location")
-        where = f"; the server redirects to {shown_url(told)}, which is not followed" if told else ""
+        told = _shown(get("Location", ""))
+        where = f"; the server redirects to {told}, which is not followed" if told else ""
         found = replace(
             found,
             kind="region",
@@ -372,19 +404,29 @@ def _failure(answer: Answer) -> Failure:
 # -- XML ----------------------------------------------------------------------------------------------
 
 
-def _name(element: ElementTree.Element) -> str:
+def name_of(element: ElementTree.Element) -> str:
+    """Return the name of an element without its namespace."""
     return element.tag.rpartition("}")[2]
 
 
-def _text(element: ElementTree.Element, name: str) -> str:
-    return next((item.text or "" for item in element if _name(item) == name), "")
+def text_in(element: ElementTree.Element, name: str) -> str:
+    """Return the text of a member, empty if there is none."""
+    return next((item.text or "" for item in element if name_of(item) == name), "")
 
 
-def _bad_page(answer: Answer, why: str) -> RequestFailedError:
+def check_below(below: str, entries: Page, prefixes: Names) -> None:
+    """Raise RequestFailedError for a page with keys of another directory."""
+    for name in (*(entry["path"] for entry in entries), *prefixes):
+        if not name.startswith(below):
+            raise bad_page(f"the key {dump(name)} is not below {dump(below)}")
+
+
+def bad_page(why: str) -> RequestFailedError:
+    """Return the error for an answer that lacks something, or has too much."""
     return RequestFailedError(Failure("other", f"the server's answer is not whole: {why}"))
 
 
-def _document(answer: Answer, name: str) -> ElementTree.Element:
+def document(answer: Answer, name: str) -> ElementTree.Element:
     """Return the root of an answer in XML; raise RequestFailedError if it is anything else."""
     answer = decoded(answer, "", largest_value())  # an HTML page is an error that has its title
     try:
@@ -394,15 +436,15 @@ def _document(answer: Answer, name: str) -> ElementTree.Element:
         raise RequestFailedError(
             Failure("other", f"expected {name} in XML, got {start} in {len(answer.body)} bytes: {e}")
         ) from e
-    if _name(root) == "Error":
-        raise RequestFailedError(failure_of_code(_text(root, "Code")))
-    if _name(root) != name:
-        raise RequestFailedError(Failure("other", f"expected {name} in XML, got {_name(root)}"))
+    if name_of(root) == "Error":
+        raise RequestFailedError(failure_of_code(text_in(root, "Code")))
+    if name_of(root) != name:
+        raise RequestFailedError(Failure("other", f"expected {name} in XML, got {name_of(root)}"))
     return root
 
 
-def _entry(item: ElementTree.Element, answer: Answer) -> dict[str, Any]:
-    key, size = _text(item, "Key"), digits_in(_text(item, "Size"))
+def _entry(item: ElementTree.Element) -> dict[str, Any]:
+    key, size = text_in(item, "Key"), digits_in(text_in(item, "Size"))
     if not key or size is None:
-        raise _bad_page(answer, f"an entry has the key {dump(key)} and the size {dump(_text(item, 'Size'))}")
-    return {"path": key, "size": size, "e_tag": _text(item, "ETag") or None}
+        raise bad_page(f"an entry has the key {dump(key)} and the size {dump(text_in(item, 'Size'))}")
+    return {"path": key, "size": size, "e_tag": text_in(item, "ETag") or None}

@@ -19,11 +19,12 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from chunkwise.core.kvstore.aws_keys import provided_keys
 from chunkwise.core.kvstore.aws_signature import Keys, signed_by_aws
 from chunkwise.core.kvstore.bucket import Access, Provider
 from chunkwise.core.kvstore.http_request import NoAnswerError, send
 from chunkwise.core.kvstore.key_range import quote_key
-from chunkwise.core.kvstore.key_source import KeySource, provided_keys
+from chunkwise.core.kvstore.key_source import KeySource
 from chunkwise.core.kvstore.object_failure import Failure
 from chunkwise.core.kvstore.protocol import Buffer
 from chunkwise.core.kvstore.request_limits import Retries
@@ -59,7 +60,6 @@ class S3Bucket:
     keeps_buffers = False
     retries_itself = False
     over_obstore = False
-    credential_services = ()
     by_version = False
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -136,7 +136,7 @@ class S3Bucket:
         url = "/".join(filter(None, (endpoint, self.bucket)))
         source = None if credentials is None else credentials.source
         dialect = _Dialect(url, region, source, self.requester_pays)
-        return RestBucket(dialect, retries, {"region": region})
+        return RestBucket(dialect, retries, {"region": region}, in_order=self.lists_in_order)
 
     def _region(self, access: Access, credentials: Credentials | None) -> str:
         get = os.environ.get
@@ -164,20 +164,22 @@ class _Dialect:
     version_header = ""
     deletes_many = True
 
-    def __init__(self, url: str, region: str, source: KeySource | None, requester_pays: bool) -> None:
+    def __init__(self, url: str, region: str, source: KeySource[Keys] | None, requester_pays: bool) -> None:
         self.url = url
         self._region = region
         self._source = source  # None for unsigned requests
         self._requester_pays = requester_pays
 
-    def signed(self, method: str, url: str, headers: Pairs, body: Buffer | None) -> tuple[Pairs, Keys | None]:
-        """Return the headers of a request with those of its signature, and the keys used."""
+    def signed(
+        self, method: str, url: str, headers: Pairs, body: Buffer | None
+    ) -> tuple[str, Pairs, Keys | None]:
+        """Return the URL and the headers of a request with its signature, and the keys used."""
         if self._requester_pays:
             headers = [*headers, ("x-amz-request-payer", "requester")]
         if self._source is None:
-            return headers, None
+            return url, headers, None
         keys = self._source.keys()
-        return signed_by_aws(method, url, headers, body, keys, self._region), keys
+        return url, signed_by_aws(method, url, headers, body, keys, self._region), keys
 
     def renewed(self, refused: Keys | None) -> bool:
         """Return True if the source of keys has others than those that the server refused."""

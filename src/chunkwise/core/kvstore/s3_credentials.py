@@ -27,15 +27,14 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from chunkwise.core.base.extras import needs
-from chunkwise.core.kvstore.aws_signature import Keys
-from chunkwise.core.kvstore.key_source import (
-    KeySource,
-    Lease,
+from chunkwise.core.kvstore.aws_keys import (
     container_keys,
     environment_keys,
     instance_keys,
     web_identity_keys,
 )
+from chunkwise.core.kvstore.aws_signature import Keys
+from chunkwise.core.kvstore.key_source import KeySource, Lease
 from chunkwise.errors import CredentialsError, UnsupportedError
 
 __all__ = ["Credentials", "find_credentials", "profile_endpoint", "unread_profile"]
@@ -56,7 +55,7 @@ _PROFILE_AGE = 300.0  # seconds
 class Credentials(NamedTuple):
     """A source of keys."""
 
-    source: KeySource
+    source: KeySource[Keys]
     region: str = ""  # region that comes with the keys, or empty
 
 
@@ -220,7 +219,7 @@ def _profile(options: Mapping[str, str]) -> Credentials | None:
     if found is None:
         return None
 
-    def fetch(refused: bool) -> Lease:
+    def fetch(refused: bool) -> Lease[Keys]:
         nonlocal found
         if refused:  # the files may have others, and a process may give others
             found = _of_profile(options)[0]
