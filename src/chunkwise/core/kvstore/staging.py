@@ -18,6 +18,7 @@ __all__ = [
     "ASIDE",
     "COMPLETE",
     "JOURNAL",
+    "REPLACED",
     "in_staging",
     "is_abandoned",
     "is_staging",
@@ -27,6 +28,9 @@ __all__ = [
 
 COMPLETE = ".chunkwise-complete"
 """Key, relative to a staging place, that marks the new data as complete while it replaces the old."""
+
+REPLACED = ".chunkwise-replaced"
+"""Key that marks old data, so that it isn't taken for new data when it has the name of the staging place."""
 
 ASIDE = "-old"
 """Ending of the temporary name of old data, if two directories can't be exchanged at once."""
