@@ -21,6 +21,7 @@ __all__ = [
     "REPLACED",
     "in_staging",
     "is_abandoned",
+    "is_resumable",
     "is_staging",
     "new_owner",
     "staging_name",
@@ -45,6 +46,12 @@ _LONGEST = 100  # bytes of a name that are kept; file names have at most 255
 def is_staging(name: str) -> bool:
     """Return True if a component of a path is the name of a staging place."""
     return ".chunkwise-new" in name and _NAME.match(name) is not None
+
+
+def is_resumable(name: str) -> bool:
+    """Return True for the name of a staging place where any process may go on with the work."""
+    found = _NAME.match(name)
+    return found is not None and found["owner"] is None
 
 
 def in_staging(path: str) -> bool:

@@ -32,6 +32,7 @@ from chunkwise.core.kvstore.staging import (
     COMPLETE,
     REPLACED,
     is_abandoned,
+    is_resumable,
     is_staging,
     new_owner,
     staging_name,
@@ -207,7 +208,8 @@ def _exchange(store: Any, staging: str, path: str, documents: Collection[str], k
             store.move_directory(new, old)
             return  # there was no old data
         except AlreadyExistsError:
-            store.write(path + REPLACED, b"")
+            if is_resumable(new.rpartition("/")[2]):
+                store.write(path + REPLACED, b"")
         if store.exchange_directories(new, old, new + ASIDE):
             break
     _delete_documents(store, staging, documents)
