@@ -88,7 +88,8 @@ def test_the_driver_ends_at_any_request(
         found = contents(base)
         begun = found.pop(JOURNAL, None) is not None
         n_unfinished += begun
-        if begun and state == "absent" and found != expected:
+        # In N5, arrays called s0, s1 ... are an image without attributes, too.
+        if begun and state == "absent" and found != expected and convention != "n5-viewer":
             with pytest.raises(ValueError, match=r"multiscale|OME|image|unfinished"):
                 cw.open_multiscale(base)
         if begun:
