@@ -159,7 +159,8 @@ class PyramidCopy(PlannedCopy):
                 progress(PyramidProgress(level, n, done, self.nbytes_to_do))
             self._check_wanted()
 
-        told(pyramid.names[self._start], self.nbytes_done) if self._levels else None
+        if self._levels:
+            told(pyramid.names[self._start], self.nbytes_done)
         self.run(told, told)
         return Pyramid(
             pyramid.convention.name,
