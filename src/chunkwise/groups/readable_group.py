@@ -134,6 +134,36 @@ class ReadableGroup:
     def __getitem__(self, path: str) -> Self | TensorStore:
         return self._open(self._find(path))
 
+    def array(self, path: str) -> TensorStore:
+        """Return the array at `path`: ``group[path]``, with a type that checkers know.
+
+        Raises
+        ------
+        NodeNotFoundError
+            If there is nothing.
+        InvalidArgumentError
+            If it is a group.
+        """
+        member = self[path]
+        if not isinstance(member, TensorStore):
+            raise InvalidArgumentError(f"{member.location.text} is a group, not an array")
+        return member
+
+    def group(self, path: str) -> Self:
+        """Return the group at `path`: ``group[path]``, with a type that checkers know.
+
+        Raises
+        ------
+        NodeNotFoundError
+            If there is nothing.
+        InvalidArgumentError
+            If it is an array.
+        """
+        member = self[path]
+        if isinstance(member, TensorStore):
+            raise InvalidArgumentError(f"{self._find(path).node.location.text} is an array, not a group")
+        return member
+
     def get(self, path: str, default: Any = None) -> Any:
         """Return the group or array at `path`, `default` if there is none."""
         try:
