@@ -406,9 +406,11 @@ def _unlike_numpy(key: Any, transform: IndexTransform) -> str:
         return "the elements have no fields; names of dimensions are chosen by chunkwise.d[name]"
     terms = key if isinstance(key, tuple) else (key,)
     numbers = [n for t in terms for n in ((t.start, t.stop) if isinstance(t, slice) else (t,))]
-    if min(transform.input_inclusive_min, default=0) < 0 or not any(
-        isinstance(n, int | np.integer) and n < 0 for n in numbers
-    ):
+    if any(transform.input_inclusive_min):
+        return (
+            f"the view keeps the indices of its array, {transform.domain}; view.translate_to[0] begins at 0"
+        )
+    if not any(isinstance(n, int | np.integer) and n < 0 for n in numbers):
         return ""
     return (
         "indices are TensorStore's: negative ones don't count from the end; of the first dimension "
