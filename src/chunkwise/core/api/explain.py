@@ -100,7 +100,7 @@ def explain(array: OpenArray, transform: IndexTransform) -> Explanation:
     for source, request in _sources(array, transform):
         stored, store = source.stored, source.store
         bounded = source.bounded(request)
-        counts.append(estimate_requests(stored, store, bounded))
+        counts.append(estimate_requests(stored, store, source.in_grid(bounded)))
         strategy = source.explain_read(bounded)
         if strategy is not None:
             strategies[strategy] = None
