@@ -13,18 +13,8 @@ from chunkwise.core.kvstore.azure_keys import AzureKey, signed_by_azure
 from chunkwise.core.kvstore.http_request import digits_in
 from chunkwise.core.kvstore.key_source import KeySource
 from chunkwise.core.kvstore.protocol import Buffer
-from chunkwise.core.kvstore.rest_bucket import (
-    Names,
-    Page,
-    Pairs,
-    Query,
-    RestBucket,
-    bad_page,
-    check_below,
-    document,
-    name_of,
-    text_in,
-)
+from chunkwise.core.kvstore.rest_answer import Names, Page, bad_page, check_below, document, name_of, text_in
+from chunkwise.core.kvstore.rest_bucket import Pairs, Query, RestBucket
 
 __all__ = ["AzureDialect", "AzureRest"]
 

@@ -14,7 +14,7 @@ import time
 from base64 import b64encode
 from collections import deque
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote, urlsplit
 
@@ -64,11 +64,17 @@ class Route(NamedTuple):
 def host_of(url: str) -> str:
     """Return the header ``Host`` for a URL, in ASCII."""
     parts = urlsplit(url)
+    return _host_of(parts.scheme, parts.netloc)
+
+
+@lru_cache(maxsize=1024)
+def _host_of(scheme: str, netloc: str) -> str:
+    parts = urlsplit(f"{scheme}://{netloc}")
     host = parts.hostname or ""
     host = host if host.isascii() else host.encode("idna").decode()
     host = f"[{host}]" if ":" in host else host
     port = parts.port
-    return host if port in (None, _PORTS.get(parts.scheme)) else f"{host}:{port}"
+    return host if port in (None, _PORTS.get(scheme)) else f"{host}:{port}"
 
 
 def shown_url(url: str) -> str:

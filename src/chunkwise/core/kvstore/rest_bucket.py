@@ -13,43 +13,44 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
-from urllib.parse import urlsplit
-from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
 from chunkwise.core.base.binding import dump
 from chunkwise.core.kvstore.aws_signature import aws_quote, query_of
-from chunkwise.core.kvstore.http_connection import shown_url
-from chunkwise.core.kvstore.http_request import REDIRECTS, Answer, NoAnswerError, digits_in, send
+from chunkwise.core.kvstore.http_request import Answer, NoAnswerError, digits_in, send
 from chunkwise.core.kvstore.http_value import cut, decoded, range_header
 from chunkwise.core.kvstore.key_range import encode_key
 from chunkwise.core.kvstore.object_failure import (
     Failure,
     RequestFailedError,
-    failure_of_answer,
     failure_of_code,
 )
 from chunkwise.core.kvstore.protocol import Buffer
 from chunkwise.core.kvstore.request_limits import Attempts, Retries
+from chunkwise.core.kvstore.rest_answer import (
+    Names,
+    Page,
+    bad_page,
+    check_below,
+    date_of,
+    document,
+    failure_in,
+    name_of,
+    no_answer,
+    s3_entry,
+    text_in,
+)
 from chunkwise.core.kvstore.value_bound import largest_value
 
-__all__ = [
-    *("Dialect", "Names", "Page", "Pairs", "Query", "RestBucket"),
-    *("bad_page", "check_below", "document", "name_of", "text_in"),
-]
+__all__ = ["Dialect", "Pairs", "Query", "RestBucket"]
 
 Pairs = Sequence[tuple[str, str]]
-Page = list[dict[str, Any]]
-Names = list[str]
 Query = Sequence[tuple[str, "str | None"]]
 
 _AT_ONCE = 8  # ranges or parts of one value, and deletions, that are requested at the same time
 _NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Dialect(Protocol):
@@ -122,10 +123,10 @@ class RestBucket:
             try:
                 answer = send(method, place, sent, self._retries, part=part, body=body, redirects=0)
             except NoAnswerError as e:
-                raise RequestFailedError(_no_answer(url, e)) from e
+                raise RequestFailedError(no_answer(url, e)) from e
             if answer.status in expected:
                 return answer
-            failure = _failure(answer)
+            failure = failure_in(answer)
             if last or failure.kind != "credentials" or not self.dialect.renewed(credentials):
                 break
         raise RequestFailedError(failure)
@@ -171,7 +172,7 @@ class RestBucket:
             "e_tag": get("ETag"),
             "version": get(version) if version else None,
         }
-        meta["last_modified"] = _date(get("Last-Modified", "")) if meta["e_tag"] is None else None
+        meta["last_modified"] = date_of(get("Last-Modified", "")) if meta["e_tag"] is None else None
         return meta
 
     def get_ranges(
@@ -330,7 +331,7 @@ class RestBucket:
             wanted += [("start-after", offset)] if offset is not None and not token else []
             answer = self._ask("GET", None, (200,), query=wanted)
             root = document(answer, "ListBucketResult")
-            entries = [_entry(item) for item in root if name_of(item) == "Contents"]
+            entries = [s3_entry(item) for item in root if name_of(item) == "Contents"]
             prefixes = [text_in(item, "Prefix") for item in root if name_of(item) == "CommonPrefixes"]
             check_below(below, entries, prefixes)
             if self._in_order and entries and encode_key(entries[0]["path"]) <= last:
@@ -355,96 +356,3 @@ _CONDITIONS = (("if_match", "If-Match"), ("if_none_match", "If-None-Match"))
 
 def _open_range(wanted: Mapping[str, int]) -> tuple[int, None]:
     return (-wanted["suffix"], None) if "suffix" in wanted else (wanted["offset"], None)
-
-
-def _date(text: str) -> datetime:
-    try:
-        return parsedate_to_datetime(text)
-    except ValueError:
-        return _EPOCH
-
-
-def _no_answer(url: str, error: NoAnswerError) -> Failure:
-    parts = urlsplit(shown_url(url))
-    return Failure(
-        "timeout" if error.timed_out else "unreachable",
-        f"{parts.scheme}://{parts.netloc}: {error}",
-        again="unless conditional" if error.connected else "always",
-        connected=error.connected,
-    )
-
-
-def _shown(location: str) -> str:
-    try:
-        return shown_url(location)
-    except ValueError:  # an invalid URL
-        return dump(location)
-
-
-def _failure(answer: Answer) -> Failure:
-    """Return the failure that an answer means."""
-    get = answer.headers.get
-    said = bytes(answer.body[:4000]).decode("utf-8", "replace")
-    if not said and (code := get("x-ms-error-code")):  # of an answer to HEAD
-        said = f"<Code>{code}</Code>"
-    found = failure_of_answer(answer.status, said)
-    if answer.status in REDIRECTS:
-        told = _shown(get("Location", ""))
-        where = f"; the server redirects to {told}, which is not followed" if told else ""
-        found = replace(
-            found,
-            kind="region",
-            detail=found.detail + where,
-            region=found.region or get("x-amz-bucket-region", ""),
-        )
-    seconds = digits_in(get("Retry-After", ""))
-    return found if seconds is None else replace(found, at_least=float(seconds))
-
-
-# -- XML ----------------------------------------------------------------------------------------------
-
-
-def name_of(element: ElementTree.Element) -> str:
-    """Return the name of an element without its namespace."""
-    return element.tag.rpartition("}")[2]
-
-
-def text_in(element: ElementTree.Element, name: str) -> str:
-    """Return the text of a member, empty if there is none."""
-    return next((item.text or "" for item in element if name_of(item) == name), "")
-
-
-def check_below(below: str, entries: Page, prefixes: Names) -> None:
-    """Raise RequestFailedError for a page with keys of another directory."""
-    for name in (*(entry["path"] for entry in entries), *prefixes):
-        if not name.startswith(below):
-            raise bad_page(f"the key {dump(name)} is not below {dump(below)}")
-
-
-def bad_page(why: str) -> RequestFailedError:
-    """Return the error for an answer that lacks something, or has too much."""
-    return RequestFailedError(Failure("other", f"the server's answer is not whole: {why}"))
-
-
-def document(answer: Answer, name: str) -> ElementTree.Element:
-    """Return the root of an answer in XML; raise RequestFailedError if it is anything else."""
-    answer = decoded(answer, "", largest_value())  # an HTML page is an error that has its title
-    try:
-        root = ElementTree.fromstring(bytes(answer.body))
-    except (ElementTree.ParseError, ValueError) as e:
-        start = dump(bytes(answer.body[:60]).decode("utf-8", "replace"))
-        raise RequestFailedError(
-            Failure("other", f"expected {name} in XML, got {start} in {len(answer.body)} bytes: {e}")
-        ) from e
-    if name_of(root) == "Error":
-        raise RequestFailedError(failure_of_code(text_in(root, "Code")))
-    if name_of(root) != name:
-        raise RequestFailedError(Failure("other", f"expected {name} in XML, got {name_of(root)}"))
-    return root
-
-
-def _entry(item: ElementTree.Element) -> dict[str, Any]:
-    key, size = text_in(item, "Key"), digits_in(text_in(item, "Size"))
-    if not key or size is None:
-        raise bad_page(f"an entry has the key {dump(key)} and the size {dump(text_in(item, 'Size'))}")
-    return {"path": key, "size": size, "e_tag": text_in(item, "ETag") or None}
