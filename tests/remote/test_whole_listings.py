@@ -135,7 +135,7 @@ def test_whole_listings(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 BODIES = {
     "html": HTML.decode(),
-    "an error": "<Error><Code>AccessDenied</Code></Error>",
+    "an error": "<Error><Code>InternalError</Code></Error>",
     "no token": "<ListBucketResult><IsTruncated>true</IsTruncated></ListBucketResult>",
     "cut short": "<ListBucketResult><IsTruncated>false</IsTruncated><Contents><Key>g.zarr/x/zarr.j",
 }
