@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from operator import index
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from chunkwise.core.api.array_view import ArrayView
 from chunkwise.core.api.explain import Explanation, explain
@@ -30,6 +30,9 @@ from chunkwise.errors import (
     as_value_error,
     noted,
 )
+
+if TYPE_CHECKING:
+    from chunkwise.core.api.tensorstore import TensorStore
 
 __all__ = ["StoredView"]
 
@@ -124,6 +127,51 @@ class StoredView(ArrayView):
             is_shape = lows is not None and highs is None
             return Future.failed(noted(e, instead_of("resize", "shape")[2:] if is_shape else ""))
         return self._resize(request)
+
+    def append(self, data: Any, axis: int = 0) -> tuple[int, ...]:
+        """Add rows at the end of the stored array: all of them, or none.
+
+        Any number of processes may append at the same time: the rows of each call have a place of their own,
+        in the order in which the calls end.  Readers see them all at once, when they are stored.  A process
+        that is killed leaves the array as it was, or with all rows of the call.
+
+        Parameters
+        ----------
+        data : array_like or TensorStore
+            Of the shape of the view, but for its size along `axis`.
+        axis : int
+            Dimension that grows; a negative one counts from the last.
+
+        Returns
+        -------
+        tuple of int
+            The new shape, which this view has then, too.
+
+        Raises
+        ------
+        UnsafeWriteError
+            If the store has no conditional writes, and so can't exclude another append.
+        InvalidArgumentError
+            If the shape of `data` doesn't fit, or an element has a type or value that can't be stored.
+        FailedPreconditionError
+            If the view is a part of the array.
+        UnsupportedError
+            If the array isn't stored in chunks, or the view is in a transaction.
+        AbortedError
+            If this process was stopped for so long that another one gave it up; nothing was appended.
+
+        Examples
+        --------
+        >>> import chunkwise
+        >>> array = chunkwise.create_array("memory://appended/", [[1, 2]])
+        >>> array.append([[3, 4], [5, 6]])
+        (3, 2)
+        >>> array.append([[7], [8], [9]], axis=1)
+        (3, 3)
+        """
+        from chunkwise.core.api.append import append_rows  # few programs append
+
+        return append_rows(cast("TensorStore", self), data, axis)
 
     def _resize_from(self, dim: int, before: int, after: int) -> Future[Self]:
         """Move the upper bound of a dimension; fail with `ResizedError` unless it still is `before`."""

@@ -130,6 +130,32 @@ class ChunkedArray:
             units=self._units,
         )
 
+    def longer(self, axis: int, size: int, wrap: WrapStore) -> Self:
+        """Return the array with another size along an axis, over the store that `wrap` returns."""
+        shape = list(self._opened.metadata.shape)
+        shape[axis] = size
+        metadata = self._request.format.resized(self._opened.metadata, tuple(shape))
+        # A chunk that was stored is never missing again, whoever replaces it.
+        spec = replace(self._spec, store_data_equal_to_fill_value=True, recheck_cached_metadata="open")
+        return type(self)(
+            spec,
+            self._request,
+            SharedMetadata(self._opened._replace(metadata=metadata)),
+            wrapped(self._spec, self._store, wrap),
+            self.pool,
+            readable=self.readable,
+            writable=self.writable,
+            outside=self,
+            wrap=wrap,
+            units=self._units,
+        )
+
+    def refresh(self) -> None:
+        """Read the metadata again."""
+        with self._shared.lock:
+            self._shared.opened = run(read_metadata(self._request, self._opened), self._store)
+        self._current()
+
     @property
     def given_units(self) -> DimensionUnits | None:
         """Dimension units that replace those in the metadata, if any."""
