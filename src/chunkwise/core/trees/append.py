@@ -24,7 +24,6 @@ from uuid import uuid4
 
 import numpy as np
 
-from chunkwise.core.arrays.chunked import ChunkedArray
 from chunkwise.core.arrays.open_chunked import open_chunked
 from chunkwise.core.arrays.protocol import WrapStore
 from chunkwise.core.base.binding import JSON
@@ -32,7 +31,6 @@ from chunkwise.core.driver.chunked.spec import ChunkedSpec
 from chunkwise.core.driver.stored_array import StoredArray
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import DRIVERS, tree_format
-from chunkwise.core.engine.count_stored import delete_outside
 from chunkwise.core.engine.pool import Pool
 from chunkwise.core.engine.together import together
 from chunkwise.core.engine.write import write_from
@@ -43,6 +41,7 @@ from chunkwise.core.kvstore.protocol import Buffer, KvStoreDriver, Stamped
 from chunkwise.core.kvstore.staging import APPEND
 from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.core.kvstore.value_bound import read_bounded
+from chunkwise.core.plan.plan import plan_read
 from chunkwise.core.specs.context import Context
 from chunkwise.core.specs.spec import Spec
 from chunkwise.core.trees.consolidated import update_consolidated
@@ -62,7 +61,7 @@ __all__ = ["Append", "Growing", "appending", "sizes_before"]
 
 _ABOUT = "rows are being appended by chunkwise; the next append finishes or clears what a killed process left"
 
-Opener: TypeAlias = Callable[[], "tuple[StoredArray, Pool]"]
+Opener: TypeAlias = Callable[[], "tuple[StoredArray, KvStoreDriver, Pool]"]
 
 
 @dataclass(frozen=True)
@@ -90,32 +89,28 @@ class Growing:
         member = tree_format(self.format).shape_member
 
         def change(document: Any) -> Any:
-            shape = list(_shape_in(document, self))
+            shape = _shape_in(document, self)
             if shape[self.axis] == after:
                 return document
             _check_size(self, shape[self.axis], before)
             check()
-            shape[self.axis] = after
-            return {**document, member: shape}
+            return {**document, member: [*shape[: self.axis], after, *shape[self.axis + 1 :]]}
 
         change_document(self.location.store, self.document_key, change, load=tree_format(self.format).load)
 
     def clear(self, check: Callable[[], None]) -> None:
         """Remove rows beyond the end of the array."""
-        if self.open is not None:
-            stored, pool = self.open()
-        else:
-            array = _open(self)
-            stored, pool = array.stored, array.pool
-        size, store = stored.shape[self.axis], _guarded(self.location.store, check)
-        long = tuple(n + self.n_rows * (d == self.axis) for d, n in enumerate(stored.shape))
-        edge = stored.grid.cell(self.axis, size - 1)[2] if size else 0
+        stored, base, pool = _open(self) if self.open is None else self.open()
+        store = _guarded(base, check)
+        size = stored.shape[self.axis]
+        long = replace(stored, shape=_with(stored.shape, self.axis, size + self.n_rows))
+        edge = min(stored.grid.cell(self.axis, size - 1)[2] if size else 0, size + self.n_rows)
         if edge > size:  # the last chunk has room
-            index = (*(slice(None),) * self.axis, slice(size, min(edge, long[self.axis])))
-            rows = IndexTransform.identity(IndexDomain(shape=long))[index]
+            rows = _rows(long, self.axis, size, edge)
             values = np.broadcast_to(np.asarray(stored.fill_value, stored.numpy_dtype), rows.input_shape)
-            write_from(replace(stored, shape=long), store, rows, values, pool=pool).result()
-        delete_outside(stored, store, long)
+            write_from(long, store, rows, values, pool=pool).result()
+        beyond = plan_read(_rows(long, self.axis, max(edge, size), size + self.n_rows), stored.grid)
+        together(store, store.delete, list(beyond.keys(stored.keys)))
 
 
 class _Record(NamedTuple):
@@ -428,9 +423,20 @@ def _guarded(base: KvStoreDriver, check: Callable[[], None]) -> GuardedStore:
     return GuardedStore(base, check, lambda written: None, check_new=True)
 
 
-def _open(array: Growing) -> ChunkedArray:
+def _rows(stored: StoredArray, axis: int, start: int, stop: int) -> IndexTransform:
+    """Return the transform of a range along an axis."""
+    index = (*(slice(None),) * axis, slice(start, stop))
+    return IndexTransform.identity(IndexDomain(shape=stored.shape))[index]
+
+
+def _with(shape: tuple[int, ...], axis: int, size: int) -> tuple[int, ...]:
+    return (*shape[:axis], size, *shape[axis + 1 :])
+
+
+def _open(array: Growing) -> tuple[StoredArray, KvStoreDriver, Pool]:
     # Blocks at the end of N5 may be cropped, which all of its readers take.
     crop = {"crop_end_blocks": True} if tree_format(array.format).reversed_axes else {}
     spec = Spec({"driver": DRIVERS[array.format], "open": True, **crop})._driver.bind(Context())
     assert isinstance(spec, ChunkedSpec)
-    return open_chunked(replace(spec, kvstore=array.location.kvstore()), readable=True, writable=True)
+    opened = open_chunked(replace(spec, kvstore=array.location.kvstore()), readable=True, writable=True)
+    return opened.stored, opened.store, opened.pool
