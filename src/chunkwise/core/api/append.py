@@ -17,7 +17,7 @@ from chunkwise.errors import FailedPreconditionError, InvalidArgumentError, Resi
 if TYPE_CHECKING:
     from chunkwise.core.api.tensorstore import TensorStore
 
-__all__ = ["Room", "append_rows"]
+__all__ = ["Room", "append_rows", "stored_axis"]
 
 
 class Room:
@@ -49,26 +49,30 @@ class Room:
             shrink_only=False,
         )
         self._array = array
-        self._out, self._offset = next(
-            (o, m.offset) for o, m in enumerate(transform.output) if m.input_dimension == axis
-        )
+        self._out, self._offset = stored_axis(view, axis)
         kvstore = array.spec().kvstore
         assert kvstore is not None, "it is stored"
         self.growing = Growing(location_of(kvstore), format, self._out, n_rows)
 
     def open(self, append: Append) -> TensorStore:
         """Return the view to write the rows to."""
-        array, size = self._array, append.size(self.growing)
+        array, rows = self._array, append.new_rows(self.growing)
         array.refresh()
-        longer = array.longer(self._out, size + self._n_rows, append.wrap(self.growing))
+        longer = array.longer(self._out, rows.stop, rows)
         whole = IndexTransform.identity(longer.domain).compose(self._view._transform)
-        rows = (*(slice(None),) * self._axis, slice(size - self._offset, size + self._n_rows - self._offset))
-        return type(self._view)._make(longer, whole[rows])
+        index = (*(slice(None),) * self._axis, slice(rows.start - self._offset, rows.stop - self._offset))
+        return type(self._view)._make(longer, whole[index])
 
     def close(self) -> None:
         """Make the view show the new rows."""
         self._array.refresh()
         self._view._transform = self._view._resolved(self._array.domain)
+
+
+def stored_axis(view: TensorStore, axis: int) -> tuple[int, int]:
+    """Return the dimension of the stored array that an axis of a view is, and its index at 0 of the view."""
+    outputs = enumerate(view._transform.output)
+    return next((o, m.offset) for o, m in outputs if m.input_dimension == axis)
 
 
 def append_rows(view: TensorStore, data: Any, axis: int) -> tuple[int, ...]:

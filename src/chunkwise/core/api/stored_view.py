@@ -173,27 +173,6 @@ class StoredView(ArrayView):
 
         return append_rows(cast("TensorStore", self), data, axis)
 
-    def _resize_from(self, dim: int, before: int, after: int) -> Future[Self]:
-        """Move the upper bound of a dimension; fail with `ResizedError` unless it still is `before`."""
-        try:
-            self._check_resizable()
-            was, request = (
-                resize_request(
-                    self._transform,
-                    self._array.domain,
-                    None,
-                    [bound if d == dim else None for d in range(self._transform.input_rank)],
-                    metadata_only=False,
-                    tied=False,
-                    expand_only=False,
-                    shrink_only=False,
-                )
-                for bound in (before, after)
-            )
-        except ChunkwiseError as e:
-            return Future.failed(e)
-        return self._resize(request._replace(expected=was.exclusive_max))
-
     def _check_resizable(self) -> None:
         if not self._array.writable:
             raise InvalidArgumentError("Destination does not support writing.")

@@ -150,6 +150,11 @@ class ChunkedArray:
             units=self._units,
         )
 
+    @property
+    def wrap(self) -> WrapStore | None:
+        """The function that has made the store; None outside of transactions and appends."""
+        return self._wrap
+
     def refresh(self) -> None:
         """Read the metadata again."""
         with self._shared.lock:
@@ -337,7 +342,6 @@ class ChunkedArray:
                         request.exclusive_max[:rank],
                         expand_only=request.expand_only,
                         shrink_only=request.shrink_only,
-                        expected=None if request.expected is None else request.expected[:rank],
                         at_once=self._wrap is None and is_slow(self._store),
                     ),
                     self._store,

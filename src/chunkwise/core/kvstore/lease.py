@@ -34,7 +34,7 @@ from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.core.kvstore.value_bound import read_bounded
 from chunkwise.errors import AbortedError, ChunkwiseError, FailedPreconditionError, LostAnswerError
 
-__all__ = ["Lease", "Patience", "parse_lease"]
+__all__ = ["Lease", "Patience", "check_owner", "parse_lease"]
 
 _BEAT = 5.0
 _SILENCE = 20.0  # seconds of silence after which an owner is assumed to be dead
@@ -92,14 +92,7 @@ class Lease:
 
     def check(self) -> None:
         """Raise AbortedError unless the document is still this owner's."""
-        if not self._is_own(read_bounded(self._kv, self.key)):
-            raise self.lost()
-
-    def lost(self) -> AbortedError:
-        """Return the error that the document is no longer this owner's."""
-        return AbortedError(
-            f"another process has taken over {self.where}, since this one was silent for {_SILENCE:g} s"
-        )
+        check_owner(self._kv, self.key, self.owner)
 
     def change(self, state: Mapping[str, Any], *, durable: bool = False) -> None:
         """Change the state, on disk if `durable`; raise AbortedError if it is no longer this owner's."""
@@ -145,11 +138,11 @@ class Lease:
             # The store may have stored a write that it reported as failed.
             found = read_bounded(self._kv, self.key)
             if not self._is_own(found):
-                raise lost or self.lost()
+                raise lost or _lost(self._kv, self.key)
             self._generation = found.generation
 
     def _is_own(self, found: Stamped) -> bool:
-        return found.value is not None and f'"{self.owner}"'.encode() in bytes(found.value)
+        return _owns(self.owner, found)
 
     def _hold(self) -> None:
         self._ended.clear()
@@ -161,6 +154,22 @@ class Lease:
             if not self._ended.is_set():
                 self._n_beats += 1
                 self._replace(self.state)
+
+
+def check_owner(kv: KvStoreDriver, key: str, owner: str) -> None:
+    """Raise AbortedError unless a document is still its owner's."""
+    if not _owns(owner, read_bounded(kv, key)):
+        raise _lost(kv, key)
+
+
+def _owns(owner: str, found: Stamped) -> bool:
+    return found.value is not None and f'"{owner}"'.encode() in bytes(found.value)
+
+
+def _lost(kv: KvStoreDriver, key: str) -> AbortedError:
+    return AbortedError(
+        f"another process has taken over {kv.describe(key)}, since this one was silent for {_SILENCE:g} s"
+    )
 
 
 def _beat(lease: ref[Lease], ended: threading.Event) -> None:

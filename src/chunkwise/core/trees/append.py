@@ -25,7 +25,6 @@ from uuid import uuid4
 import numpy as np
 
 from chunkwise.core.arrays.open_chunked import open_chunked
-from chunkwise.core.arrays.protocol import WrapStore
 from chunkwise.core.base.binding import JSON
 from chunkwise.core.driver.chunked.spec import ChunkedSpec
 from chunkwise.core.driver.stored_array import StoredArray
@@ -36,7 +35,7 @@ from chunkwise.core.engine.together import together
 from chunkwise.core.engine.write import write_from
 from chunkwise.core.index_space import IndexDomain, IndexTransform
 from chunkwise.core.kvstore.adapter.guarded import GuardedStore
-from chunkwise.core.kvstore.lease import Lease, Patience, parse_lease
+from chunkwise.core.kvstore.lease import Lease, Patience, check_owner, parse_lease
 from chunkwise.core.kvstore.protocol import Buffer, KvStoreDriver, Stamped
 from chunkwise.core.kvstore.staging import APPEND
 from chunkwise.core.kvstore.traits import traits_of
@@ -57,7 +56,7 @@ from chunkwise.errors import (
     UnsafeWriteError,
 )
 
-__all__ = ["Append", "Growing", "appending", "sizes_before"]
+__all__ = ["Append", "Growing", "NewRows", "appending", "sizes_before"]
 
 _ABOUT = "rows are being appended by chunkwise; the next append finishes or clears what a killed process left"
 
@@ -125,6 +124,28 @@ class _Record(NamedTuple):
         return {_at(self.leader, name).path: entry for name, entry in self.document["arrays"].items()}
 
 
+@dataclass(frozen=True)
+class NewRows:
+    """Rows beyond the end of an array; a function from its store to the one that they are written with."""
+
+    array: Growing
+    start: int
+    record_key: str
+    owner: str
+
+    @property
+    def stop(self) -> int:
+        """Size of the array with the rows."""
+        return self.start + self.array.n_rows
+
+    def __call__(self, base: KvStoreDriver, atomic: bool) -> KvStoreDriver:
+        return _guarded(base, self._check)
+
+    def _check(self) -> None:
+        check_owner(self.array.location.store, self.record_key, self.owner)
+        _check_size(self.array, self.array.shape()[self.array.axis], self.start)
+
+
 class Append:
     """An append to arrays that this process has taken; made by `appending`."""
 
@@ -133,20 +154,18 @@ class Append:
         self._arrays = arrays
         sizes = together(arrays[0].location.store, lambda array: array.shape()[array.axis], arrays)
         self._before = dict(zip(map(_path, arrays), sizes, strict=True))
-        self.is_committed = False
+        self.is_committed = self._is_over = False
 
     def size(self, array: Growing) -> int:
         """Return the size of an array before the append."""
         return self._before[_path(array)]
 
-    def wrap(self, array: Growing) -> WrapStore:
-        """Return a function from the store of an array to the one that its new rows are written with."""
+    def __contains__(self, array: Growing) -> bool:
+        return _path(array) in self._before
 
-        def check() -> None:
-            self._lease.check()
-            _check_size(array, array.shape()[array.axis], self.size(array))
-
-        return lambda base, atomic: _guarded(base, check)
+    def new_rows(self, array: Growing) -> NewRows:
+        """Return the rows that an array gets."""
+        return NewRows(array, self.size(array), self._lease.key, self._lease.owner)
 
     def commit(self) -> None:
         """Make the rows visible, all of which are stored."""
@@ -154,14 +173,20 @@ class Append:
         several = len(self._arrays) > 1  # of which a loss of power must not leave some
         self._lease.change({**state, "state": "complete"}, durable=several)
         self.is_committed = True
-        with suppress(AbortedError):  # whoever has taken over makes them visible
-            _finish(self._lease, self._arrays, self._before)
+        self._finish()
 
-    def abort(self) -> None:
-        """Clear the rows, unless they are visible or will be."""
+    def _finish(self, *, late: bool = False) -> None:
+        with suppress(AbortedError):  # whoever has taken over makes them visible
+            _finish(self._lease, self._arrays, self._before, late=late)
+        self._is_over = True
+
+    def end(self) -> None:
+        """Clear rows that were not committed; make others visible, if that failed."""
         try:
             if not self.is_committed:
                 _undo(self._lease, self._arrays)
+            elif not self._is_over:
+                self._finish(late=True)
         except ChunkwiseError:  # the store may have failed for good: the next append does it
             pass
         finally:
@@ -187,7 +212,7 @@ def appending(arrays: Sequence[Growing]) -> Iterator[Append]:
     try:
         yield append
     finally:
-        append.abort()
+        append.end()
 
 
 def sizes_before(arrays: Mapping[str, tuple[Location, int]]) -> dict[str, int]:
