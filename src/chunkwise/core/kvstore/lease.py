@@ -63,8 +63,11 @@ class Lease:
         """Name of the document."""
         return self._kv.describe(self.key)
 
-    def take(self, state: Mapping[str, Any]) -> Stamped | None:
-        """Make the document, and return None; or return the one of somebody else."""
+    def take(self, state: Mapping[str, Any], *, beats: bool = True) -> Stamped | None:
+        """Make the document, and return None; or return the one of somebody else.
+
+        Unless it `beats`, nothing is written again: another lease shows that its owner lives.
+        """
         self._generation = MISSING_GENERATION
         while True:
             with suppress(LostAnswerError):
@@ -77,7 +80,8 @@ class Lease:
                 self._generation, self.state = found.generation, dict(state)
                 break
             return found
-        self._hold()
+        if beats:
+            self._hold()
         return None
 
     def take_over(self, found: Stamped) -> bool:

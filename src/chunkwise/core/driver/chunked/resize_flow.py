@@ -84,8 +84,8 @@ def resize_array(
 ) -> Flow[tuple[Opened, tuple[int, ...]]]:
     """Write metadata with a new shape; return it, and the shape before.
 
-    With `at_once`, it is written on condition of the known generation, and read only if that fails.  The store
-    must compare generations when it writes, not later as in a transaction.
+    With `at_once`, it is written on condition of the known generation, and read only if that fails.  The
+    store must compare generations when it writes, not later as in a transaction.
     """
     wanted = partial(
         new_shape,
