@@ -34,7 +34,8 @@ class Place:
         """Return the view of the box; what lies after the end can only be written, by an append."""
         room = self.room
         if room is not None and append is not None and not append.is_committed:
-            return room.open(append)
+            view: TensorStore = room.open(append)
+            return view
         if room is not None:
             room.close()
         return self.store[self.box] if self.box else self.store

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from operator import index
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from chunkwise.core.api.stored_view import resize_request
+from chunkwise.core.api.resize_bounds import resize_request
 from chunkwise.core.arrays.chunked import ChunkedArray
 from chunkwise.core.driver.tree_formats import FORMATS
 from chunkwise.core.dtypes.as_array import as_array
@@ -14,16 +14,13 @@ from chunkwise.core.trees.append import Append, Growing, appending
 from chunkwise.core.trees.location import location_of
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError, ResizedError, UnsupportedError
 
-if TYPE_CHECKING:
-    from chunkwise.core.api.tensorstore import TensorStore
-
 __all__ = ["Room", "append_rows", "stored_axis"]
 
 
 class Room:
     """Room for rows after the end of an array, which nobody sees before `Append.commit`."""
 
-    def __init__(self, view: TensorStore, axis: int, n_rows: int) -> None:
+    def __init__(self, view: Any, axis: int, n_rows: int) -> None:
         self._view, self._axis, self._n_rows = view, axis, n_rows
         array = view._array
         if view.transaction is not None:
@@ -54,7 +51,7 @@ class Room:
         assert kvstore is not None, "it is stored"
         self.growing = Growing(location_of(kvstore), format, self._out, n_rows)
 
-    def open(self, append: Append) -> TensorStore:
+    def open(self, append: Append) -> Any:
         """Return the view to write the rows to."""
         array, rows = self._array, append.new_rows(self.growing)
         array.refresh()
@@ -69,21 +66,21 @@ class Room:
         self._view._transform = self._view._resolved(self._array.domain)
 
 
-def stored_axis(view: TensorStore, axis: int) -> tuple[int, int]:
+def stored_axis(view: Any, axis: int) -> tuple[int, int]:
     """Return the dimension of the stored array that an axis of a view is, and its index at 0 of the view."""
     outputs = enumerate(view._transform.output)
     return next((o, m.offset) for o, m in outputs if m.input_dimension == axis)
 
 
-def append_rows(view: TensorStore, data: Any, axis: int) -> tuple[int, ...]:
+def append_rows(view: Any, data: Any, axis: int) -> tuple[int, ...]:
     """Append to the array of a view; return the new shape."""
-    shape = view.shape
+    shape: tuple[int, ...] = view.shape
     rank = len(shape)
     at = index(axis)
     if not -rank <= at < rank:
         raise InvalidArgumentError(f"axis {at} is out of bounds for an array of {rank} dimensions")
     at %= rank
-    if not hasattr(data, "shape"):
+    if not isinstance(data, type(view)):
         data = as_array(data, view.dtype, rank)
     given = tuple(data.shape)
     if len(given) != rank or any(
@@ -103,4 +100,5 @@ def append_rows(view: TensorStore, data: Any, axis: int) -> tuple[int, ...]:
         except ResizedError:  # by others, without an append: after their rows
             continue
     room.close()
-    return view.shape
+    shape = view.shape
+    return shape
