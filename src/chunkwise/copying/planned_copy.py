@@ -22,6 +22,7 @@ from contextlib import suppress
 from copy import copy
 from typing import ClassVar
 
+from chunkwise.copying.arrival import check_reachable
 from chunkwise.copying.copy_job import CopyJob
 from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_passes import LARGE, SMALL, CopyPasses
@@ -130,6 +131,8 @@ class PlannedCopy(ABC):
         """Write the journal of a new copy, or take over that of an unfinished one; see `complete`."""
         if self._begun is not None and not self._how.go_on:
             raise unfinished(self._top)
+        places = self._top, self._small.source
+        check_reachable(self.workers, places, (job.source for job in self.plan.large.values()))
         if self._how.overwrite:
             self._destination.clear()
         if self._part is not None:

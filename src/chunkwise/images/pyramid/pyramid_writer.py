@@ -14,6 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from chunkwise import TensorStore, downsample
+from chunkwise.copying.arrival import check_reachable
 from chunkwise.copying.copy_work import CopyStep, StepResult
 from chunkwise.copying.destination import begun_at, unfinished
 from chunkwise.copying.executors import Workers
@@ -133,6 +134,7 @@ class PyramidWriter:
         if self._check():
             self._journal.resume()
             return
+        check_reachable(self._workers, [location], [self._plan.source])
         for writer in self._writers[self._start :]:
             writer.clear()
         if self._overwrite:
