@@ -22,6 +22,7 @@ from chunkwise.core.dtypes.data_type import DTypeLike
 from chunkwise.core.engine.background import in_background
 from chunkwise.core.engine.batch import Batch, check_batch
 from chunkwise.core.engine.future import Future
+from chunkwise.core.engine.unasked import watches
 from chunkwise.core.engine.unfinished import EVERYWHERE
 from chunkwise.core.index_space import IndexDomain, IndexTransform
 from chunkwise.core.specs.chunk_layout import ChunkLayout
@@ -97,6 +98,7 @@ def _is_adapter(text: str) -> bool:
     )
 
 
+@watches
 def open(
     spec: SpecLike,
     *,
