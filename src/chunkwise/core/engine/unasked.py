@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable
 from functools import wraps
 from types import FrameType
-from typing import ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar, cast
 
 from chunkwise.core.engine.combine import WriteFutures
 from chunkwise.core.engine.future import Future
@@ -68,13 +68,13 @@ def watches(function: Callable[P, R]) -> Callable[P, R]:
     @wraps(function)
     def call(*args: P.args, **options: P.kwargs) -> R:
         future = function(*args, **options)
-        _watch(future._commit if isinstance(future, WriteFutures) else cast("Future[object]", future))
+        _watch(future._commit if isinstance(future, WriteFutures) else cast("Future[Any]", future))
         return future
 
     return call
 
 
-def _watch(future: Future[object]) -> None:
+def _watch(future: Future[Any]) -> None:
     if future._has_value():
         return
     frame: FrameType | None = sys._getframe(2)

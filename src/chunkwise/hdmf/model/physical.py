@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise import Future
+from chunkwise import Future, IndexTransform
 from chunkwise.core.codec.protocol import DecodeInto, PreparedChain
 from chunkwise.core.engine.count_stored import delete_outside
 from chunkwise.core.engine.read import read_into
@@ -210,27 +210,34 @@ class PhysicalArray:
     def read_selection(self, selection: Selection) -> npt.NDArray[Any]:
         """Return the elements of a selection."""
         stored = self.stored
-        transform = self._reversed(selection).transform(stored.shape)
+        transform = self._transform(selection)
         out = np.empty(transform.input_shape, stored.numpy_dtype)
         try:
             read_into(stored, self.location.store, transform, out, pool=self.pool).result()
         except ChunkwiseError as e:
             raise prefix(e, f'dataset "{self.node.path}"') from None
-        if self.rules.reversed_axes:
+        if self.rules.reversed_axes and not selection.is_paired:
             out = out.T
         return out if selection.mask is None else out[selection.mask]
 
-    def _reversed(self, selection: Selection) -> Selection:
-        return Selection(selection.terms[::-1]) if self.rules.reversed_axes else selection
+    def _transform(self, selection: Selection) -> IndexTransform:
+        """Return the transform to the stored array, from the result or from what is its transpose."""
+        if not self.rules.reversed_axes:
+            return selection.transform(self.stored.shape)
+        if selection.is_paired:  # where the dimension of the points goes depends on the order
+            found = selection.transform(self.shape)
+            return IndexTransform(found.domain, found.output[::-1])
+        return Selection(selection.terms[::-1]).transform(self.stored.shape)
 
     def write(self, key: Any, values: npt.NDArray[Any]) -> Future[None]:
         """Store values where an index says; they must not change before the future is done."""
         selection = parse_selection(key, self.shape)
         if selection.mask is not None:
             raise UnsupportedError("writing takes integers, slices and lists of indices")
-        transform = self._reversed(selection).transform(self.stored.shape)
-        source = np.broadcast_to(values, self._ordered(tuple(transform.input_shape)))
-        if self.rules.reversed_axes:
+        transform = self._transform(selection)
+        shape = tuple(transform.input_shape)
+        source = np.broadcast_to(values, shape if selection.is_paired else self._ordered(shape))
+        if self.rules.reversed_axes and not selection.is_paired:
             source = source.T
         if source.dtype != self.stored.numpy_dtype:
             source = source.astype(self.stored.numpy_dtype)
