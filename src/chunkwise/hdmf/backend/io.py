@@ -188,8 +188,9 @@ class ZarrIO(StoreWriting):
 
     @property
     def path(self) -> Any:
-        """The path, URL or kvstore that was given."""
-        return self._path
+        """The absolute path, or the URL or kvstore that was given."""
+        local = isinstance(self._path, str | os.PathLike) and not is_url(os.fspath(self._path))
+        return os.path.abspath(self._path) if local else self._path
 
     @property
     def abspath(self) -> str:
