@@ -1,4 +1,4 @@
-"""Attributes, metadata and specs are handed out as copies, and taken as copies: a change of one reaches nobody.
+"""Attributes, metadata and specs are handed out and taken as copies: a change of one reaches nobody.
 
 A value that is a part of a cached document would change what every handle of the process sees.
 """

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable
-from itertools import islice
 from typing import TypeAlias
 
 from chunkwise.copying.executors import Workers
@@ -25,7 +24,6 @@ from chunkwise.errors import FailedPreconditionError
 
 __all__ = ["Home", "check_arrived", "check_reachable", "home_of"]
 
-_MOST_LOOKED_AT = 8  # of the arrays of a tree
 
 Home: TypeAlias = tuple[ProcessName, tuple[str, ...]]
 """The process that sends an array, and the parts of it that a pickle copies."""
@@ -55,7 +53,7 @@ def check_reachable(workers: Workers, places: Iterable[Location], arrays: Iterab
     if workers.in_process:
         return
     started = process_name().started.encode()
-    sent = [pickle.dumps(each) for each in (*places, *islice(arrays, _MOST_LOOKED_AT))]
+    sent = [pickle.dumps(each) for each in (*places, *arrays)]
     # A worker is asked only if a pickle says which process it is of.
     doubtful = [each for each in sent if started in each]
     if doubtful:
