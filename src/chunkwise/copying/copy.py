@@ -8,7 +8,7 @@ from concurrent.futures import Executor
 from typing import Any, NamedTuple
 
 from chunkwise.copying.array_copy import ArrayCopy
-from chunkwise.copying.array_template import TEMPLATE_OPTIONS, template_options
+from chunkwise.copying.array_options import OPTIONS, array_options, for_format
 from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_plan import CopyPlan
 from chunkwise.copying.copy_source import source_at
@@ -20,6 +20,7 @@ from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.arguments import as_nbytes
 from chunkwise.core.trees.location import LocationLike, locate, located
 from chunkwise.core.trees.new_location import suggested_format
+from chunkwise.core.trees.tree import check_format
 from chunkwise.extension.inside import options_of
 
 __all__ = ["ArrayCopyReport", "copy", "plan_copy"]
@@ -53,7 +54,7 @@ class ArrayCopyReport(NamedTuple):
     notes: tuple[str, ...]
 
 
-@options_of(TEMPLATE_OPTIONS)
+@options_of(OPTIONS)
 def plan_copy(
     source: LocationLike,
     destination: LocationLike,
@@ -100,7 +101,7 @@ def plan_copy(
     return _prepare(source, destination, executor, format, options, how).passes
 
 
-@options_of(TEMPLATE_OPTIONS)
+@options_of(OPTIONS)
 def copy(
     source: LocationLike,
     destination: LocationLike,
@@ -227,13 +228,16 @@ def _prepare(
     how: CopyOptions,
     plan: CopyPlan | None = None,
 ) -> ArrayCopy:
+    options, workers = array_options(fields), workers_of(executor)
+    if format is not None:
+        options = for_format(options, check_format(format))
     found, there = source_at(source), locate(destination)
     return ArrayCopy(
         found,
         there,
         format or suggested_format(there, found.template.format) or "zarr3",
-        template_options(fields),
+        options,
         how,
-        workers=workers_of(executor),
+        workers=workers,
         plan=plan,
     )

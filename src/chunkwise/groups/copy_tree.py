@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from typing import Any
 
-from chunkwise.copying.array_template import TEMPLATE_OPTIONS
+from chunkwise.copying.array_options import OPTIONS
 from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_report import CopyReport
 from chunkwise.copying.copy_source import check_apart
@@ -33,7 +33,7 @@ from chunkwise.groups.open_group import open_group
 __all__ = ["copy_tree", "prepare_tree_copy"]
 
 
-@options_of(TEMPLATE_OPTIONS)
+@options_of(OPTIONS)
 def copy_tree(
     source: LocationLike,
     destination: LocationLike,

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
-from chunkwise.copying.array_template import data_type
+from chunkwise.copying.array_options import data_type
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.unknown_names import checks_arguments
 from chunkwise.core.driver.tree_formats import tree_format

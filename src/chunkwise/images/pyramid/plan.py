@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from chunkwise import TensorStore, Unit
+from chunkwise.copying.array_options import check_named
 from chunkwise.copying.array_template import ArrayTemplate
 from chunkwise.copying.compressor import parse_compressor
-from chunkwise.copying.named_sizes import check_named
 from chunkwise.core.driver.downsample.spec import check_method
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension.trees import tree_format

@@ -1,0 +1,340 @@
+"""Options of new arrays: each is read by one function, which knows its name and the forms that people write.
+
+1. `array_options` takes arguments, before anything is opened; `for_format` adds what a format says of them.
+2. `for_array` fits them to one array, whose shape, data type and names of dimensions are known.
+
+Whatever doesn't fit is an `OptionError` that names the option: never a reason to leave an array out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import index
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from chunkwise.copying.array_template import ArrayTemplate
+from chunkwise.copying.codec_option import codec_in, read_codec
+from chunkwise.core.base.binding import dump
+from chunkwise.core.driver.tree_formats import tree_format
+from chunkwise.core.dtypes.data_type import DataType
+from chunkwise.core.dtypes.exact import exact_fill
+from chunkwise.core.specs.unit import Unit
+from chunkwise.errors import OptionError
+
+__all__ = [
+    "OPTIONS",
+    "array_options",
+    "auto_chunks",
+    "check_named",
+    "data_type",
+    "for_array",
+    "for_format",
+    "read_shape",
+    "read_sizes",
+]
+
+Sizes: TypeAlias = "int | str | tuple[int | str, ...] | dict[str, int | str]"
+"""``"auto"``, one size for all dimensions, one for each, or sizes by name; -1 is the whole dimension."""
+
+_AUTO = "auto"
+_TARGET_NBYTES = 1 << 20  # of a chunk
+_LARGEST_NBYTES = 1 << 24
+_SHARD_NBYTES = 1 << 26
+_SIZES = (
+    'a size for each dimension, one for all (-1: the whole dimension), sizes by dimension name, or "auto"'
+)
+
+
+def array_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options of a new array in one form; raise OptionError for what can't be one.
+
+    ``None`` stands for an option that isn't given, but for ``shards``, where it means that there are none.
+    """
+    for name in given:
+        if name not in OPTIONS:
+            raise OptionError(f"options: expected some of {', '.join(OPTIONS)}, not {name!r}")
+    return {
+        name: None if value is None else OPTIONS[name](value)
+        for name, value in given.items()
+        if value is not None or name == "shards"
+    }
+
+
+def for_format(options: Mapping[str, Any], format: str) -> dict[str, Any]:
+    """Return options as a format has them; raise OptionError for what it can't have in any array."""
+    out = dict(options)
+    if out.get("shards") is not None and not tree_format(format).has_shards:
+        raise OptionError(f"shards: {format} has no shards; Zarr v3 (zarr3) has")
+    if "codec" in out:
+        out["codec"] = codec_in(out["codec"], format)
+    return out
+
+
+def for_array(options: Mapping[str, Any], template: ArrayTemplate) -> dict[str, Any]:
+    """Return options as fields of a template; raise OptionError for what the array can't have.
+
+    Sizes by name are left out if the array has none of the names.
+    """
+    out, rank = dict(options), len(template.shape)
+    for name in ("names", "units"):
+        if name in out:
+            out[name] = _for_rank(name, out[name], rank)
+    names, dtype = out.get("names", template.names), out.get("dtype", template.dtype)
+    if "fill_value" in out:
+        out["fill_value"] = exact_fill(out["fill_value"], dtype)
+    itemsize = max(1, dtype.memory_dtype.itemsize)
+    chunks = template.chunks
+    if "chunks" in out:
+        wanted = _by_dimension("chunks", out["chunks"], names, rank, template.chunks)
+        if wanted is None:
+            del out["chunks"]
+        else:
+            outer = out.get("shards", template.shards)
+            out["chunks"] = chunks = _chunks(template.shape, wanted, itemsize, outer)
+    if out.get("shards") is not None:
+        # New shards are as large as the chunks along the other dimensions.
+        wanted = _by_dimension("shards", out["shards"], names, rank, template.shards or chunks)
+        if wanted is None:
+            del out["shards"]
+        else:
+            out["shards"] = _shards(template.shape, wanted, chunks, itemsize)
+    shards = out.get("shards", template.shards)
+    if shards is None or chunks is None or not {"chunks", "shards"} & out.keys():
+        return out
+    if any(outer % inner for outer, inner in zip(shards, chunks, strict=True)):
+        name = "shards" if "shards" in out else "chunks"
+        raise OptionError(f"{name}: shards of {list(shards)} can't be divided into chunks of {list(chunks)}")
+    return out
+
+
+def check_named(options: Mapping[str, Any], names: Iterable[str | None], where: str) -> None:
+    """Raise OptionError if sizes are given for a name that isn't in `names`, those of `where`."""
+    known = sorted({name for name in names if name})
+    for option in ("chunks", "shards"):
+        sizes = options.get(option)
+        for name in sizes if isinstance(sizes, Mapping) else ():
+            if name not in known:
+                there = f"there are {', '.join(map(dump, known))}" if known else "none has a name"
+                raise OptionError(f"{option}: {where} has no dimension {dump(name)}; {there}")
+
+
+# -- what each option takes -------------------------------------------------------------------------
+
+
+def read_shape(value: Any) -> tuple[int, ...]:
+    """Return a shape, which may be given as one integer."""
+    items = _items(value) if _integer(value) is None else [value]
+    sizes = [n for n in map(_integer, items or ()) if n is not None and n >= 0]
+    if items is None or len(sizes) < len(items):
+        raise OptionError(f"shape: expected an integer from 0 for each dimension, or one, not {value!r}")
+    return tuple(sizes)
+
+
+def read_sizes(value: Any, option: str) -> Sizes:
+    """Return sizes of chunks or shards in one of the forms of `Sizes`."""
+    if isinstance(value, bool | np.bool_):
+        return _AUTO if value else -1
+    if isinstance(value, str) and value == _AUTO:
+        return _AUTO
+    if isinstance(value, Mapping):
+        for name in value:
+            if not isinstance(name, str) or not name:
+                raise OptionError(f"{option}: expected names of dimensions, not {name!r}")
+        return {name: _size(size, option, f" for {name!r}", value) for name, size in value.items()}
+    if _integer(value) is not None:
+        return _size(value, option, "", value)
+    items = _items(value)
+    if items is None:
+        raise OptionError(f"{option}: expected {_SIZES}, not {value!r}")
+    return tuple(_size(size, option, f" for dimension {at}", value) for at, size in enumerate(items))
+
+
+def _size(size: Any, option: str, where: str, whole: Any) -> int | str:
+    if size is None or (isinstance(size, str) and size == _AUTO):
+        return -1 if size is None else _AUTO
+    number = _integer(size)
+    if number is None or (number < 1 and number != -1):
+        shown = f"{size!r}" if whole is size else f"{size!r} in {whole!r}"
+        raise OptionError(
+            f"{option}: expected a size of at least 1{where}, or -1 for the whole dimension, not {shown}"
+        )
+    return number
+
+
+def data_type(dtype: Any) -> DataType:
+    """Return a data type, also for names that only NumPy has, such as ``"<u2"`` or ``"f4"``."""
+    try:
+        return DataType(dtype)
+    except (ValueError, TypeError):
+        try:
+            return DataType(np.dtype(dtype))
+        except (TypeError, ValueError):
+            raise OptionError(f"dtype: there is no data type {dtype!r}") from None
+
+
+def _flag(value: Any) -> bool:
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    raise OptionError(f"checksum: expected True or False, not {value!r}")
+
+
+def _names(value: Any) -> tuple[str | None, ...]:
+    items = _items(value, text=True)
+    if items is None or not all(name is None or isinstance(name, str) for name in items):
+        raise OptionError(f"names: expected a name, or None, for each dimension, not {value!r}")
+    for name in items:
+        if name is not None and not _is_text(name):
+            raise OptionError(f"names: {name!r} has half a surrogate pair, which UTF-8 can't hold")
+    return tuple(None if name is None else str.__str__(name) for name in items)
+
+
+def _units(value: Any) -> tuple[Unit | None, ...]:
+    items = _items(value)
+    if items is None:
+        raise OptionError(
+            f'units: expected a unit such as "4 nm", or None, for each dimension, not {value!r}'
+        )
+    return tuple(None if item is None else _unit(item) for item in items)
+
+
+def _unit(value: Any) -> Unit:
+    try:
+        unit = value if isinstance(value, Unit) else Unit(tuple(value) if isinstance(value, list) else value)
+    except (TypeError, ValueError):
+        raise OptionError(f'units: expected a unit such as "4 nm", a number or None, not {value!r}') from None
+    if not math.isfinite(unit.multiplier) or not _is_text(unit.base_unit):
+        raise OptionError(f"units: expected a finite number of a unit, not {value!r}")
+    return unit
+
+
+OPTIONS: Mapping[str, Callable[[Any], Any]] = {
+    "chunks": lambda value: read_sizes(value, "chunks"),
+    "shards": lambda value: None if value is False else read_sizes(value, "shards"),
+    "codec": read_codec,
+    "checksum": _flag,
+    "fill_value": lambda value: value,  # its data type says what it may be
+    "dtype": data_type,
+    "names": _names,
+    "units": _units,
+}
+"""Options of new arrays, with what reads them."""
+
+
+def _integer(value: Any) -> int | None:
+    """Return an integer, also of NumPy; None for anything else, a truth value included."""
+    if isinstance(value, bool | np.bool_):
+        return None
+    try:
+        return index(value)
+    except TypeError:
+        return None
+
+
+def _items(value: Any, *, text: bool = False) -> list[Any] | None:
+    """Return the items of a sequence or one-dimensional array; None for anything else.
+
+    Text is a sequence of names of one letter only where `text` says so.
+    """
+    if isinstance(value, np.ndarray):
+        return list(value) if value.ndim == 1 else None
+    if isinstance(value, str) and text:
+        return list(value)
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+        return None
+    return list(value)
+
+
+def _is_text(value: str) -> bool:
+    """Return True unless the text has half a surrogate pair, which UTF-8 can't hold."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+# -- sizes of one array -----------------------------------------------------------------------------
+
+
+def _for_rank(option: str, values: Sequence[Any], rank: int) -> tuple[Any, ...]:
+    if len(values) != rank:
+        raise OptionError(f"{option}: {len(values)} values for an array of {rank} dimensions: {list(values)}")
+    return tuple(values)
+
+
+def _by_dimension(
+    option: str, sizes: Sizes, names: Sequence[str | None], rank: int, before: Sequence[int] | None
+) -> list[int | str] | None:
+    """Return one size for each dimension; None if none of them has one of the names."""
+    if isinstance(sizes, str | int):
+        return [sizes] * rank
+    if not isinstance(sizes, Mapping):
+        if len(sizes) != rank:
+            raise OptionError(
+                f"{option}: expected one size for each of {rank} dimensions, or sizes by dimension name, "
+                f"not {list(sizes)}"
+            )
+        return list(sizes)
+    if not any(name in sizes for name in names):
+        return None
+    wanted = [sizes.get(name) if name else None for name in names]
+    if before is None and None in wanted:
+        others = [dump(name) for name, size in zip(names, wanted, strict=True) if size is None]
+        raise OptionError(
+            f"{option}: sizes are needed for {', '.join(others)} too, where the array has no single one"
+        )
+    old = before or [0] * rank
+    return [o if size is None else size for size, o in zip(wanted, old, strict=True)]
+
+
+def _chunks(shape: Sequence[int], wanted: Sequence[int | str], itemsize: int, shards: Any) -> tuple[int, ...]:
+    """Return sizes of chunks; those that are chosen divide the sizes of `shards` that are known."""
+    fixed = {at: max(1, shape[at]) if n == -1 else n for at, n in enumerate(wanted) if isinstance(n, int)}
+    each = list(shards) if isinstance(shards, tuple) else [shards] * len(shape)
+    outer = {at: n for at, n in enumerate(each) if isinstance(n, int) and n > 0 and at < len(shape)}
+    found = auto_chunks([outer.get(at, n) for at, n in enumerate(shape)], itemsize, fixed)
+    return tuple(
+        n if at in fixed or at not in outer else max(m for m in range(1, n + 1) if outer[at] % m == 0)
+        for at, n in enumerate(found)
+    )
+
+
+def _shards(
+    shape: Sequence[int], wanted: Sequence[int | str], chunks: Sequence[int] | None, itemsize: int
+) -> tuple[int, ...]:
+    if chunks is None:
+        if not all(isinstance(n, int) and n > 0 for n in wanted):
+            raise OptionError("shards: the array has no single chunk shape of which they could be multiples")
+        return tuple(n for n in wanted if isinstance(n, int))
+    whole = [-(-max(1, size) // chunk) * chunk for size, chunk in zip(shape, chunks, strict=True)]
+    out = [whole[at] if n == -1 else n if isinstance(n, int) else chunks[at] for at, n in enumerate(wanted)]
+    free = [at for at, n in enumerate(wanted) if n == _AUTO]
+    while free and math.prod(out) * itemsize * 2 <= _SHARD_NBYTES:
+        at = min(free, key=lambda d: out[d] / whole[d])
+        if out[at] >= whole[at]:
+            break
+        out[at] = min(2 * out[at], whole[at])
+    return tuple(out)
+
+
+def auto_chunks(
+    shape: Sequence[int], itemsize: int, fixed: Mapping[int, int] | None = None
+) -> tuple[int, ...]:
+    """Return chunks of about 1 MB, more for large arrays, of similar extent in all dimensions not `fixed`."""
+    chunks, fixed = [max(n, 1) for n in shape], fixed or {}
+    nbytes = math.prod(chunks) * itemsize
+    # Arrays of terabytes get larger chunks, or there would be too many of them.
+    target = min(_LARGEST_NBYTES, max(_TARGET_NBYTES, 1 << max(0, (nbytes >> 16).bit_length())))
+    for at, n in fixed.items():
+        chunks[at] = n
+    free = [at for at in range(len(chunks)) if at not in fixed]
+    while free and math.prod(chunks) * itemsize > target * 1.5:
+        longest = max(free, key=lambda d: chunks[d])
+        n = chunks[longest]
+        if n == 1:
+            break
+        chunks[longest] = 1 << ((n - 1).bit_length() - 1)  # the next smaller power of two
+    return tuple(chunks)

@@ -1,0 +1,162 @@
+"""The option ``codec``: text, JSON of any format, objects of NumCodecs and zarr-python, or a list of them.
+
+A description in the words of another format is translated where it means the same there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import Any
+
+from chunkwise.copying.compressor import (
+    Compressor,
+    compressor_from_json,
+    compressor_to_json,
+    parse_compressor,
+)
+from chunkwise.core.base.binding import JSON, dump
+from chunkwise.core.codec.codec_json import codec_to_json, parse_codec
+from chunkwise.core.codec.notation import CodecNotation
+from chunkwise.core.driver.tree_formats import tree_format
+from chunkwise.core.specs.codec_spec import CodecSpec
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OptionError
+
+__all__ = ["codec_in", "read_codec"]
+
+_FORMS = (
+    'text such as "zstd:5" or "none", JSON in the words of a format, a codec of numcodecs or zarr.codecs, or '
+    "a list of them"
+)
+_FORMAT_OF = {"name": "zarr3", "id": "zarr2", "type": "n5"}
+_IMPLIED: Mapping[str, JSON] = {"checksum": False, "blocksize": 0, "nthreads": 1, "useZlib": False}
+"""Options that mean nothing else when they are left out."""
+
+
+def read_codec(value: Any) -> Any:
+    """Return the codecs that `value` describes: a Compressor, JSON, or a list of JSON, of any format."""
+    if isinstance(value, str):
+        try:
+            return parse_compressor(value)
+        except InvalidArgumentError as e:
+            raise OptionError(_named(e.message)) from None
+    if isinstance(value, Compressor):
+        return value
+    if isinstance(value, CodecSpec):
+        described = value.to_json()
+        for member in ("codecs", "compressor", "compression"):
+            if member in described:
+                return described[member] or Compressor("none")
+        raise OptionError(f"codec: {value!r} has no compressor")
+    if isinstance(value, list | tuple):
+        return [one if isinstance(one, str) else _described(one) for one in value]
+    return _described(value)
+
+
+def _described(value: Any) -> dict[str, JSON]:
+    """Return the JSON of one codec."""
+    config, described = getattr(value, "get_config", None), getattr(value, "to_dict", None)
+    if isinstance(value, type):
+        config = described = None
+    describe: Any = config if callable(config) else described
+    if not isinstance(value, Mapping) and not callable(describe):
+        raise OptionError(f"codec: expected {_FORMS}, not {value!r}")
+    try:
+        found: dict[str, JSON] = _plain(dict(value if isinstance(value, Mapping) else describe()))
+    except (TypeError, ValueError) as e:
+        raise OptionError(f"codec: {value!r} can't be described: {e}") from None
+    if not any(isinstance(found.get(member), str) for member in _FORMAT_OF):
+        raise OptionError(
+            f'codec: expected the name of a codec, as "name" (zarr3), "id" (zarr2) or "type" (n5), '
+            f"in {value!r}"
+        )
+    return found
+
+
+def _plain(value: Any) -> Any:
+    """Return JSON without the tuples and choices that objects of zarr-python have."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value.value if isinstance(value, Enum) else value
+
+
+def codec_in(codec: Any, format: str) -> Any:
+    """Return what `read_codec` has read in the words of `format`; raise OptionError if it has none."""
+    notation = tree_format(format).codecs
+    try:
+        if isinstance(codec, Compressor):
+            found = compressor_to_json(codec, format)
+            for one in found if isinstance(found, list) else [found] if found else []:
+                parse_codec(one, notation.format)
+            return codec
+        entries = codec if isinstance(codec, list) else [codec]
+        out = [translated for one in entries for translated in _translated(one, notation)]
+        for one in out:
+            parse_codec(one, notation.format)
+    except ChunkwiseError as e:
+        raise OptionError(_named(e.message)) from None
+    if notation.is_chain:
+        return out
+    if len(out) > 1:
+        raise OptionError(
+            f"codec: {format} has one compressor, not {len(out)} codecs; filters of Zarr v2 are given by "
+            'metadata={"filters": [...]}'
+        )
+    return out[0] if out else Compressor("none")
+
+
+def _named(message: str) -> str:
+    return message if message.startswith(("codec ", "codec:")) else f"codec: {message}"
+
+
+def _translated(entry: str | Mapping[str, JSON], notation: CodecNotation) -> Sequence[JSON]:
+    """Return the codecs of a format that an entry of any format stands for: one, or none."""
+    if isinstance(entry, str):
+        if notation.is_chain:
+            return [entry]
+        entry = {"name": entry}
+    if isinstance(entry.get(notation.name_member), str):
+        return [entry]
+    member = next(name for name in _FORMAT_OF if isinstance(entry.get(name), str))
+    format = _FORMAT_OF[member]
+    entry = codec_to_json(parse_codec(dict(entry), format), format)  # with what is left out
+    name, options = str(entry[member]), {key: value for key, value in entry.items() if key != member}
+    if member == "name":
+        options = dict(options.get("configuration") or {})
+        if name == "bytes" and options.get("endian", "little") == "little":
+            return []  # as elements lie in all formats but for N5, which has an order of its own
+    known = compressor_from_json([entry] if member == "name" else entry, format)
+    if known is not None and (found := _the_same(known, name, options, member, notation)) is not None:
+        return found
+    if member == "id" and notation.is_chain:
+        return [{"name": f"numcodecs.{name}", "configuration": options}]
+    if notation.format == "zarr2" and name.startswith("numcodecs."):
+        return [{"id": name.removeprefix("numcodecs."), **options}]
+    raise OptionError(
+        f"codec: {dump(entry)} is in the words of {format}, and means nothing in "
+        f"{notation.format}; that has codecs by {dump(notation.name_member)}"
+    )
+
+
+def _the_same(
+    known: Compressor, name: str, options: Mapping[str, JSON], member: str, notation: CodecNotation
+) -> Sequence[JSON] | None:
+    """Return a compressor in another notation; None if it has options that would be lost."""
+    back = compressor_to_json(known, _FORMAT_OF[member])
+    described = (back[0]["configuration"] if isinstance(back, list) else back) if back else {}
+    kept = {key: value for key, value in options.items() if key not in ("typesize", "must_understand")}
+    checksum = kept.pop("checksum", False) if known.name == "zstd" else False
+    for key, value in kept.items():
+        is_default = value is None or (key == "level" and value == -1)
+        if not is_default and described.get(key, _IMPLIED.get(key)) != value:
+            return None
+    found = compressor_to_json(known, notation.format)
+    out = found if isinstance(found, list) else [found] if found else []
+    if checksum and out:
+        target = out[0]["configuration"] if notation.is_chain else out[0]
+        if notation.format == "n5":
+            return None
+        target["checksum"] = True
+    return out
