@@ -11,6 +11,7 @@ from dataclasses import replace
 from chunkwise import Unit
 from chunkwise.cli.command import UsageError
 from chunkwise.copying.executors import Workers, named_workers, threads_here
+from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import as_nbytes, parse_unit
 
@@ -98,9 +99,9 @@ def parse_named_sizes(text: str, name: str) -> tuple[int, ...] | dict[str, int]:
 def parse_nbytes(text: str, name: str) -> int:
     """Parse a number of bytes: ``500MB``, ``1.5 GiB``, ``1000000``."""
     try:
-        return as_nbytes(text)
-    except ValueError as e:
-        raise UsageError(f"--{name}: {e}") from None
+        return as_nbytes(text, f"--{name}")
+    except InvalidArgumentError as e:
+        raise UsageError(e.message) from None
 
 
 def parse_names(text: str) -> tuple[str, ...]:

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from operator import index
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from chunkwise.copying.array_template import ArrayTemplate
 from chunkwise.copying.codec_option import codec_in, read_codec
+from chunkwise.core.base.arguments import as_integer, as_items
 from chunkwise.core.base.binding import dump
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.dtypes.data_type import DataType
@@ -126,8 +126,8 @@ def check_named(options: Mapping[str, Any], names: Iterable[str | None], where: 
 
 def read_shape(value: Any) -> tuple[int, ...]:
     """Return a shape, which may be given as one integer."""
-    items = _items(value) if _integer(value) is None else [value]
-    sizes = [n for n in map(_integer, items or ()) if n is not None and n >= 0]
+    items = as_items(value) if as_integer(value) is None else [value]
+    sizes = [n for n in map(as_integer, items or ()) if n is not None and n >= 0]
     if items is None or len(sizes) < len(items):
         raise OptionError(f"shape: expected an integer from 0 for each dimension, or one, not {value!r}")
     return tuple(sizes)
@@ -144,9 +144,9 @@ def read_sizes(value: Any, option: str) -> Sizes:
             if not isinstance(name, str) or not name:
                 raise OptionError(f"{option}: expected names of dimensions, not {name!r}")
         return {name: _size(size, option, f" for {name!r}", value) for name, size in value.items()}
-    if _integer(value) is not None:
+    if as_integer(value) is not None:
         return _size(value, option, "", value)
-    items = _items(value)
+    items = as_items(value)
     if items is None:
         raise OptionError(f"{option}: expected {_SIZES}, not {value!r}")
     return tuple(_size(size, option, f" for dimension {at}", value) for at, size in enumerate(items))
@@ -155,7 +155,7 @@ def read_sizes(value: Any, option: str) -> Sizes:
 def _size(size: Any, option: str, where: str, whole: Any) -> int | str:
     if size is None or (isinstance(size, str) and size == _AUTO):
         return -1 if size is None else _AUTO
-    number = _integer(size)
+    number = as_integer(size)
     if number is None or (number < 1 and number != -1):
         shown = f"{size!r}" if whole is size else f"{size!r} in {whole!r}"
         raise OptionError(
@@ -182,7 +182,7 @@ def _flag(value: Any) -> bool:
 
 
 def _names(value: Any) -> tuple[str | None, ...]:
-    items = _items(value, text=True)
+    items = list(value) if isinstance(value, str) else as_items(value)  # one letter each
     if items is None or not all(name is None or isinstance(name, str) for name in items):
         raise OptionError(f"names: expected a name, or None, for each dimension, not {value!r}")
     for name in items:
@@ -192,7 +192,7 @@ def _names(value: Any) -> tuple[str | None, ...]:
 
 
 def _units(value: Any) -> tuple[Unit | None, ...]:
-    items = _items(value)
+    items = as_items(value)
     if items is None:
         raise OptionError(
             f'units: expected a unit such as "4 nm", or None, for each dimension, not {value!r}'
@@ -221,30 +221,6 @@ OPTIONS: Mapping[str, Callable[[Any], Any]] = {
     "units": _units,
 }
 """Options of new arrays, with what reads them."""
-
-
-def _integer(value: Any) -> int | None:
-    """Return an integer, also of NumPy; None for anything else, a truth value included."""
-    if isinstance(value, bool | np.bool_):
-        return None
-    try:
-        return index(value)
-    except TypeError:
-        return None
-
-
-def _items(value: Any, *, text: bool = False) -> list[Any] | None:
-    """Return the items of a sequence or one-dimensional array; None for anything else.
-
-    Text is a sequence of names of one letter only where `text` says so.
-    """
-    if isinstance(value, np.ndarray):
-        return list(value) if value.ndim == 1 else None
-    if isinstance(value, str) and text:
-        return list(value)
-    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
-        return None
-    return list(value)
 
 
 def _is_text(value: str) -> bool:

@@ -97,7 +97,7 @@ def plan_copy(
     True
     """
     source, destination = located(storage_options, source, destination)
-    how = CopyOptions(memory=as_nbytes(memory), cast=cast)
+    how = CopyOptions(memory=as_nbytes(memory, "memory"), cast=cast)
     return _prepare(source, destination, executor, format, options, how).passes
 
 
@@ -201,7 +201,7 @@ def copy(
     check_progress(progress)
     source, destination = located(storage_options, source, destination)
     how = CopyOptions(
-        memory=as_nbytes(memory),
+        memory=as_nbytes(memory, "memory"),
         cast=cast,
         verify=verify,
         resume=resume,

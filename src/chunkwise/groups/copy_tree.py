@@ -132,7 +132,7 @@ def copy_tree(
     check_progress(progress)
     source, destination = located(storage_options, source, destination)
     how = CopyOptions(
-        memory=as_nbytes(memory),
+        memory=as_nbytes(memory, "memory"),
         part=None if part is None else parse_part(part),
         strict=strict,
         cast=cast,

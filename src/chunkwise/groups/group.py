@@ -176,7 +176,7 @@ class Group(WritableGroup):
         self._tree.check_writable()
         make_groups(self._tree, names[:-1])
         how = CopyOptions(
-            memory=as_nbytes(memory),
+            memory=as_nbytes(memory, "memory"),
             strict=strict,
             cast=cast,
             verify=verify,
