@@ -26,7 +26,7 @@ __all__ = ["copy_options", "run_copy_tree", "run_copy_volume", "run_shown", "sho
 _ONE_ARRAY = {
     "region": "--region",
     "fill_value": "--fill-value",
-    "names": "--dimension-names",
+    "dimension_names": "--dimension-names",
     "units": "--units",
     "prices": "--prices",
 }

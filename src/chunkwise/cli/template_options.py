@@ -9,6 +9,7 @@ from typing import Any
 from chunkwise import DataType
 from chunkwise.cli.command import UsageError
 from chunkwise.cli.options import parse_codec, parse_named_sizes, parse_names, parse_sizes, units_of
+from chunkwise.copying.array_options import array_options
 from chunkwise.copying.compressor import Compressor, parse_compressor
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension import JSON
@@ -66,7 +67,6 @@ def add_template_arguments(parser: argparse.ArgumentParser, *, named: bool = Fal
         "--dimension-names",
         "--labels",
         metavar="NAMES",
-        dest="names",
         type=lambda text: tuple(name or None for name in parse_names(text)),
         help="dimension names, such as x,y,z",
     )
@@ -82,7 +82,7 @@ def choose_format(arguments: argparse.Namespace, location: Location, source: str
 
 
 def template_options(arguments: argparse.Namespace, dtype: DataType | None = None) -> dict[str, Any]:
-    """Return the fields of an ArrayTemplate that options set; `dtype` is that of the source."""
+    """Return the options of a new array; `dtype` is that of the source."""
     dtype = arguments.dtype or dtype
     fill_value = arguments.fill_value
     if fill_value is not None:
@@ -91,21 +91,27 @@ def template_options(arguments: argparse.Namespace, dtype: DataType | None = Non
         fill_value = fill_value_of(fill_value, dtype)
     given = {
         "chunks": arguments.chunk,
-        "shards": arguments.shard,
         "codec": arguments.codec,
         "checksum": arguments.checksum or None,
         "dtype": arguments.dtype,
         "fill_value": fill_value,
-        "names": arguments.names,
-        "units": units_of(arguments),
+        "dimension_names": arguments.dimension_names,
+        "dimension_units": units_of(arguments),
     }
-    options = {field: value for field, value in given.items() if value is not None}
-    return options | {"shards": None} if arguments.shard == _NO_SHARDS else options
+    options = array_options(given | {"shards": False if arguments.shard == _NO_SHARDS else arguments.shard})
+    if arguments.shard is None:
+        del options["shards"]
+    return options
 
 
 def check_ranks(options: dict[str, Any], rank: int) -> None:
     """Raise UsageError if an option has not one value for each of `rank` dimensions."""
-    names = {"chunks": "chunk", "shards": "shard", "names": "dimension-names", "units": "units"}
+    names = {
+        "chunks": "chunk",
+        "shards": "shard",
+        "dimension_names": "dimension-names",
+        "dimension_units": "units",
+    }
     for field, name in names.items():
         values = options.get(field)
         if values is not None and not isinstance(values, dict) and len(values) != rank:

@@ -65,7 +65,7 @@ class ArrayCopy(PlannedCopy):
         # The copy may read what it replaces, which stays until the copy is complete.
         if source.uses(found.place, below=found.replacement is not None):
             raise InvalidArgumentError(_SAME if source.is_stored else _INSIDE)
-        check_named(fields, fields.get("names", source.template.names), "the array")
+        check_named(fields, fields.get("dimension_names", source.template.names), "the array")
         self._job = planned_job(source, found.place, format, fields, how, extent=extent)
         self.target, self.narrowing = self._job.target, self._job.narrowing
         self._given = plan

@@ -16,15 +16,18 @@ import numpy as np
 
 from chunkwise.copying.array_template import ArrayTemplate
 from chunkwise.copying.codec_option import codec_in, read_codec
-from chunkwise.core.base.arguments import as_integer, as_items
+from chunkwise.copying.losses import warn_caller
+from chunkwise.core.base.arguments import as_integer, as_items, check_flag
 from chunkwise.core.base.binding import dump
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.dtypes.exact import exact_fill
 from chunkwise.core.specs.unit import Unit
+from chunkwise.core.trees.attribute_value import is_text
 from chunkwise.errors import OptionError
 
 __all__ = [
+    "FORMER_NAMES",
     "OPTIONS",
     "array_options",
     "auto_chunks",
@@ -32,8 +35,11 @@ __all__ = [
     "data_type",
     "for_array",
     "for_format",
+    "option_of",
+    "read_names",
     "read_shape",
     "read_sizes",
+    "read_units",
 ]
 
 Sizes: TypeAlias = "int | str | tuple[int | str, ...] | dict[str, int | str]"
@@ -53,14 +59,18 @@ def array_options(given: Mapping[str, Any]) -> dict[str, Any]:
 
     ``None`` stands for an option that isn't given, but for ``shards``, where it means that there are none.
     """
-    for name in given:
+    out: dict[str, Any] = {}
+    for name, value in given.items():
+        if name in FORMER_NAMES:
+            warn_caller(f"the option {name} is called {FORMER_NAMES[name]} now", DeprecationWarning)
+            name = FORMER_NAMES[name]
         if name not in OPTIONS:
             raise OptionError(f"options: expected some of {', '.join(OPTIONS)}, not {name!r}")
-    return {
-        name: None if value is None else OPTIONS[name](value)
-        for name, value in given.items()
-        if value is not None or name == "shards"
-    }
+        if name in out:
+            raise OptionError(f"{name}: given twice, by its present name and the former one")
+        if value is not None or name == "shards":
+            out[name] = None if value is None else OPTIONS[name](value, name)
+    return out
 
 
 def for_format(options: Mapping[str, Any], format: str) -> dict[str, Any]:
@@ -79,9 +89,9 @@ def for_array(options: Mapping[str, Any], template: ArrayTemplate) -> dict[str, 
     Sizes by name are left out if the array has none of the names.
     """
     out, rank = dict(options), len(template.shape)
-    for name in ("names", "units"):
-        if name in out:
-            out[name] = _for_rank(name, out[name], rank)
+    for option, field in (("dimension_names", "names"), ("dimension_units", "units")):
+        if option in out:
+            out[field] = _for_rank(option, out.pop(option), rank)
     names, dtype = out.get("names", template.names), out.get("dtype", template.dtype)
     if "fill_value" in out:
         out["fill_value"] = exact_fill(out["fill_value"], dtype)
@@ -108,6 +118,11 @@ def for_array(options: Mapping[str, Any], template: ArrayTemplate) -> dict[str, 
         name = "shards" if "shards" in out else "chunks"
         raise OptionError(f"{name}: shards of {list(shards)} can't be divided into chunks of {list(chunks)}")
     return out
+
+
+def option_of(field: str) -> str:
+    """Return the option that sets a field of a template."""
+    return FORMER_NAMES.get(field, field)
 
 
 def check_named(options: Mapping[str, Any], names: Iterable[str | None], where: str) -> None:
@@ -175,61 +190,59 @@ def data_type(dtype: Any) -> DataType:
             raise OptionError(f"dtype: there is no data type {dtype!r}") from None
 
 
-def _flag(value: Any) -> bool:
-    if isinstance(value, bool | np.bool_):
-        return bool(value)
-    raise OptionError(f"checksum: expected True or False, not {value!r}")
+def _flag(value: Any, option: str) -> bool:
+    check_flag(value, option)
+    return bool(value)
 
 
-def _names(value: Any) -> tuple[str | None, ...]:
+def read_names(value: Any, option: str) -> tuple[str | None, ...]:
+    """Return names of dimensions, of which text has one in each letter."""
     items = list(value) if isinstance(value, str) else as_items(value)  # one letter each
     if items is None or not all(name is None or isinstance(name, str) for name in items):
-        raise OptionError(f"names: expected a name, or None, for each dimension, not {value!r}")
+        raise OptionError(f"{option}: expected a name, or None, for each dimension, not {value!r}")
     for name in items:
-        if name is not None and not _is_text(name):
-            raise OptionError(f"names: {name!r} has half a surrogate pair, which UTF-8 can't hold")
+        if name is not None and not is_text(name):
+            raise OptionError(f"{option}: {name!r} has half a surrogate pair, which UTF-8 can't hold")
     return tuple(None if name is None else str.__str__(name) for name in items)
 
 
-def _units(value: Any) -> tuple[Unit | None, ...]:
+def read_units(value: Any, option: str) -> tuple[Unit | None, ...]:
+    """Return units of dimensions."""
     items = as_items(value)
     if items is None:
         raise OptionError(
-            f'units: expected a unit such as "4 nm", or None, for each dimension, not {value!r}'
+            f'{option}: expected a unit such as "4 nm", or None, for each dimension, not {value!r}'
         )
-    return tuple(None if item is None else _unit(item) for item in items)
+    return tuple(None if item is None else _unit(item, option) for item in items)
 
 
-def _unit(value: Any) -> Unit:
+def _unit(value: Any, option: str) -> Unit:
     try:
+        if isinstance(value, bytes):
+            raise TypeError
         unit = value if isinstance(value, Unit) else Unit(tuple(value) if isinstance(value, list) else value)
     except (TypeError, ValueError):
-        raise OptionError(f'units: expected a unit such as "4 nm", a number or None, not {value!r}') from None
-    if not math.isfinite(unit.multiplier) or not _is_text(unit.base_unit):
-        raise OptionError(f"units: expected a finite number of a unit, not {value!r}")
+        raise OptionError(
+            f'{option}: expected a unit such as "4 nm", a number or None, not {value!r}'
+        ) from None
+    if not math.isfinite(unit.multiplier) or not is_text(unit.base_unit):
+        raise OptionError(f"{option}: expected a finite number of a unit, not {value!r}")
     return unit
 
 
-OPTIONS: Mapping[str, Callable[[Any], Any]] = {
-    "chunks": lambda value: read_sizes(value, "chunks"),
-    "shards": lambda value: None if value is False else read_sizes(value, "shards"),
-    "codec": read_codec,
+OPTIONS: Mapping[str, Callable[[Any, str], Any]] = {
+    "chunks": read_sizes,
+    "shards": lambda value, option: None if value is False else read_sizes(value, option),
+    "codec": lambda value, _: read_codec(value),
     "checksum": _flag,
-    "fill_value": lambda value: value,  # its data type says what it may be
-    "dtype": data_type,
-    "names": _names,
-    "units": _units,
+    "fill_value": lambda value, _: value,  # its data type says what it may be
+    "dtype": lambda value, _: data_type(value),
+    "dimension_names": read_names,
+    "dimension_units": read_units,
 }
 """Options of new arrays, with what reads them."""
 
-
-def _is_text(value: str) -> bool:
-    """Return True unless the text has half a surrogate pair, which UTF-8 can't hold."""
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+FORMER_NAMES = {"names": "dimension_names", "units": "dimension_units"}
 
 
 # -- sizes of one array -----------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from concurrent.futures import Executor
 from typing import Any, NamedTuple
 
 from chunkwise.copying.array_copy import ArrayCopy
-from chunkwise.copying.array_options import OPTIONS, array_options, for_format
+from chunkwise.copying.array_options import FORMER_NAMES, OPTIONS, array_options, for_format
 from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_plan import CopyPlan
 from chunkwise.copying.copy_source import source_at
@@ -21,6 +21,7 @@ from chunkwise.core.base.arguments import as_nbytes
 from chunkwise.core.trees.location import LocationLike, locate, located
 from chunkwise.core.trees.new_location import suggested_format
 from chunkwise.core.trees.tree import check_format
+from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension.inside import options_of
 
 __all__ = ["ArrayCopyReport", "copy", "plan_copy"]
@@ -54,7 +55,7 @@ class ArrayCopyReport(NamedTuple):
     notes: tuple[str, ...]
 
 
-@options_of(OPTIONS)
+@options_of((*OPTIONS, *FORMER_NAMES))
 def plan_copy(
     source: LocationLike,
     destination: LocationLike,
@@ -101,7 +102,7 @@ def plan_copy(
     return _prepare(source, destination, executor, format, options, how).passes
 
 
-@options_of(OPTIONS)
+@options_of((*OPTIONS, *FORMER_NAMES))
 def copy(
     source: LocationLike,
     destination: LocationLike,
@@ -229,8 +230,11 @@ def _prepare(
     plan: CopyPlan | None = None,
 ) -> ArrayCopy:
     options, workers = array_options(fields), workers_of(executor)
+    if plan is not None and not isinstance(plan, CopyPlan):
+        raise InvalidArgumentError(f"plan: expected the CopyPlan that plan_copy returned, not {plan!r}")
     if format is not None:
-        options = for_format(options, check_format(format))
+        format = check_format(format)
+        options = for_format(options, format)
     found, there = source_at(source), locate(destination)
     return ArrayCopy(
         found,

@@ -9,7 +9,7 @@ from functools import partial
 from math import prod
 from typing import Any, TypeAlias
 
-from chunkwise.copying.array_options import for_array, for_format
+from chunkwise.copying.array_options import for_array, for_format, option_of
 from chunkwise.copying.array_template import FINGERPRINT, ArrayTemplate
 from chunkwise.copying.compressor import parse_compressor
 from chunkwise.copying.copy_arrays import copy_arrays, delete_intermediates
@@ -251,7 +251,7 @@ def planned_job(
     except (InvalidArgumentError, UnsupportedError) as e:
         if isinstance(e, MisfitError):  # the values of this array
             raise
-        wrong = _wrong_options(source, destination, format, options, how)
+        wrong = [option_of(name) for name in _wrong_options(source, destination, format, options, how)]
         if not wrong:
             raise
         named = e.message.startswith(tuple(f"{name}: " for name in wrong))

@@ -12,7 +12,14 @@ from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.trees.attribute_value import has_non_finite, to_json_value
 from chunkwise.errors import LossWarning
 
-__all__ = ["array_left_out", "finite_attributes", "fitting_attributes", "is_loss", "warn_of_losses"]
+__all__ = [
+    "array_left_out",
+    "finite_attributes",
+    "fitting_attributes",
+    "is_loss",
+    "warn_caller",
+    "warn_of_losses",
+]
 
 _MOST_NAMED = 5
 
@@ -35,7 +42,12 @@ def warn_of_losses(losses: Sequence[tuple[str, str]]) -> None:
     if len(losses) > _MOST_NAMED:
         named.append(f"and {len(losses) - _MOST_NAMED} more")
     text = f"the copy lacks something of its source: {'; '.join(named)}"
-    warnings.warn(LossWarning(text, losses), stacklevel=_level_of_caller())
+    warn_caller(LossWarning(text, losses))
+
+
+def warn_caller(message: Warning | str, category: type[Warning] = UserWarning) -> None:
+    """Warn the caller of the library."""
+    warnings.warn(message, category, stacklevel=_level_of_caller())
 
 
 def _level_of_caller() -> int:

@@ -14,22 +14,30 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.copying.array_options import array_options, data_type, for_array, for_format, read_shape
+from chunkwise.copying.array_options import (
+    array_options,
+    check_named,
+    data_type,
+    for_array,
+    for_format,
+    read_shape,
+)
 from chunkwise.copying.array_template import ArrayTemplate
 from chunkwise.copying.compressor import parse_compressor
 from chunkwise.copying.new_array import NewArray
 from chunkwise.copying.target import target_spec
 from chunkwise.core.api.open import open as open_spec
 from chunkwise.core.api.tensorstore import TensorStore
+from chunkwise.core.base.arguments import check_flag
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.dtypes.data_type import DTypeLike
 from chunkwise.core.specs.codec_spec import CodecSpec
 from chunkwise.core.specs.schema import Schema
-from chunkwise.core.trees.attribute_value import NonFinite, attributes_to_json
+from chunkwise.core.trees.attribute_value import NonFinite, attributes_to_json, check_non_finite
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.new_location import check_free, check_replaceable
 from chunkwise.core.trees.replacement import replacing
-from chunkwise.errors import InvalidArgumentError
+from chunkwise.errors import InvalidArgumentError, OptionError
 
 __all__ = ["SCHEMA_OPTIONS", "new_array"]
 
@@ -67,6 +75,10 @@ def new_array(
     unknown = [name for name in schema_options if name not in SCHEMA_OPTIONS]
     if unknown:
         raise TypeError(f"create_array got an unexpected argument {unknown[0]!r}")
+    check_flag(overwrite, "overwrite")
+    check_non_finite(non_finite)
+    if not isinstance(metadata, Mapping):
+        raise OptionError(f"metadata: expected members of the metadata document, not {metadata!r}")
     template, rules = _template(shape, dtype, data, schema_options), tree_format(format)
     is_spec = isinstance(codec, CodecSpec)
     given = array_options(
@@ -76,8 +88,8 @@ def new_array(
             "codec": None if is_spec else codec,
             "checksum": checksum or None,
             "fill_value": fill_value,
-            "names": dimension_names,
-            "units": dimension_units,
+            "dimension_names": dimension_names,
+            "dimension_units": dimension_units,
         }
     )
     schema = schema_options.get("schema")
@@ -98,6 +110,7 @@ def new_array(
         raise InvalidArgumentError(
             "checksum: the codecs are given by `metadata`, `schema` or a CodecSpec, which can say it"
         )
+    check_named(given, given.get("dimension_names", ()), "the array")
     given = for_array(for_format(given, format), template)
     if rules.codecs.is_chain and "codecs" in metadata:
         given["codec"] = metadata["codecs"]

@@ -23,6 +23,7 @@ __all__ = [
     "as_sequence",
     "as_text",
     "check_choice",
+    "check_flag",
     "check_same_type",
     "is_text",
     "open_first",
@@ -110,6 +111,13 @@ def check_choice(value: object, name: str, choices: Collection[object]) -> None:
     if value not in choices:
         known = ", ".join(map(str, choices))
         raise InvalidArgumentError(f"{name}: expected one of {known}, not {value!r}")
+
+
+def check_flag(value: object, name: str) -> None:
+    """Raise InvalidArgumentError unless `value` is True or False, of NumPy or as a number too."""
+    is_flag = isinstance(value, bool | int) or type(value).__name__ in ("bool", "bool_")
+    if not is_flag or value not in (0, 1):
+        raise InvalidArgumentError(f"{name}: expected True or False, not {value!r}")
 
 
 def check_same_type(own: object, other: object) -> None:

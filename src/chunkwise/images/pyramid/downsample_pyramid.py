@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from chunkwise import Future, Promise, TensorStore, Unit
-from chunkwise.copying.array_options import array_options
+from chunkwise.copying.array_options import array_options, read_names, read_units
 from chunkwise.copying.executors import Workers, workers_of
 from chunkwise.copying.losses import warn_of_losses
 from chunkwise.copying.pictures import without_channel
@@ -20,7 +20,7 @@ from chunkwise.copying.progress import check_progress, shown_progress
 from chunkwise.copying.source import open_source
 from chunkwise.core.engine.unfinished import Change
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
-from chunkwise.extension.inside import as_nbytes, start_thread
+from chunkwise.extension.inside import as_nbytes, check_flag, start_thread
 from chunkwise.extension.trees import Location, LocationLike, locate, located, require_node
 from chunkwise.images.multiscale.array_axes import ArrayImage, image_of_array
 from chunkwise.images.pyramid.convention import CONVENTIONS, Convention, find_convention
@@ -232,11 +232,12 @@ def prepare_pyramid(
     limit = as_nbytes(memory, "memory")
     if not (name is None or isinstance(name, str)):
         raise InvalidArgumentError(f"name: expected text, not {name!r}")
-    given = array_options({"chunks": chunks, "codec": codec, "units": units, "names": axes})
+    given = array_options({"chunks": chunks, "codec": codec})
     if shards is not None:
         given |= array_options({"shards": shards})
-    named: tuple[str | None, ...] | None = given.pop("names", None)
-    sized: tuple[Unit | None, ...] | None = given.pop("units", None)
+    named = None if axes is None else read_names(axes, "axes")
+    sized = None if units is None else read_units(units, "units")
+    check_flag(verify, "verify")
     store, group, first, format = _places(array, destination)
     known = image_of_array(store)
     if first is not None and known.error is not None:
