@@ -225,10 +225,6 @@ def prepare_pyramid(
     progress: Callable[[PyramidProgress], object] | None = None,
 ) -> PyramidWriter:
     """Return the writer of a pyramid, without writing anything; see `downsample_pyramid`."""
-    if resume and overwrite:
-        raise InvalidArgumentError(
-            "resume goes on with an unfinished pyramid, overwrite starts again: choose one"
-        )
     limit = as_nbytes(memory, "memory")
     if not (name is None or isinstance(name, str)):
         raise InvalidArgumentError(f"name: expected text, not {name!r}")
@@ -237,7 +233,14 @@ def prepare_pyramid(
         given |= array_options({"shards": shards})
     named = None if axes is None else read_names(axes, "axes")
     sized = None if units is None else read_units(units, "units")
-    check_flag(verify, "verify")
+    for option, flag in (("resume", resume), ("overwrite", overwrite), ("verify", verify), ("sync", sync)):
+        check_flag(flag, option)
+    if labels is not None:
+        check_flag(labels, "labels")
+    if resume and overwrite:
+        raise InvalidArgumentError(
+            "resume goes on with an unfinished pyramid, overwrite starts again: choose one"
+        )
     store, group, first, format = _places(array, destination)
     known = image_of_array(store)
     if first is not None and known.error is not None:

@@ -11,8 +11,9 @@ from chunkwise import TensorStore, Unit
 from chunkwise.copying.array_options import check_named, for_array, for_format
 from chunkwise.copying.array_template import ArrayTemplate
 from chunkwise.copying.compressor import parse_compressor
-from chunkwise.core.driver.downsample.spec import check_method
+from chunkwise.core.driver.downsample.spec import METHODS
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.extension.inside import check_choice
 from chunkwise.extension.trees import tree_format
 from chunkwise.images.multiscale.array_axes import ArrayImage
 from chunkwise.images.multiscale.image_axes import ImageAxis, image_axes, slowest_first
@@ -63,7 +64,7 @@ def plan_pyramid(
     first_name: str | None = None,
 ) -> PyramidPlan:
     """Plan a pyramid of `array`, which is its first level itself if that has a name."""
-    check_method(options.method)
+    check_choice(options.method, "method", METHODS)
     if options.labels and options.method not in ("mode", "stride"):
         raise InvalidArgumentError(
             f'labels can be downsampled by "mode" or "stride": "{options.method}" would make new ones'
