@@ -29,11 +29,12 @@ from chunkwise.copying.target import target_spec
 from chunkwise.core.api.open import open as open_spec
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.arguments import check_flag
+from chunkwise.core.base.binding import dump
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.dtypes.data_type import DTypeLike
 from chunkwise.core.specs.codec_spec import CodecSpec
 from chunkwise.core.specs.schema import Schema
-from chunkwise.core.trees.attribute_value import NonFinite, attributes_to_json, check_non_finite
+from chunkwise.core.trees.attribute_value import NonFinite, attributes_to_json, check_non_finite, to_json_value
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.new_location import check_free, check_replaceable
 from chunkwise.core.trees.replacement import replacing
@@ -119,6 +120,10 @@ def new_array(
     elif "codec" not in given and rules.codecs.new_compressor and not codecs_given:
         given["codec"] = parse_compressor(rules.codecs.new_compressor)
     values = attributes_to_json(attributes, non_finite)
+    metadata = {
+        name: value if name == "fill_value" else to_json_value(value, f"metadata: {dump(name)}", non_finite)
+        for name, value in metadata.items()
+    }
     if rules.attributes_are_members:  # which the array is made with, and null is kept when asked for
         own_members = [n for n in values if n in rules.dimension_attributes or values[n] is None]
         metadata = {**{n: values.pop(n) for n in own_members}, **metadata}
