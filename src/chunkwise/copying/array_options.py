@@ -24,7 +24,7 @@ from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.dtypes.exact import exact_fill
 from chunkwise.core.specs.unit import Unit
 from chunkwise.core.trees.attribute_value import is_text
-from chunkwise.errors import OptionError
+from chunkwise.errors import ChunkwiseError, OptionError
 
 __all__ = [
     "FORMER_NAMES",
@@ -186,6 +186,8 @@ def data_type(dtype: Any) -> DataType:
     except (ValueError, TypeError):
         try:
             return DataType(np.dtype(dtype))
+        except ChunkwiseError as e:
+            raise OptionError(f"dtype: {e.message}") from None
         except (TypeError, ValueError):
             raise OptionError(f"dtype: there is no data type {dtype!r}") from None
 

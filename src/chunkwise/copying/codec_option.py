@@ -88,7 +88,7 @@ def codec_in(codec: Any, format: str) -> Any:
     try:
         if isinstance(codec, Compressor):
             found = compressor_to_json(codec, format)
-            for one in found if isinstance(found, list) else [found] if found else []:
+            for one in found if isinstance(found, list) else [found] if codec.name != "none" else []:
                 parse_codec(one, notation.format)
             return codec
         entries = codec if isinstance(codec, list) else [codec]
@@ -118,7 +118,7 @@ def _translated(entry: str | Mapping[str, JSON], notation: CodecNotation) -> Seq
             return [entry]
         entry = {"name": entry}
     if isinstance(entry.get(notation.name_member), str):
-        return [entry]
+        return [entry] if entry[notation.name_member] != notation.no_compressor else []
     member = next(name for name in _FORMAT_OF if isinstance(entry.get(name), str))
     format = _FORMAT_OF[member]
     entry = codec_to_json(parse_codec(dict(entry), format), format)  # with what is left out

@@ -34,7 +34,12 @@ from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.dtypes.data_type import DTypeLike
 from chunkwise.core.specs.codec_spec import CodecSpec
 from chunkwise.core.specs.schema import Schema
-from chunkwise.core.trees.attribute_value import NonFinite, attributes_to_json, check_non_finite, to_json_value
+from chunkwise.core.trees.attribute_value import (
+    NonFinite,
+    attributes_to_json,
+    check_non_finite,
+    to_json_value,
+)
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.new_location import check_free, check_replaceable
 from chunkwise.core.trees.replacement import replacing
