@@ -162,3 +162,35 @@ def test_a_wrong_option_is_named_and_nothing_is_changed(place, writer):
             if _tree(place) != before:
                 pytest.fail(f"{case} the tree has changed")
     assert not wrong, "\n".join(wrong)
+
+
+def test_what_fits_no_array_is_an_error_and_the_old_tree_stays(tmp_path):
+    """Without an option to blame: no array can be held by the format."""
+    cw.create_group(tmp_path / "a.zarr").create_array("c", np.zeros(3, "complex64"))
+    cw.create_group(tmp_path / "b.n5", format="n5").create_array("old", VALUES)
+    before = _tree(tmp_path)
+    with pytest.raises(ValueError, match=r"can hold none of the 1 arrays.*complex64"):
+        cw.copy_tree(tmp_path / "a.zarr", tmp_path / "b.n5", format="n5", overwrite=True)
+    assert _tree(tmp_path) == before
+
+
+@pytest.mark.parametrize("format", ["zarr3", "zarr2"])
+@pytest.mark.parametrize("value", [1.5, -1, 70000, np.float64(2.5), np.int64(-1), "x", float("inf")])
+def test_open_stores_no_other_fill_value(tmp_path, format, value):
+    driver = "zarr" if format == "zarr2" else format
+    place = {"driver": driver, "kvstore": {"driver": "file", "path": f"{tmp_path}/a/"}}
+    for spec, more in ((place, {"dtype": "uint16"}), ({**place, "dtype": "uint16"}, {})):
+        with pytest.raises((ValueError, OverflowError)):
+            cw.open(spec, create=True, shape=[2], fill_value=value, **more).result()
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("executor", ["threads:2", "processes:1"])
+def test_text_names_an_executor_as_on_the_command_line(tmp_path, executor):
+    cw.create_group(tmp_path / "a.zarr").create_array("a", VALUES)
+    cw.copy(tmp_path / "a.zarr/a", tmp_path / "b", executor=executor)
+    if executor == "threads:2":
+        cw.copy_tree(tmp_path / "a.zarr", tmp_path / "c", executor=executor)
+        assert not cw.diff(tmp_path / "a.zarr", tmp_path / "c", executor=executor)
+        assert not [report.bad for report in cw.verify(tmp_path / "c", executor=executor) if report.bad]
+    np.testing.assert_array_equal(cw.read(tmp_path / "b"), VALUES)

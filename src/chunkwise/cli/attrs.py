@@ -15,7 +15,7 @@ from chunkwise.core.trees.node_attributes import with_path
 from chunkwise.errors import NotFoundError
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import MISSING, dump, get_attribute, parse_attribute_path
-from chunkwise.extension.trees import Location, has_non_finite, locate, read_attributes, require_node
+from chunkwise.extension.trees import Location, locate, read_attributes, require_node
 
 __all__ = ["add_arguments", "run"]
 
@@ -109,13 +109,6 @@ def _set(location: Location, pairs: list[tuple[str, JSON]]) -> None:
                 stored = with_path(stored, key, value, keep_nulls=keeps_null)
         return stored
 
-    # In a document of their own, only readers of attributes meet them.
-    if not node.rules.attributes_key and any(has_non_finite(value) for _, value in pairs):
-        key = next(key for key, value in pairs if has_non_finite(value))
-        raise UsageError(
-            f'attrs set "{key}": JSON has no infinities and no NaN, and strict readers could not open '
-            f"{location.text} any more; write text, such as '\"Infinity\"'"
-        )
     Attributes(node, non_finite="literal").change(change)
 
 

@@ -7,6 +7,8 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from math import isfinite
+from typing import NoReturn
 
 from chunkwise import Unit
 from chunkwise.cli.command import UsageError
@@ -119,10 +121,14 @@ def parse_codec(text: str) -> JSON:
 def parse_json(text: str, what: str) -> JSON:
     """Parse JSON; raise UsageError if it is invalid."""
 
-    def refuse(name: str) -> None:
+    def refuse(name: str) -> NoReturn:
         raise ValueError(f"JSON has no {name}")
 
+    def number(text: str) -> float:
+        found = float(text)
+        return found if isfinite(found) else refuse(f"{text}: a number has 64 bits")
+
     try:
-        return json.loads(text, parse_constant=refuse)
+        return json.loads(text, parse_constant=refuse, parse_float=number)
     except (ValueError, RecursionError) as e:
         raise UsageError(f"{what}: expected JSON, but received {text!r} ({e})") from None

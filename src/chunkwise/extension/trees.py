@@ -8,7 +8,7 @@ from __future__ import annotations
 from chunkwise.core.arrays.chunked import ChunkedArray
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import DRIVERS, FORMATS, tree_format
-from chunkwise.core.trees.attribute_value import NonFinite, check_non_finite, has_non_finite, to_json_value
+from chunkwise.core.trees.attribute_value import NonFinite, check_non_finite, to_json_value
 from chunkwise.core.trees.attributes import (
     node_attributes,
     read_attributes,
@@ -80,7 +80,6 @@ __all__ = [
     "dump_like",
     "find_documented",
     "find_node",
-    "has_non_finite",
     "inside_file",
     "is_consolidated",
     "is_declared",
