@@ -20,9 +20,9 @@ from chunkwise.extension.inside import as_nbytes, parse_unit
 __all__ = [
     "add_memory",
     "add_on",
+    "parse_chunk_sizes",
     "parse_codec",
     "parse_json",
-    "parse_named_sizes",
     "parse_names",
     "parse_nbytes",
     "parse_sizes",
@@ -80,14 +80,26 @@ def parse_sizes(text: str, name: str, *, lowest: int = 1) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-def parse_named_sizes(text: str, name: str) -> tuple[int, ...] | dict[str, int]:
-    """Parse sizes as `parse_sizes` does, or by dimension name, such as ``time=90,lat=8``."""
+def parse_chunk_sizes(text: str, name: str) -> int | str | tuple[int, ...] | dict[str, int]:
+    """Parse sizes of chunks: ``64,64,-1``, ``64`` for all dimensions, ``auto``, or ``time=90,lat=8``.
+
+    -1 stands for a whole dimension.
+    """
+    words = _SEPARATORS.split(text.strip().strip("()[]").strip().removesuffix(","))
+    if text.strip() == "auto":
+        return "auto"
+    if "=" not in text and "-1" in words:
+        given = [word for word in words if word != "-1"]
+        sizes = iter(parse_sizes(",".join(given), name) if given else ())
+        found = tuple(-1 if word == "-1" else next(sizes) for word in words)
+        return found if len(found) > 1 else found[0]
     if "=" not in text:
-        return parse_sizes(text, name)
+        found = parse_sizes(text, name)
+        return found[0] if len(found) == 1 else found
     out: dict[str, int] = {}
     for part in text.split(","):
         dimension, _, size = (word.strip() for word in part.rpartition("="))
-        if not dimension or not (size.isascii() and size.isdigit()) or int(size) < 1:
+        if not dimension or not (size == "-1" or (size.isascii() and size.isdigit() and int(size))):
             raise UsageError(
                 f"--{name}: expected sizes of at least 1 by dimension name, such as time=90,lat=8, "
                 f'but received "{text}"'

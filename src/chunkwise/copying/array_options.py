@@ -98,7 +98,8 @@ def for_array(options: Mapping[str, Any], template: ArrayTemplate) -> dict[str, 
     itemsize = max(1, dtype.memory_dtype.itemsize)
     chunks = template.chunks
     if "chunks" in out:
-        wanted = _by_dimension("chunks", out["chunks"], names, rank, template.chunks)
+        others = template.chunks or (None if template.format else [_AUTO] * rank)
+        wanted = _by_dimension("chunks", out["chunks"], names, rank, others)
         if wanted is None:
             del out["chunks"]
         else:
@@ -257,7 +258,7 @@ def _for_rank(option: str, values: Sequence[Any], rank: int) -> tuple[Any, ...]:
 
 
 def _by_dimension(
-    option: str, sizes: Sizes, names: Sequence[str | None], rank: int, before: Sequence[int] | None
+    option: str, sizes: Sizes, names: Sequence[str | None], rank: int, before: Sequence[int | str] | None
 ) -> list[int | str] | None:
     """Return one size for each dimension; None if none of them has one of the names."""
     if isinstance(sizes, str | int):
