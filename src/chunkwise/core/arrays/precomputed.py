@@ -10,7 +10,7 @@ from chunkwise.core.arrays.chunked import ChunkedArray
 from chunkwise.core.arrays.metadata_observers import wrapped
 from chunkwise.core.arrays.protocol import ResizeRequest, StorageStatistics, WrapStore
 from chunkwise.core.arrays.resources import cached
-from chunkwise.core.arrays.shared_metadata import SharedMetadata
+from chunkwise.core.arrays.shared_metadata import shared_with
 from chunkwise.core.driver.chunked.open_flow import Opened
 from chunkwise.core.driver.flow import run
 from chunkwise.core.driver.neuroglancer_precomputed.format import PrecomputedMetadata, scale_directory
@@ -75,6 +75,7 @@ class PrecomputedArray(ChunkedArray):
 
     def write_from(self, transform: IndexTransform, source: npt.NDArray[Any]) -> WriteFutures:
         """Write `source` to the selection of a bounded `transform`."""
+        self._depend()
         onto = self._onto.compose(transform)
         if not isinstance(self._chunks, ShardedStore):
             done = self._write(self._chunks, onto, source)
@@ -125,10 +126,11 @@ def open_precomputed(
     array = PrecomputedArray(
         spec,
         request,
-        SharedMetadata(opened),
+        shared_with(spec.metadata_pool, store, request, opened, pending=wrap is not None),
+        opened,
         stored,
         pool_of(spec.resource("data_copy_concurrency")),
         readable=readable,
         writable=writable,
     )
-    return array if wrap is None else array.over(seen, opened, wrap)
+    return array if wrap is None else array.inside(seen, opened, wrap)
