@@ -42,8 +42,8 @@ def read_codec(value: Any) -> Any:
             raise OptionError(_named(e.message)) from None
     if isinstance(value, Compressor):
         return value
-    if isinstance(value, CodecSpec):
-        described = value.to_json()
+    if isinstance(value, CodecSpec) or (isinstance(value, Mapping) and "driver" in value):
+        described = value.to_json() if isinstance(value, CodecSpec) else value
         for member in ("codecs", "compressor", "compression"):
             if member in described:
                 return described[member] or Compressor("none")
