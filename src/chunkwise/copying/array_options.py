@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from chunkwise.copying.array_template import ArrayTemplate
-from chunkwise.copying.codec_option import codec_in, read_codec
+from chunkwise.copying.codec_option import CODEC_PARTS, codec_in, codec_of_parts, read_codec
 from chunkwise.copying.losses import warn_caller
 from chunkwise.core.base.arguments import as_integer, as_items, check_flag
 from chunkwise.core.base.binding import dump
@@ -29,6 +29,7 @@ from chunkwise.errors import ChunkwiseError, OptionError
 __all__ = [
     "FORMER_NAMES",
     "OPTIONS",
+    "OTHER_NAMES",
     "array_options",
     "auto_chunks",
     "check_named",
@@ -60,16 +61,24 @@ def array_options(given: Mapping[str, Any]) -> dict[str, Any]:
     ``None`` stands for an option that isn't given, but for ``shards``, where it means that there are none.
     """
     out: dict[str, Any] = {}
+    parts: dict[str, Any] = {}
     for name, value in given.items():
         if name in FORMER_NAMES:
             warn_caller(f"the option {name} is called {FORMER_NAMES[name]} now", DeprecationWarning)
             name = FORMER_NAMES[name]
+        if name in CODEC_PARTS:
+            parts[name] = value
+            continue
         if name not in OPTIONS:
             raise OptionError(f"options: expected some of {', '.join(OPTIONS)}, not {name!r}")
         if name in out:
             raise OptionError(f"{name}: given twice, by its present name and the former one")
         if value is not None or name == "shards":
             out[name] = None if value is None else OPTIONS[name](value, name)
+    if parts and "codec" in out:
+        raise OptionError(f"{next(iter(parts))}: given twice, as codec too")
+    if parts and (codec := codec_of_parts(parts)) is not None:
+        out["codec"] = read_codec(codec)
     return out
 
 
@@ -246,6 +255,9 @@ OPTIONS: Mapping[str, Callable[[Any, str], Any]] = {
 """Options of new arrays, with what reads them."""
 
 FORMER_NAMES = {"names": "dimension_names", "units": "dimension_units"}
+
+OTHER_NAMES = (*FORMER_NAMES, *CODEC_PARTS)
+"""Names by which options are taken too."""
 
 
 # -- sizes of one array -----------------------------------------------------------------------------

@@ -22,7 +22,10 @@ from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.specs.codec_spec import CodecSpec
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OptionError
 
-__all__ = ["codec_in", "read_codec"]
+__all__ = ["CODEC_PARTS", "codec_in", "codec_of_parts", "read_codec"]
+
+CODEC_PARTS = ("compressor", "compressors", "filters", "serializer")
+"""Arguments in which zarr-python takes what `codec` says."""
 
 _FORMS = (
     'text such as "zstd:5" or "none", JSON in the words of a format, a codec of numcodecs or zarr.codecs, or '
@@ -51,6 +54,28 @@ def read_codec(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [one if isinstance(one, str) else _described(one) for one in value]
     return _described(value)
+
+
+def codec_of_parts(parts: Mapping[str, Any]) -> Any:
+    """Return what `read_codec` takes, from the arguments of zarr-python; None if all are left to the format.
+
+    Those are ``compressor`` or ``compressors``, ``filters`` and ``serializer``.
+    """
+    if "compressor" in parts and "compressors" in parts:
+        raise OptionError("compressor: given twice, as compressors too")
+    found: dict[str, list[Any]] = {}
+    for name, value in parts.items():
+        is_auto = isinstance(value, str) and value == "auto"
+        several = isinstance(value, list | tuple) and name != "serializer"
+        if isinstance(value, bool) or (name == "serializer" and isinstance(value, list | tuple)):
+            raise OptionError(f"{name}: expected {_FORMS}, not {value!r}")
+        found[name] = [] if value is None or is_auto else list(value) if several else [value]
+    filters, serializer = found.get("filters", []), found.get("serializer", [])
+    compressors = found.get("compressor", found.get("compressors", []))
+    if filters or serializer or len(compressors) > 1:
+        return [*filters, *serializer, *compressors]
+    says_none = any(parts.get(name, "auto") in (None, (), []) for name in ("compressor", "compressors"))
+    return compressors[0] if compressors else "none" if says_none else None
 
 
 def _described(value: Any) -> dict[str, JSON]:

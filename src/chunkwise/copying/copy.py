@@ -8,7 +8,7 @@ from concurrent.futures import Executor
 from typing import Any, NamedTuple
 
 from chunkwise.copying.array_copy import ArrayCopy
-from chunkwise.copying.array_options import FORMER_NAMES, OPTIONS, array_options, for_format
+from chunkwise.copying.array_options import OPTIONS, OTHER_NAMES, array_options, for_format
 from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_plan import CopyPlan
 from chunkwise.copying.copy_source import source_at
@@ -55,7 +55,7 @@ class ArrayCopyReport(NamedTuple):
     notes: tuple[str, ...]
 
 
-@options_of((*OPTIONS, *FORMER_NAMES))
+@options_of((*OPTIONS, *OTHER_NAMES))
 def plan_copy(
     source: LocationLike,
     destination: LocationLike,
@@ -102,7 +102,7 @@ def plan_copy(
     return _prepare(source, destination, executor, format, options, how).passes
 
 
-@options_of((*OPTIONS, *FORMER_NAMES))
+@options_of((*OPTIONS, *OTHER_NAMES))
 def copy(
     source: LocationLike,
     destination: LocationLike,

@@ -17,6 +17,7 @@ from chunkwise.copying.array_options import (
     for_format,
 )
 from chunkwise.copying.array_template import ArrayTemplate
+from chunkwise.copying.codec_option import CODEC_PARTS
 from chunkwise.copying.compressor import Compressor
 from chunkwise.copying.target import target_spec
 from chunkwise.dask.reads import reads_of
@@ -81,8 +82,7 @@ def create_and_write(
 
 def is_array_option(name: str, value: Any) -> bool:
     """Return True for an option of `create_array`; False for a codec that is TensorStore's."""
-    is_codec_spec = isinstance(value, CodecSpec) or (isinstance(value, Mapping) and "driver" in value)
-    return name in OPTIONS and name != "dtype" and not (name == "codec" and is_codec_spec)
+    return name in (*OPTIONS, *CODEC_PARTS) and name != "dtype" and not isinstance(value, CodecSpec)
 
 
 def block_shape(source: Any) -> tuple[int, ...]:

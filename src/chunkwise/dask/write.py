@@ -18,6 +18,7 @@ from uuid import uuid4
 from chunkwise import ChunkLayout, Spec, TensorStore
 from chunkwise import open as open_array
 from chunkwise.copying.array_options import OPTIONS
+from chunkwise.copying.codec_option import CODEC_PARTS
 from chunkwise.copying.overlap import places
 from chunkwise.dask.box_writes import BoxWrites
 from chunkwise.dask.in_place import Written, check_sources, ranges_of
@@ -248,7 +249,7 @@ def from_dask(
 ) -> TensorStore | tuple[TensorStore, Delayed]: ...
 
 
-@options_of(open_array, OPTIONS)
+@options_of(open_array, OPTIONS, CODEC_PARTS)
 def from_dask(
     source: Array,
     spec: SpecLike,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from typing import Any
 
-from chunkwise.copying.array_options import FORMER_NAMES, OPTIONS
+from chunkwise.copying.array_options import OPTIONS, OTHER_NAMES
 from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_report import CopyReport
 from chunkwise.copying.copy_source import check_apart
@@ -33,7 +33,7 @@ from chunkwise.groups.open_group import open_group
 __all__ = ["copy_tree", "prepare_tree_copy"]
 
 
-@options_of((*OPTIONS, *FORMER_NAMES))
+@options_of((*OPTIONS, *OTHER_NAMES))
 def copy_tree(
     source: LocationLike,
     destination: LocationLike,

@@ -23,6 +23,7 @@ from chunkwise.copying.array_options import (
     read_shape,
 )
 from chunkwise.copying.array_template import ArrayTemplate
+from chunkwise.copying.codec_option import CODEC_PARTS
 from chunkwise.copying.compressor import parse_compressor
 from chunkwise.copying.new_array import NewArray
 from chunkwise.copying.target import target_spec
@@ -78,6 +79,8 @@ def new_array(
     """Make an array at `location`; see `Group.create_array` for most parameters."""
     # `look` raises, before anything is changed, if there can't be an array here.  `make_parents` is told
     # whether it is an array of text; it makes the groups above and returns them.
+    parts = {name: value for name, value in schema_options.items() if name in CODEC_PARTS}
+    schema_options = {name: value for name, value in schema_options.items() if name not in parts}
     unknown = [name for name in schema_options if name not in SCHEMA_OPTIONS]
     if unknown:
         raise TypeError(f"create_array got an unexpected argument {unknown[0]!r}")
@@ -96,6 +99,7 @@ def new_array(
             "fill_value": fill_value,
             "dimension_names": dimension_names,
             "dimension_units": dimension_units,
+            **parts,
         }
     )
     schema = schema_options.get("schema")

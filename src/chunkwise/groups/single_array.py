@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from chunkwise.copying.codec_option import CODEC_PARTS
 from chunkwise.copying.new_array import open_array as open_at
 from chunkwise.copying.source import Place, open_source
 from chunkwise.core.api.open import open as open_spec
@@ -33,7 +34,7 @@ from chunkwise.groups.new_array import new_array
 __all__ = ["create_array", "open_array", "read"]
 
 
-@options_of(("schema", "domain", "rank", "chunk_layout"))
+@options_of(("schema", "domain", "rank", "chunk_layout"), CODEC_PARTS)
 def create_array(
     place: LocationLike,
     data: Any = None,
