@@ -17,7 +17,7 @@ from chunkwise.copying.compressor import (
 )
 from chunkwise.core.base.binding import JSON, dump
 from chunkwise.core.codec.codec_json import codec_to_json, parse_codec
-from chunkwise.core.codec.notation import CodecNotation
+from chunkwise.core.codec.notation import CodecNotation, notation_of
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.specs.codec_spec import CodecSpec
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OptionError
@@ -142,10 +142,13 @@ def _translated(entry: str | Mapping[str, JSON], notation: CodecNotation) -> Seq
         if notation.is_chain:
             return [entry]
         entry = {"name": entry}
-    if isinstance(entry.get(notation.name_member), str):
-        return [entry] if entry[notation.name_member] != notation.no_compressor else []
-    member = next(name for name in _FORMAT_OF if isinstance(entry.get(name), str))
+    own = notation.name_member
+    member = next(name for name in (own, *_FORMAT_OF) if isinstance(entry.get(name), str))
+    if member == own and entry[own] != notation.no_compressor:
+        return [entry]
     format = _FORMAT_OF[member]
+    if entry[member] == notation_of(format).no_compressor:
+        return []
     entry = codec_to_json(parse_codec(dict(entry), format), format)  # with what is left out
     name, options = str(entry[member]), {key: value for key, value in entry.items() if key != member}
     if member == "name":

@@ -117,7 +117,7 @@ def _exactly(value: Any, element: np.dtype[Any]) -> Any:
 
 def _asked(encoded: Encoded, template: ArrayTemplate, format: str) -> dict[str, Any]:
     """Return the fields of a template that an encoding asks for."""
-    options = {name: encoded.layout[name] for name in ARRAY_LAYOUT if encoded.layout.get(name) is not None}
+    options = {name: encoded.layout[name] for name in ARRAY_LAYOUT if name in encoded.layout}
     given = array_options(options)
     check_named(given, template.names, "the variable")
     if given.get("shards") is not None:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from chunkwise.copying.codec_option import CODEC_PARTS
 from chunkwise.errors import InvalidArgumentError, OptionError, prefix
 from chunkwise.extension.inside import load
 from chunkwise.extension.trees import FILL_VALUE, NonFinite, marker_to_json, to_json_value, tree_format
@@ -27,7 +28,7 @@ __all__ = [
     "with_check",
 ]
 
-ARRAY_LAYOUT = ("chunks", "shards", "codec", "checksum")
+ARRAY_LAYOUT = ("chunks", "shards", "codec", "checksum", *CODEC_PARTS)
 """Members of an encoding that are options of new arrays."""
 
 LAYOUT = (*ARRAY_LAYOUT, "fill_value")
@@ -41,8 +42,7 @@ _CODED = (*PACKING, "dtype", "units", "calendar", FILL_VALUE, "missing_value", "
 # Members that xarray and its engines leave in an encoding, without use here.
 _CODEC = 'instead of a compressor and filters write "codec": "zstd:5", "gzip:4" or "blosc:lz4:5:shuffle"'
 _INSTEAD = {
-    **dict.fromkeys(("compressor", "compressors", "filters", "serializer", "compression"), _CODEC),
-    **dict.fromkeys(("zlib", "complevel", "shuffle", "szip", "zstd", "blosc", "compression_opts"), _CODEC),
+    **dict.fromkeys(("compression", "zlib", "complevel", "shuffle", "szip", "zstd", "blosc", "compression_opts"), _CODEC),
     **dict.fromkeys(("chunksizes", "contiguous"), 'instead of "chunksizes" write "chunks"'),
 }
 """What to write instead of the members of zarr-python and netCDF4."""

@@ -19,6 +19,8 @@ _NUMBERS = "iufcb"
 
 def exact_fill(value: Any, dtype: DataType) -> npt.NDArray[Any]:
     """Return a fill value as an array without dimensions; raise OptionError unless `dtype` can hold it."""
+    if isinstance(value, np.ndarray) and not value.ndim:
+        value = value[()]
     try:
         out = as_array(value, dtype).reshape(())
     except (ValueError, OverflowError, TypeError, InvalidArgumentError) as e:
