@@ -125,8 +125,7 @@ def for_array(options: Mapping[str, Any], template: ArrayTemplate) -> dict[str, 
     if shards is None or chunks is None or not {"chunks", "shards"} & out.keys():
         return out
     if any(outer % inner for outer, inner in zip(shards, chunks, strict=True)):
-        name = "shards" if "shards" in out else "chunks"
-        raise OptionError(f"{name}: shards of {list(shards)} can't be divided into chunks of {list(chunks)}")
+        raise OptionError(f"shards of {list(shards)} can't be divided into chunks of {list(chunks)}")
     return out
 
 

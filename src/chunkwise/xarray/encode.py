@@ -42,7 +42,9 @@ _CODED = (*PACKING, "dtype", "units", "calendar", FILL_VALUE, "missing_value", "
 # Members that xarray and its engines leave in an encoding, without use here.
 _CODEC = 'instead of a compressor and filters write "codec": "zstd:5", "gzip:4" or "blosc:lz4:5:shuffle"'
 _INSTEAD = {
-    **dict.fromkeys(("compression", "zlib", "complevel", "shuffle", "szip", "zstd", "blosc", "compression_opts"), _CODEC),
+    **dict.fromkeys(
+        ("compression", "zlib", "complevel", "shuffle", "szip", "zstd", "blosc", "compression_opts"), _CODEC
+    ),
     **dict.fromkeys(("chunksizes", "contiguous"), 'instead of "chunksizes" write "chunks"'),
 }
 """What to write instead of the members of zarr-python and netCDF4."""
