@@ -18,7 +18,7 @@ from chunkwise.copying.quantities import format_nbytes, format_pace, plural
 from chunkwise.copying.tree_copy import TreeCopy
 from chunkwise.copying.tree_plan import TreePlan
 from chunkwise.extension import JSON
-from chunkwise.extension.trees import Location, require_node
+from chunkwise.extension.trees import Location, require_node, tree_format
 from chunkwise.groups.copy_tree import prepare_tree_copy
 
 __all__ = ["copy_options", "run_copy_tree", "run_copy_volume", "run_shown", "show_copy", "show_left"]
@@ -37,7 +37,7 @@ def run_copy_tree(arguments: argparse.Namespace, source: Location, destination: 
     format = "n5" if for_viewer else choose_format(arguments, destination, root.own_format or "zarr3")
     to_ngff = _is_to_ngff(arguments, root.location, root.format, format)
     _check_options(arguments)
-    if arguments.layout == "ome-zarr" and format not in ("zarr3", "zarr2"):
+    if arguments.layout == "ome-zarr" and tree_format(format).has_containers:
         raise UsageError(f"--layout ome-zarr is Zarr, not {format}: --format zarr3 or zarr2")
     if to_ngff or arguments.layout is not None:
         return _copy_image(arguments, root.location, destination, format if to_ngff else "n5")

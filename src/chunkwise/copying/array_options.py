@@ -21,7 +21,7 @@ from chunkwise.core.base.arguments import as_integer, as_items, check_flag
 from chunkwise.core.base.binding import dump
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.dtypes.data_type import DataType
-from chunkwise.core.dtypes.exact import exact_fill
+from chunkwise.core.dtypes.fill_value import exact_fill
 from chunkwise.core.specs.unit import Unit
 from chunkwise.core.trees.attribute_value import is_text
 from chunkwise.errors import ChunkwiseError, OptionError
@@ -30,6 +30,7 @@ __all__ = [
     "FORMER_NAMES",
     "OPTIONS",
     "OTHER_NAMES",
+    "Sizes",
     "array_options",
     "auto_chunks",
     "check_named",
@@ -43,8 +44,14 @@ __all__ = [
     "read_units",
 ]
 
-Sizes: TypeAlias = "int | str | tuple[int | str, ...] | dict[str, int | str]"
-"""``"auto"``, one size for all dimensions, one for each, or sizes by name; -1 is the whole dimension."""
+Size: TypeAlias = int | str | None
+Sizes: TypeAlias = int | str | Sequence[Size] | Mapping[str, Size]
+"""Sizes of chunks or shards: one for all dimensions, one for each, by name, or "auto".
+
+-1 and None are a whole dimension.
+"""
+
+_Read: TypeAlias = int | str | tuple[int | str, ...] | dict[str, int | str]
 
 _AUTO = "auto"
 _TARGET_NBYTES = 1 << 20  # of a chunk
@@ -157,8 +164,8 @@ def read_shape(value: Any) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-def read_sizes(value: Any, option: str) -> Sizes:
-    """Return sizes of chunks or shards in one of the forms of `Sizes`."""
+def read_sizes(value: Any, option: str) -> _Read:
+    """Return sizes of chunks or shards without None; True stands for "auto", False for whole dimensions."""
     if isinstance(value, bool | np.bool_):
         return _AUTO if value else -1
     if isinstance(value, str) and value == _AUTO:
@@ -269,7 +276,7 @@ def _for_rank(option: str, values: Sequence[Any], rank: int) -> tuple[Any, ...]:
 
 
 def _by_dimension(
-    option: str, sizes: Sizes, names: Sequence[str | None], rank: int, before: Sequence[int | str] | None
+    option: str, sizes: _Read, names: Sequence[str | None], rank: int, before: Sequence[int | str] | None
 ) -> list[int | str] | None:
     """Return one size for each dimension; None if none of them has one of the names."""
     if isinstance(sizes, str | int):

@@ -17,9 +17,8 @@ from chunkwise.copying.compressor import (
 )
 from chunkwise.core.base.binding import JSON, dump
 from chunkwise.core.codec.codec_json import codec_to_json, parse_codec
-from chunkwise.core.codec.notation import CodecNotation, notation_of
+from chunkwise.core.driver.tree_format import TreeFormat
 from chunkwise.core.driver.tree_formats import tree_format
-from chunkwise.core.specs.codec_spec import CodecSpec
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OptionError
 
 __all__ = ["CODEC_PARTS", "codec_in", "codec_of_parts", "read_codec"]
@@ -45,8 +44,9 @@ def read_codec(value: Any) -> Any:
             raise OptionError(_named(e.message)) from None
     if isinstance(value, Compressor):
         return value
-    if isinstance(value, CodecSpec) or (isinstance(value, Mapping) and "driver" in value):
-        described = value.to_json() if isinstance(value, CodecSpec) else value
+    to_json = getattr(value, "to_json", None)  # of a CodecSpec
+    described = to_json() if callable(to_json) else value
+    if isinstance(described, Mapping) and "driver" in described:
         for member in ("codecs", "compressor", "compression"):
             if member in described:
                 return described[member] or Compressor("none")
@@ -109,7 +109,8 @@ def _plain(value: Any) -> Any:
 
 def codec_in(codec: Any, format: str) -> Any:
     """Return what `read_codec` has read in the words of `format`; raise OptionError if it has none."""
-    notation = tree_format(format).codecs
+    rules = tree_format(format)
+    notation = rules.codecs
     try:
         if isinstance(codec, Compressor):
             found = compressor_to_json(codec, format)
@@ -117,7 +118,7 @@ def codec_in(codec: Any, format: str) -> Any:
                 parse_codec(one, notation.format)
             return codec
         entries = codec if isinstance(codec, list) else [codec]
-        out = [translated for one in entries for translated in _translated(one, notation)]
+        out = [translated for one in entries for translated in _translated(one, rules)]
         for one in out:
             parse_codec(one, notation.format)
     except ChunkwiseError as e:
@@ -136,8 +137,9 @@ def _named(message: str) -> str:
     return message if message.startswith(("codec ", "codec:")) else f"codec: {message}"
 
 
-def _translated(entry: str | Mapping[str, JSON], notation: CodecNotation) -> Sequence[JSON]:
+def _translated(entry: str | Mapping[str, JSON], rules: TreeFormat) -> Sequence[JSON]:
     """Return the codecs of a format that an entry of any format stands for: one, or none."""
+    notation = rules.codecs
     if isinstance(entry, str):
         if notation.is_chain:
             return [entry]
@@ -147,7 +149,7 @@ def _translated(entry: str | Mapping[str, JSON], notation: CodecNotation) -> Seq
     if member == own and entry[own] != notation.no_compressor:
         return [entry]
     format = _FORMAT_OF[member]
-    if entry[member] == notation_of(format).no_compressor:
+    if entry[member] == tree_format(format).codecs.no_compressor:
         return []
     entry = codec_to_json(parse_codec(dict(entry), format), format)  # with what is left out
     name, options = str(entry[member]), {key: value for key, value in entry.items() if key != member}
@@ -156,11 +158,11 @@ def _translated(entry: str | Mapping[str, JSON], notation: CodecNotation) -> Seq
         if name == "bytes" and options.get("endian", "little") == "little":
             return []  # as elements lie in all formats but for N5, which has an order of its own
     known = compressor_from_json([entry] if member == "name" else entry, format)
-    if known is not None and (found := _the_same(known, name, options, member, notation)) is not None:
+    if known is not None and (found := _the_same(known, options, format, rules)) is not None:
         return found
     if member == "id" and notation.is_chain:
         return [{"name": f"numcodecs.{name}", "configuration": options}]
-    if notation.format == "zarr2" and name.startswith("numcodecs."):
+    if notation.has_numcodecs_options and name.startswith("numcodecs."):
         return [{"id": name.removeprefix("numcodecs."), **options}]
     raise OptionError(
         f"codec: {dump(entry)} is in the words of {format}, and means nothing in "
@@ -169,22 +171,22 @@ def _translated(entry: str | Mapping[str, JSON], notation: CodecNotation) -> Seq
 
 
 def _the_same(
-    known: Compressor, name: str, options: Mapping[str, JSON], member: str, notation: CodecNotation
+    known: Compressor, options: Mapping[str, JSON], format: str, rules: TreeFormat
 ) -> Sequence[JSON] | None:
-    """Return a compressor in another notation; None if it has options that would be lost."""
-    back = compressor_to_json(known, _FORMAT_OF[member])
+    """Return a compressor with the `options` of a format in another; None if some would be lost."""
+    back, notation = compressor_to_json(known, format), rules.codecs
     described = (back[0]["configuration"] if isinstance(back, list) else back) if back else {}
-    kept = {key: value for key, value in options.items() if key not in ("typesize", "must_understand")}
-    checksum = kept.pop("checksum", False) if known.name == "zstd" else False
+    kept = {key: value for key, value in options.items() if key != "typesize"}
+    checksum = kept.pop("checksum", False)
     for key, value in kept.items():
         is_default = value is None or (key == "level" and value == -1)
         if not is_default and described.get(key, _IMPLIED.get(key)) != value:
             return None
-    found = compressor_to_json(known, notation.format)
+    found = compressor_to_json(known, rules.name)
     out = found if isinstance(found, list) else [found] if found else []
-    if checksum and out:
-        target = out[0]["configuration"] if notation.is_chain else out[0]
-        if notation.format == "n5":
+    if checksum:
+        own = out[0]["configuration"] if notation.is_chain else out[0]
+        own["checksum"] = True
+        if not parse_codec(out[0], notation.format).writes_checksum:
             return None
-        target["checksum"] = True
     return out

@@ -163,8 +163,9 @@ def copy(
         server.
     **options
         Properties of the copy that differ from the source: ``chunks``, ``shards``, ``codec``, ``checksum``,
-        ``fill_value``, ``dtype``.  ``chunks`` and ``shards`` may be by dimension name: ``{"time": 90}``
-        leaves the other dimensions as they are.
+        ``fill_value``, ``dtype``, ``dimension_names``, ``dimension_units``, in the forms of `create_array`.
+        Sizes by dimension name, as in ``{"time": 90}``, leave the other dimensions as they are.  No option
+        moves elements.
 
     Returns
     -------

@@ -93,9 +93,10 @@ def copy_tree(
         server.
     **options
         Properties of the arrays that differ from the source: ``chunks``, ``shards``, ``codec``, ``checksum``,
-        ``fill_value``, ``dtype``.  ``chunks`` and ``shards`` by dimension name, such as ``{"time": 90, "x":
-        8}``, apply to each array that has dimensions of these names; other dimensions and arrays keep theirs.
-        A sequence of sizes has to fit all arrays.
+        ``fill_value``, ``dtype``, ``dimension_names``, ``dimension_units``, as for `chunkwise.copy`.  Sizes
+        by dimension name, such as ``{"time": 90, "x": 8}``, apply to each array that has dimensions of these
+        names; other dimensions and arrays keep theirs.  An option that an array can't have is an error, and
+        nothing is written.
 
     Returns
     -------

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.copying.array_options import (
+    Sizes,
     array_options,
     check_named,
     data_type,
@@ -61,8 +62,8 @@ def new_array(
     shape: Sequence[int] | None,
     dtype: DTypeLike | None,
     data: Any,
-    chunks: Sequence[int] | str | None,
-    shards: Sequence[int] | None,
+    chunks: Sizes | None,
+    shards: Sizes | None,
     codec: Any,
     checksum: bool,
     fill_value: npt.ArrayLike | None,

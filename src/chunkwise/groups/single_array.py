@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from chunkwise.copying.array_options import Sizes
 from chunkwise.copying.codec_option import CODEC_PARTS
 from chunkwise.copying.new_array import open_array as open_at
 from chunkwise.copying.source import Place, open_source
@@ -41,8 +42,8 @@ def create_array(
     *,
     shape: Sequence[int] | int | None = None,
     dtype: Any = None,
-    chunks: Sequence[int] | str | None = "auto",
-    shards: Sequence[int] | None = None,
+    chunks: Sizes | None = "auto",
+    shards: Sizes | None = None,
     codec: Any = None,
     checksum: bool = False,
     fill_value: Any = None,
@@ -81,7 +82,8 @@ def create_array(
     dimension_names, dimension_units, attributes, metadata
         As for `Group.create_array`.
     **schema_options
-        ``schema``, ``domain``, ``rank`` and ``chunk_layout``; see `chunkwise.open`.
+        ``schema``, ``domain``, ``rank`` and ``chunk_layout``; see `chunkwise.open`.  In place of `codec`,
+        zarr-python's ``compressor``, ``compressors``, ``filters`` and ``serializer``.
 
     Returns
     -------

@@ -20,7 +20,7 @@ from chunkwise.core.base.binding import JSON, not_too_deep
 from chunkwise.core.base.catalogue import arrays
 from chunkwise.core.dtypes.as_array import as_array
 from chunkwise.core.dtypes.data_type import DTypeLike
-from chunkwise.core.dtypes.exact import check_held
+from chunkwise.core.dtypes.fill_value import check_held
 from chunkwise.core.engine.background import in_background
 from chunkwise.core.engine.batch import Batch, check_batch
 from chunkwise.core.engine.combine import map_future

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from chunkwise.core.base.binding import JSON, MISSING, not_too_deep, plain_json
 from chunkwise.core.dtypes.data_type import DataType
-from chunkwise.core.dtypes.exact import check_held
+from chunkwise.core.dtypes.fill_value import check_held
 from chunkwise.core.index_space import IndexDomain, IndexingMixin, IndexTransform
 from chunkwise.core.specs.chunk_layout import ChunkLayout
 from chunkwise.core.specs.codec_spec import CodecSpec
