@@ -174,7 +174,7 @@ class Chunkwise:
 
     def attribute(self) -> Callable[[], Any]:
         group = self.ts.open_group(f"{self.place}/tree", "r+")
-        return lambda: group.attributes.update(answer=42)
+        return lambda: group.attrs.update(answer=42)
 
     def read(self) -> Callable[[], Any]:
         return lambda: self.ts.read(f"{self.place}/rows")

@@ -83,7 +83,7 @@ OF_S3: dict[str, Callable[[Pages, list[str], str], bytes]] = {
 }
 USES: dict[str, Callable[[ObjectStore], object]] = {
     "list": lambda store: list(store.list("a/", "a0")),
-    "entries": lambda store: list(store.list_entries()),
+    "entries": lambda store: list(store.list_entries("a/", "a0")),
     "delete": lambda store: store.delete_range("a/", "a0"),
     "children": lambda store: store.list_children("a/"),
 }
