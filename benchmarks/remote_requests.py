@@ -333,6 +333,7 @@ def dataset_of(cw: Any, place: str, engine: str) -> Callable[[], Any]:
 
 
 JOBS = {
+    "read": "read by URL, 8 chunks",
     "create": "create an array",
     "group": "create a group",
     "twenty": "create 20 arrays in a group",
@@ -341,7 +342,6 @@ JOBS = {
     "dataset": "xarray, 42 variables, not consolidated",
     "typo": "`info` of what isn't there",
     "attribute": "one attribute",
-    "read": "read by URL, 8 chunks",
     "elements": "one element of each of 32 shards",
     "plane": "plane through 32 shards",
     "samples": "64 shuffled samples of 32 shards in one read",
