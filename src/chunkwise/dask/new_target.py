@@ -14,7 +14,9 @@ from chunkwise.extension import JSON
 from chunkwise.extension.trees import (
     FORMATS,
     Location,
-    check_replaceable,
+    Mode,
+    check_outside_arrays,
+    check_place,
     delete_own,
     find_documented,
     locate,
@@ -40,7 +42,12 @@ def create_and_write(
     json: dict[str, JSON] = Spec(spec).to_json()
     context = options.get("context")
     location = locate(json, context) if json.get("kvstore") is not None else None
-    if not delete_existing or location is None:
+    if location is None or json["driver"] not in FORMATS:
+        return _fill(open_spec(spec, create=True, **options).result(), location, write)
+    check_outside_arrays(location)
+    mode: Mode = "overwrite" if delete_existing else "new"
+    state, _ = check_place(location, "array", FORMATS[json["driver"]], mode)
+    if state == "nothing" or not delete_existing:
         return _fill(open_spec(spec, create=True, **options).result(), location, write)
     if write is None:
         for _, name in reads_of(source).of([location]):
@@ -48,12 +55,7 @@ def create_and_write(
                 f"The dask array is read from {name}, which is to be deleted; with compute=True it is "
                 "written beside that first"
             )
-    if find_documented(location) is None or json["driver"] not in FORMATS:
-        for _, name in reads_of(source).of([location]):
-            raise InvalidArgumentError(f"The dask array is read from {name}, which is to be deleted")
-        return _fill(open_spec(spec, create=True, delete_existing=True, **options).result(), location, write)
     open_spec({**json, "open": True, "assume_metadata": True}, **options).result()
-    check_replaceable(location, FORMATS[json["driver"]])
     bare = {name: value for name, value in json.items() if name not in ("kvstore", "path")}
     with replacing(location) as staging:
         target = open_spec({**bare, "kvstore": staging.kvstore(), "create": True}, **options).result()

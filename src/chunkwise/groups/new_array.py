@@ -29,9 +29,10 @@ from chunkwise.core.specs.codec_spec import CodecSpec
 from chunkwise.core.specs.schema import Schema
 from chunkwise.core.specs.unit import Unit
 from chunkwise.core.trees.attribute_value import NonFinite, attributes_to_json
+from chunkwise.core.trees.destination import check_place
 from chunkwise.core.trees.location import Location
-from chunkwise.core.trees.new_location import check_free, check_replaceable
 from chunkwise.core.trees.replacement import replacing
+from chunkwise.core.trees.tree import check_format
 from chunkwise.errors import InvalidArgumentError
 
 __all__ = ["SCHEMA_OPTIONS", "auto_chunks", "new_array"]
@@ -161,8 +162,8 @@ def new_array(
     look()
     text = template.dtype.name == "ustring"
     new = NewArray(format, spec, target.attributes, options, data)
-    if not (overwrite and check_replaceable(location, format)):
-        check_free(location, format)
+    state, _ = check_place(location, "array", check_format(format), "overwrite" if overwrite else "new")
+    if state == "nothing" or not overwrite:
         return new.write_to(location, partial(make_parents, text))
     with replacing(location) as staging:
         new.write_to(staging)

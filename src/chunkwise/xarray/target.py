@@ -5,23 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from itertools import takewhile
-from typing import Any
+from typing import Any, Literal
 
 from chunkwise import TensorStore
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError, InvalidArgumentError, NotFoundError
 from chunkwise.extension.inside import check_choice, dump
 from chunkwise.extension.trees import (
     Location,
+    Mode,
     NonFinite,
     Replacement,
+    check_format,
     check_new_names,
     check_outside_arrays,
+    check_place,
     find_documented,
-    find_node,
+    format_of,
+    format_said,
     locate,
     remove_groups,
     split_path,
-    suggested_format,
     tree_format,
 )
 from chunkwise.groups.group import Group
@@ -88,8 +91,11 @@ class DatasetTarget:
         """Return the format to write, which an existing group or tree determines."""
         found = self._group.format if self._group is not None else None
         text = self.location.text
+        format = format_said(self.location, format)
         if not self.is_replaced and None not in (found, format) and found != format:
             raise InvalidArgumentError(f"{text} is a group of {found}, not {format}")
+        if found is not None and not self.is_replaced:
+            return found
         above: str | None = self._root.format if self._root is not None else None
         if above is None and self._names:
             at = self.location.parent
@@ -98,18 +104,15 @@ class DatasetTarget:
                 above, at = (None if node is None else node.format), at.parent
         if None not in (above, format) and above != format:
             raise InvalidArgumentError(f"{text} is in a tree of {above}, where {format} would not be found")
-        return format or found or above or suggested_format(self.location) or "zarr3"
+        return format_of(self.location, "group", format=format or above, source=found)
 
     def _check_place(self) -> None:
         """Raise if a group can't be made."""
         check_outside_arrays(self.location)
         check_new_names(self._names, self.format)
-        node = None if self._root is not None else find_node(self.location)
-        is_directory = self._mode == "w" and node is not None and node.implicit
-        if is_directory and self.location.store.list_children(self.location.path).prefixes:
-            raise AlreadyExistsError(
-                f"{self.location.text} is a directory that is neither group nor array and not empty"
-            )
+        if self._root is None:
+            modes: dict[str, Mode] = {"w": "overwrite", "w-": "new"}
+            check_place(self.location, "group", check_format(self.format), modes.get(self._mode, "add"))
 
     def __contains__(self, name: str) -> bool:
         return self._group is not None and self._mode in ("a", "r+") and name in self._group
@@ -171,7 +174,9 @@ class DatasetTarget:
         elif self._root is None or not self._root.is_replaced:
             self._made = list(self._missing())
         # Only this call writes what it makes.
-        self._group = open_group(self.place.alone(), "a", format=self.format, non_finite=self._non_finite)
+        mode: Literal["a", "w"] = "w" if self._mode == "w" and self._root is None else "a"
+        place = self.place.alone()
+        self._group = open_group(place, mode, format=self.format, non_finite=self._non_finite)
 
     def _missing(self) -> Iterator[Location]:
         """Yield the groups to make: this one, and those above it up to an existing one."""

@@ -9,8 +9,16 @@ from pathlib import PurePosixPath
 from typing import Any, ClassVar, Self
 
 from chunkwise.errors import AlreadyExistsError, NodeNotFoundError, NotFoundError
+from chunkwise.extension.trees import (
+    Location,
+    find_node,
+    format_of,
+    format_said,
+    locate,
+    node_above,
+    tree_format,
+)
 from chunkwise.extension.trees import Tree as NodeTree
-from chunkwise.extension.trees import find_node, locate
 from chunkwise.groups.group import Group as Tree
 from chunkwise.groups.open_group import Mode, open_group
 from chunkwise.z5py.group import Group
@@ -31,11 +39,12 @@ class File(Group):
         ``r``, ``r+``: it must exist.  ``a``: it is created if it is missing.  ``w``: what is there is
         deleted.  ``w-``, ``x``: nothing may be there.
     use_zarr_format : bool, optional
-        Whether it is Zarr, not N5.  By default that of an existing container, or by name, or else N5.
+        Whether it is Zarr, not N5.  By default as an existing container, by name, as the group around it, or
+        else N5.
     dimension_separator : {".", "/"}
         Of keys in Zarr v2.
-    zarr_format : {2, 3}
-        Of a new container.
+    zarr_format : {2, 3}, optional
+        Of a new container; by default that of the group around it, or else 2.
 
     Raises
     ------
@@ -66,22 +75,22 @@ class File(Group):
         mode: str = "r",
         use_zarr_format: bool | None = None,
         dimension_separator: str = ".",
-        zarr_format: int = 2,
+        zarr_format: int | None = None,
     ) -> None:
         if mode not in _MODES:
             raise KeyError(mode)
         if dimension_separator not in _SEPARATORS:
             raise ValueError(f'dimension_separator: expected "." or "/", got {dimension_separator!r}')
-        if zarr_format not in (2, 3):
+        if zarr_format not in (None, 2, 3):
             raise ValueError(f"zarr_format: expected 2 or 3, got {zarr_format!r}")
         inferred = self.infer_format(path)
-        is_zarr = bool(inferred if use_zarr_format is None else use_zarr_format)
-        if inferred is not None:
-            _check_format(inferred, is_zarr)
+        if inferred is not None and use_zarr_format is not None:
+            _check_format(inferred, bool(use_zarr_format))
         self._path = path
         self._dimension_separator = dimension_separator
-        super().__init__(self, _open(path, _MODES[mode], f"zarr{zarr_format}" if is_zarr else "n5"))
-        _check_format(self.is_zarr, is_zarr)
+        super().__init__(self, _open(path, _MODES[mode], use_zarr_format, inferred, zarr_format))
+        if inferred is not None:
+            _check_format(self.is_zarr, inferred)
 
     @property
     def filename(self) -> str:
@@ -139,16 +148,36 @@ def _check_format(found: bool, wanted: bool) -> None:
         raise RuntimeError(f"{names[found]} file cannot be opened in {names[wanted]} format")
 
 
-def _open(path: Any, mode: Mode, format: str) -> Tree:
+def _open(
+    path: Any, mode: Mode, is_zarr: bool | None, inferred: bool | None, zarr_format: int | None
+) -> Tree:
     location = locate(path)
     node = None if mode == "w" else find_node(location)
     known = node is not None and node.format is not None  # then its own format counts
+    format = None if known else _format_of_new(location, is_zarr, inferred, zarr_format)
     try:
-        return open_group(path, mode, format=None if known else format, consolidated=False)
+        return open_group(path, mode, format=format, consolidated=False)
     except AlreadyExistsError as e:
         raise OSError(errno.EEXIST, os.strerror(errno.EEXIST), location.text) from e
     except NotFoundError as e:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS), location.text) from e
+
+
+def _format_of_new(
+    location: Location, is_zarr: bool | None, inferred: bool | None, zarr_format: int | None
+) -> str:
+    """Return the format of a new container; z5py's own default is N5, and for Zarr v2."""
+    if is_zarr is not None:
+        said = format_said(location, None if is_zarr else "n5")
+        if said is not None:
+            _check_format(not tree_format(said).has_containers, bool(is_zarr))
+            return said
+        above = node_above(location)
+        around = None if above is None or above.rules.has_containers else above.format
+        return f"zarr{zarr_format}" if zarr_format else around or "zarr2"
+    if inferred and zarr_format:
+        return f"zarr{zarr_format}"
+    return format_of(location, "group", source="zarr2" if inferred else "n5")
 
 
 class N5File(File):
@@ -182,7 +211,7 @@ class ZarrFile(File):
         path: str | os.PathLike[str] | Any,
         mode: str = "r",
         dimension_separator: str = ".",
-        zarr_format: int = 2,
+        zarr_format: int | None = None,
     ) -> None:
         super().__init__(path, mode, True, dimension_separator, zarr_format)
 
@@ -216,7 +245,7 @@ class S3File(File):
         name_in_bucket: str = "",
         mode: str = "r",
         use_zarr_format: bool | None = None,
-        zarr_format: int = 2,
+        zarr_format: int | None = None,
         dimension_separator: str | None = None,
         endpoint_url: str | None = None,
         region: str = "us-east-1",

@@ -16,8 +16,9 @@ from chunkwise.copying.target import target_spec
 from chunkwise.extension import JSON
 from chunkwise.extension.trees import (
     JOURNAL,
+    FormatName,
     Location,
-    check_free,
+    check_place,
     find_documented,
     tree_format,
     write_first_attributes,
@@ -32,7 +33,7 @@ class LevelWriter:
     def __init__(
         self,
         location: Location,
-        format: str,
+        format: FormatName,
         template: ArrayTemplate,
         task: Mapping[str, JSON],
         *,
@@ -61,9 +62,9 @@ class LevelWriter:
     def check(self) -> None:
         """Raise AlreadyExistsError if something is in the way that can't be replaced."""
         if self._to.replacement is None:
-            check_free(self._location, self._format)
+            check_place(self._location, "array", self._format)
         else:
-            Destination.choose(self._to.location, overwrite=True, go_on=False)
+            Destination.choose(self._to.location, "array", self._format, overwrite=True, go_on=False)
 
     def clear(self) -> None:
         """Delete what an unfinished level has left beside what it was to replace."""

@@ -1,0 +1,381 @@
+"""``Destination``: what a place is to become, decided in one place before anything is written.
+
+The format is the one that the caller says (an option, the driver of a spec, the scheme of a URL), else the
+suffix of the name, else the group above, else the source, else Zarr v3.  A suffix such as ``.zarr`` fits
+several formats; the group above, or else the source, then decides among them.  A suffix that contradicts the
+group above is an error, since software that lists the group would not find the new node.
+
+What is at the place already is one of the states of `State`.  `_ANSWERS` has what each kind of writer does
+in each state; docs/hierarchies.md shows the same table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from itertools import chain, pairwise
+from typing import Literal, Self, TypeAlias
+
+from chunkwise.core.base.binding import dump
+from chunkwise.core.driver.n5.document import is_marker
+from chunkwise.core.driver.tree_format import FormatName
+from chunkwise.core.driver.tree_formats import FORMATS, tree_format
+from chunkwise.core.kvstore.protocol import (
+    MISSING_GENERATION,
+    ByteRange,
+    Stamped,
+    WithDirectories,
+    offers,
+)
+from chunkwise.core.kvstore.staging import is_staging
+from chunkwise.core.specs.context import Context
+from chunkwise.core.trees.container import CONTAINER_FORMAT, check_container
+from chunkwise.core.trees.location import Location, LocationLike, locate
+from chunkwise.core.trees.node import DOCUMENTS, JOURNAL, Node, find_documented, find_node, nodes_below
+from chunkwise.core.trees.own_keys import is_made_here
+from chunkwise.core.trees.tree import check_format
+from chunkwise.core.trees.walk import walk
+from chunkwise.errors import (
+    AlreadyExistsError,
+    ChunkwiseError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    PermissionDeniedError,
+)
+
+__all__ = ["Destination", "Kind", "Mode", "State", "check_outside_arrays", "check_place", "node_above"]
+
+Kind: TypeAlias = Literal["array", "group"]
+Mode: TypeAlias = Literal[
+    "new",  # nothing may be there
+    "add",  # to the group that is there, if there is one
+    "resume",  # the same, or go on with an unfinished copy
+    "among",  # the same among other files, which stay; members of the same names are replaced
+    "overwrite",  # replace what is there
+]
+
+State: TypeAlias = Literal[
+    "nothing",  # or an empty directory
+    "files",  # a directory with files that belong to no array or group
+    "nodes",  # a directory without a document that holds arrays or groups
+    "container",  # an N5 container without anything in it
+    "group",
+    "array",
+    "unfinished",  # a copy that was begun and not finished
+    "file",
+]
+
+_ANSWERS: dict[tuple[Kind, Mode], frozenset[State]] = {
+    ("array", "new"): frozenset({"nothing", "container"}),
+    ("array", "overwrite"): frozenset({"nothing", "container", "files", "array", "unfinished"}),
+    ("group", "new"): frozenset({"nothing", "nodes"}),
+    ("group", "add"): frozenset({"nothing", "nodes", "container", "group"}),
+    ("group", "resume"): frozenset({"nothing", "nodes", "container", "group", "unfinished"}),
+    ("group", "among"): frozenset({"nothing", "files", "nodes", "container", "group", "unfinished"}),
+    ("group", "overwrite"): frozenset({"nothing", "files", "container", "group", "array", "unfinished"}),
+}
+"""The states in which a writer writes; in all others it raises, and nothing has changed."""
+
+_SUFFIXES: dict[str, tuple[FormatName, ...]] = {
+    ".zarr": ("zarr3", "zarr2", "zarr1"),
+    ".zarr3": ("zarr3",),
+    ".zarr2": ("zarr2",),
+    ".n5": ("n5",),
+}
+"""Formats that a suffix of a directory can mean, the usual one first."""
+
+_PICTURES = "chunkwise writes no pictures but those of `chunkwise slice --png`"
+_FILES: dict[str, str] = {
+    **dict.fromkeys((".h5", ".hdf5", ".nwb"), "HDF5 is written by `chunkwise nwb convert`"),
+    **dict.fromkeys((".nc", ".nc4"), "netCDF is written by xarray, with Dataset.to_netcdf"),
+    **dict.fromkeys((".tif", ".tiff", ".png", ".jpg", ".jpeg", ".webp", ".avif", ".bmp"), _PICTURES),
+    ".npy": "NumPy's files are written by `chunkwise slice --npy`",
+    ".npz": "NumPy's files are written by NumPy",
+    ".json": "specs of stacks are written by `chunkwise stack`",
+    **dict.fromkeys((".zip", ".ozx"), "archives are written by `chunkwise zip`"),
+}
+"""Suffixes of files, with what writes such files."""
+
+_SPEC_MEMBERS = {"driver", "open"}
+
+
+@dataclass(frozen=True)
+class Destination:
+    """A place, what it is to become, and what is there now."""
+
+    location: Location
+    kind: Kind
+    format: FormatName
+    state: State
+    node: Node | None  # that is there
+
+    @classmethod
+    def of(
+        cls,
+        place: LocationLike,
+        kind: Kind,
+        *,
+        format: str | None = None,
+        source: str | None = None,
+        default: FormatName = "zarr3",
+        mode: Mode = "new",
+        context: Context | None = None,
+    ) -> Self:
+        """Decide; raise for what can't be written there, before anything is written."""
+        location = locate(place, context)
+        above = node_above(location)
+        _check_not_inside(above)
+        chosen = _format_of(location, above, kind, format, source, default)
+        state, node = check_place(location, kind, chosen, mode)
+        return cls(location, kind, chosen, state, node)
+
+
+def format_of(
+    location: Location,
+    kind: Kind,
+    *,
+    format: str | None = None,
+    source: str | None = None,
+    default: FormatName = "zarr3",
+) -> FormatName:
+    """Return the format of what is to be written at a location; raise if it is contradictory."""
+    return _format_of(location, node_above(location), kind, format, source, default)
+
+
+def _format_of(
+    location: Location,
+    above: Node | None,
+    kind: Kind,
+    format: str | None,
+    source: str | None,
+    default: FormatName,
+) -> FormatName:
+    _check_members(location)
+    said = format_said(location, format)
+    chosen = said or suggested_format(location, above, source) or default
+    return check_format(chosen, group=kind == "group")
+
+
+def suggested_format(location: Location, above: Node | None, source: str | None = None) -> str | None:
+    """Return the format by the suffix, else of the group above, else of the source."""
+    names = _names_below(location, above)
+    _check_no_file(names[0])
+    fitting, name = next(((found, at) for at in names if (found := _SUFFIXES.get(_suffix(at), ()))), ((), ""))
+    around = above.format if above is not None and above.kind == "group" else None
+    if around is None and any(_suffix(at) == ".n5" for at in names[1:]):
+        around = CONTAINER_FORMAT
+    if around is not None and fitting and around not in fitting:
+        raise InvalidArgumentError(
+            f"{dump(name)} is a name for {tree_format(fitting[0]).title}, but {location.text} is in a tree "
+            f'of {tree_format(around).title}, where it would not be found: say format="{around}" '
+            f'(--format {around}) or format="{fitting[0]}" (--format {fitting[0]}), or choose another name'
+        )
+    if around is not None or not fitting:
+        return around or source
+    return source if source in fitting else fitting[0]
+
+
+def format_said(location: Location, format: str | None) -> FormatName | None:
+    """Return the format that an option, the driver of a spec, or the scheme of a URL says; None if none."""
+    said = None if format is None else check_format(format)
+    driver = location.members.get("driver", "auto")
+    if driver == "auto":
+        return said
+    if driver not in FORMATS:
+        raise InvalidArgumentError(
+            f"{location.text}: chunkwise doesn't write {dump(driver)}; expected a driver of "
+            f"{', '.join(dump(name) for name in FORMATS)}"
+        )
+    named = FORMATS[str(driver)]
+    if said not in (None, named):
+        raise InvalidArgumentError(
+            f"{location.text}: its driver {dump(driver)} is {tree_format(named).title}, but format is "
+            f"{dump(said)}"
+        )
+    return named
+
+
+def _check_members(location: Location) -> None:
+    """Raise InvalidArgumentError for members of a spec that say how an array is to be."""
+    others = sorted(set(location.members) - _SPEC_MEMBERS)
+    if others:
+        raise InvalidArgumentError(
+            f"{location.text}: {dump(others[0])} of the spec isn't used here, where a spec gives location "
+            "and format; chunkwise.open creates an array from a whole spec"
+        )
+
+
+def _suffix(name: str) -> str:
+    _, dot, suffix = name.lower().rpartition(".")
+    return dot + suffix
+
+
+def _check_no_file(name: str) -> None:
+    suffix = _suffix(name)
+    if suffix in _FILES:
+        raise InvalidArgumentError(
+            f"{dump(name)} is the name of a file, and arrays and groups are directories: {_FILES[suffix]}; "
+            'a name such as "x.zarr" or "x.n5", or format=, makes a directory'
+        )
+
+
+def _names_below(location: Location, above: Node | None) -> list[str]:
+    """Return the names from a location up to the node above."""
+    start = 0 if above is None else len(above.location.path)
+    return location.path[start:].rstrip("/").split("/")[::-1]
+
+
+def node_above(location: Location) -> Node | None:
+    """Return the nearest array or group with a document above a location, or None."""
+    for below, at in pairwise(chain((location,), location.parents)):
+        if is_staging(below.name):  # this is not its final location
+            return None
+        try:
+            node = find_documented(at)
+        except PermissionDeniedError:  # locations that far above are inaccessible
+            return None
+        if node is not None:
+            return node
+    return None
+
+
+def check_outside_arrays(location: Location) -> None:
+    """Raise AlreadyExistsError if `location` is inside an array: new keys could look like its chunks."""
+    _check_not_inside(node_above(location))
+
+
+def _check_not_inside(above: Node | None) -> None:
+    if above is not None and above.kind == "array":
+        raise AlreadyExistsError(f"{above.location.text} is an array; nothing can be below it")
+
+
+def check_place(
+    location: Location,
+    kind: Kind,
+    format: FormatName,
+    mode: Mode = "new",
+    found: tuple[Node | None, list[str]] | None = None,
+) -> tuple[State, Node | None]:
+    """Return what is at a location; raise if a writer of this kind and mode doesn't write there."""
+    # `found` is the node, with the names of keys that exist instead of a document, if that is known.
+    if format == CONTAINER_FORMAT:
+        check_container(location)
+    if found is None:
+        others: list[str] = []
+        node = find_node(location, None, others)
+    else:
+        node, others = found
+    state = _state(location, node, others)
+    if state == "container" and kind == "array" and format != CONTAINER_FORMAT:
+        state = "group"
+    if state not in _ANSWERS[kind, mode] and not _is_n5_group(node, kind, mode):
+        raise _refusal(location, kind, mode, state, node, others)
+    if state in ("files", "nodes"):
+        _check_contents(location, kind, format, state, node)
+    elif state in ("group", "container") and mode in ("add", "resume", "among") and node is not None:
+        if node.format != format:
+            raise AlreadyExistsError(
+                f"{location.text} is a group already ({node.format}), and what is to be added is {format}"
+            )
+    elif state == "array" and kind == "array" and node is not None:
+        below = [walked.name for walked in walk(node) if walked.name]
+        if below:
+            raise FailedPreconditionError(
+                f"{location.text} can't be overwritten: there are others below it, such as {below[0]}"
+            )
+    return state, node
+
+
+def _state(location: Location, node: Node | None, others: Collection[str]) -> State:
+    if node is None:
+        if _foreign(others):
+            return "files"
+        return "file" if _is_file(location) else "nothing"
+    if node.key == JOURNAL:
+        return "unfinished"
+    if node.kind == "array":
+        return "array"
+    below = nodes_below(location)
+    if not node.implicit:
+        is_bare = node.format == CONTAINER_FORMAT and is_marker(node.document) and not below
+        return "container" if is_bare else "group"
+    if below and _first_below(node) is not None:
+        return "nodes"
+    return "files" if below or _foreign(others) else "nothing"
+
+
+def _is_n5_group(node: Node | None, kind: Kind, mode: Mode) -> bool:
+    """Return True for a directory in an N5 container, which is a group that can be replaced."""
+    return (
+        kind == "group" and mode == "overwrite" and node is not None and node.implicit and not node.undeclared
+    )
+
+
+def _first_below(node: Node) -> Node | None:
+    return next((walked.node for walked in walk(node) if walked.name), None)
+
+
+def _foreign(names: Collection[str]) -> list[str]:
+    return [name for name in names if not is_made_here(name) and name not in DOCUMENTS]
+
+
+def _is_file(location: Location) -> bool:
+    """Return True if there is a file in place of a directory, in a store that has directories."""
+    store, path = location.store, location.path[:-1]
+    if not path or not offers(store, WithDirectories):
+        return False
+    try:
+        found: Stamped = location.store.read(path, byte_range=ByteRange(0, 0))
+        return found.generation != MISSING_GENERATION
+    except ChunkwiseError:  # it is a directory, or what reads it will say why it can't be
+        return False
+
+
+def _check_contents(
+    location: Location, kind: Kind, format: FormatName, state: State, node: Node | None
+) -> None:
+    """Raise for directories that the new node would hide, or make part of itself."""
+    if kind == "array" and format == CONTAINER_FORMAT:
+        names = [name for name in nodes_below(location) if not name.isdigit()]
+        if names:
+            raise AlreadyExistsError(
+                f"{location.text} is a directory that isn't empty: in N5 its directory {dump(names[0])} is a "
+                "group"
+            )
+    found = None if state != "nodes" or node is None else _first_below(node)
+    if kind == "group" and found is not None and found.format not in (format, None):
+        raise AlreadyExistsError(
+            f"{location.text} holds {tree_format(found.format).title}, such as {found.location.text}, which "
+            f'a group of {tree_format(format).title} does not list: say format="{found.format}" '
+            f"(--format {found.format}), or choose another place"
+        )
+
+
+def _refusal(
+    location: Location, kind: Kind, mode: Mode, state: State, node: Node | None, others: Collection[str]
+) -> ChunkwiseError:
+    """Return the error for a state in which nothing is written."""
+    text = location.text
+    if state == "file":
+        return AlreadyExistsError(f"{text} is a file, and the new {kind} is a directory: choose another name")
+    if state == "files":
+        names = _foreign(others) or nodes_below(location)
+        return AlreadyExistsError(
+            f"{text} is a directory with files that belong to no array or group, such as {dump(min(names))}; "
+            "these are kept; allow overwriting to write beside them"
+        )
+    assert node is not None
+    if state == "unfinished":
+        return AlreadyExistsError(f"{text} is an {node.error}, and overwrite=True (--overwrite) replaces it")
+    if state == "nodes":
+        if kind == "group":
+            return FailedPreconditionError(
+                f"{text} is a directory that is neither group nor array and not empty; delete it yourself if "
+                "nothing in it is needed"
+            )
+        return AlreadyExistsError(f"{text} is a directory that isn't empty")
+    if kind == "array" and mode == "overwrite":
+        return FailedPreconditionError(f"{text} is a group; only an array can be overwritten")
+    what = "an array" if state == "array" else "a group"
+    can_be = "" if kind == "array" and what == "a group" else "; overwrite=True (--overwrite) replaces it"
+    return AlreadyExistsError(f"{text} is {what} already ({node.format}){can_be}")
