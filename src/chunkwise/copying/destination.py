@@ -38,7 +38,13 @@ class Destination:
 
     @classmethod
     def choose(
-        cls, location: Location, kind: Kind, format: FormatName, *, overwrite: bool, go_on: bool
+        cls,
+        location: Location,
+        kind: Kind = "array",
+        format: FormatName = "zarr3",
+        *,
+        overwrite: bool,
+        go_on: bool,
     ) -> Self:
         """Return where a copy is made; raise if the old data can't be replaced.
 

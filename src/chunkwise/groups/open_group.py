@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any, Literal, TypeAlias
 
 from chunkwise.copying.source import find_array, find_source, what_is
@@ -21,14 +20,12 @@ from chunkwise.core.trees.container import check_container, container_root, crea
 from chunkwise.core.trees.create import group_attributes, make_group, write_group
 from chunkwise.core.trees.destination import Destination, format_of, format_said, node_above
 from chunkwise.core.trees.location import Location, LocationLike, locate
-from chunkwise.core.trees.new_location import create_parents, remove_groups
 from chunkwise.core.trees.node import Node, find_node, node_of, nothing_at
 from chunkwise.core.trees.replacement import replacing
 from chunkwise.core.trees.snapshot import parse_snapshot
 from chunkwise.core.trees.tree import ExternalLinks, Tree, check_format, check_group
 from chunkwise.errors import (
     AlreadyExistsError,
-    ChunkwiseError,
     FailedPreconditionError,
     InvalidArgumentError,
     NotFoundError,
@@ -158,7 +155,7 @@ def open_group(
             )
     if mode == "w":
         to = Destination.of(location, "group", format=wanted, mode="overwrite")
-        return (_create if to.state == "nothing" else _replace)(to.format, attributes or {}, options)
+        return (_create if to.state == "nothing" else _replace)(to, attributes or {}, options)
     if mode == "r" and (node is None or node.undeclared):
         found = database_instead(location.store, location.path, location.text)
         array = None if found else find_array(place, context)
@@ -171,7 +168,7 @@ def open_group(
         if mode in ("r", "r+"):
             raise nothing_at(location, "group")
         to = Destination.of(location, "group", format=wanted)
-        return _create(to.format, attributes or {}, options)
+        return _create(to, attributes or {}, options)
     if node.implicit:
         _check_implicit(node)
     if mode == "w-":
@@ -304,13 +301,10 @@ def create_group(
     )
 
 
-def _create(format: FormatName, attributes: Mapping[str, Any], options: dict[str, Any]) -> Group:
-    location: Location = options["root"]
+def _create(to: Destination, attributes: Mapping[str, Any], options: dict[str, Any]) -> Group:
+    location, format = to.location, to.format
     tree = Tree(format=format, writable=True, **options)
-    # The group itself must not exist before this: in N5 the container above gets the mark.
-    above = location.parent if tree.rules.has_containers else location
-    made = [] if above is None else create_parents(above, format)
-    try:
+    with to.parents_made() as made:
         node = make_group(tree, (), attributes)
         made.append(location)
         if tree.rules.has_containers:
@@ -321,16 +315,12 @@ def _create(format: FormatName, attributes: Mapping[str, Any], options: dict[str
             found = find_node(location, format)
             assert found is not None
             node = found
-    except BaseException:  # an interrupt too
-        with suppress(ChunkwiseError):  # the store may have failed permanently
-            remove_groups(made)
-        raise
     return Group._make(tree, (), node)
 
 
-def _replace(format: FormatName, attributes: Mapping[str, Any], options: dict[str, Any]) -> Group:
+def _replace(to: Destination, attributes: Mapping[str, Any], options: dict[str, Any]) -> Group:
     """Replace what is there by an empty group."""
-    location: Location = options["root"]
+    location, format = to.location, to.format
     tree = Tree(format=format, writable=True, **options)
     values = group_attributes(tree, attributes)
     above = location.parent
@@ -339,9 +329,7 @@ def _replace(format: FormatName, attributes: Mapping[str, Any], options: dict[st
         write_group(staging, format, values)
         if tree.rules.has_containers and root is None:
             create_container(staging)
-        parents = above if tree.rules.has_containers else location
-        if parents is not None:
-            create_parents(parents, format)
+        to.create_parents()
     node = find_node(location, format)
     if node is None:
         raise AlreadyExistsError(f"{location.text} was deleted by somebody else meanwhile")

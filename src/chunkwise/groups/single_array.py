@@ -20,9 +20,7 @@ from chunkwise.core.specs.storage_options import with_storage_options
 from chunkwise.core.trees.attribute_value import NonFinite
 from chunkwise.core.trees.destination import Destination, Mode
 from chunkwise.core.trees.location import LocationLike, locate
-from chunkwise.core.trees.new_location import create_parents
 from chunkwise.core.trees.node import nothing_at
-from chunkwise.core.trees.node_name import check_new_names
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError
 from chunkwise.groups.new_array import new_array
 
@@ -107,8 +105,6 @@ def create_array(
     given = with_storage_options(place, storage_options)
     to = Destination.of(given, "array", format=format, mode=mode, context=context)
     location, kind = to.location, to.format
-    if location.name:
-        check_new_names([location.name], kind)
     new_array(
         location,
         format=kind,
@@ -128,7 +124,7 @@ def create_array(
         non_finite=non_finite,
         overwrite=overwrite,
         look=lambda: None,
-        make_parents=lambda text: create_parents(location, kind, text=text),
+        make_parents=lambda text: to.create_parents(text=text),
     )
     return open_at(location)
 

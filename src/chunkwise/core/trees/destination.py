@@ -11,7 +11,8 @@ in each state; docs/hierarchies.md shows the same table.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import Literal, Self, TypeAlias
@@ -31,7 +32,9 @@ from chunkwise.core.kvstore.staging import is_staging
 from chunkwise.core.specs.context import Context
 from chunkwise.core.trees.container import CONTAINER_FORMAT, check_container
 from chunkwise.core.trees.location import Location, LocationLike, locate
+from chunkwise.core.trees.new_location import create_parents, parents_made
 from chunkwise.core.trees.node import DOCUMENTS, JOURNAL, Node, find_documented, find_node, nodes_below
+from chunkwise.core.trees.node_name import check_new_names
 from chunkwise.core.trees.own_keys import is_made_here
 from chunkwise.core.trees.tree import check_format
 from chunkwise.core.trees.walk import walk
@@ -126,8 +129,32 @@ class Destination:
         above = node_above(location)
         _check_not_inside(above)
         chosen = _format_of(location, above, kind, format, source, default)
+        if location.name:
+            check_new_names([location.name], chosen)
         state, node = check_place(location, kind, chosen, mode)
         return cls(location, kind, chosen, state, node)
+
+    @property
+    def _below_parents(self) -> Location | None:
+        """Where the last parent is, or what is below it; None for the root of a store."""
+        # A group of N5 itself must not be there before: the container above gets the mark.
+        is_directory = self.kind == "group" and tree_format(self.format).has_containers
+        return self.location.parent if is_directory else self.location
+
+    def create_parents(self, *, text: bool = False) -> list[Location]:
+        """Make the groups above, and return them; mark a container, perhaps one that gets `text`."""
+        at = self._below_parents
+        return [] if at is None else create_parents(at, self.format, text=text)
+
+    @contextmanager
+    def parents_made(self) -> Iterator[list[Location]]:
+        """Make the groups above; remove them, and others that the block appends, if it fails."""
+        at = self._below_parents
+        if at is None:
+            yield []
+            return
+        with parents_made(at, self.format) as made:
+            yield made
 
 
 def format_of(
@@ -162,8 +189,6 @@ def suggested_format(location: Location, above: Node | None, source: str | None 
     _check_no_file(names[0])
     fitting, name = next(((found, at) for at in names if (found := _SUFFIXES.get(_suffix(at), ()))), ((), ""))
     around = above.format if above is not None and above.kind == "group" else None
-    if around is None and any(_suffix(at) == ".n5" for at in names[1:]):
-        around = CONTAINER_FORMAT
     if around is not None and fitting and around not in fitting:
         raise InvalidArgumentError(
             f"{dump(name)} is a name for {tree_format(fitting[0]).title}, but {location.text} is in a tree "
@@ -212,7 +237,7 @@ def _suffix(name: str) -> str:
 
 def _check_no_file(name: str) -> None:
     suffix = _suffix(name)
-    if suffix in _FILES:
+    if suffix in _FILES and name not in DOCUMENTS:
         raise InvalidArgumentError(
             f"{dump(name)} is the name of a file, and arrays and groups are directories: {_FILES[suffix]}; "
             'a name such as "x.zarr" or "x.n5", or format=, makes a directory'
@@ -272,11 +297,6 @@ def check_place(
         raise _refusal(location, kind, mode, state, node, others)
     if state in ("files", "nodes"):
         _check_contents(location, kind, format, state, node)
-    elif state in ("group", "container") and mode in ("add", "resume", "among") and node is not None:
-        if node.format != format:
-            raise AlreadyExistsError(
-                f"{location.text} is a group already ({node.format}), and what is to be added is {format}"
-            )
     elif state == "array" and kind == "array" and node is not None:
         below = [walked.name for walked in walk(node) if walked.name]
         if below:
@@ -361,8 +381,8 @@ def _refusal(
     if state == "files":
         names = _foreign(others) or nodes_below(location)
         return AlreadyExistsError(
-            f"{text} is a directory with files that belong to no array or group, such as {dump(min(names))}; "
-            "these are kept; allow overwriting to write beside them"
+            f"{text} is a directory that isn't empty, with files that belong to no array or group, such as "
+            f"{dump(min(names))}; these are kept; allow overwriting to write beside them"
         )
     assert node is not None
     if state == "unfinished":
@@ -377,5 +397,8 @@ def _refusal(
     if kind == "array" and mode == "overwrite":
         return FailedPreconditionError(f"{text} is a group; only an array can be overwritten")
     what = "an array" if state == "array" else "a group"
-    can_be = "" if kind == "array" and what == "a group" else "; overwrite=True (--overwrite) replaces it"
-    return AlreadyExistsError(f"{text} is {what} already ({node.format}){can_be}")
+    if kind == "group" and what == "an array" and mode != "new":
+        return AlreadyExistsError(f"{text} is an array, not a group ({node.format})")
+    way = "; overwrite=True (--overwrite) replaces what is there already"
+    is_kept = kind == "array" and state != "array"
+    return AlreadyExistsError(f"{text} is {what} already ({node.format}){'' if is_kept else way}")
