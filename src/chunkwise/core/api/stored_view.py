@@ -154,10 +154,6 @@ class StoredView(ArrayView):
             raise UnsupportedError("Resize not supported")
 
     def _resize(self, request: ResizeRequest) -> Future[Self]:
-        refresh_after_commit = getattr(self._array, "refresh_after_commit", None)
-        if self._transaction is not None and refresh_after_commit is not None:
-            self._transaction._state.after_commit(refresh_after_commit)
-
         resized = self._without_waiting(lambda: self._array.resize(request), writes=EVERYWHERE)
         return map_future(self._with_domain, resized)
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import time
-from contextlib import suppress
 from copy import deepcopy
 from dataclasses import replace
+from math import inf
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from chunkwise.core.arrays.array_document import ArrayDocument
 from chunkwise.core.arrays.metadata_observers import metadata_written, wrapped
 from chunkwise.core.arrays.protocol import ResizeRequest, StorageStatistics, WrapStore
-from chunkwise.core.arrays.shared_metadata import SharedMetadata, oldest_allowed
+from chunkwise.core.arrays.resources import cache_of
+from chunkwise.core.arrays.shared_metadata import SharedMetadata, cache_document, oldest_allowed
 from chunkwise.core.base.binding import JSON
 from chunkwise.core.driver.chunked.metadata_cache import layout_of
 from chunkwise.core.driver.chunked.open_flow import Opened, OpenRequest, read_metadata
@@ -30,6 +32,7 @@ from chunkwise.core.engine.read import ArrayReader
 from chunkwise.core.engine.strategy import ReadStrategy
 from chunkwise.core.engine.together import is_slow
 from chunkwise.core.index_space import IndexDomain, IndexTransform, resolve_bounds
+from chunkwise.core.kvstore.adapter.pending import pending_under
 from chunkwise.core.kvstore.protocol import KvStoreDriver
 from chunkwise.core.specs.dimension_units import DimensionUnits
 from chunkwise.core.specs.schema import Schema
@@ -45,12 +48,13 @@ class ChunkedArray:
     """An array with chunks in a kvstore."""
 
     # All views, and all other handles of the array in the same context, share the metadata; a resize through
-    # any of them replaces it for all.
+    # any of them replaces it for all.  What a transaction has changed itself, it reads from its own store.
 
     __slots__ = (
         "_domain",
         "_opened",
         "_outside",
+        "_pending",
         "_reader",
         "_rechecks",
         "_request",
@@ -73,6 +77,7 @@ class ChunkedArray:
         spec: ChunkedSpec,
         request: OpenRequest,
         shared: SharedMetadata,
+        opened: Opened,
         store: KvStoreDriver,
         pool: Pool,
         *,
@@ -82,8 +87,9 @@ class ChunkedArray:
         wrap: WrapStore | None = None,
         units: DimensionUnits | None = None,
     ) -> None:
-        assert shared.opened is not None, "somebody opened the array"
         self._outside = outside
+        # the store of the transaction, and the prefix there
+        self._pending = None if wrap is None or request.mode.assume_metadata else pending_under(store)
         self._wrap = wrap
         self._units = units  # in place of those in the metadata
         self._spec = spec
@@ -97,7 +103,7 @@ class ChunkedArray:
         self.readable = readable
         self.writable = writable
         self._schema: tuple[Any, Schema] | None = None  # made on use, with its metadata
-        self._adopt(shared.opened)
+        self._adopt(opened)
 
     def _adopt(self, opened: Opened) -> None:
         self._opened = opened
@@ -120,7 +126,8 @@ class ChunkedArray:
         return type(self)(
             self._spec,
             self._request,
-            SharedMetadata(opened),  # changes in a transaction are not shared
+            SharedMetadata(opened) if pending_under(store) is None else self._shared,
+            opened,
             store,
             self.pool,
             readable=self.readable,
@@ -129,6 +136,13 @@ class ChunkedArray:
             wrap=wrap,
             units=self._units,
         )
+
+    def inside(self, store: KvStoreDriver, opened: Opened, wrap: WrapStore) -> Self:
+        """Return the array as a transaction sees it that has just opened or created it."""
+        within = self.over(store, opened, wrap)
+        if opened.written:
+            within._forget_after_commit()
+        return within
 
     @property
     def given_units(self) -> DimensionUnits | None:
@@ -141,6 +155,7 @@ class ChunkedArray:
             self._spec,
             self._request,
             self._shared,
+            self._opened,
             self._store,
             self.pool,
             readable=self.readable,
@@ -166,8 +181,7 @@ class ChunkedArray:
 
     def current(self) -> StoredArray:
         """Return `stored` after checking the metadata according to the recheck option."""
-        if self._rechecks or self._shared.opened is not self._opened:
-            self._current()
+        self._current()
         return self._stored
 
     @property
@@ -200,6 +214,10 @@ class ChunkedArray:
         self._current()
         return resolve_bounds(transform, self._domain)
 
+    def in_grid(self, transform: IndexTransform) -> IndexTransform:
+        """Return `transform` in the coordinates of the grid, which begins at 0."""
+        return transform
+
     def read_into(self, transform: IndexTransform, out: npt.NDArray[Any]) -> Future[npt.NDArray[Any]]:
         """Fill `out` with the selection of a bounded `transform`; return a future of `out`."""
         reader = self._reader
@@ -213,6 +231,7 @@ class ChunkedArray:
 
     def write_from(self, transform: IndexTransform, source: npt.NDArray[Any]) -> WriteFutures:
         """Write `source` to the selection of a bounded `transform`."""
+        self._depend()
         small = self._small_writer
         if small is None:
             from chunkwise.core.engine.write import SmallWriter
@@ -232,6 +251,7 @@ class ChunkedArray:
         store = referencing(self._store, source)
         if store is None:
             return self.write_from(transform, source)
+        self._depend()
         done = self._write(store, transform, source)
         return WriteFutures.of(done, done, None if done.done() else self._store.identity)
 
@@ -250,29 +270,72 @@ class ChunkedArray:
         )
 
     def _current(self) -> None:
-        """Read the metadata if the known version is too old, and use what other handles found."""
-        if self._rechecks:
-            oldest = oldest_allowed(self._spec.recheck_cached_metadata, self._time)
-            if self._opened.time < oldest:
-                with self._shared.lock:
-                    known = self._shared.opened
-                    if known is None or known.time < oldest:
-                        self._shared.opened = run(read_metadata(self._request, known), self._store)
-        if self._shared.opened is not self._opened:
-            self._follow()
-
-    def _follow(self) -> None:
-        """Use the shared metadata; raise if it belongs to another array."""
+        """Use the newest metadata; raise if it belongs to another array."""
+        opened, known = self._newest(), self._opened
+        if opened is known:
+            return
+        if opened.metadata is known.metadata:
+            self._opened = opened
+            return
+        if not self._request.format.same_but_resized(known.metadata, opened.metadata):
+            raise replaced(self._request, known.metadata, opened.metadata)
         with self._shared.lock:
-            opened = self._shared.opened
-            assert opened is not None
-            known = self._opened.metadata
-            if opened.metadata is known:
-                self._opened = opened
-                return
-            if not self._request.format.same_but_resized(known, opened.metadata):
-                raise replaced(self._request, known, opened.metadata)
             self._adopt(opened)
+
+    def _newest(self) -> Opened:
+        """Return the metadata that others found, read again if that is too old."""
+        shared = self._shared
+        if self._pending is not None:
+            store, above = self._pending
+            generation = store.changed_generation(above + self._request.key)
+            if generation is not None:
+                known = self._opened
+                if generation == known.generation:
+                    return known
+                return run(read_metadata(self._request, known), self._store)
+        opened = shared.opened
+        if opened is not None and not self._rechecks:
+            return opened
+        oldest = oldest_allowed(self._spec.recheck_cached_metadata, self._time)
+        if opened is None or opened.time < oldest:
+            with shared.lock:
+                opened = shared.opened
+                if opened is None or opened.time < oldest:
+                    opened = run(read_metadata(self._request, opened), self._store)
+                    self._share(opened)
+        return opened
+
+    def _share(self, opened: Opened) -> None:
+        """Let all handles use `opened`, unless only a transaction sees it."""
+        if self._pending is None or not (opened.written or opened.time == inf):
+            self._shared.opened = opened
+            cache = cache_of(self._spec.metadata_pool) if opened.written else None
+            if cache is not None:
+                cache_document(cache, self._store, self._request, opened)
+
+    def _forget_after_commit(self) -> None:
+        """Make all handles read the metadata again after the commit of a transaction that has changed it."""
+        if self._pending is None:
+            return
+        outside = self._outside or self
+        shared, cache = self._shared, cache_of(self._spec.metadata_pool)
+        identity, key = outside._store.identity, self._request.key
+
+        def forget() -> None:
+            with shared.lock:
+                shared.opened = None
+                if cache is not None:
+                    cache.evict(identity, key)
+
+        self._pending[0].after_commit.append(forget)
+
+    def _depend(self) -> None:
+        """Let the commit of a transaction that changes chunks fail if the array is another one then."""
+        if self._pending is not None and self._outside is not None:
+            store, above = self._pending
+            request, opened = self._request, self._opened
+            document = ArrayDocument(request, opened, self._outside._store, above, opened.metadata.shape)
+            store.depend(above + request.key, document)
 
     def resolve(self) -> Future[IndexDomain]:
         """Return the current domain, checking the storage according to the recheck option."""
@@ -316,8 +379,9 @@ class ChunkedArray:
                     ),
                     self._store,
                 )
-                self._shared.opened = opened
+                self._share(opened)
                 self._adopt(opened)
+            self._depend()
             shape = opened.metadata.shape
             if not request.metadata_only and any(new < old for new, old in zip(shape, before, strict=True)):
                 from chunkwise.core.engine.count_stored import delete_outside
@@ -329,17 +393,9 @@ class ChunkedArray:
             return Future.failed(e)
         return Future.ready(self.domain)
 
-    def refresh_after_commit(self) -> None:
-        """Make handles outside the committed transaction see the new metadata."""
-        outside = self._outside
-        if outside is None:
-            return
-        with outside._shared.lock, suppress(ChunkwiseError):  # the next use will read it again
-            known = outside._shared.opened
-            outside._shared.opened = run(read_metadata(outside._request, known), outside._store)
-
     def _notify(self) -> None:
         """Update copies of the metadata, if any."""
+        self._forget_after_commit()
         metadata_written(self._spec, self._request, (self._outside or self)._store, self._wrap)
 
     def schema(self) -> Schema:

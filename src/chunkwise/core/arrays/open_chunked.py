@@ -15,6 +15,7 @@ from chunkwise.core.arrays.shared_metadata import (
     cached_document,
     oldest_allowed,
     shared_metadata,
+    shared_with,
 )
 from chunkwise.core.base.binding import JSON
 from chunkwise.core.driver.chunked.metadata_cache import cached_metadata
@@ -58,7 +59,7 @@ def open_chunked(
         shared, opened = _open_shared(spec, first, store)
     else:
         opened = run(open_array(first), within)
-        shared = SharedMetadata(opened)
+        shared = shared_with(spec.metadata_pool, store, request, opened, pending=True)
     if opened.written:
         try:
             metadata_written(spec, request, store, wrap)
@@ -67,8 +68,8 @@ def open_chunked(
                 with suppress(ChunkwiseError):
                     store.delete(request.key, if_equal=opened.generation)
             raise
-    array = ChunkedArray(spec, request, shared, stored, pool, readable=readable, writable=writable)
-    return array if wrap is None else array.over(within, opened, wrap)
+    array = ChunkedArray(spec, request, shared, opened, stored, pool, readable=readable, writable=writable)
+    return array if wrap is None else array.inside(within, opened, wrap)
 
 
 def create_document(spec: ChunkedSpec) -> None:
@@ -135,10 +136,12 @@ def open_from_document(
         metadata = cached_metadata(request.format, document)
     except ChunkwiseError as e:
         raise FailedPreconditionError(f"Error reading {request.name}: {e.message}") from e
+    opened = Opened(metadata, generation, time)
     return ChunkedArray(
         spec,
         request,
-        SharedMetadata(Opened(metadata, generation, time)),
+        shared_with(spec.metadata_pool, store, request, opened),
+        opened,
         cached(spec, store, request.path),
         pool_under(spec),
         readable=readable,

@@ -7,19 +7,31 @@ document longer.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Hashable
+from math import inf
 from typing import Any
 from weakref import WeakValueDictionary, ref
 
 from chunkwise.core.base.fork import new_lock, new_rlock
+from chunkwise.core.driver.chunked.format import Format
 from chunkwise.core.driver.chunked.open_flow import Opened, OpenRequest
+from chunkwise.core.kvstore.adapter.prefix import whole_store
 from chunkwise.core.kvstore.adapter.value_cache import CacheEntry, ValueCache
+from chunkwise.core.kvstore.file import FileStore
 from chunkwise.core.kvstore.protocol import KvStoreDriver
 from chunkwise.core.specs.resources.live import CachePool
 from chunkwise.errors import ChunkwiseError
 
-__all__ = ["SharedMetadata", "cache_document", "cached_document", "oldest_allowed", "shared_metadata"]
+__all__ = [
+    "SharedMetadata",
+    "cache_document",
+    "cached_document",
+    "oldest_allowed",
+    "shared_metadata",
+    "shared_with",
+]
 
 
 class SharedMetadata:
@@ -73,8 +85,31 @@ def shared_metadata(pool: CachePool, store: KvStoreDriver, request: OpenRequest)
         return table.entry(store, request)
 
 
-def _place(store: KvStoreDriver, request: OpenRequest) -> tuple[Hashable, str, str]:
-    return store.identity, request.key, request.format.driver
+def shared_with(
+    pool: CachePool, store: KvStoreDriver, request: OpenRequest, opened: Opened, *, pending: bool = False
+) -> SharedMetadata:
+    """Return the entry of an array that was opened without asking it, with the newer metadata of both."""
+    if request.mode.assume_metadata:
+        return SharedMetadata(opened)
+    entry = shared_metadata(pool, store, request)
+    if pending and (opened.written or opened.time == inf):
+        return entry  # only the transaction sees this
+    with entry.lock:
+        known = entry.opened
+        if known is None or (opened.generation and opened.time > known.time):
+            if known is None or opened.generation != known.generation:
+                entry.opened = opened
+        elif not request.format.same_but_resized(opened.metadata, known.metadata):
+            return SharedMetadata(opened)  # for example from an old copy of the document
+    return entry
+
+
+def _place(store: KvStoreDriver, request: OpenRequest) -> tuple[Hashable, Format]:
+    # The same key may belong to several stores, one of which is a part of the other.
+    if isinstance(store, FileStore):
+        return os.path.normcase(f"{store.real_root}/{request.key}"), request.format
+    whole, above = whole_store(store)
+    return (whole.identity, above + request.key), request.format
 
 
 def cached_document(cache: ValueCache | None, store: KvStoreDriver, request: OpenRequest) -> Opened | None:

@@ -13,7 +13,13 @@ from chunkwise.core.engine.pool import Pool, Stop, give_up_since, n_changes
 from chunkwise.core.engine.unfinished import EVERYWHERE, let_go_on
 from chunkwise.core.engine.waiting import go_on_until
 from chunkwise.core.kvstore.adapter.pending import Change, PendingPart, PendingStore
-from chunkwise.core.kvstore.adapter.pending_commit import check_reads, commit_all, commit_key
+from chunkwise.core.kvstore.adapter.pending_commit import (
+    check_documents,
+    check_reads,
+    commit_all,
+    commit_documents,
+    commit_key,
+)
 from chunkwise.core.kvstore.adapter.prefix import whole_store
 from chunkwise.core.kvstore.atomic import AtomicWritable, answers_at_once
 from chunkwise.core.kvstore.key_range import KeyRange
@@ -52,7 +58,6 @@ class TransactionState:
         # alive.
         self._futures: weakref.WeakSet[Future[None]] = weakref.WeakSet()
         self._waited_for: list[Future[None]] = []
-        self._after_commit: list[Callable[[], object]] = []
         self._when_over: list[Callable[[], object]] = []
 
     # -- while it is open ---------------------------------------------------------------------------
@@ -103,11 +108,6 @@ class TransactionState:
             f"Cannot read/write {first.describe(first_key)} and read/write {store.describe(key)} "
             "as single atomic transaction"
         )
-
-    def after_commit(self, callback: Callable[[], object]) -> None:
-        """Have `callback` called when all changes have been made, before the future is done."""
-        with self._lock:
-            self._after_commit.append(callback)
 
     def when_over(self, callback: Callable[[], object]) -> None:
         """Have `callback` called when no changes follow, whatever the outcome, before the future is done."""
@@ -173,12 +173,15 @@ class TransactionState:
             self._error = error
             self._done = True
             futures = list(self._futures)
-            callbacks = [*self._when_over, *(self._after_commit if error is None else [])]
+            callbacks = list(self._when_over)
             for store in self._stores.values():
                 store.changes.clear()
+                store.documents.clear()
+                callbacks += store.after_commit if error is None else []
+                store.after_commit.clear()
         for callback in callbacks:
             callback()
-        self._after_commit, self._when_over = [], []
+        self._when_over.clear()
         self._waited_for.clear()
         self._promise.set_result(None)
         for future in futures:
@@ -191,9 +194,6 @@ class TransactionState:
     def _make_changes(self) -> Future[None]:
         stores = list(self._stores.values())
         singly = [store for store in stores if store not in self._all_at_once]
-        changes = [
-            _OneChange(store.base, key, change) for store in singly for key, change in store.changes.items()
-        ]
         quick = all(answers_at_once(store.base) for store in stores)
 
         def open_worker(_: Stop) -> Callable[[_OneChange], None]:
@@ -202,15 +202,19 @@ class TransactionState:
         def prepare(_: None) -> None:
             for store in stores:
                 check_reads(store)
+            documents = {store: check_documents(store) for store in stores}
             for store in stores:
                 if store not in singly:
                     assert offers(store.base, AtomicWritable)
-                    commit_all(store, store.base)
+                    commit_all(store, store.base, documents[store])
+            for store in singly:
+                commit_documents(store)
             for store in singly:
                 for keys in store.deleted:
                     store.base.delete_range(keys.start, keys.stop)
 
         def write_rest(_: None) -> Future[None]:
+            changes = [_OneChange(s.base, key, change) for s in singly for key, change in s.changes.items()]
             traits = [traits_of(store.base) for store in stores]
             n = max((t.request_concurrency or t.write_concurrency or 1 for t in traits), default=1)
             return pool.run(changes, open_worker, _nothing, n_workers=n, inline=quick, writes=EVERYWHERE)

@@ -10,9 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from itertools import count
+from typing import Protocol, Self
 
 from chunkwise.core.base.fork import new_rlock
-from chunkwise.core.kvstore.adapter.prefix import PrefixStore
+from chunkwise.core.kvstore.adapter.prefix import PrefixStore, whole_store
 from chunkwise.core.kvstore.adapter.same_keys import SameKeysStore
 from chunkwise.core.kvstore.atomic import KeysChecked, Modification, Reference
 from chunkwise.core.kvstore.byte_range import read_ranges, slice_range, slice_ranges
@@ -30,7 +31,7 @@ from chunkwise.core.kvstore.protocol import (
 from chunkwise.core.kvstore.traits import StoreTraits, traits_of
 from chunkwise.errors import AbortedError, UnsupportedError
 
-__all__ = ["Change", "PendingPart", "PendingStore"]
+__all__ = ["Change", "Document", "PendingPart", "PendingStore", "pending_under"]
 
 _numbers = count()
 
@@ -70,6 +71,19 @@ class Change:
         return self.start if isinstance(self.start, Reference) and not self.modifications else None
 
 
+class Document(Protocol):
+    """A value that gives other changes of a transaction their meaning, such as the metadata of an array."""
+
+    def joined(self, later: Self) -> Self:
+        """Return the one of both that is to be checked; raise if they contradict each other."""
+        ...
+
+    def check(self, store: PendingStore) -> bytes:
+        """Return the current generation in the base; raise if the value means something else by now."""
+        # It may drop changes of `store` that have lost their meaning.
+        ...
+
+
 class PendingStore(SameKeysStore):
     """A store with pending changes, for all threads of the transaction."""
 
@@ -85,6 +99,9 @@ class PendingStore(SameKeysStore):
         self.deleted: list[KeyRange] = []  # deleted before the changes are made
         # Generations of everything read from the base, with `repeatable_read`.
         self.read_generations: dict[str, bytes] = {}
+        # Documents of arrays whose chunks are changed, by their keys.
+        self.documents: dict[str, Document] = {}
+        self.after_commit: list[Callable[[], object]] = []  # called when all changes have been made
         # Called before every operation; raises if the transaction is over or doesn't allow it.
         self._admit = admit
         self._repeatable_read = repeatable_read  # fail if a value that was read has changed since then
@@ -209,6 +226,8 @@ class PendingStore(SameKeysStore):
         with self._lock:
             for key in [k for k in self.changes if k in keys]:
                 del self.changes[key]
+            for key in [k for k in self.documents if k in keys]:
+                del self.documents[key]
             self.deleted.append(keys)
 
     def modify(self, key: str, modification: Modification) -> None:
@@ -225,6 +244,26 @@ class PendingStore(SameKeysStore):
                 from_base=change.from_base,
                 modifications=(*change.modifications, modification),
             )
+
+    def changed_generation(self, key: str) -> bytes | None:
+        """Return the generation of `key` if the transaction has changed it, otherwise None."""
+        if key not in self.changes and not self.deleted:
+            return None
+        with self._lock:
+            change = self._change_of(key)
+        return None if change is None else change.generation
+
+    def depend(self, key: str, document: Document) -> None:
+        """Let the commit fail if the value of `key` no longer is what changes of other keys assume."""
+        with self._lock:
+            known = self.documents.get(key)
+            self.documents[key] = document if known is None else known.joined(document)
+
+    def drop(self, unneeded: Callable[[str], bool]) -> None:
+        """Forget the changes of some keys."""
+        with self._lock:
+            for key in [k for k in self.changes if unneeded(k)]:
+                del self.changes[key]
 
     def _admit_change(self, key: str) -> None:
         """Raise for an impossible change now, rather than at the commit."""
@@ -270,3 +309,9 @@ class PendingPart(PrefixStore):
     def modify(self, key: str, modification: Modification) -> None:
         """Note what is to be done to the value that `key` has when the transaction is committed."""
         self.base.modify(self.prefix + key, modification)
+
+
+def pending_under(store: KvStoreDriver) -> tuple[PendingStore, str] | None:
+    """Return the store of a transaction that `store` is a part of, and its prefix there, if any."""
+    whole, prefix = whole_store(store)
+    return (whole, prefix) if isinstance(whole, PendingStore) else None

@@ -10,7 +10,7 @@ from chunkwise.core.kvstore.compare_and_swap import Losses, compare_and_swap
 from chunkwise.core.kvstore.protocol import Buffer, KvStoreDriver
 from chunkwise.errors import AbortedError, ChunkwiseError, GenerationMismatchError, prefix
 
-__all__ = ["check_reads", "commit_all", "commit_key"]
+__all__ = ["check_documents", "check_reads", "commit_all", "commit_documents", "commit_key"]
 
 
 def check_reads(store: PendingStore) -> None:
@@ -23,6 +23,26 @@ def check_reads(store: PendingStore) -> None:
             raise AbortedError(
                 f"Error reading {store.describe(key)}: Generation mismatch in repeatable_read transaction"
             )
+
+
+def check_documents(store: PendingStore) -> dict[str, bytes]:
+    """Return the generations of the documents that changes depend on; raise if one means something else."""
+    # What the transaction itself makes of a document is known to it.
+    return {
+        key: document.check(store)
+        for key, document in list(store.documents.items())
+        if store.changed_generation(key) is None
+    }
+
+
+def commit_documents(store: PendingStore) -> None:
+    """Change the documents that other changes depend on, if the transaction has read them before."""
+    # If another writer was faster, none of the other changes is made.
+    for key in store.documents:
+        change = store.changes.get(key)
+        if change is not None and change.condition:
+            commit_key(store.base, key, change)
+            store.drop(key.__eq__)
 
 
 def commit_key(base: KvStoreDriver, key: str, change: Change) -> None:
@@ -58,13 +78,17 @@ def _put(base: KvStoreDriver, key: str, value: Buffer | None, if_equal: bytes | 
     return base.write(key, value, if_equal=if_equal)
 
 
-def commit_all(store: PendingStore, base: AtomicWritable) -> None:
-    """Make all changes of `store` at once or none; raise GenerationMismatchError if a condition fails."""
+def commit_all(store: PendingStore, base: AtomicWritable, documents: dict[str, bytes]) -> None:
+    """Make all changes of `store` at once or none; raise GenerationMismatchError if a condition fails.
+
+    `documents` are the generations that `check_documents` has found.
+    """
     losses = Losses(lambda: store.describe(""))
     while True:
-        conditions = dict(store.read_generations)
+        conditions = {key: generation for key, generation in documents.items() if generation}
+        rebased = set(conditions) - set(store.read_generations)
+        conditions |= store.read_generations
         values: dict[str, Any] = {}  # the base itself has made the references
-        rebased = set()
         for key, change in store.changes.items():
             stored = None
             if change.condition:
@@ -86,3 +110,4 @@ def commit_all(store: PendingStore, base: AtomicWritable) -> None:
             operation = "writing" if failed in values else "reading"
             raise GenerationMismatchError(f"Error {operation} {store.describe(failed)}: Generation mismatch")
         losses.add(conditions[failed])
+        documents = check_documents(store)
