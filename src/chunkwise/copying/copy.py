@@ -18,8 +18,8 @@ from chunkwise.copying.narrowing import Cast
 from chunkwise.copying.progress import check_progress, shown_progress
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.arguments import as_nbytes
-from chunkwise.core.trees.destination import format_of
 from chunkwise.core.trees.location import LocationLike, locate, located
+from chunkwise.core.trees.new_format import format_of
 from chunkwise.extension.inside import options_of
 
 __all__ = ["ArrayCopyReport", "copy", "plan_copy"]

@@ -17,8 +17,9 @@ from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.kvstore.take_place import delete_all_below, staging_path
 from chunkwise.core.trees.consolidated import update_consolidated
 from chunkwise.core.trees.container import container_root, create_container
-from chunkwise.core.trees.destination import Kind, check_outside_arrays, check_place
+from chunkwise.core.trees.destination import check_outside_arrays, check_place
 from chunkwise.core.trees.location import Location
+from chunkwise.core.trees.new_format import Kind
 from chunkwise.core.trees.new_location import create_parents
 from chunkwise.core.trees.node import find_documented, find_node
 from chunkwise.core.trees.replacement import Replacement

@@ -6,7 +6,7 @@ Nobody has to look at each node: below a directory that isn't listed in the one 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache, partial
+from functools import partial
 
 from chunkwise.copying.copy_job import CopyJob
 from chunkwise.copying.copy_passes import LARGE, SMALL
@@ -19,8 +19,8 @@ from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.engine.together import together
 from chunkwise.core.trees.attributes import change_attributes
 from chunkwise.core.trees.change import make_link
-from chunkwise.core.trees.consolidated import move_consolidated, update_consolidated
-from chunkwise.core.trees.consolidated_tree import consolidate, subtree_copies
+from chunkwise.core.trees.consolidated import update_consolidated
+from chunkwise.core.trees.consolidated_tree import consolidate, renew_copies_above
 from chunkwise.core.trees.container import check_container, container_root, create_container, mark_container
 from chunkwise.core.trees.create import write_group
 from chunkwise.core.trees.destination import check_outside_arrays, check_place
@@ -190,7 +190,7 @@ def publish_groups(
     if is_consolidated(top.store, top.path):
         moved = [top.child(name) for name in plan.top_names()] if "" in place.groups else [top]
         for location in moved:
-            move_consolidated(location.store, location.path, cache(partial(subtree_copies, location)))
+            renew_copies_above(location)
         update_consolidated(top.store, top.path)  # attributes of a group that was there before, and its own
     if consolidated:
         consolidate(top, alone=True)

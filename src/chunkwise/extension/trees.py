@@ -17,22 +17,14 @@ from chunkwise.core.trees.attributes import (
 )
 from chunkwise.core.trees.consolidated import EMPTY as EMPTY_CONSOLIDATED
 from chunkwise.core.trees.consolidated import update_consolidated, with_copies
-from chunkwise.core.trees.consolidated_tree import is_consolidated
+from chunkwise.core.trees.consolidated_tree import is_consolidated, renew_copies_above
 from chunkwise.core.trees.container import check_container, container_root
-from chunkwise.core.trees.destination import (
-    Destination,
-    Kind,
-    Mode,
-    check_outside_arrays,
-    check_place,
-    format_of,
-    format_said,
-    node_above,
-)
+from chunkwise.core.trees.destination import Destination, Mode, check_outside_arrays, check_place
 from chunkwise.core.trees.document import change_document, dump_like, read_document
 from chunkwise.core.trees.link import links_of
 from chunkwise.core.trees.location import Location, LocationLike, inside_file, locate, located, location_of
 from chunkwise.core.trees.missing_marker import FILL_VALUE, marker_from_json, marker_to_json
+from chunkwise.core.trees.new_format import Kind, format_of, format_said, node_above
 from chunkwise.core.trees.new_location import create_parents, parents_made, remove_groups
 from chunkwise.core.trees.node import (
     JOURNAL,
@@ -105,6 +97,7 @@ __all__ = [
     "read_attributes",
     "read_document",
     "remove_groups",
+    "renew_copies_above",
     "replacing",
     "require_node",
     "split_path",

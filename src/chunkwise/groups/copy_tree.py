@@ -22,8 +22,8 @@ from chunkwise.core.base.arguments import as_nbytes
 from chunkwise.core.base.unknown_names import options_of
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.trees.consolidated_tree import is_consolidated
-from chunkwise.core.trees.destination import format_of
 from chunkwise.core.trees.location import Location, LocationLike, locate, located
+from chunkwise.core.trees.new_format import format_of
 from chunkwise.core.trees.node import Node, find_node, require_node
 from chunkwise.core.trees.resolve import ResolvedNode
 from chunkwise.errors import InvalidArgumentError

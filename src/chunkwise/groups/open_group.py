@@ -18,8 +18,9 @@ from chunkwise.core.specs.storage_options import with_storage_options
 from chunkwise.core.trees.attribute_value import NonFinite, check_non_finite
 from chunkwise.core.trees.container import check_container, container_root, create_container, mark_container
 from chunkwise.core.trees.create import group_attributes, make_group, write_group
-from chunkwise.core.trees.destination import Destination, format_of, format_said, node_above
+from chunkwise.core.trees.destination import Destination
 from chunkwise.core.trees.location import Location, LocationLike, locate
+from chunkwise.core.trees.new_format import format_of, format_said, node_above
 from chunkwise.core.trees.node import Node, find_node, node_of, nothing_at
 from chunkwise.core.trees.replacement import replacing
 from chunkwise.core.trees.snapshot import parse_snapshot

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from functools import cache, partial
 
 from chunkwise.core.kvstore.atomic import Directories
 from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.kvstore.protocol import offers
 from chunkwise.core.kvstore.take_place import delete_all_below, delete_but
 from chunkwise.core.trees.consolidated import move_consolidated, update_consolidated
-from chunkwise.core.trees.consolidated_tree import subtree_copies
+from chunkwise.core.trees.consolidated_tree import renew_copies_above
 from chunkwise.core.trees.create import check_no_link, make_groups
 from chunkwise.core.trees.destination import check_place
 from chunkwise.core.trees.link import Link, add_link, remove_link, target_names
@@ -131,7 +130,7 @@ def relocate(here: Location, there: Location, node: Node) -> None:
     """Move a node to a vacant location in the same store; update consolidated metadata."""
     _move(here, there, node)
     move_consolidated(here.store, here.path, dict)
-    move_consolidated(there.store, there.path, cache(partial(subtree_copies, there)))
+    renew_copies_above(there)
 
 
 def _move(here: Location, there: Location, node: Node) -> None:

@@ -1,12 +1,7 @@
 """``Destination``: what a place is to become, decided in one place before anything is written.
 
-The format is the one that the caller says (an option, the driver of a spec, the scheme of a URL), else the
-suffix of the name, else the group above, else the source, else Zarr v3.  A suffix such as ``.zarr`` fits
-several formats; the group above, or else the source, then decides among them.  A suffix that contradicts the
-group above is an error, since software that lists the group would not find the new node.
-
-What is at the place already is one of the states of `State`.  `_ANSWERS` has what each kind of writer does
-in each state; docs/hierarchies.md shows the same table.
+`chunkwise.core.trees.new_format` decides its format.  What is there already is one of the states of `State`.
+`_ANSWERS` has the states in which each kind of writer writes; docs/hierarchies.md shows the same table.
 """
 
 from __future__ import annotations
@@ -14,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain, pairwise
 from typing import Literal, Self, TypeAlias
 
 from chunkwise.core.base.binding import dump
 from chunkwise.core.driver.n5.document import is_marker
 from chunkwise.core.driver.tree_format import FormatName
-from chunkwise.core.driver.tree_formats import FORMATS, tree_format
+from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.kvstore.protocol import (
     MISSING_GENERATION,
     ByteRange,
@@ -28,27 +22,23 @@ from chunkwise.core.kvstore.protocol import (
     WithDirectories,
     offers,
 )
-from chunkwise.core.kvstore.staging import is_staging
 from chunkwise.core.specs.context import Context
 from chunkwise.core.trees.container import CONTAINER_FORMAT, check_container
 from chunkwise.core.trees.location import Location, LocationLike, locate
+from chunkwise.core.trees.new_format import Kind, format_of, node_above
 from chunkwise.core.trees.new_location import create_parents, parents_made
-from chunkwise.core.trees.node import DOCUMENTS, JOURNAL, Node, find_documented, find_node, nodes_below
+from chunkwise.core.trees.node import DOCUMENTS, JOURNAL, Node, find_node, nodes_below
 from chunkwise.core.trees.node_name import check_new_names
 from chunkwise.core.trees.own_keys import is_made_here
-from chunkwise.core.trees.tree import check_format
 from chunkwise.core.trees.walk import walk
 from chunkwise.errors import (
     AlreadyExistsError,
     ChunkwiseError,
     FailedPreconditionError,
-    InvalidArgumentError,
-    PermissionDeniedError,
 )
 
-__all__ = ["Destination", "Kind", "Mode", "State", "check_outside_arrays", "check_place", "node_above"]
+__all__ = ["Destination", "Mode", "State", "check_outside_arrays", "check_place"]
 
-Kind: TypeAlias = Literal["array", "group"]
 Mode: TypeAlias = Literal[
     "new",  # nothing may be there
     "add",  # to the group that is there, if there is one
@@ -79,28 +69,6 @@ _ANSWERS: dict[tuple[Kind, Mode], frozenset[State]] = {
 }
 """The states in which a writer writes; in all others it raises, and nothing has changed."""
 
-_SUFFIXES: dict[str, tuple[FormatName, ...]] = {
-    ".zarr": ("zarr3", "zarr2", "zarr1"),
-    ".zarr3": ("zarr3",),
-    ".zarr2": ("zarr2",),
-    ".n5": ("n5",),
-}
-"""Formats that a suffix of a directory can mean, the usual one first."""
-
-_PICTURES = "chunkwise writes no pictures but those of `chunkwise slice --png`"
-_FILES: dict[str, str] = {
-    **dict.fromkeys((".h5", ".hdf5", ".nwb"), "HDF5 is written by `chunkwise nwb convert`"),
-    **dict.fromkeys((".nc", ".nc4"), "netCDF is written by xarray, with Dataset.to_netcdf"),
-    **dict.fromkeys((".tif", ".tiff", ".png", ".jpg", ".jpeg", ".webp", ".avif", ".bmp"), _PICTURES),
-    ".npy": "NumPy's files are written by `chunkwise slice --npy`",
-    ".npz": "NumPy's files are written by NumPy",
-    ".json": "specs of stacks are written by `chunkwise stack`",
-    **dict.fromkeys((".zip", ".ozx"), "archives are written by `chunkwise zip`"),
-}
-"""Suffixes of files, with what writes such files."""
-
-_SPEC_MEMBERS = {"driver", "open"}
-
 
 @dataclass(frozen=True)
 class Destination:
@@ -128,7 +96,7 @@ class Destination:
         location = locate(place, context)
         above = node_above(location)
         _check_not_inside(above)
-        chosen = _format_of(location, above, kind, format, source, default)
+        chosen = format_of(location, kind, format=format, source=source, default=default, above=above)
         if location.name:
             check_new_names([location.name], chosen)
         state, node = check_place(location, kind, chosen, mode)
@@ -155,113 +123,6 @@ class Destination:
             return
         with parents_made(at, self.format) as made:
             yield made
-
-
-def format_of(
-    location: Location,
-    kind: Kind,
-    *,
-    format: str | None = None,
-    source: str | None = None,
-    default: FormatName = "zarr3",
-) -> FormatName:
-    """Return the format of what is to be written at a location; raise if it is contradictory."""
-    return _format_of(location, node_above(location), kind, format, source, default)
-
-
-def _format_of(
-    location: Location,
-    above: Node | None,
-    kind: Kind,
-    format: str | None,
-    source: str | None,
-    default: FormatName,
-) -> FormatName:
-    _check_members(location)
-    said = format_said(location, format)
-    chosen = said or suggested_format(location, above, source) or default
-    return check_format(chosen, group=kind == "group")
-
-
-def suggested_format(location: Location, above: Node | None, source: str | None = None) -> str | None:
-    """Return the format by the suffix, else of the group above, else of the source."""
-    names = _names_below(location, above)
-    _check_no_file(names[0])
-    fitting, name = next(((found, at) for at in names if (found := _SUFFIXES.get(_suffix(at), ()))), ((), ""))
-    around = above.format if above is not None and above.kind == "group" else None
-    if around is not None and fitting and around not in fitting:
-        raise InvalidArgumentError(
-            f"{dump(name)} is a name for {tree_format(fitting[0]).title}, but {location.text} is in a tree "
-            f'of {tree_format(around).title}, where it would not be found: say format="{around}" '
-            f'(--format {around}) or format="{fitting[0]}" (--format {fitting[0]}), or choose another name'
-        )
-    if around is not None or not fitting:
-        return around or source
-    return source if source in fitting else fitting[0]
-
-
-def format_said(location: Location, format: str | None) -> FormatName | None:
-    """Return the format that an option, the driver of a spec, or the scheme of a URL says; None if none."""
-    said = None if format is None else check_format(format)
-    driver = location.members.get("driver", "auto")
-    if driver == "auto":
-        return said
-    if driver not in FORMATS:
-        raise InvalidArgumentError(
-            f"{location.text}: chunkwise doesn't write {dump(driver)}; expected a driver of "
-            f"{', '.join(dump(name) for name in FORMATS)}"
-        )
-    named = FORMATS[str(driver)]
-    if said not in (None, named):
-        raise InvalidArgumentError(
-            f"{location.text}: its driver {dump(driver)} is {tree_format(named).title}, but format is "
-            f"{dump(said)}"
-        )
-    return named
-
-
-def _check_members(location: Location) -> None:
-    """Raise InvalidArgumentError for members of a spec that say how an array is to be."""
-    others = sorted(set(location.members) - _SPEC_MEMBERS)
-    if others:
-        raise InvalidArgumentError(
-            f"{location.text}: {dump(others[0])} of the spec isn't used here, where a spec gives location "
-            "and format; chunkwise.open creates an array from a whole spec"
-        )
-
-
-def _suffix(name: str) -> str:
-    _, dot, suffix = name.lower().rpartition(".")
-    return dot + suffix
-
-
-def _check_no_file(name: str) -> None:
-    suffix = _suffix(name)
-    if suffix in _FILES and name not in DOCUMENTS:
-        raise InvalidArgumentError(
-            f"{dump(name)} is the name of a file, and arrays and groups are directories: {_FILES[suffix]}; "
-            'a name such as "x.zarr" or "x.n5", or format=, makes a directory'
-        )
-
-
-def _names_below(location: Location, above: Node | None) -> list[str]:
-    """Return the names from a location up to the node above."""
-    start = 0 if above is None else len(above.location.path)
-    return location.path[start:].rstrip("/").split("/")[::-1]
-
-
-def node_above(location: Location) -> Node | None:
-    """Return the nearest array or group with a document above a location, or None."""
-    for below, at in pairwise(chain((location,), location.parents)):
-        if is_staging(below.name):  # this is not its final location
-            return None
-        try:
-            node = find_documented(at)
-        except PermissionDeniedError:  # locations that far above are inaccessible
-            return None
-        if node is not None:
-            return node
-    return None
 
 
 def check_outside_arrays(location: Location) -> None:
@@ -293,7 +154,7 @@ def check_place(
     state = _state(location, node, others)
     if state == "container" and kind == "array" and format != CONTAINER_FORMAT:
         state = "group"
-    if state not in _ANSWERS[kind, mode] and not _is_n5_group(node, kind, mode):
+    if state not in _ANSWERS[kind, mode] and not _is_n5_group(node, kind):
         raise _refusal(location, kind, mode, state, node, others)
     if state in ("files", "nodes"):
         _check_contents(location, kind, format, state, node)
@@ -324,11 +185,9 @@ def _state(location: Location, node: Node | None, others: Collection[str]) -> St
     return "files" if below or _foreign(others) else "nothing"
 
 
-def _is_n5_group(node: Node | None, kind: Kind, mode: Mode) -> bool:
-    """Return True for a directory in an N5 container, which is a group that can be replaced."""
-    return (
-        kind == "group" and mode == "overwrite" and node is not None and node.implicit and not node.undeclared
-    )
+def _is_n5_group(node: Node | None, kind: Kind) -> bool:
+    """Return True for a directory in an N5 container, which is a group already, and for a new one of N5."""
+    return kind == "group" and node is not None and node.implicit and not node.undeclared
 
 
 def _first_below(node: Node) -> Node | None:
