@@ -54,7 +54,7 @@ class Destination:
         if overwrite:
             check_outside_arrays(location)
             state, _ = check_place(location, kind, format, "overwrite")
-            is_replaced = state in ("array", "group", "unfinished")
+            is_replaced = state in ("array", "group", "unfinished") or (state, kind) == ("container", "group")
             if is_session(location.store):
                 return cls(location, location, clears=is_replaced)
             return cls.replacing(location) if is_replaced else cls(location, location)

@@ -17,9 +17,11 @@ from chunkwise.extension.trees import (
     Mode,
     check_outside_arrays,
     check_place,
+    create_parents,
     delete_own,
     find_documented,
     locate,
+    parents_made,
     replacing,
     update_consolidated,
 )
@@ -48,7 +50,8 @@ def create_and_write(
     mode: Mode = "overwrite" if delete_existing else "new"
     state, _ = check_place(location, "array", FORMATS[json["driver"]], mode)
     if state == "nothing" or not delete_existing:
-        return _fill(open_spec(spec, create=True, **options).result(), location, write)
+        with parents_made(location, FORMATS[json["driver"]]):
+            return _fill(open_spec(spec, create=True, **options).result(), location, write)
     if write is None:
         for _, name in reads_of(source).of([location]):
             raise InvalidArgumentError(
@@ -58,6 +61,7 @@ def create_and_write(
     open_spec({**json, "open": True, "assume_metadata": True}, **options).result()
     bare = {name: value for name, value in json.items() if name not in ("kvstore", "path")}
     with replacing(location) as staging:
+        create_parents(location, FORMATS[json["driver"]])
         target = open_spec({**bare, "kvstore": staging.kvstore(), "create": True}, **options).result()
         if write is not None:
             write(target)

@@ -63,25 +63,28 @@ class DatasetTarget:
         self._names: list[str] = names
         self._mode = mode
         self._non_finite = non_finite
+        self._is_occupied = False
         self._group = None if root is not None and root.is_replaced else self._existing()
         self._replacement: Replacement | None = None
         self._made: list[Location] = []
         self.format: str = self._format(format, top)
-        if self._group is None:
+        if self._group is None or self.is_replaced:
             self._check_place()
 
     @property
     def is_replaced(self) -> bool:
-        """True if there is a group that a new one replaces."""
-        return self._mode == "w" and self._group is not None
+        """True if there is a group, or something else, that a new one replaces."""
+        return self._mode == "w" and (self._group is not None or self._is_occupied)
 
     def _existing(self) -> Group | None:
         """Return the existing group, open for writing, or None."""
         try:
             group = open_group(self.location, "r+", non_finite=self._non_finite)
-        except NotFoundError:
-            if self._mode == "r+":
+        except (NotFoundError, InvalidArgumentError):
+            if self._mode == "r+" or (self._mode != "w" and find_documented(self.location) is not None):
                 raise
+            return None
+        if group._node.undeclared or (self._mode == "w-" and group._node.implicit):
             return None
         if self._mode == "w-":
             raise AlreadyExistsError(f"{self.location.text} is a group already ({group.format})")
@@ -112,7 +115,9 @@ class DatasetTarget:
         check_new_names(self._names, self.format)
         if self._root is None:
             modes: dict[str, Mode] = {"w": "overwrite", "w-": "new"}
-            check_place(self.location, "group", check_format(self.format), modes.get(self._mode, "add"))
+            mode = modes.get(self._mode, "add")
+            state, _ = check_place(self.location, "group", check_format(self.format), mode)
+            self._is_occupied = state in ("array", "group", "container", "unfinished")
 
     def __contains__(self, name: str) -> bool:
         return self._group is not None and self._mode in ("a", "r+") and name in self._group

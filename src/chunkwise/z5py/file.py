@@ -83,14 +83,12 @@ class File(Group):
             raise ValueError(f'dimension_separator: expected "." or "/", got {dimension_separator!r}')
         if zarr_format not in (None, 2, 3):
             raise ValueError(f"zarr_format: expected 2 or 3, got {zarr_format!r}")
-        inferred = self.infer_format(path)
+        inferred = self.infer_format(path, look=mode != "w")
         if inferred is not None and use_zarr_format is not None:
             _check_format(inferred, bool(use_zarr_format))
         self._path = path
         self._dimension_separator = dimension_separator
         super().__init__(self, _open(path, _MODES[mode], use_zarr_format, inferred, zarr_format))
-        if inferred is not None:
-            _check_format(self.is_zarr, inferred)
 
     @property
     def filename(self) -> str:
@@ -103,13 +101,13 @@ class File(Group):
         return "/"
 
     @classmethod
-    def infer_format(cls, path: Any) -> bool | None:
-        """Return True for Zarr, False for N5, None if neither name nor content shows it."""
+    def infer_format(cls, path: Any, *, look: bool = True) -> bool | None:
+        """Return True for Zarr, False for N5, None if neither name nor content, if looked at, shows it."""
         if isinstance(path, str | os.PathLike):
             suffix = PurePosixPath(os.fspath(path)).suffix
             if suffix in cls.zarr_exts | cls.n5_exts:
                 return suffix in cls.zarr_exts
-        node = find_node(locate(path))
+        node = find_node(locate(path)) if look else None
         return None if node is None or node.format is None else not node.rules.has_containers
 
     def close(self) -> None:
@@ -153,10 +151,13 @@ def _open(
 ) -> Tree:
     location = locate(path)
     node = None if mode == "w" else find_node(location)
-    known = node is not None and node.format is not None  # then its own format counts
-    format = None if known else _format_of_new(location, is_zarr, inferred, zarr_format)
+    known = None if node is None else node.format  # then its own format counts
+    format = known or _format_of_new(location, is_zarr, inferred, zarr_format)
+    for wanted in (is_zarr, inferred if format_said(location, None) is None else None):
+        if wanted is not None:
+            _check_format(not tree_format(format).has_containers, bool(wanted))
     try:
-        return open_group(path, mode, format=format, consolidated=False)
+        return open_group(path, mode, format=None if known else format, consolidated=False)
     except AlreadyExistsError as e:
         raise OSError(errno.EEXIST, os.strerror(errno.EEXIST), location.text) from e
     except NotFoundError as e:
@@ -167,16 +168,16 @@ def _format_of_new(
     location: Location, is_zarr: bool | None, inferred: bool | None, zarr_format: int | None
 ) -> str:
     """Return the format of a new container; z5py's own default is N5, and for Zarr v2."""
-    if is_zarr is not None:
-        said = format_said(location, None if is_zarr else "n5")
-        if said is not None:
-            _check_format(not tree_format(said).has_containers, bool(is_zarr))
-            return said
+    option = f"zarr{zarr_format}" if zarr_format and (is_zarr or inferred) else None
+    if is_zarr is False:
+        option = "n5"
+    said = format_said(location, option)
+    if said is not None:
+        return said
+    if is_zarr:
         above = node_above(location)
         around = None if above is None or above.rules.has_containers else above.format
-        return f"zarr{zarr_format}" if zarr_format else around or "zarr2"
-    if inferred and zarr_format:
-        return f"zarr{zarr_format}"
+        return around or "zarr2"
     return format_of(location, "group", source="zarr2" if inferred else "n5")
 
 

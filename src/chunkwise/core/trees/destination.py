@@ -154,7 +154,7 @@ def check_place(
     state = _state(location, node, others)
     if state == "container" and kind == "array" and format != CONTAINER_FORMAT:
         state = "group"
-    if state not in _ANSWERS[kind, mode] and not _is_n5_group(node, kind):
+    if state not in _ANSWERS[kind, mode] and not _is_n5_group(node, kind, format):
         raise _refusal(location, kind, mode, state, node, others)
     if state in ("files", "nodes"):
         _check_contents(location, kind, format, state, node)
@@ -185,9 +185,15 @@ def _state(location: Location, node: Node | None, others: Collection[str]) -> St
     return "files" if below or _foreign(others) else "nothing"
 
 
-def _is_n5_group(node: Node | None, kind: Kind) -> bool:
-    """Return True for a directory in an N5 container, which is a group already, and for a new one of N5."""
-    return kind == "group" and node is not None and node.implicit and not node.undeclared
+def _is_n5_group(node: Node | None, kind: Kind, format: FormatName) -> bool:
+    """Return True for a directory in an N5 container, which is a group without being declared one."""
+    return (
+        kind == "group"
+        and format == CONTAINER_FORMAT
+        and node is not None
+        and node.implicit
+        and not node.undeclared
+    )
 
 
 def _first_below(node: Node) -> Node | None:
