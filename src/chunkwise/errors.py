@@ -157,9 +157,9 @@ class FailedPreconditionError(ChunkwiseError, ValueError):
 
 
 class ResizedError(FailedPreconditionError):
-    """Another writer has resized an array since its size was looked at.
+    """Another writer resized an array during an append, without an append.
 
-    The text has both sizes.  Nothing was written: repeat it with the current size of the array.
+    The text has both sizes.  Nothing was appended, to this array: append again.
     """
 
 

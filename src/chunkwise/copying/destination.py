@@ -14,6 +14,7 @@ from chunkwise.copying.journal_document import JournalDocument, read_journal
 from chunkwise.copying.sessions import is_session
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import tree_format
+from chunkwise.core.kvstore.staging import REPLACED
 from chunkwise.core.kvstore.take_place import delete_all_below, staging_path
 from chunkwise.core.trees.consolidated import update_consolidated
 from chunkwise.core.trees.container import container_root, create_container
@@ -21,7 +22,7 @@ from chunkwise.core.trees.destination import check_outside_arrays, check_place
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.new_format import Kind
 from chunkwise.core.trees.new_location import create_parents
-from chunkwise.core.trees.node import find_documented, find_node
+from chunkwise.core.trees.node import find_documented
 from chunkwise.core.trees.replacement import Replacement
 from chunkwise.errors import AlreadyExistsError
 
@@ -60,7 +61,7 @@ class Destination:
             return cls.replacing(location) if is_replaced else cls(location, location)
         if go_on and not is_session(location.store) and read_journal(location) is None:
             beside = cls.replacing(location)
-            if find_node(beside.place) is not None:
+            if read_journal(beside.place) is not None or beside.is_staged:
                 return beside
         return cls(location, location)
 
@@ -74,10 +75,16 @@ class Destination:
     def is_made(self) -> bool:
         """True if the copy is complete but has not replaced the old data yet: a process was killed in
         between."""
+        return read_journal(self.place) is None and self.is_staged
+
+    @property
+    def is_staged(self) -> bool:
+        """True if a node is beside the old data that is to replace it, and is not old data itself."""
+        place = self.place
         return (
             self.replacement is not None
-            and read_journal(self.place) is None
-            and find_documented(self.place) is not None
+            and find_documented(place) is not None
+            and place.store.read(place.path + REPLACED).value is None
         )
 
     def clear(self) -> None:

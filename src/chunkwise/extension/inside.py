@@ -5,6 +5,7 @@ These names are not promised: they may change from one version to the next.
 
 from __future__ import annotations
 
+from chunkwise.core.api.append import Room, stored_axis
 from chunkwise.core.api.array_view import ArrayInfo
 from chunkwise.core.api.copy import BLOCK_NBYTES, BlockCopy, divide, item_nbytes
 from chunkwise.core.api.open import SpecLike
@@ -59,6 +60,7 @@ from chunkwise.core.specs.layout_view import DimensionLink, one_to_one
 from chunkwise.core.specs.storage_options import url_with_storage_options, with_storage_options
 from chunkwise.core.specs.unit import parse_unit, unit_text
 from chunkwise.core.specs.url import is_url
+from chunkwise.core.trees.append import Append, Growing, appending, sizes_before
 
 __all__ = [
     "BLOCK_NBYTES",
@@ -67,6 +69,7 @@ __all__ = [
     "MISSING_GENERATION",
     "PLATFORM_TRAITS",
     "UNKNOWN_GENERATION",
+    "Append",
     "ArrayInfo",
     "BlockCopy",
     "Blocks",
@@ -75,17 +78,20 @@ __all__ = [
     "DriverSpec",
     "EntryListable",
     "FileStore",
+    "Growing",
     "KeyRange",
     "ListEntry",
     "Locatable",
     "MissingPackageError",
     "Pool",
     "Reader",
+    "Room",
     "SpecLike",
     "Stop",
     "StoredArray",
     "align",
     "answers_at_once",
+    "appending",
     "array_sources",
     "as_json",
     "as_key",
@@ -131,8 +137,10 @@ __all__ = [
     "put_bounded",
     "read_bounded",
     "read_spec_file",
+    "sizes_before",
     "stand_in_for",
     "start_thread",
+    "stored_axis",
     "stored_nbytes",
     "table",
     "traits_of",

@@ -318,10 +318,20 @@ def _reopen(spec: Spec, mode: str, units: DimensionUnits | None = None) -> Tenso
     return store if units is None else store._with_units(units)
 
 
+def _reopen_rows(spec: Spec, mode: str, rows: Any, transform: IndexTransform) -> TensorStore:
+    array: Any = _reopen(spec, mode)._array
+    return TensorStore._make(array.longer(rows.array.axis, rows.stop, rows), transform)
+
+
 def _reduce(store: TensorStore) -> tuple[Any, ...]:
     if store.transaction is not None:
         raise InvalidArgumentError("Cannot serialize bound transaction")
     units = getattr(store._array, "given_units", None)
+    rows = getattr(store._array, "wrap", None)
+    if rows is not None:  # it is being appended to
+        outside: Any = store._array
+        spec = Spec._of(outside.in_transaction(None).spec(), None)
+        return _reopen_rows, (spec, store.mode, rows, store._transform)
     return _reopen, (store.spec(retain_context=True), store.mode, *(() if units is None else (units,)))
 
 

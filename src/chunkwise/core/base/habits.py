@@ -56,7 +56,6 @@ _BASIC = Instead("array[selection].read().result()")
 _SET_BASIC = Instead("array[selection] = values")
 _VINDEX = Instead("array.vindex[indices].read().result()")
 _SET_VINDEX = Instead("array.vindex[indices] = values")
-_APPEND = Instead("array.resize(exclusive_max=shape).result()[size:] = values", "size: rows there were")
 _RESIZABLE = Instead(why="every array can be resized: array.resize(exclusive_max=shape).result()")
 _FILLED = "group.create_array(path, shape=shape, dtype=dtype, fill_value={})"
 _NEW_FILLED = "chunkwise.create_array(path, shape=shape, dtype=dtype, fill_value={})"
@@ -115,7 +114,6 @@ HABITS: Mapping[Owner, Mapping[str, Instead]] = {
              "prod", "ravel", "reshape", "round", "squeeze", "std", "sum", "tolist", "var"),
             _NUMPY,
         ),
-        "append": _APPEND,
         "basename": Instead('array.path.rpartition("/")[2]'),
         "blocks": _BLOCKS,
         "cdata_shape": _NUMBLOCKS,
