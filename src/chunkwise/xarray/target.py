@@ -19,6 +19,7 @@ from chunkwise.extension.trees import (
     check_new_names,
     check_outside_arrays,
     check_place,
+    create_parents,
     find_documented,
     format_of,
     format_said,
@@ -204,6 +205,7 @@ class DatasetTarget:
     def commit(self) -> None:
         """Replace the old group."""
         if self._replacement is not None:
+            create_parents(self.location, self.format)
             self._replacement.commit()
             self._replacement = None
 
