@@ -346,6 +346,8 @@ def expected(request: Request) -> tuple[str, str | None]:
         says = "written beside them"
     if writer.merges and request.overwrite and request.state == "unfinished":
         says = "used"
+    if request.writer == "open_group a" and request.said == "no" and request.state in ("group", "container"):
+        return "used", "n5" if request.state == "container" else request.there
     format = _format(request, writer)
     if format is None:
         return "error", None
@@ -373,7 +375,9 @@ def _format(request: Request, writer: Writer) -> str | None:
     if len(set(said.values())) > 1:
         return None
     if said:
-        return next(iter(said.values()))
+        suffix = Path(request.name).suffix if writer.default == "n5" and "option" in said else ""
+        is_other = suffix in (".n5", ".zarr") and (suffix == ".n5") != (said.get("option") == "n5")
+        return None if is_other else next(iter(said.values()))  # z5py believes the name
     names = [*(["o"] if request.state == "inside" else []), *request.name.split("/")[::-1]]
     if any(names[0].endswith(suffix) for suffix in FILES):
         return None
@@ -382,6 +386,8 @@ def _format(request: Request, writer: Writer) -> str | None:
     if request.around != "none":
         return request.around if not fitting or request.around in fitting else None
     source = request.source if writer.takes_source else None
+    if request.writer == "write_dataset" and request.overwrite and request.state in ("group", "container"):
+        source = "n5" if request.state == "container" else request.there
     if writer.default == "n5":
         source = "zarr2" if Path(request.name).suffix == ".zarr" else "n5"
     if not fitting:

@@ -8,7 +8,13 @@ from itertools import takewhile
 from typing import Any, Literal
 
 from chunkwise import TensorStore
-from chunkwise.errors import AlreadyExistsError, ChunkwiseError, InvalidArgumentError, NotFoundError
+from chunkwise.errors import (
+    AlreadyExistsError,
+    ChunkwiseError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    NotFoundError,
+)
 from chunkwise.extension.inside import check_choice, dump
 from chunkwise.extension.trees import (
     Location,
@@ -81,7 +87,7 @@ class DatasetTarget:
         """Return the existing group, open for writing, or None."""
         try:
             group = open_group(self.location, "r+", non_finite=self._non_finite)
-        except (NotFoundError, InvalidArgumentError):
+        except (NotFoundError, InvalidArgumentError, FailedPreconditionError):
             if self._mode == "r+" or (self._mode != "w" and find_documented(self.location) is not None):
                 raise
             return None

@@ -151,6 +151,7 @@ def convert(
         format = "hdf5"
     if format != "hdf5" and ending:
         format = cast(Format, format_of(place_of(target), "group", format=format))
+    workers, limit = workers_of(executor), as_nbytes(memory, "memory")
     with open_source(source, **(source_options or {})) as src, ExitStack() as closed:
         h5 = None if isinstance(src, ZarrIO) else closed.enter_context(closing(_h5_copy(src)))
         if not drop_broken_links:
@@ -174,12 +175,12 @@ def convert(
                     delete_all_below(place.store, place.path)
             copies = LargeDatasets(
                 place,
-                workers_of(executor),
+                workers,
                 {
                     "source": _identity(src),
                     "options": _as_text([format, codec, drop_broken_links, options]),
                 },
-                CopyOptions(memory=as_nbytes(memory), resume=resume, verify=verify),
+                CopyOptions(memory=limit, resume=resume, verify=verify),
                 compare=partial(_compare, src),
                 progress=progress or (lambda nbytes: None),
             )
