@@ -29,10 +29,10 @@ from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.binding import JSON
 from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.trees.change import delete_below
-from chunkwise.core.trees.destination import check_outside_arrays, check_place
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.tree import check_format
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError, InvalidArgumentError
+from chunkwise.extension.trees import check_outside_arrays, check_place
 
 __all__ = ["ArrayCopy"]
 

@@ -21,13 +21,12 @@ from chunkwise.core.index_space import IndexTransform, align_by_position
 from chunkwise.core.kvstore.staging import is_staging
 from chunkwise.core.trees.attributes import write_first_attributes
 from chunkwise.core.trees.consolidated import update_consolidated
-from chunkwise.core.trees.destination import check_outside_arrays, check_place
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.new_location import create_parents, remove_groups
 from chunkwise.core.trees.node import Node, find_documented, require_node
-from chunkwise.core.trees.own_keys import delete_own
 from chunkwise.core.trees.tree import Tree
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError
+from chunkwise.extension.trees import check_outside_arrays, check_place, delete_own
 
 __all__ = ["NewArray", "create_array", "open_array", "open_node"]
 

@@ -26,10 +26,10 @@ from chunkwise.core.base.binding import JSON
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.engine.together import is_slow
 from chunkwise.core.trees.change import delete_below
-from chunkwise.core.trees.destination import check_place
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.tree import Tree
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
+from chunkwise.extension.trees import check_place
 
 __all__ = ["TreeCopy", "tree_copy_to"]
 

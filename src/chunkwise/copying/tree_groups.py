@@ -23,7 +23,6 @@ from chunkwise.core.trees.consolidated import update_consolidated
 from chunkwise.core.trees.consolidated_tree import consolidate, renew_copies_above
 from chunkwise.core.trees.container import check_container, container_root, create_container, mark_container
 from chunkwise.core.trees.create import write_group
-from chunkwise.core.trees.destination import check_outside_arrays, check_place
 from chunkwise.core.trees.link import Link, with_link
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.new_location import create_parents
@@ -31,6 +30,7 @@ from chunkwise.core.trees.node import JOURNAL, find_node, nodes_below
 from chunkwise.core.trees.resolve import group_links
 from chunkwise.core.trees.tree import Tree
 from chunkwise.errors import AlreadyExistsError, UnsupportedError
+from chunkwise.extension.trees import check_outside_arrays, check_place
 
 __all__ = ["Place", "publish_groups"]
 
