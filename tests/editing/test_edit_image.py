@@ -179,6 +179,15 @@ def test_a_wrong_value_changes_nothing(given: dict[str, Any], match: str, tmp_pa
     assert _files(tmp_path) == files
 
 
+@pytest.mark.parametrize("ending", ["", "|zip:"])
+def test_in_an_archive(ending: str, tmp_path: Path) -> None:
+    _base(tmp_path / "a.zarr")
+    assert main(["zip", str(tmp_path / "a.zarr"), str(tmp_path / "a.ozx")]) == 0
+    place = f"{tmp_path}/a.ozx{ending}"
+    assert cw.edit_image(place, scale={"x": "3 um"}).scales == cw.open_multiscale(place).scales
+    assert cw.open_multiscale(place).scales[1] == (8.0, 4.0, 6.0)
+
+
 def test_what_a_convention_has_no_place_for(tmp_path: Path) -> None:
     n5 = _base(tmp_path / "a.n5", "n5-viewer")
     old = cw.create_group(tmp_path / "old.zarr", format="zarr2")
