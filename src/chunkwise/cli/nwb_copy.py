@@ -22,7 +22,7 @@ _OPTIONS = {
     "chunk": "--chunk",
     "shard": "--shard",
     "fill_value": "--fill-value",
-    "names": "--dimension-names",
+    "dimension_names": "--dimension-names",
     "units": "--units",
     "codec": "--codec",
     "region": "--region",
@@ -44,7 +44,7 @@ def is_converted(arguments: argparse.Namespace, source: Location, destination: L
         return False
     return (
         _is_hdf5(root.location)
-        or choose_format(arguments, destination, root.own_format or "zarr3") != root.format
+        or choose_format(arguments, destination, root.own_format, kind="group") != root.format
     )
 
 

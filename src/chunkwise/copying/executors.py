@@ -166,12 +166,24 @@ def _end_with_parent() -> None:
         start_thread(wait)
 
 
-def workers_of(executor: Executor | Workers | None) -> Workers:
-    """Return the workers of the caller's executor, which stays open; by default threads of this process."""
+def workers_of(executor: Executor | Workers | str | None) -> Workers:
+    """Return the workers of the caller's executor, which stays open; by default threads of this process.
+
+    Text names workers, as for `named_workers`.
+    """
     if executor is None:
         return threads_here()
     if isinstance(executor, Workers):
         return executor
+    if isinstance(executor, str):
+        return named_workers(executor, "executor")
+    if callable(getattr(executor, "get_executor", None)):
+        raise InvalidArgumentError("executor: a Dask client has one: client.get_executor()")
+    if isinstance(executor, type) or not callable(getattr(executor, "submit", None)):
+        raise InvalidArgumentError(
+            'executor: expected a concurrent.futures.Executor, "threads:N", "processes:N" or the address of '
+            f"a Dask scheduler, not {executor!r}"
+        )
 
     @contextmanager
     def start() -> Iterator[OpenExecutor]:
@@ -194,7 +206,7 @@ def _of_dask(client: Any, start: Callable[[], AbstractContextManager[OpenExecuto
     return Workers(start, max(1, sum(threads)), max(threads, default=1), memory)
 
 
-def named_workers(text: str) -> Workers:
+def named_workers(text: str, option: str = "--on") -> Workers:
     """Return what ``threads:N``, ``processes:N`` or the address of a Dask scheduler names.
 
     Raises
@@ -207,12 +219,12 @@ def named_workers(text: str) -> Workers:
     if kind in ("threads", "processes"):
         if not number.isdigit() or not int(number):
             raise InvalidArgumentError(
-                f"--on: expected {kind}:N, where N is a number from 1, but received {text!r}"
+                f"{option}: expected {kind}:N, where N is a number from 1, but received {text!r}"
             )
         return threads_here(int(number)) if kind == "threads" else processes_here(int(number))
     if "://" not in text:
         raise InvalidArgumentError(
-            "--on: expected threads:N, processes:N or the address of a Dask scheduler such as "
+            f"{option}: expected threads:N, processes:N or the address of a Dask scheduler such as "
             f"tcp://host:8786, but received {text!r}"
         )
     return _at_scheduler(text)

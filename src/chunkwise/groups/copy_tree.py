@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from typing import Any
 
-from chunkwise.copying.array_template import TEMPLATE_OPTIONS
+from chunkwise.copying.array_options import OPTIONS, OTHER_NAMES
 from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_report import CopyReport
 from chunkwise.copying.copy_source import check_apart
@@ -23,17 +23,16 @@ from chunkwise.core.base.unknown_names import options_of
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.trees.consolidated_tree import is_consolidated
 from chunkwise.core.trees.location import Location, LocationLike, locate, located
-from chunkwise.core.trees.new_location import suggested_format
+from chunkwise.core.trees.new_format import format_of
 from chunkwise.core.trees.node import Node, find_node, require_node
 from chunkwise.core.trees.resolve import ResolvedNode
-from chunkwise.core.trees.tree import check_format
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.groups.open_group import open_group
 
 __all__ = ["copy_tree", "prepare_tree_copy"]
 
 
-@options_of(TEMPLATE_OPTIONS)
+@options_of((*OPTIONS, *OTHER_NAMES))
 def copy_tree(
     source: LocationLike,
     destination: LocationLike,
@@ -93,9 +92,10 @@ def copy_tree(
         server.
     **options
         Properties of the arrays that differ from the source: ``chunks``, ``shards``, ``codec``, ``checksum``,
-        ``fill_value``, ``dtype``.  ``chunks`` and ``shards`` by dimension name, such as ``{"time": 90, "x":
-        8}``, apply to each array that has dimensions of these names; other dimensions and arrays keep theirs.
-        A sequence of sizes has to fit all arrays.
+        ``fill_value``, ``dtype``, ``dimension_names``, ``dimension_units``, as for `chunkwise.copy`.  Sizes
+        by dimension name, such as ``{"time": 90, "x": 8}``, apply to each array that has dimensions of these
+        names; other dimensions and arrays keep theirs.  An option that an array can't have is an error, and
+        nothing is written.
 
     Returns
     -------
@@ -132,7 +132,7 @@ def copy_tree(
     check_progress(progress)
     source, destination = located(storage_options, source, destination)
     how = CopyOptions(
-        memory=as_nbytes(memory),
+        memory=as_nbytes(memory, "memory"),
         part=None if part is None else parse_part(part),
         strict=strict,
         cast=cast,
@@ -164,7 +164,7 @@ def prepare_tree_copy(
     here, there = find_source(source), locate(destination)
     check_apart(here, there)
     root = _group_at(source, here)
-    wanted = check_format(format or suggested_format(there, root.own_format) or "zarr3", group=True)
+    wanted = format_of(there, "group", format=format, source=root.own_format)
     tree = open_group(here, "r")
     return tree_copy_to(
         NodeSource(ResolvedNode(tree._tree, (), tree._node), fields),

@@ -8,6 +8,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from chunkwise.copying.array_options import Sizes
+from chunkwise.copying.codec_option import CODEC_PARTS
 from chunkwise.copying.new_array import open_array as open_at
 from chunkwise.copying.source import Place, open_source
 from chunkwise.core.api.open import open as open_spec
@@ -18,30 +20,24 @@ from chunkwise.core.driver.auto.found_instead import group_instead
 from chunkwise.core.specs.context import Context
 from chunkwise.core.specs.storage_options import with_storage_options
 from chunkwise.core.trees.attribute_value import NonFinite
+from chunkwise.core.trees.destination import Destination, Mode
 from chunkwise.core.trees.location import LocationLike, locate
-from chunkwise.core.trees.new_location import (
-    check_outside_arrays,
-    create_parents,
-    suggested_format,
-)
 from chunkwise.core.trees.node import nothing_at
-from chunkwise.core.trees.node_name import check_new_names
-from chunkwise.core.trees.tree import check_format
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError
 from chunkwise.groups.new_array import new_array
 
 __all__ = ["create_array", "open_array", "read"]
 
 
-@options_of(("schema", "domain", "rank", "chunk_layout"))
+@options_of(("schema", "domain", "rank", "chunk_layout"), CODEC_PARTS)
 def create_array(
     place: LocationLike,
     data: Any = None,
     *,
     shape: Sequence[int] | int | None = None,
     dtype: Any = None,
-    chunks: Sequence[int] | str | None = "auto",
-    shards: Sequence[int] | None = None,
+    chunks: Sizes | None = "auto",
+    shards: Sizes | None = None,
     codec: Any = None,
     checksum: bool = False,
     fill_value: Any = None,
@@ -80,7 +76,8 @@ def create_array(
     dimension_names, dimension_units, attributes, metadata
         As for `Group.create_array`.
     **schema_options
-        ``schema``, ``domain``, ``rank`` and ``chunk_layout``; see `chunkwise.open`.
+        ``schema``, ``domain``, ``rank`` and ``chunk_layout``; see `chunkwise.open`.  In place of `codec`,
+        zarr-python's ``compressor``, ``compressors``, ``filters`` and ``serializer``.
 
     Returns
     -------
@@ -107,11 +104,10 @@ def create_array(
     array([[0, 1, 2],
            [3, 4, 5]])
     """
-    location = locate(with_storage_options(place, storage_options), context)
-    kind = check_format(format) if format else suggested_format(location) or "zarr3"
-    if location.name:
-        check_new_names([location.name], kind)
-    check_outside_arrays(location)
+    mode: Mode = "overwrite" if overwrite else "new"
+    given = with_storage_options(place, storage_options)
+    to = Destination.of(given, "array", format=format, mode=mode, context=context)
+    location, kind = to.location, to.format
     new_array(
         location,
         format=kind,
@@ -125,13 +121,13 @@ def create_array(
         fill_value=fill_value,
         dimension_names=dimension_names,
         dimension_units=dimension_units,
-        attributes=attributes or {},
-        metadata=metadata or {},
+        attributes={} if attributes is None else attributes,
+        metadata={} if metadata is None else metadata,
         schema_options={**schema_options, "context": context},
         non_finite=non_finite,
         overwrite=overwrite,
         look=lambda: None,
-        make_parents=lambda text: create_parents(location, kind, text=text),
+        make_parents=lambda text: to.create_parents(text=text),
     )
     return open_at(location)
 

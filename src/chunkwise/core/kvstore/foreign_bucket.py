@@ -34,7 +34,7 @@ class ForeignBucket:
 
     refused_characters = ""
     retries_itself = True
-    credential_services = ()
+    over_obstore = True
 
     def __init__(self, store: obstore.store.ObjectStore) -> None:
         self.store = store

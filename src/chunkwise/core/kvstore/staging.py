@@ -15,10 +15,12 @@ from functools import cache
 from chunkwise.core.kvstore.platform import WINDOWS
 
 __all__ = [
+    "APPEND",
     "ASIDE",
     "COMPLETE",
     "JOURNAL",
     "REPLACED",
+    "has_ended",
     "in_staging",
     "is_abandoned",
     "is_resumable",
@@ -35,6 +37,9 @@ REPLACED = ".chunkwise-replaced"
 
 ASIDE = "-old"
 """Ending of the temporary name of old data, if two directories can't be exchanged at once."""
+
+APPEND = ".chunkwise-append.json"
+"""Key, relative to an array, of the document that excludes other appends to it."""
 
 JOURNAL = ".chunkwise-copy.json"
 """Key, relative to a node, that marks an unfinished copy to it."""
@@ -76,10 +81,14 @@ def new_owner() -> str:
 def is_abandoned(name: str) -> bool:
     """Return True if the owner of a staging place was a process of this machine that has ended."""
     found = _NAME.match(name)
-    if found is None or found["owner"] is None or WINDOWS:  # where checking would end the process
-        return False
-    machine, pid, _ = found["owner"].split("-")
-    if machine != _machine():
+    return found is not None and found["owner"] is not None and has_ended(found["owner"])
+
+
+def has_ended(owner: str) -> bool:
+    """Return True if `new_owner` named a process of this machine that has certainly ended."""
+    machine, pid, _ = (*owner.split("-"), "", "")[:3]
+    # On Windows, asking would end the process.
+    if machine != _machine() or WINDOWS or not (pid.isascii() and pid.isdigit()):
         return False
     try:
         os.kill(int(pid), 0)
@@ -87,7 +96,16 @@ def is_abandoned(name: str) -> bool:
         return True
     except (OSError, OverflowError):
         return False
-    return False
+    return _is_zombie(pid)
+
+
+def _is_zombie(pid: str) -> bool:
+    """Return True for a process that has ended, and whose parent has not asked how."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] == "Z"
+    except (OSError, IndexError):
+        return False
 
 
 @cache

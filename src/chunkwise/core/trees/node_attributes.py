@@ -21,7 +21,7 @@ from chunkwise.core.driver.n5.attribute_path import (
     set_attribute,
 )
 from chunkwise.core.driver.tree_formats import FORMATS, tree_format
-from chunkwise.core.trees.attribute_value import NonFinite, check_non_finite, to_json_value
+from chunkwise.core.trees.attribute_value import NonFinite, check_non_finite, is_text, to_json_value
 from chunkwise.core.trees.attributes import change_attributes, node_attributes
 from chunkwise.core.trees.location import location_of
 from chunkwise.core.trees.node import Node, require_node
@@ -145,7 +145,9 @@ class Attributes(MutableMapping[str, Any]):
         out = {}
         for name, value in attributes.items():
             if not isinstance(name, str):
-                raise InvalidArgumentError(f"attributes have text as names, not {name!r}")
+                raise InvalidArgumentError(f"attributes: they have text as names, not {name!r}")
+            if name not in stored and not is_text(name):
+                raise InvalidArgumentError(f"attributes: {name!r} has half a surrogate pair")
             # Values that others have written stay unchanged.
             is_theirs = name in stored and stored[name] is not None and _same(stored[name], value)
             out[name] = (

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from chunkwise import Future, Promise, TensorStore, Unit
+from chunkwise.copying.array_options import array_options, read_names, read_units
 from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.executors import Workers, workers_of
 from chunkwise.copying.losses import warn_of_losses
@@ -20,8 +21,17 @@ from chunkwise.copying.progress import check_progress, shown_progress
 from chunkwise.copying.source import open_source
 from chunkwise.core.engine.unfinished import Change
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
-from chunkwise.extension.inside import as_nbytes, parse_unit, start_thread
-from chunkwise.extension.trees import Location, LocationLike, locate, located, require_node
+from chunkwise.extension.inside import as_nbytes, check_flag, start_thread
+from chunkwise.extension.trees import (
+    ChunkedArray,
+    Destination,
+    Location,
+    LocationLike,
+    Mode,
+    locate,
+    located,
+    require_node,
+)
 from chunkwise.images.multiscale.array_axes import ArrayImage, image_of_array
 from chunkwise.images.pyramid.convention import CONVENTIONS, Convention, find_convention
 from chunkwise.images.pyramid.group import PyramidGroup
@@ -42,7 +52,7 @@ def downsample_pyramid(
     convention: str | None = None,
     method: str | None = None,
     labels: bool | None = None,
-    factors: Sequence[int] | Sequence[Sequence[int]] | None = None,
+    factors: int | Sequence[int] | Sequence[Sequence[int]] | None = None,
     levels: int | None = None,
     axes: Sequence[str] | None = None,
     units: Sequence[Unit | str | None] | None = None,
@@ -81,9 +91,9 @@ def downsample_pyramid(
     labels : bool, optional
         Whether elements are labels, which must not be averaged; by default as the image of `array` says.  In
         OME-NGFF, labels get ``image-label`` metadata, and a group called ``labels`` lists the pyramid.
-    factors : sequence of int, or of sequence of int, optional
-        Factors for each axis of the result, or such a list for each level.  By default 2 along axes of space,
-        except where voxels are at least twice as large as along others.
+    factors : int, sequence of int, or of sequence of int, optional
+        Factor along all axes of space, for each axis of the result, or such a list for each level.  By
+        default 2 along axes of space, except where voxels are at least twice as large as along others.
     levels : int, optional
         Number of levels below full resolution; by default until one has no more elements than a chunk.
     axes : sequence of str, optional
@@ -206,7 +216,7 @@ def prepare_pyramid(
     convention: str | None,
     method: str | None,
     labels: bool | None,
-    factors: Sequence[int] | Sequence[Sequence[int]] | None,
+    factors: int | Sequence[int] | Sequence[Sequence[int]] | None,
     levels: int | None,
     axes: Sequence[str] | None,
     units: Sequence[Unit | str | None] | None,
@@ -222,11 +232,24 @@ def prepare_pyramid(
     verify: bool,
 ) -> PyramidCopy:
     """Return the copy that writes a pyramid, without writing anything; see `downsample_pyramid`."""
+    how = CopyOptions(
+        memory=as_nbytes(memory, "memory"), sync=sync, resume=resume, overwrite=overwrite, verify=verify
+    )
+    if not (name is None or isinstance(name, str)):
+        raise InvalidArgumentError(f"name: expected text, not {name!r}")
+    given = array_options({"chunks": chunks, "codec": codec})
+    if shards is not None:
+        given |= array_options({"shards": shards})
+    named = None if axes is None else read_names(axes, "axes")
+    sized = None if units is None else read_units(units, "units")
+    if labels is not None:
+        check_flag(labels, "labels")
     if resume and overwrite:
         raise InvalidArgumentError(
             "resume goes on with an unfinished pyramid, overwrite starts again: choose one"
         )
-    store, group, first, format = _places(array, destination)
+    mode: Mode = "among" if overwrite else "resume" if resume else "add"
+    store, group, first, format = _places(array, destination, convention, mode)
     known = image_of_array(store)
     if first is not None and known.error is not None:
         raise known.error  # what the metadata say would be lost
@@ -237,11 +260,9 @@ def prepare_pyramid(
         labels=labels,
         factors=factors,
         levels=levels,
-        axes=axes,
-        units=None if units is None else [parse_unit(u) if isinstance(u, str) else u for u in units],
-        chunks=chunks,
-        shards=shards,
-        codec=codec,
+        axes=None if named is None else [one or "" for one in named],
+        units=sized,
+        arrays=given,
     )
     plan = plan_pyramid(
         store, known, _convention(convention, known, first, format), options, first_name=first
@@ -260,7 +281,6 @@ def prepare_pyramid(
     made = PyramidGroup(
         group, plan.convention, name or _plain_name(group), first=first, renamed=bool(name), kept=kept
     )
-    how = CopyOptions(memory=as_nbytes(memory), sync=sync, resume=resume, overwrite=overwrite, verify=verify)
     return PyramidCopy(plan, group, made, how, workers, first=first, labels=labels, left_out=kept.left_out)
 
 
@@ -288,7 +308,10 @@ def _convention(name: str | None, known: ArrayImage, first: str | None, format: 
 
 
 def _places(
-    array: TensorStore | LocationLike, destination: LocationLike | None
+    array: TensorStore | LocationLike,
+    destination: LocationLike | None,
+    convention: str | None,
+    mode: Mode,
 ) -> tuple[TensorStore, Location, str | None, str]:
     """Return array, group, name of the array if it is the first level, and the format that is wanted."""
     if isinstance(array, TensorStore):
@@ -303,6 +326,11 @@ def _places(
             if group is None:
                 raise InvalidArgumentError(f"{place.text} is in no group; give a destination for its pyramid")
             return store, group, place.name, str(require_node(place).format)
-    group = locate(destination)
-    inside_n5 = any(part.endswith(".n5") for part in group.path.split("/"))
-    return store, group, None, "n5" if inside_n5 else "zarr3"
+    said = None if convention is None else find_convention(convention, "").format
+    to = Destination.of(destination, "group", format=said, source=_stored_format(store), mode=mode)
+    return store, to.location, None, to.format
+
+
+def _stored_format(store: TensorStore) -> str | None:
+    node = store._find_node().node if isinstance(store._array, ChunkedArray) else None
+    return None if node is None else node.own_format
