@@ -14,7 +14,7 @@ import weakref
 from _thread import LockType, allocate_lock, start_new_thread
 from collections.abc import Callable
 from types import FrameType
-from typing import TypeVarTuple
+from typing import Any, TypeVarTuple
 
 __all__ = ["is_within", "start_thread", "until_done"]
 
@@ -46,7 +46,8 @@ def start_thread(
         gate.acquire()
         held = _Arguments()
         # No function of Python can be called in a thread without memory for a frame; this is one of C.
-        dropped = weakref.ref(held, gate.__exit__)
+        release: Any = gate.__exit__  # takes any arguments
+        dropped = weakref.ref(held, release)
         start_new_thread(_run, (held, running, gate, prepare, work, arguments))
     except (RuntimeError, MemoryError):  # too many threads, or Python is about to end
         return False
