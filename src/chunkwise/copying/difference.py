@@ -131,7 +131,7 @@ def diff(
     check_progress(progress)
     workers = workers_of(executor)
     if memory is not None:
-        workers = replace(workers, memory=as_nbytes(memory))
+        workers = replace(workers, memory=as_nbytes(memory, "memory"))
     left, right = located(storage_options, left, right)
     with shown_progress(progress, "comparing", None) as told:
         found = differences(
