@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
+from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy.typing as npt
@@ -27,6 +28,7 @@ from chunkwise.copying.value_difference import (
     same_json,
 )
 from chunkwise.copying.work import TaskRunner
+from chunkwise.core.base.arguments import as_nbytes
 from chunkwise.core.base.binding import JSON, MISSING, dump
 from chunkwise.core.base.catalogue import hooks
 from chunkwise.core.dtypes.fill_value import same_fill
@@ -90,6 +92,7 @@ def diff(
     values: bool = True,
     layout: bool = False,
     executor: Executor | Workers | None = None,
+    memory: int | str | None = None,
     progress: Callable[[int], object] | bool = False,
     storage_options: Mapping[str, Any] | None = None,
 ) -> list[Difference]:
@@ -104,6 +107,8 @@ def diff(
         Whether format, chunks, fill values and compression are compared.
     executor : concurrent.futures.Executor, optional
         Compares the values, as for `chunkwise.copy`.  By default threads of this process.
+    memory : int or str, optional
+        Bytes that each process may use for blocks, such as ``"500MB"``; at least a chunk for each task.
     progress : callable or bool
         Called in the calling thread with the bytes that were compared; True shows a bar on stderr.
     storage_options : mapping, optional
@@ -133,6 +138,9 @@ def diff(
     values
     """
     check_progress(progress)
+    workers = workers_of(executor)
+    if memory is not None:
+        workers = replace(workers, memory=as_nbytes(memory, "memory"))
     left, right = located(storage_options, left, right)
     with shown_progress(progress, "comparing", None) as told:
         found = differences(
@@ -141,7 +149,7 @@ def diff(
             attributes=attributes,
             values=values,
             layout=layout,
-            executor=executor,
+            executor=workers,
             progress=told,
         )
         return list(found)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from chunkwise.copying.plain_read import read_plainly
 from chunkwise.copying.stored_node import check_array_visible
 from chunkwise.copying.work import TaskRunner, Work
-from chunkwise.core.api.copy import divide, item_nbytes
+from chunkwise.core.api.copy import BLOCK_NBYTES, divide, item_nbytes
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.binding import JSON
 from chunkwise.core.dtypes.fill_value import same_fill, same_object
@@ -63,7 +63,10 @@ def compare_values(
             firsts[:] = [min([*firsts, found.first], key=lambda first: first.where)]
         progress(found.nbytes)
 
-    blocks = divide(left, right)
+    workers, nbytes_at_once = runner.workers, BLOCK_NBYTES
+    if workers.memory is not None:  # a block of each, the comparison, and what codecs take
+        nbytes_at_once = max(1, min(nbytes_at_once, workers.memory // (4 * workers.n_at_once)))
+    blocks = divide(left, right, nbytes_at_once)
     runner.run(Work("diff", [_DiffStep(left, right, blocks)]), 0, [(0, blocks.n_blocks)], done)
     return ValueDifferences(nbytes, n_different, firsts[0] if firsts else None)
 
