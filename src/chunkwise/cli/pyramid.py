@@ -29,7 +29,7 @@ from chunkwise.extension.inside import new_lock
 from chunkwise.extension.trees import Location, locate
 from chunkwise.images.pyramid.convention import CONVENTIONS
 from chunkwise.images.pyramid.downsample_pyramid import DEFAULT_MEMORY, downsample_pyramid, prepare_pyramid
-from chunkwise.images.pyramid.pyramid import Pyramid, PyramidProgress
+from chunkwise.images.pyramid.pyramid_copy import Pyramid, PyramidProgress
 
 __all__ = ["add_arguments", "run"]
 

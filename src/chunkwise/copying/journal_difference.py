@@ -51,7 +51,7 @@ def difference(begun: Mapping[str, JSON], now: Mapping[str, JSON]) -> str:
         # Digests say nothing to people; options do, if they differ.
         members = members or list(other_members(begun.get(INFORMATIVE), now.get(INFORMATIVE)))
         how = "; ".join(dict.fromkeys(members))
-        is_other = "are others" if name == "levels" else "is another one"
+        is_other = "are others" if name in ("levels", "passes", "places") else "is another one"
         return f"its {name} {is_other}{how and f' ({how})'}"
     return ""
 

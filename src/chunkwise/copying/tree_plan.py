@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from chunkwise.copying.compressor import Compressor, compressor_to_json
 from chunkwise.copying.copy_arrays import Room
-from chunkwise.copying.copy_job import CopyJob, planned_job
+from chunkwise.copying.copy_job import ArrayJob, CopyJob, planned_job
 from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_source import tree_source
 from chunkwise.copying.losses import fitting_attributes
@@ -77,7 +77,7 @@ class TreePlan:
 
     groups: dict[str, dict[str, JSON]] = field(default_factory=dict)  # with their attributes
     small: list[SmallArray] = field(default_factory=list)
-    large: dict[str, CopyJob] = field(default_factory=dict)
+    large: dict[str, ArrayJob] = field(default_factory=dict)
     links: dict[str, Link] = field(default_factory=dict)
     notes: list[tuple[str, str]] = field(default_factory=list)
     left_out: list[tuple[str, str]] = field(default_factory=list)

@@ -28,9 +28,9 @@ from chunkwise.hdmf.model.codecs import Settings
 from chunkwise.hdmf.model.element import Element
 from chunkwise.hdmf.model.reference import canonical_path
 from chunkwise.hdmf.model.tree import Format, StoredNode, Tree, attributes_member, read_tree
-from chunkwise.hdmf.storage.copy_dataset import stored_settings
 from chunkwise.hdmf.storage.node_writer import NodeWriter
 from chunkwise.hdmf.storage.store import Dataset, HdmfStore
+from chunkwise.hdmf.storage.stored_form import stored_settings
 
 __all__ = ["finish_replacement", "is_replacing", "read_replacement", "replace_encoded", "rewrite"]
 

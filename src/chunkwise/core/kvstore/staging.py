@@ -19,9 +19,11 @@ __all__ = [
     "ASIDE",
     "COMPLETE",
     "JOURNAL",
+    "REPLACED",
     "has_ended",
     "in_staging",
     "is_abandoned",
+    "is_resumable",
     "is_staging",
     "new_owner",
     "staging_name",
@@ -29,6 +31,9 @@ __all__ = [
 
 COMPLETE = ".chunkwise-complete"
 """Key, relative to a staging place, that marks the new data as complete while it replaces the old."""
+
+REPLACED = ".chunkwise-replaced"
+"""Key that marks old data, so that it isn't taken for new data when it has the name of the staging place."""
 
 ASIDE = "-old"
 """Ending of the temporary name of old data, if two directories can't be exchanged at once."""
@@ -46,6 +51,12 @@ _LONGEST = 100  # bytes of a name that are kept; file names have at most 255
 def is_staging(name: str) -> bool:
     """Return True if a component of a path is the name of a staging place."""
     return ".chunkwise-new" in name and _NAME.match(name) is not None
+
+
+def is_resumable(name: str) -> bool:
+    """Return True for the name of a staging place where any process may go on with the work."""
+    found = _NAME.match(name)
+    return found is not None and found["owner"] is None
 
 
 def in_staging(path: str) -> bool:

@@ -28,7 +28,7 @@ from chunkwise.hdmf.backend.stored_group import StoredGroup, path_in
 from chunkwise.hdmf.model.place import canonical_source
 from chunkwise.hdmf.model.reference import Reference, canonical_path, join_path
 from chunkwise.hdmf.opening import UNFINISHED
-from chunkwise.hdmf.storage.dataset_copies import DatasetCopies
+from chunkwise.hdmf.storage.large_datasets import LargeDatasets
 from chunkwise.hdmf.storage.node_writer import NodeWriter
 from chunkwise.hdmf.storage.store import Dataset, HdmfStore
 from chunkwise.hdmf.storage.stream import StreamOptions
@@ -49,7 +49,7 @@ class StoreWriting(StoreReading):
     _new: NewStore | None
     _keep_types: bool
     _stream_options: StreamOptions
-    _copies: DatasetCopies | None
+    _copies: LargeDatasets | None
 
     _source_io: HDMFIO | None = None
     """The file that is being exported."""

@@ -1,6 +1,6 @@
 """``downsample_pyramid``: an image at several resolutions, each made from the one before.
 
-The levels are planned: axes, factors, arrays (`chunkwise.images.pyramid.plan`); then `PyramidWriter` writes
+The levels are planned: axes, factors, arrays (`chunkwise.images.pyramid.plan`); then `PyramidCopy` writes
 them.
 """
 
@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from chunkwise import Future, Promise, TensorStore, Unit
+from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.executors import Workers, workers_of
 from chunkwise.copying.losses import warn_of_losses
 from chunkwise.copying.pictures import without_channel
@@ -23,10 +24,10 @@ from chunkwise.extension.inside import as_nbytes, parse_unit, start_thread
 from chunkwise.extension.trees import Location, LocationLike, locate, located, require_node
 from chunkwise.images.multiscale.array_axes import ArrayImage, image_of_array
 from chunkwise.images.pyramid.convention import CONVENTIONS, Convention, find_convention
+from chunkwise.images.pyramid.group import PyramidGroup
 from chunkwise.images.pyramid.kept import NOTHING, kept_attributes
 from chunkwise.images.pyramid.plan import PyramidOptions, plan_pyramid
-from chunkwise.images.pyramid.pyramid import Pyramid, PyramidProgress
-from chunkwise.images.pyramid.pyramid_writer import PyramidWriter
+from chunkwise.images.pyramid.pyramid_copy import Pyramid, PyramidCopy, PyramidProgress
 
 __all__ = ["DEFAULT_MEMORY", "downsample_pyramid", "prepare_pyramid"]
 
@@ -157,7 +158,7 @@ def downsample_pyramid(
     workers = workers_of(executor)
     if executor is None:
         workers = replace(workers, memory=DEFAULT_MEMORY)
-    writer = prepare_pyramid(
+    copy = prepare_pyramid(
         array,
         destination,
         convention=convention,
@@ -177,19 +178,17 @@ def downsample_pyramid(
         resume=resume,
         overwrite=overwrite,
         verify=verify,
-        progress=progress if callable(progress) else None,
     )
-    writer.prepare()
+    copy.begin()
     promise, future = Promise[Pyramid].new()
+    copy.wanted = lambda: not promise.done()
     change = Change(future, future)  # waited for after Ctrl-C; what others write meanwhile is no part of it
 
     def work() -> None:
         try:
-            with shown_progress(progress is True, "pyramid", writer.nbytes, 0, workers) as told:
-                writer.advance = told
-                made = writer.write(lambda: not promise.done())
-            if made is not None:
-                promise.set_result(made)
+            tell = progress if callable(progress) else _not_told
+            with shown_progress(progress is True, "pyramid", copy.nbytes_to_do, 0, workers) as advance:
+                promise.set_result(copy.write(tell, advance))
         except BaseException as e:
             promise.set_exception(e)
         finally:
@@ -221,9 +220,8 @@ def prepare_pyramid(
     resume: bool,
     overwrite: bool,
     verify: bool,
-    progress: Callable[[PyramidProgress], object] | None = None,
-) -> PyramidWriter:
-    """Return the writer of a pyramid, without writing anything; see `downsample_pyramid`."""
+) -> PyramidCopy:
+    """Return the copy that writes a pyramid, without writing anything; see `downsample_pyramid`."""
     if resume and overwrite:
         raise InvalidArgumentError(
             "resume goes on with an unfinished pyramid, overwrite starts again: choose one"
@@ -233,7 +231,7 @@ def prepare_pyramid(
     if first is not None and known.error is not None:
         raise known.error  # what the metadata say would be lost
     if labels is None:
-        labels = known.image is not None and known.image.is_labels
+        labels = known.is_labels is True
     options = PyramidOptions(
         method=method or ("mode" if labels else "mean"),
         labels=labels,
@@ -259,21 +257,22 @@ def prepare_pyramid(
     else:
         kept = NOTHING
     warn_of_losses([("", note) for note in kept.left_out])
-    return PyramidWriter(
-        plan,
-        group,
-        labels=labels,
-        name=name,
-        first=first,
-        kept=kept,
-        workers=workers,
-        memory=as_nbytes(memory),
-        sync=sync,
-        resume=resume,
-        overwrite=overwrite,
-        verify=verify,
-        progress=progress,
+    made = PyramidGroup(
+        group, plan.convention, name or _plain_name(group), first=first, renamed=bool(name), kept=kept
     )
+    how = CopyOptions(memory=as_nbytes(memory), sync=sync, resume=resume, overwrite=overwrite, verify=verify)
+    return PyramidCopy(plan, group, made, how, workers, first=first, labels=labels, left_out=kept.left_out)
+
+
+def _not_told(progress: PyramidProgress) -> None:
+    """Do nothing."""
+
+
+def _plain_name(location: Location) -> str:
+    name = location.name
+    for suffix in (".zarr", ".n5", ".ome"):
+        name = name.removesuffix(suffix)
+    return name or "image"
 
 
 def _convention(name: str | None, known: ArrayImage, first: str | None, format: str) -> Convention:
