@@ -161,9 +161,11 @@ def new_array(
     look()
     text = template.dtype.name == "ustring"
     new = NewArray(format, spec, target.attributes, options, data)
-    if not (overwrite and check_replaceable(location, format)):
+    if not overwrite:
         check_free(location, format)
         return new.write_to(location, partial(make_parents, text))
+    # Also where nothing is yet: somebody else may be making it at the same time.
+    check_replaceable(location, format)
     with replacing(location) as staging:
         new.write_to(staging)
         make_parents(text)

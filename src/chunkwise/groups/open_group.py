@@ -19,6 +19,7 @@ from chunkwise.core.specs.storage_options import with_storage_options
 from chunkwise.core.trees.attribute_value import NonFinite, check_non_finite
 from chunkwise.core.trees.container import check_container, container_root, create_container, mark_container
 from chunkwise.core.trees.create import group_attributes, make_group, write_group
+from chunkwise.core.trees.get_or_create import get_or_create
 from chunkwise.core.trees.location import Location, LocationLike, locate
 from chunkwise.core.trees.new_location import (
     array_above,
@@ -29,7 +30,7 @@ from chunkwise.core.trees.new_location import (
     format_of_new,
     remove_groups,
 )
-from chunkwise.core.trees.node import Node, find_node, node_of, nothing_at
+from chunkwise.core.trees.node import Node, find_documented, find_node, node_of, nothing_at
 from chunkwise.core.trees.replacement import replacing
 from chunkwise.core.trees.snapshot import parse_snapshot
 from chunkwise.core.trees.tree import ExternalLinks, Tree, check_format, check_group
@@ -172,13 +173,37 @@ def open_group(
     if node is None or is_missing:
         if mode in ("r", "r+"):
             raise nothing_at(location, "group")
-        check_vacant(location, node, others)
-        return _create(wanted or format_of_new(location), attributes or {}, options)
+        if mode == "w-":
+            return _new(location, wanted, attributes or {}, options)
+        # Somebody else may be doing the same.
+        return get_or_create(
+            lambda: _found(location, wanted, options),
+            lambda: _new(location, wanted, attributes or {}, options),
+        )
     if node.implicit:
         _check_implicit(node)
     if mode == "w-":
         raise AlreadyExistsError(f"{location.text} is a {node.kind} already ({node.format})")
     return _opened(node, wanted, options, writable=mode != "r")
+
+
+def _found(location: Location, wanted: FormatName | None, options: dict[str, Any]) -> Group | None:
+    """Return the group that is declared at `location`, of a format if given, or None."""
+    node = find_documented(location, wanted)
+    if node is None or (wanted is not None and node.format != wanted):
+        return None
+    return _opened(node, wanted, options, writable=True)
+
+
+def _new(
+    location: Location, wanted: FormatName | None, attributes: Mapping[str, Any], options: dict[str, Any]
+) -> Group:
+    others: list[str] = []
+    node = find_node(location, wanted, others)
+    if node is not None and node.format not in (wanted, None) and wanted is not None:
+        node = None  # metadata of two formats may be in the same place
+    check_vacant(location, node, others)
+    return _create(wanted or format_of_new(location), attributes, options)
 
 
 def _check_implicit(node: Node) -> None:
