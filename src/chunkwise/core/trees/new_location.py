@@ -13,7 +13,7 @@ from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.kvstore.protocol import MISSING_GENERATION, WithDirectories, offers
-from chunkwise.core.kvstore.staging import is_staging
+from chunkwise.core.kvstore.staging import APPEND, is_staging
 from chunkwise.core.trees.consolidated import update_consolidated
 from chunkwise.core.trees.container import CONTAINER_FORMAT, check_container, mark_container
 from chunkwise.core.trees.document import dump_like
@@ -203,7 +203,8 @@ def remove_groups(made: Sequence[Location]) -> None:
     for location in reversed(made):
         keys = KeyRange.of_prefix(location.path)  # not its directories, some of which may be empty
         below = location.store.list(keys.start, keys.stop)
-        if not all(key[len(location.path) :] in DOCUMENTS for key in below):
+        names = (key[len(location.path) :] for key in below)
+        if not all(name in DOCUMENTS or name == APPEND for name in names):
             return
         delete_own(location)
         update_consolidated(location.store, location.path)
