@@ -84,6 +84,13 @@ class InvalidArgumentError(ChunkwiseError, ValueError):
     """
 
 
+class OptionError(InvalidArgumentError):
+    """An option of a new array that has the wrong form, or that an array or its format can't have.
+
+    The text begins with the name of the option.
+    """
+
+
 class SpecError(InvalidArgumentError):
     """JSON that is not a valid spec; the text names the member.
 

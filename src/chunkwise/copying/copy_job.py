@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
 from math import prod
 from typing import Any, ClassVar, TypeAlias
 
+from chunkwise.copying.array_options import for_array, for_format, option_of
 from chunkwise.copying.array_template import FINGERPRINT, ArrayTemplate
 from chunkwise.copying.compressor import parse_compressor
 from chunkwise.copying.copy_arrays import CopyArrays, copy_arrays, delete_intermediates
@@ -18,7 +19,6 @@ from chunkwise.copying.copy_source import CopySource
 from chunkwise.copying.copy_work import Pass, StepResult
 from chunkwise.copying.fence import Fence
 from chunkwise.copying.fingerprint import with_fingerprint
-from chunkwise.copying.named_sizes import check_named, resolved_sizes
 from chunkwise.copying.narrowing import MisfitError, Narrowing, narrowing
 from chunkwise.copying.sessions import is_session
 from chunkwise.copying.target import Target, target_spec
@@ -40,9 +40,12 @@ from chunkwise.core.trees.attributes import change_attributes, write_first_attri
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.node import Node, node_of, require_node
 from chunkwise.errors import (
+    ChunkwiseError,
     DataCorruptionError,
     FailedPreconditionError,
     InvalidArgumentError,
+    OptionError,
+    UnsupportedError,
     prefix,
 )
 
@@ -254,14 +257,53 @@ def planned_job(
     source: CopySource,
     destination: Location,
     format: str,
-    options: dict[str, Any],
+    options: Mapping[str, Any],
     how: CopyOptions,
     *,
     extent: tuple[float, float] | None = None,  # of the source, which else "scale" measures
 ) -> CopyJob:
-    """Return how an array is copied to a format; raise if that can't hold it."""
-    check_named(options, options.get("names", source.template.names), "the array")
-    options = resolved_sizes(source.template, options)
+    """Return how an array is copied to a format; raise if that can't hold it.
+
+    It is an OptionError if the array could be copied without an option.
+    """
+    options = for_array(for_format(options, format), source.template)
+    try:
+        return _planned(source, destination, format, options, how, extent)
+    except (InvalidArgumentError, UnsupportedError) as e:
+        if isinstance(e, MisfitError):  # the values of this array
+            raise
+        wrong = [option_of(name) for name in _wrong_options(source, destination, format, options, how)]
+        if not wrong:
+            raise
+        named = e.message.startswith(tuple(f"{name}: " for name in wrong))
+        raise OptionError(e.message if named else f"{', '.join(wrong)}: {e.message}") from None
+
+
+def _wrong_options(
+    source: CopySource, destination: Location, format: str, options: Mapping[str, Any], how: CopyOptions
+) -> list[str]:
+    """Return options without any of which, or else without all of which, an array could be copied."""
+
+    def is_planned(names: Collection[str]) -> bool:
+        try:
+            given = {name: options[name] for name in names}
+            _planned(source, destination, format, given, how, (0.0, 1.0))
+        except ChunkwiseError:
+            return False
+        return True
+
+    one = [name for name in options if is_planned(options.keys() - {name})]
+    return one or (list(options) if is_planned(()) else [])
+
+
+def _planned(
+    source: CopySource,
+    destination: Location,
+    format: str,
+    options: Mapping[str, Any],
+    how: CopyOptions,
+    extent: tuple[float, float] | None,
+) -> CopyJob:
     dtype = options.get("dtype")
     convert = None if dtype is None else narrowing(source.store, dtype, how.cast, extent)
     template = _with_options(source.template, format, options, convert)
@@ -270,7 +312,7 @@ def planned_job(
 
 
 def _with_options(
-    template: ArrayTemplate, format: str, options: dict[str, Any], convert: Convert | None
+    template: ArrayTemplate, format: str, options: Mapping[str, Any], convert: Convert | None
 ) -> ArrayTemplate:
     if "dtype" in options and template.fill_value is not None and "fill_value" not in options:
         convert = convert or converter(template.dtype, options["dtype"])

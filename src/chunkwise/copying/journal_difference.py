@@ -18,8 +18,8 @@ _OPTIONS = {
     "shards": "--shard",
     "codec": "--codec",
     "checksum": "--checksum",
-    "names": "--dimension-names",
-    "units": "--units",
+    "dimension_names": "--dimension-names",
+    "dimension_units": "--units",
     "cast": "--cast",
     "fingerprint": "--keep-fingerprint",
     "method": "--method",
@@ -59,10 +59,13 @@ def difference(begun: Mapping[str, JSON], now: Mapping[str, JSON]) -> str:
 def told_options(fields: Mapping[str, object]) -> dict[str, JSON]:
     """Return options as JSON."""
     plain = (dict, list, int, float, str, type(None))
-    return {
-        name: list(value) if type(value) is tuple else value if isinstance(value, plain) else str(value)
-        for name, value in fields.items()
-    }
+
+    def told(value: object) -> JSON:
+        if type(value) is tuple:
+            return [told(one) for one in value]
+        return value if isinstance(value, plain) else str(value)
+
+    return {name: told(value) for name, value in fields.items()}
 
 
 def other_members(begun: JSON, now: JSON) -> Iterator[str]:

@@ -11,7 +11,7 @@ from chunkwise.core.api.copy import BLOCK_NBYTES, BlockCopy, divide, item_nbytes
 from chunkwise.core.api.open import SpecLike
 from chunkwise.core.api.spec_file import read_spec_file
 from chunkwise.core.arrays.sources import array_sources
-from chunkwise.core.base.arguments import as_nbytes, check_choice
+from chunkwise.core.base.arguments import as_integer, as_items, as_nbytes, check_choice, check_flag
 from chunkwise.core.base.binding import MISSING, dump, dump_bytes, load_json, plain_json
 from chunkwise.core.base.cached import cached_property, put_bounded
 from chunkwise.core.base.catalogue import hooks
@@ -93,6 +93,8 @@ __all__ = [
     "answers_at_once",
     "appending",
     "array_sources",
+    "as_integer",
+    "as_items",
     "as_json",
     "as_key",
     "as_nbytes",
@@ -101,6 +103,7 @@ __all__ = [
     "brief",
     "cached_property",
     "check_choice",
+    "check_flag",
     "compare_and_swap",
     "default_resources",
     "divide",

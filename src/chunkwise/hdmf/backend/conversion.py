@@ -149,6 +149,7 @@ def convert(
     ending = os.fspath(target) if isinstance(target, str | os.PathLike) else ""
     if format is None and ending.endswith((".nwb", ".h5", ".hdf5")):
         format = "hdf5"
+    workers, limit = workers_of(executor), as_nbytes(memory, "memory")
     with open_source(source, **(source_options or {})) as src, ExitStack() as closed:
         h5 = None if isinstance(src, ZarrIO) else closed.enter_context(closing(_h5_copy(src)))
         if not drop_broken_links:
@@ -172,12 +173,12 @@ def convert(
                     delete_all_below(place.store, place.path)
             copies = LargeDatasets(
                 place,
-                workers_of(executor),
+                workers,
                 {
                     "source": _identity(src),
                     "options": _as_text([format, codec, drop_broken_links, options]),
                 },
-                CopyOptions(memory=as_nbytes(memory), resume=resume, verify=verify),
+                CopyOptions(memory=limit, resume=resume, verify=verify),
                 compare=partial(_compare, src),
                 progress=progress or (lambda nbytes: None),
             )

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from chunkwise import Future, Promise, TensorStore, Unit
+from chunkwise.copying.array_options import array_options, read_names, read_units
 from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.executors import Workers, workers_of
 from chunkwise.copying.losses import warn_of_losses
@@ -20,7 +21,7 @@ from chunkwise.copying.progress import check_progress, shown_progress
 from chunkwise.copying.source import open_source
 from chunkwise.core.engine.unfinished import Change
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
-from chunkwise.extension.inside import as_nbytes, parse_unit, start_thread
+from chunkwise.extension.inside import as_nbytes, check_flag, start_thread
 from chunkwise.extension.trees import Location, LocationLike, locate, located, require_node
 from chunkwise.images.multiscale.array_axes import ArrayImage, image_of_array
 from chunkwise.images.pyramid.convention import CONVENTIONS, Convention, find_convention
@@ -42,7 +43,7 @@ def downsample_pyramid(
     convention: str | None = None,
     method: str | None = None,
     labels: bool | None = None,
-    factors: Sequence[int] | Sequence[Sequence[int]] | None = None,
+    factors: int | Sequence[int] | Sequence[Sequence[int]] | None = None,
     levels: int | None = None,
     axes: Sequence[str] | None = None,
     units: Sequence[Unit | str | None] | None = None,
@@ -81,9 +82,9 @@ def downsample_pyramid(
     labels : bool, optional
         Whether elements are labels, which must not be averaged; by default as the image of `array` says.  In
         OME-NGFF, labels get ``image-label`` metadata, and a group called ``labels`` lists the pyramid.
-    factors : sequence of int, or of sequence of int, optional
-        Factors for each axis of the result, or such a list for each level.  By default 2 along axes of space,
-        except where voxels are at least twice as large as along others.
+    factors : int, sequence of int, or of sequence of int, optional
+        Factor along all axes of space, for each axis of the result, or such a list for each level.  By
+        default 2 along axes of space, except where voxels are at least twice as large as along others.
     levels : int, optional
         Number of levels below full resolution; by default until one has no more elements than a chunk.
     axes : sequence of str, optional
@@ -206,7 +207,7 @@ def prepare_pyramid(
     convention: str | None,
     method: str | None,
     labels: bool | None,
-    factors: Sequence[int] | Sequence[Sequence[int]] | None,
+    factors: int | Sequence[int] | Sequence[Sequence[int]] | None,
     levels: int | None,
     axes: Sequence[str] | None,
     units: Sequence[Unit | str | None] | None,
@@ -222,6 +223,18 @@ def prepare_pyramid(
     verify: bool,
 ) -> PyramidCopy:
     """Return the copy that writes a pyramid, without writing anything; see `downsample_pyramid`."""
+    how = CopyOptions(
+        memory=as_nbytes(memory, "memory"), sync=sync, resume=resume, overwrite=overwrite, verify=verify
+    )
+    if not (name is None or isinstance(name, str)):
+        raise InvalidArgumentError(f"name: expected text, not {name!r}")
+    given = array_options({"chunks": chunks, "codec": codec})
+    if shards is not None:
+        given |= array_options({"shards": shards})
+    named = None if axes is None else read_names(axes, "axes")
+    sized = None if units is None else read_units(units, "units")
+    if labels is not None:
+        check_flag(labels, "labels")
     if resume and overwrite:
         raise InvalidArgumentError(
             "resume goes on with an unfinished pyramid, overwrite starts again: choose one"
@@ -237,11 +250,9 @@ def prepare_pyramid(
         labels=labels,
         factors=factors,
         levels=levels,
-        axes=axes,
-        units=None if units is None else [parse_unit(u) if isinstance(u, str) else u for u in units],
-        chunks=chunks,
-        shards=shards,
-        codec=codec,
+        axes=None if named is None else [one or "" for one in named],
+        units=sized,
+        arrays=given,
     )
     plan = plan_pyramid(
         store, known, _convention(convention, known, first, format), options, first_name=first
@@ -260,7 +271,6 @@ def prepare_pyramid(
     made = PyramidGroup(
         group, plan.convention, name or _plain_name(group), first=first, renamed=bool(name), kept=kept
     )
-    how = CopyOptions(memory=as_nbytes(memory), sync=sync, resume=resume, overwrite=overwrite, verify=verify)
     return PyramidCopy(plan, group, made, how, workers, first=first, labels=labels, left_out=kept.left_out)
 
 
