@@ -215,6 +215,8 @@ class WritableGroup(ReadableGroup):
 
         def get() -> TensorStore | None:
             found: Self | TensorStore | None = self.get(path)
+            if isinstance(found, WritableGroup) and found._node.implicit:
+                found = self.get(path)  # perhaps somebody has just made an array there
             if isinstance(found, WritableGroup):
                 if found._node.implicit and not len(found):  # in N5, a directory that can become an array
                     return None

@@ -66,6 +66,9 @@ def check_free(location: Location, format: str, *, among_others: bool = False) -
     if is_bare and not nodes_below(location):
         return
     if node.implicit:
+        if find_documented(location) is not None:  # somebody has just made it
+            check_free(location, format, among_others=among_others)
+            return
         raise AlreadyExistsError(f"{location.text} is a directory that isn't empty")
     raise AlreadyExistsError(f"{location.text} is a group already ({node.format})")
 
@@ -99,6 +102,8 @@ def check_replaceable(location: Location, format: str) -> bool:
     if node is None or (node.implicit and not _holds_nodes(node)):
         return bool(others) or (node is not None and bool(nodes_below(location)))
     if node.implicit:
+        if find_documented(location) is not None:  # somebody has just made it
+            return check_replaceable(location, format)
         raise AlreadyExistsError(f"{location.text} is a directory that isn't empty")
     if node.kind == "group" and is_marker(node.document) and not nodes_below(location):
         return True  # it is an empty N5 container, which can become a dataset
