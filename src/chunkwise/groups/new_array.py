@@ -166,9 +166,10 @@ def new_array(
     look()
     text = template.dtype.name == "ustring"
     new = NewArray(format, spec, target.attributes, options, data)
-    state, _ = check_place(location, "array", check_format(format), "overwrite" if overwrite else "new")
-    if state == "nothing" or not overwrite:
+    check_place(location, "array", check_format(format), "overwrite" if overwrite else "new")
+    if not overwrite:
         return new.write_to(location, partial(make_parents, text))
+    # Also where nothing is yet: somebody else may be making it at the same time.
     with replacing(location) as staging:
         new.write_to(staging)
         make_parents(text)

@@ -19,9 +19,10 @@ from chunkwise.core.trees.attribute_value import NonFinite, check_non_finite
 from chunkwise.core.trees.container import check_container, container_root, create_container, mark_container
 from chunkwise.core.trees.create import group_attributes, make_group, write_group
 from chunkwise.core.trees.destination import Destination
+from chunkwise.core.trees.get_or_create import get_or_create
 from chunkwise.core.trees.location import Location, LocationLike, locate
 from chunkwise.core.trees.new_format import format_of, format_said, node_above
-from chunkwise.core.trees.node import Node, find_node, node_of, nothing_at
+from chunkwise.core.trees.node import Node, find_documented, find_node, node_of, nothing_at
 from chunkwise.core.trees.replacement import replacing
 from chunkwise.core.trees.snapshot import parse_snapshot
 from chunkwise.core.trees.tree import ExternalLinks, Tree, check_format, check_group
@@ -169,13 +170,25 @@ def open_group(
     if node is None or is_missing:
         if mode in ("r", "r+"):
             raise nothing_at(location, "group")
-        to = Destination.of(location, "group", format=wanted)
-        return _create(to, attributes or {}, options)
+
+        def new() -> Group:
+            return _create(Destination.of(location, "group", format=wanted), attributes or {}, options)
+
+        # With "a" somebody else may be doing the same.
+        return new() if mode == "w-" else get_or_create(lambda: _found(location, wanted, options), new)
     if node.implicit:
         _check_implicit(node)
     if mode == "w-":
         Destination.of(location, "group", format=wanted)
     return _opened(node, wanted, options, writable=mode != "r")
+
+
+def _found(location: Location, wanted: FormatName | None, options: dict[str, Any]) -> Group | None:
+    """Return the group that is declared at `location`, of a format if given, or None."""
+    node = find_documented(location, wanted)
+    if node is None or (wanted is not None and node.format != wanted):
+        return None
+    return _opened(node, wanted, options, writable=True)
 
 
 def _check_implicit(node: Node) -> None:
