@@ -42,9 +42,10 @@ from chunkwise.core.trees.attribute_value import (
     check_non_finite,
     to_json_value,
 )
+from chunkwise.core.trees.destination import check_place
 from chunkwise.core.trees.location import Location
-from chunkwise.core.trees.new_location import check_free, check_replaceable
 from chunkwise.core.trees.replacement import replacing
+from chunkwise.core.trees.tree import check_format
 from chunkwise.errors import InvalidArgumentError, OptionError
 
 __all__ = ["SCHEMA_OPTIONS", "new_array"]
@@ -165,11 +166,10 @@ def new_array(
     look()
     text = template.dtype.name == "ustring"
     new = NewArray(format, spec, target.attributes, options, data)
+    check_place(location, "array", check_format(format), "overwrite" if overwrite else "new")
     if not overwrite:
-        check_free(location, format)
         return new.write_to(location, partial(make_parents, text))
     # Also where nothing is yet: somebody else may be making it at the same time.
-    check_replaceable(location, format)
     with replacing(location) as staging:
         new.write_to(staging)
         make_parents(text)
