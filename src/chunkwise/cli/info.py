@@ -14,7 +14,7 @@ from chunkwise.copying.source import find_source, open_source
 from chunkwise.copying.stack_report import is_stack, report_stack
 from chunkwise.copying.stored_node import Occupancy, occupancy, stored_array
 from chunkwise.copying.summary import ArraySummary, file_format, summarize
-from chunkwise.errors import ChunkwiseError, UnlistedError
+from chunkwise.errors import ChunkwiseError, PermissionDeniedError, UnlistedError
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import read_spec_file, unit_text
 from chunkwise.extension.trees import Node, find_node, read_attributes, require_node, walk
@@ -71,6 +71,8 @@ def run(arguments: argparse.Namespace) -> int:
             stored = occupancy(node, array)
     except UnlistedError:
         uncounted = "not counted, since a web server doesn't list what it has"
+    except PermissionDeniedError:
+        uncounted = "not counted, since the keys may not be listed"
     except ChunkwiseError as e:
         error = e.message
     attributes = read_attributes(node.location)

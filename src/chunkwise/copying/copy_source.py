@@ -90,9 +90,9 @@ def source_at(place: LocationLike) -> CopySource:
     return view_source(text, view) if node is None else stored_source(node.location)
 
 
-def stored_source(location: Location) -> CopySource:
-    """Return the array that is stored at `location`."""
-    node = require_node(location)
+def stored_source(location: Location, node: Node | None = None) -> CopySource:
+    """Return the array that is stored at `location`, whose `node` may be known."""
+    node = require_node(location) if node is None else node
     store = open_array(location, found=node, read=True)
     template = template_of(store, node, node_attributes(node))
     return CopySource(store, template, location.journal_json(), _digest(dict(node.document)), node)

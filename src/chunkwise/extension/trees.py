@@ -8,6 +8,7 @@ from __future__ import annotations
 from chunkwise.core.arrays.chunked import ChunkedArray
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import DRIVERS, FORMATS, tree_format
+from chunkwise.core.engine.together import together
 from chunkwise.core.trees.attribute_value import NonFinite, check_non_finite, to_json_value
 from chunkwise.core.trees.attributes import (
     node_attributes,
@@ -104,6 +105,7 @@ __all__ = [
     "require_node",
     "split_path",
     "to_json_value",
+    "together",
     "tree_format",
     "update_consolidated",
     "walk",

@@ -31,6 +31,7 @@ from chunkwise.errors import (
     FailedPreconditionError,
     InvalidArgumentError,
     NotFoundError,
+    PermissionDeniedError,
 )
 from chunkwise.groups.group import Group
 
@@ -244,7 +245,10 @@ def _from_snapshot(location: Location, wanted: FormatName | None, options: dict[
     kv, path = location.store, location.path
     for format, rules in TREE_FORMATS.items():
         key = rules.consolidated_key
-        found = read_bounded(kv, path + key) if key and wanted in (None, format) else None
+        try:
+            found = read_bounded(kv, path + key) if key and wanted in (None, format) else None
+        except PermissionDeniedError:  # as of a missing key in a bucket that may not be listed
+            continue
         if found is None or found.value is None:
             continue
         if not rules.consolidated_member:

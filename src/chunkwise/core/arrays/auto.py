@@ -21,7 +21,7 @@ from chunkwise.core.kvstore.value_bound import PageInsteadError, read_bounded
 from chunkwise.core.specs.context import Context
 from chunkwise.core.specs.kvstore_spec import KvStoreSpec, kvstore_missing
 from chunkwise.core.specs.spec_members import SpecMembers
-from chunkwise.errors import ChunkwiseError, OutOfRangeError, prefix
+from chunkwise.errors import ChunkwiseError, OutOfRangeError, PermissionDeniedError, prefix
 
 __all__ = ["open_auto"]
 
@@ -99,7 +99,9 @@ def _head(kvstore: KvStoreSpec) -> bytes:
             return bytes(read_bounded(store, key, byte_range=ByteRange(0, n)).value or b"")
         except OutOfRangeError:
             continue
-        except PageInsteadError:  # which lists a directory; a login takes the place of the documents too
+        # A page lists a directory; a login takes the place of the documents too.  A refusal may be about a
+        # missing key, and the documents of arrays are looked for.
+        except (PageInsteadError, PermissionDeniedError):
             break
     return b""
 
