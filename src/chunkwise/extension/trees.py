@@ -20,9 +20,9 @@ from chunkwise.core.trees.consolidated import EMPTY as EMPTY_CONSOLIDATED
 from chunkwise.core.trees.consolidated import update_consolidated, with_copies
 from chunkwise.core.trees.consolidated_tree import is_consolidated, renew_copies_above
 from chunkwise.core.trees.container import check_container, container_root
+from chunkwise.core.trees.create import get_or_create
 from chunkwise.core.trees.destination import Destination, Mode, check_outside_arrays, check_place
 from chunkwise.core.trees.document import change_document, dump_like, read_document
-from chunkwise.core.trees.get_or_create import get_or_create
 from chunkwise.core.trees.link import links_of
 from chunkwise.core.trees.location import Location, LocationLike, inside_file, locate, located, location_of
 from chunkwise.core.trees.missing_marker import FILL_VALUE, marker_from_json, marker_to_json

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Literal, TypeAlias
 
 from chunkwise.copying.source import find_array, find_source, what_is
@@ -17,9 +18,8 @@ from chunkwise.core.specs.context import Context, as_context
 from chunkwise.core.specs.storage_options import with_storage_options
 from chunkwise.core.trees.attribute_value import NonFinite, check_non_finite
 from chunkwise.core.trees.container import check_container, container_root, create_container, mark_container
-from chunkwise.core.trees.create import group_attributes, make_group, write_group
+from chunkwise.core.trees.create import get_or_create, group_attributes, make_group, write_group
 from chunkwise.core.trees.destination import Destination
-from chunkwise.core.trees.get_or_create import get_or_create
 from chunkwise.core.trees.location import Location, LocationLike, locate
 from chunkwise.core.trees.new_format import format_of, format_said, node_above
 from chunkwise.core.trees.node import Node, find_documented, find_node, node_of, nothing_at
@@ -158,7 +158,11 @@ def open_group(
             )
     if mode == "w":
         to = Destination.of(location, "group", format=wanted, mode="overwrite")
-        return (_create if to.state == "nothing" else _replace)(to, attributes or {}, options)
+        if to.state == "nothing":
+            with suppress(AlreadyExistsError):  # somebody else was faster
+                return _create(to, attributes or {}, options)
+            to = Destination.of(location, "group", format=wanted, mode="overwrite")
+        return _replace(to, attributes or {}, options)
     if mode == "r" and (node is None or node.undeclared):
         found = database_instead(location.store, location.path, location.text)
         array = None if found else find_array(place, context)
@@ -174,7 +178,7 @@ def open_group(
         def new() -> Group:
             return _create(Destination.of(location, "group", format=wanted), attributes or {}, options)
 
-        # With "a" somebody else may be doing the same.
+        # In mode "a" somebody else may be doing the same.
         return new() if mode == "w-" else get_or_create(lambda: _found(location, wanted, options), new)
     if node.implicit:
         _check_implicit(node)

@@ -12,8 +12,7 @@ from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.unknown_names import checks_arguments
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.trees.change import delete_node
-from chunkwise.core.trees.create import check_names, make_group, make_groups
-from chunkwise.core.trees.get_or_create import get_or_create
+from chunkwise.core.trees.create import check_names, get_or_create, make_group, make_groups
 from chunkwise.core.trees.node import Node
 from chunkwise.core.trees.node_name import check_new_names, split_path
 from chunkwise.core.trees.tree import check_format

@@ -73,8 +73,8 @@ class DatasetTarget:
         self._names: list[str] = names
         self._mode = mode
         self._non_finite = non_finite
-        self._is_occupied = False
         self._whole = whole
+        self._is_occupied = False
         self._group = None if root is not None and root.is_replaced else self._existing()
         self._replacement: Replacement | None = None
         self._made: list[Location] = []

@@ -22,6 +22,7 @@ from chunkwise.core.kvstore.protocol import (
     WithDirectories,
     offers,
 )
+from chunkwise.core.kvstore.staging import is_staging
 from chunkwise.core.specs.context import Context
 from chunkwise.core.trees.container import CONTAINER_FORMAT, check_container
 from chunkwise.core.trees.location import Location, LocationLike, locate
@@ -97,7 +98,7 @@ class Destination:
         above = node_above(location)
         _check_not_inside(above)
         chosen = format_of(location, kind, format=format, source=source, default=default, above=above)
-        if location.name:
+        if location.name and not is_staging(location.name):
             check_new_names([location.name], chosen)
         state, node = check_place(location, kind, chosen, mode)
         return cls(location, kind, chosen, state, node)
@@ -157,6 +158,9 @@ def check_place(
     if state == "container" and kind == "array" and format != CONTAINER_FORMAT:
         state = "group"
     if state not in _ANSWERS[kind, mode] and not _is_n5_group(node, kind, format):
+        is_new = found is None and node is not None and node.implicit and find_documented(location)
+        if is_new:  # somebody has just made it
+            return check_place(location, kind, format, mode)
         raise _refusal(location, kind, mode, state, node, others)
     if state in ("files", "nodes"):
         _check_contents(location, kind, format, state, node)
