@@ -154,7 +154,9 @@ def check_place(
         node, others = found
     state = _state(location, node, others)
     if state in ("files", "nodes") and found is None and find_documented(location) is not None:
-        return check_place(location, kind, format, mode)  # somebody has just made it
+        others = []
+        node = find_node(location, None, others)  # which another process has just made
+        state = _state(location, node, others)
     if state == "container" and kind == "array" and format != CONTAINER_FORMAT:
         state = "group"
     if state not in _ANSWERS[kind, mode] and not _is_n5_group(node, kind, format):
