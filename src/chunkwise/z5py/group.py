@@ -350,7 +350,7 @@ def _shape_and_dtype(shape: Any, dtype: Any, values: Any) -> tuple[tuple[int, ..
     try:
         element = values.dtype if dtype is None else np.dtype(dtype)
     except TypeError as e:
-        raise OptionError(f"dtype: {e}") from None
+        raise TypeError(f"dtype: {e}") from None
     if not sizes:
         raise ValueError("datasets without dimensions are not supported")
     if element.kind not in "biufc":
