@@ -30,7 +30,7 @@ FORMS = {
             {"chunks": (3, 4), "shards": s}
             for s in [(6, 8), -1, True, "auto", np.array([6, 8]), {"y": 6, "x": -1}, (-1, 8), ("auto", -1)]
         ],
-        [{"chunks": (3, 4), "shards": s} for s in [None, False]],
+        [{"chunks": (3, 4), "shards": s} for s in [None, False, np.bool_(False)]],
         [{"chunks": 2, "shards": s} for s in [4, (4, 4), np.int32(4), {"y": 4, "x": 4}]],
     ],
     "codecs": [
