@@ -108,6 +108,7 @@ class Workers:
     batch_seconds: float = BATCH_SECONDS
     task_counts: TaskCounts = field(default_factory=TaskCounts, compare=False)
     unasked: bool = False  # whether they are the default: threads of this process
+    in_process: bool = False
 
 
 def threads_here(n: int | None = None) -> Workers:
@@ -124,7 +125,7 @@ def threads_here(n: int | None = None) -> Workers:
         finally:
             executor.shutdown()
 
-    return Workers(start, n, n, batch_seconds=0.0, unasked=unasked)
+    return Workers(start, n, n, batch_seconds=0.0, unasked=unasked, in_process=True)
 
 
 def processes_here(n: int) -> Workers:
@@ -194,7 +195,7 @@ def workers_of(executor: Executor | Workers | str | None) -> Workers:
     counts = (getattr(executor, name, None) for name in ("_max_workers", "max_workers"))
     n = next((n for n in counts if isinstance(n, int) and n > 0), n_processors())
     in_process = isinstance(executor, ThreadPoolExecutor | BlockThreads)
-    return Workers(start, n, n, batch_seconds=1.0) if in_process else Workers(start, n)
+    return Workers(start, n, n, batch_seconds=1.0, in_process=True) if in_process else Workers(start, n)
 
 
 def _of_dask(client: Any, start: Callable[[], AbstractContextManager[OpenExecutor]]) -> Workers:

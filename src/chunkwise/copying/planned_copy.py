@@ -20,8 +20,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
+from itertools import islice
 from typing import ClassVar
 
+from chunkwise.copying.arrival import check_reachable
 from chunkwise.copying.copy_job import ArrayJob
 from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_passes import LARGE, SMALL, CopyPasses
@@ -130,6 +132,9 @@ class PlannedCopy(ABC):
         """Write the journal of a new copy, or take over that of an unfinished one; see `complete`."""
         if self._begun is not None and not self._how.go_on:
             raise unfinished(self._top)
+        # The first array alone: others are in the same place, or made of it.
+        first = (job.arrays.source for job in islice(self.plan.large.values(), 1))
+        check_reachable(self.workers, (self._top, self._small.source), first)
         if self._how.overwrite:
             self._destination.clear()
         if self._part is not None:

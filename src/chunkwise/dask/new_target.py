@@ -53,7 +53,9 @@ def create_and_write(
     """
     json: dict[str, JSON] = Spec(spec).to_json()
     context = options.get("context")
-    location = locate(json, context) if json.get("kvstore") is not None else None
+    # That of the spec itself: its JSON doesn't name a storage in memory.
+    place = Spec(spec).kvstore
+    location = None if place is None else locate(place, context)
     if not delete_existing or location is None:
         return _fill(open_spec(spec, create=True, **options).result(), location, write, attributes)
     if write is None:

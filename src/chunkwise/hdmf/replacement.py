@@ -23,6 +23,7 @@ from chunkwise.errors import FailedPreconditionError, NotFoundError
 from chunkwise.extension import KvStoreDriver
 from chunkwise.extension.inside import KeyRange, load_json
 from chunkwise.extension.trees import Location, change_document, tree_format, with_copies
+from chunkwise.hdmf.conventions.n5 import kept_settings
 from chunkwise.hdmf.model.attributes import REPLACING
 from chunkwise.hdmf.model.codecs import Settings
 from chunkwise.hdmf.model.element import Element
@@ -96,7 +97,10 @@ def replace_encoded(dataset: Dataset, values: npt.NDArray[Any]) -> None:
     assert element is not None
     tree = dataset.store.tree
     arrays = [node.document for node in tree.below(dataset.path) if node.is_array]
-    _replace(dataset, element, values, Settings(compressor=arrays[0]["compression"] if arrays else True))
+    settings = kept_settings(tree.nodes[dataset.path].attributes)
+    if settings is None:
+        settings = Settings(compressor=arrays[0]["compression"] if arrays else True)
+    _replace(dataset, element, values, settings)
 
 
 def _replace(dataset: Dataset, element: Element, values: npt.NDArray[Any], settings: Settings) -> None:

@@ -25,6 +25,7 @@ from chunkwise.core.engine.background import in_background
 from chunkwise.core.engine.batch import Batch, check_batch
 from chunkwise.core.engine.combine import map_future
 from chunkwise.core.engine.future import Future
+from chunkwise.core.engine.unasked import watches
 from chunkwise.core.engine.unfinished import EVERYWHERE
 from chunkwise.core.index_space import IndexDomain, IndexTransform
 from chunkwise.core.specs.chunk_layout import ChunkLayout
@@ -100,6 +101,7 @@ def _is_adapter(text: str) -> bool:
     )
 
 
+@watches
 def open(
     spec: SpecLike,
     *,

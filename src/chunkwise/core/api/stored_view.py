@@ -19,6 +19,7 @@ from chunkwise.core.engine.background import in_background
 from chunkwise.core.engine.batch import Batch, check_batch
 from chunkwise.core.engine.combine import map_future
 from chunkwise.core.engine.future import Future
+from chunkwise.core.engine.unasked import watches
 from chunkwise.core.engine.unfinished import EVERYWHERE
 from chunkwise.core.index_space import IndexDomain, IndexTransform
 from chunkwise.errors import (
@@ -40,6 +41,7 @@ class StoredView(ArrayView):
 
     __slots__ = ()
 
+    @watches
     def resolve(self, fix_resizable_bounds: bool = False, batch: Batch | None = None) -> Future[Self]:
         """Return the view with its current implicit bounds.
 
@@ -71,6 +73,7 @@ class StoredView(ArrayView):
         return in_background(lambda: work().result(), writes=writes) if remote else work()
 
     @checks_arguments("resize")
+    @watches
     def resize(
         self,
         inclusive_min: Iterable[int | None] | None = None,
@@ -178,6 +181,7 @@ class StoredView(ArrayView):
         resized = self._without_waiting(lambda: self._array.resize(request), writes=EVERYWHERE)
         return map_future(self._with_domain, resized)
 
+    @watches
     def storage_statistics(
         self, *, query_not_stored: bool = False, query_fully_stored: bool = False
     ) -> Future[StorageStatistics]:

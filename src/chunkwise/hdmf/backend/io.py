@@ -190,7 +190,9 @@ class ZarrIO(StoreWriting):
 
     @property
     def path(self) -> Any:
-        """The path, URL or kvstore that was given."""
+        """The absolute path, or the URL or kvstore that was given."""
+        if isinstance(self._path, str | os.PathLike) and not is_url(os.fspath(self._path)):
+            return os.path.abspath(os.fspath(self._path))
         return self._path
 
     @property

@@ -217,29 +217,41 @@ class PhysicalArray:
     def read_selection(self, selection: Selection) -> npt.NDArray[Any]:
         """Return the elements of a selection."""
         stored = self.stored
-        transform = self._reversed(selection).transform(stored.shape)
+        transform = self._transform(selection)
         out = np.empty(transform.input_shape, stored.numpy_dtype)
         try:
             read_into(stored, self.location.store, transform, out, pool=self.pool).result()
         except ChunkwiseError as e:
             raise prefix(e, f'dataset "{self.node.path}"') from None
-        if self.rules.reversed_axes:
+        if self.rules.reversed_axes and not selection.is_paired:
             out = out.T
         return out if selection.mask is None else out[selection.mask]
 
-    def _reversed(self, selection: Selection) -> Selection:
-        return Selection(selection.terms[::-1]) if self.rules.reversed_axes else selection
+    def _transform(self, selection: Selection) -> IndexTransform:
+        """Return the transform to the stored array, from the result or from what is its transpose."""
+        if not self.rules.reversed_axes:
+            return selection.transform(self.stored.shape)
+        if selection.is_paired:  # where the dimension of the points goes depends on the order
+            found = selection.transform(self.shape)
+            return IndexTransform(found.domain, found.output[::-1])
+        return Selection(selection.terms[::-1]).transform(self.stored.shape)
 
     def write(self, key: Any, values: npt.NDArray[Any]) -> Future[None]:
         """Store values where an index says; they must not change before the future is done."""
         selection = parse_selection(key, self.shape)
         if selection.mask is not None:
             raise UnsupportedError("writing takes integers, slices and lists of indices")
-        transform = self._reversed(selection).transform(self.stored.shape)
-        source = np.broadcast_to(values, self._ordered(tuple(transform.input_shape)))
+        transform = self._transform(selection)
+        shape = tuple(transform.input_shape)
+        source = np.broadcast_to(values, shape if selection.is_paired else self._ordered(shape))
         # Other software reads a missing chunk of objects as the number 0.
         store_fill = self.format == "zarr2" and source.dtype == object
+        if not selection.is_paired:
+            source = self._in_stored_order(source)
         return self._write(self.stored, self.location.store, transform, source, store_fill=store_fill)
+
+    def _in_stored_order(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return values.T if self.rules.reversed_axes else values
 
     def _write(
         self,
@@ -250,8 +262,6 @@ class PhysicalArray:
         *,
         store_fill: bool,
     ) -> Future[None]:
-        if self.rules.reversed_axes:
-            source = source.T
         if source.dtype != stored.numpy_dtype:
             source = source.astype(stored.numpy_dtype)
         return write_from(
@@ -275,14 +285,14 @@ class PhysicalArray:
                     stored, store, _ = self._reopened()
                     rows = append.new_rows(growing)
                     shape = (*stored.shape[:axis], rows.stop, *stored.shape[axis + 1 :])
-                    selection = self._reversed(
-                        parse_selection(slice(rows.start, rows.stop), self._ordered(shape))
+                    added = tuple(
+                        slice(rows.start, None) if d == axis else slice(None) for d in range(len(shape))
                     )
                     self._write(
                         replace(stored, shape=shape),
                         rows(store, True),
-                        selection.transform(shape),
-                        values,
+                        parse_selection(added, shape).transform(shape),
+                        self._in_stored_order(values),
                         store_fill=True,
                     ).result()
                     append.commit()
