@@ -22,7 +22,16 @@ from chunkwise.copying.source import open_source
 from chunkwise.core.engine.unfinished import Change
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.extension.inside import as_nbytes, check_flag, start_thread
-from chunkwise.extension.trees import Location, LocationLike, locate, located, require_node
+from chunkwise.extension.trees import (
+    ChunkedArray,
+    Destination,
+    Location,
+    LocationLike,
+    Mode,
+    locate,
+    located,
+    require_node,
+)
 from chunkwise.images.multiscale.array_axes import ArrayImage, image_of_array
 from chunkwise.images.pyramid.convention import CONVENTIONS, Convention, find_convention
 from chunkwise.images.pyramid.group import PyramidGroup
@@ -239,7 +248,8 @@ def prepare_pyramid(
         raise InvalidArgumentError(
             "resume goes on with an unfinished pyramid, overwrite starts again: choose one"
         )
-    store, group, first, format = _places(array, destination)
+    mode: Mode = "among" if overwrite else "resume" if resume else "add"
+    store, group, first, format = _places(array, destination, convention, mode)
     known = image_of_array(store)
     if first is not None and known.error is not None:
         raise known.error  # what the metadata say would be lost
@@ -298,7 +308,10 @@ def _convention(name: str | None, known: ArrayImage, first: str | None, format: 
 
 
 def _places(
-    array: TensorStore | LocationLike, destination: LocationLike | None
+    array: TensorStore | LocationLike,
+    destination: LocationLike | None,
+    convention: str | None,
+    mode: Mode,
 ) -> tuple[TensorStore, Location, str | None, str]:
     """Return array, group, name of the array if it is the first level, and the format that is wanted."""
     if isinstance(array, TensorStore):
@@ -313,6 +326,11 @@ def _places(
             if group is None:
                 raise InvalidArgumentError(f"{place.text} is in no group; give a destination for its pyramid")
             return store, group, place.name, str(require_node(place).format)
-    group = locate(destination)
-    inside_n5 = any(part.endswith(".n5") for part in group.path.split("/"))
-    return store, group, None, "n5" if inside_n5 else "zarr3"
+    said = None if convention is None else find_convention(convention, "").format
+    to = Destination.of(destination, "group", format=said, source=_stored_format(store), mode=mode)
+    return store, to.location, None, to.format
+
+
+def _stored_format(store: TensorStore) -> str | None:
+    node = store._find_node().node if isinstance(store._array, ChunkedArray) else None
+    return None if node is None else node.own_format
