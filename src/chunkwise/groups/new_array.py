@@ -60,7 +60,7 @@ def new_array(
     location: Location,
     *,
     format: str,
-    shape: Sequence[int] | None,
+    shape: Sequence[int] | int | None,
     dtype: DTypeLike | None,
     data: Any,
     chunks: Sizes | None,
@@ -190,7 +190,7 @@ def _type_of(data: Any) -> DTypeLike:
 
 
 def _template(
-    shape: Sequence[int] | None, dtype: DTypeLike | None, data: Any, schema_options: Mapping[str, Any]
+    shape: Sequence[int] | int | None, dtype: DTypeLike | None, data: Any, schema_options: Mapping[str, Any]
 ) -> ArrayTemplate:
     """Return the template with nothing but shape and data type."""
     schema: Schema | None = schema_options.get("schema")

@@ -111,7 +111,7 @@ def create_array(
     new_array(
         location,
         format=kind,
-        shape=(shape,) if isinstance(shape, int) else shape,
+        shape=shape,
         dtype=dtype,
         data=data,
         chunks=chunks,

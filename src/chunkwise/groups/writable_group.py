@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Self
 
-from chunkwise.copying.array_options import Sizes, data_type
+from chunkwise.copying.array_options import Sizes, data_type, read_shape
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.unknown_names import checks_arguments
 from chunkwise.core.driver.tree_formats import tree_format
@@ -163,7 +163,7 @@ class WritableGroup(ReadableGroup):
         store = new_array(
             self._tree.location(names),
             format=kind,
-            shape=(shape,) if isinstance(shape, int) else shape,
+            shape=shape,
             dtype=dtype,
             data=data,
             chunks=chunks,
@@ -223,7 +223,7 @@ class WritableGroup(ReadableGroup):
             return found
 
         member = get_or_create(get, create)
-        wanted = (shape,) if isinstance(shape, int) else None if shape is None else tuple(shape)
+        wanted = None if shape is None else read_shape(shape)
         if wanted is not None and wanted != member.shape:
             raise InvalidArgumentError(f"{member.name} has the shape {member.shape}, not {wanted}")
         if dtype is not None and data_type(dtype) != member.dtype:
